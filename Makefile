@@ -1,0 +1,73 @@
+# Everything sets itself up: a fresh machine needs Python 3.11 or later with venv, a C compiler and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test test-external lint format bench docs docs-tables clean
+
+help:
+	@echo "make demo           show the main job"
+	@echo "make test           run the tests"
+	@echo "make test-external  run the whole external suites and refresh their committed result tables"
+	@echo "make lint           ruff and pyright, package and tests"
+	@echo "make format         rewrite the sources in the project's form"
+	@echo "make bench          print every budget with what was measured"
+	@echo "make docs           build the documentation site into site/"
+	@echo "make docs-tables    write the generated reference pages"
+
+demo: $(VENV)/run.stamp
+	$(BIN)/python -m aneforge.targets list
+	$(BIN)/python -m aneforge.targets audit
+
+test: $(VENV)/test.stamp
+	$(BIN)/pytest -n auto
+
+test-external: $(VENV)/test.stamp
+	$(BIN)/pytest -n auto --refresh-results tests/external
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/run.stamp
+	@for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+
+docs: docs-tables $(VENV)/docs.stamp
+	$(BIN)/mkdocs build --strict
+
+docs-tables: $(VENV)/docs.stamp
+	$(BIN)/python tools/reference_pages.py
+
+clean:
+	rm -rf $(VENV) site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+# One environment; each stamp adds what its targets need to it.
+
+$(VENV)/run.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[test]'
+	@touch $@
+
+$(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "aneforge needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' \
+		|| { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,29 @@
+"""The documented import path `from aneforge import _targets as tg`. Names only; `aneforge.targets` holds the code."""
+
+from aneforge.targets import (
+    FP16_SLICE_SAT,
+    MIN_FAMILY,
+    Family,
+    arch_for_family,
+    detect_family,
+    family_of_arch,
+    has_texture_engine,
+    limit,
+    native_streams,
+    resolve,
+    supports_mil,
+)
+
+__all__ = [
+    "FP16_SLICE_SAT",
+    "MIN_FAMILY",
+    "Family",
+    "arch_for_family",
+    "detect_family",
+    "family_of_arch",
+    "has_texture_engine",
+    "limit",
+    "native_streams",
+    "resolve",
+    "supports_mil",
+]

@@ -1,0 +1,137 @@
+"""Every error that aneforge raises on purpose.
+
+One small hierarchy under `AneforgeError`. An error a user can act on carries what a good report needs: the
+operation, the place in the user's own file, the value seen, the limit, the target and the remedy; `str(error)`
+puts them into one message that prints cleanly wherever it ends up.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "AmbiguousTargetError",
+    "AneforgeError",
+    "DataFileError",
+    "Location",
+    "NoDataError",
+    "UnknownNameError",
+    "UnknownTargetError",
+    "nearest_names",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the user's own material: a line of a file, a named node of an imported model, or both.
+
+    >>> str(Location(file="model.py", line=12))
+    'model.py:12'
+    >>> str(Location(file="resnet.onnx", node="Conv_3"))
+    "node 'Conv_3' of resnet.onnx"
+    """
+
+    file: str | None = None
+    line: int | None = None
+    node: str | None = None
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        if self.node is None:
+            return place or "unknown place"
+        return f"node {self.node!r}" + (f" of {place}" if place else "")
+
+
+class AneforgeError(Exception):
+    """Base of all errors raised on purpose.
+
+    >>> print(AneforgeError("the kernel is too wide", operation="conv", seen=14, limit=13, location=Location("a.py")))
+    conv at a.py: the kernel is too wide (seen 14, limit 13)
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation: str | None = None,
+        location: Location | None = None,
+        seen: object = None,
+        limit: object = None,
+        target: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.operation = operation
+        self.location = location
+        self.seen = seen
+        self.limit = limit
+        self.target = target
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        where = [
+            self.operation,
+            f"at {self.location}" if self.location else None,
+            f"on {self.target}" if self.target else None,
+        ]
+        values = [
+            f"seen {self.seen}" if self.seen is not None else None,
+            f"limit {self.limit}" if self.limit is not None else None,
+        ]
+        prefix = " ".join(part for part in where if part)
+        suffix = ", ".join(part for part in values if part)
+        text = f"{prefix}: {self.message}" if prefix else self.message
+        text += f" ({suffix})" if suffix else ""
+        return f"{text}. Remedy: {self.remedy}" if self.remedy else text
+
+
+class UnknownNameError(AneforgeError, ValueError, KeyError):
+    """A name that is in no table; the message lists the nearest names that are.
+
+    It is a `KeyError` and a `ValueError` because the documented API promises one for some calls and the other
+    for the rest. `KeyError` would print its message quoted; `AneforgeError.__str__` comes first and does not.
+    """
+
+    @classmethod
+    def of(cls, what: str, name: object, known: Iterable[str], *, remedy: str | None = None) -> Self:
+        """Build the error for `name`, which is no known `what`.
+
+        >>> print(UnknownNameError.of("limit", "max_tensor_dims", ["max_tensor_dim", "rank"]))
+        unknown limit 'max_tensor_dims'; nearest: max_tensor_dim
+        """
+        candidates = list(known)
+        close = nearest_names(str(name), candidates)
+        suggestion = f"nearest: {', '.join(close)}" if close else f"known: {', '.join(candidates[:3])}, …"
+        return cls(f"unknown {what} {name!r}; {suggestion}", remedy=remedy)
+
+
+class UnknownTargetError(UnknownNameError):
+    """A target, chip or family name that no table knows."""
+
+
+class AmbiguousTargetError(UnknownTargetError):
+    """A name with two readings: a chip and a family have it, and they are different targets."""
+
+
+class NoDataError(AneforgeError, ValueError, KeyError):
+    """A name that is known and about which no source says what was asked."""
+
+
+class DataFileError(AneforgeError):
+    """One of the package's data files is not in the form that its reader expects."""
+
+
+def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
+    """Return the known names most like `name`, best first, compared without regard to case.
+
+    >>> nearest_names("Max_Rank", ["min_rank", "max_rank", "extent"])
+    ['max_rank', 'min_rank']
+    """
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    return [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=most, cutoff=0.5)]

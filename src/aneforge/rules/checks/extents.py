@@ -1,0 +1,107 @@
+"""How long an axis may be. The cap depends on the class of the operation and on the axis.
+
+Axis 1 of a rank-4 tensor holds channels and has the widest cap but for transposes, which work on whole rows; every
+other axis is spatial or contracted. Only results are looked at: an operand is the result of another operation.
+"""
+
+from collections.abc import Iterator
+
+from aneforge.rules.rule import Relation, Seen, Severity, rule
+from aneforge.rules.subject import Subject
+
+
+@rule("ANE-EXTENT-001", Severity.OVERSIZE, bound="max_tensor_dim", relation=Relation.AT_MOST)
+def spatial_extent(subject: Subject) -> Iterator[Seen]:
+    """{what} is {seen} long; {target} takes at most {limit} along a spatial or contracted axis.
+
+    Remedy: split the tensor along that axis, or move the long axis to the channels (axis 1 of a rank-4 tensor).
+    """
+    if is_transpose_wide(subject):
+        return
+    for axis, extent in result_axes(subject):
+        if not axis.is_channel:
+            yield Seen(extent, str(axis))
+
+
+@rule("ANE-EXTENT-002", Severity.OVERSIZE, bound="channel_extent", relation=Relation.AT_MOST)
+def channel_extent(subject: Subject) -> Iterator[Seen]:
+    """{what} is {seen} long; {target} takes at most {limit} channels.
+
+    Remedy: split the channels into groups and concatenate the results.
+    """
+    if is_transpose_wide(subject):
+        return
+    for axis, extent in result_axes(subject):
+        if axis.is_channel:
+            yield Seen(extent, str(axis))
+
+
+@rule("ANE-EXTENT-003", Severity.OVERSIZE, bound="transpose_extent", relation=Relation.AT_MOST)
+def transpose_extent(subject: Subject) -> Iterator[Seen]:
+    """{what} is {seen} long; {target} transposes at most {limit} elements along one axis.
+
+    Remedy: transpose in several parts along that axis.
+
+    The cap holds for a transpose and for the operation whose result it reads.
+    """
+    if is_transpose_wide(subject):
+        for axis, extent in result_axes(subject):
+            yield Seen(extent, str(axis))
+
+
+@rule("ANE-EXTENT-004", Severity.REJECT, bound="min_tensor_dim", relation=Relation.AT_LEAST)
+def empty_axis(subject: Subject) -> Iterator[Seen]:
+    """{what} is {seen} long; {target} takes no axis shorter than {limit}.
+
+    Remedy: remove the operation: a tensor without elements has no effect.
+    """
+    for axis, extent in result_axes(subject):
+        yield Seen(extent, str(axis))
+
+
+@rule(
+    "ANE-EXTENT-005",
+    Severity.OVERSIZE,
+    bound="group_norm_extent",
+    relation=Relation.AT_MOST,
+    ops={"group_norm"},
+)
+def group_norm_extent(subject: Subject) -> Iterator[Seen]:
+    """{what} of group_norm is {seen} long; {target} takes at most {limit}.
+
+    Remedy: use more groups, or tile the image.
+
+    The operation is lowered as [1, groups, channels per group, height times width], whose last two axes must fit.
+    """
+    groups = subject.attributes.get("num_groups")
+    if not subject.operands or not isinstance(groups, int) or groups < 1:
+        return
+    _, channels, *spatial = subject.operands[0].shape
+    pixels = 1
+    for extent in spatial:
+        pixels *= extent
+    yield Seen(channels // groups, "The inner axis of channels per group")
+    yield Seen(pixels, "The inner axis of height times width")
+
+
+class Axis:
+    """One axis of one result, as messages name it."""
+
+    def __init__(self, result: int, axis: int, rank: int) -> None:
+        self.is_channel = rank == 4 and axis == 1
+        self.name = f"Axis {axis} of result {result}" + (" (channels)" if self.is_channel else "")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def result_axes(subject: Subject) -> Iterator[tuple[Axis, int]]:
+    """Yield every axis of every result with its extent."""
+    for number, tensor in enumerate(subject.results):
+        for axis, extent in enumerate(tensor.shape):
+            yield Axis(number, axis, len(tensor.shape)), extent
+
+
+def is_transpose_wide(subject: Subject) -> bool:
+    """Tell whether the wide cap of transposes holds: for a transpose, and for what a transpose reads."""
+    return subject.op == "transpose" or "transpose" in subject.consumers

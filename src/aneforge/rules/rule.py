@@ -1,0 +1,217 @@
+"""What a rule is: one function that says what it sees, one value of the database that says what is allowed.
+
+The function's docstring is the error text, the explanation and the line in the generated documentation, so the
+three cannot drift apart. Its first paragraph is the message, a paragraph that begins with `Remedy:` is the remedy,
+the rest explains. The message may hold `{op}`, `{seen}`, `{what}`, `{limit}` and `{target}`; the remedy may hold
+`{since}`, the first tier that has what the rule asks for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from aneforge.errors import NoDataError
+from aneforge.targets import first_tier_with
+
+if TYPE_CHECKING:
+    from aneforge.errors import Location
+    from aneforge.evidence import Evidence
+    from aneforge.rules.subject import Subject
+    from aneforge.targets import Target, Value
+
+__all__ = ["Finding", "Relation", "Rule", "Seen", "Severity", "rule"]
+
+
+class Severity(StrEnum):
+    """How bad a finding is, worst first."""
+
+    REJECT = "reject"
+    OVERSIZE = "oversize"
+    DECOMPOSE = "decompose"
+    WARN = "warn"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """Position in the order of severities; 0 is the worst."""
+        return list(Severity).index(self)
+
+
+class Relation(StrEnum):
+    """How a value that was seen must stand to the bound that the database gives."""
+
+    AT_MOST = "at most"
+    AT_LEAST = "at least"
+    ONE_OF = "one of"
+    PRESENT = "present"
+    """The bound is a flag, and it is set; what was seen is the need for it."""
+
+    def holds(self, seen: int | str, bound: Value) -> bool:
+        """Tell whether a value is within the bound."""
+        match self, bound:
+            case Relation.PRESENT, bool():
+                return bound
+            case Relation.ONE_OF, tuple():
+                return seen in bound
+            case Relation.AT_MOST, int() if isinstance(seen, int):
+                return seen <= bound
+            case Relation.AT_LEAST, int() if isinstance(seen, int):
+                return seen >= bound
+            case _:
+                raise TypeError(f"{seen!r} cannot be {self} {bound!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A value that a rule saw, and where in the operation."""
+
+    value: int | str
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that an operation broke on a target, with all that a report needs."""
+
+    rule: str
+    severity: Severity
+    message: str
+    op: str
+    location: Location | None
+    seen: int | str
+    limit: Value | None
+    target: str
+    remedy: str
+    evidence: Evidence | None
+    """Why the limit is believed; None where the limit itself is unknown."""
+
+    def __str__(self) -> str:
+        place = f" at {self.location}" if self.location else ""
+        remedy = f" Remedy: {self.remedy}" if self.remedy else ""
+        return f"{self.rule} {self.severity}: {self.op}{place} on {self.target}: {self.message}{remedy}"
+
+
+Look = Callable[["Subject"], Iterable[Seen]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: an id, what it looks at, and the name of the value that bounds it."""
+
+    id: str
+    severity: Severity
+    bound: str
+    """Name of the value in the target database."""
+    relation: Relation
+    ops: frozenset[str] | None
+    """Operations that it concerns; None for all."""
+    look: Look
+    message: str
+    remedy: str
+    explanation: str
+
+    def concerns(self, op: str) -> bool:
+        """Tell whether the rule looks at operations of that name."""
+        return self.ops is None or op in self.ops
+
+    def check(self, subject: Subject, target: Target) -> Finding | None:
+        """Return the worst that the subject shows against this rule, or nothing.
+
+        A bound that no source gives for the target is a finding too, of severity `info`: not known is not allowed.
+        """
+        if not self.concerns(subject.op):
+            return None
+        seen = list(self.look(subject))
+        if not seen:
+            return None
+        try:
+            bound = target.fact(self.bound)
+        except NoDataError as missing:
+            if not target.has_data:
+                raise
+            return self._finding(subject, target, seen[0], Severity.INFO, f"cannot be decided: {missing.message}")
+        broken = [one for one in seen if not self.relation.holds(one.value, bound.value)]
+        if not broken:
+            return None
+        worst = self._worst(broken)
+        message = self.message.format(
+            op=subject.op,
+            seen=worst.value,
+            what=worst.what,
+            limit=plain_text(bound.value),
+            target=target.name,
+        )
+        return self._finding(subject, target, worst, self.severity, message)
+
+    def advice(self) -> str:
+        """Return the remedy, filled in from the database."""
+        if "{since}" not in self.remedy:
+            return self.remedy
+        return self.remedy.format(since=first_tier_with(self.bound).title)
+
+    def _worst(self, broken: list[Seen]) -> Seen:
+        if self.relation is Relation.AT_MOST:
+            return max(broken, key=lambda one: int(one.value))
+        if self.relation is Relation.AT_LEAST:
+            return min(broken, key=lambda one: int(one.value))
+        return broken[0]
+
+    def _finding(self, subject: Subject, target: Target, seen: Seen, severity: Severity, message: str) -> Finding:
+        known = severity is self.severity
+        bound = target.fact(self.bound) if known else None
+        return Finding(
+            rule=self.id,
+            severity=severity,
+            message=message,
+            op=subject.op,
+            location=subject.location,
+            seen=seen.value,
+            limit=bound.value if bound else None,
+            target=target.name,
+            remedy=self.advice() if known else "",
+            evidence=bound.evidence if bound else None,
+        )
+
+
+def rule(
+    rule_id: str,
+    severity: Severity,
+    *,
+    bound: str,
+    relation: Relation,
+    ops: Iterable[str] | None = None,
+) -> Callable[[Look], Rule]:
+    """Declare a rule: the decorated function yields what it sees, its docstring is the text."""
+
+    def declare(look: Look) -> Rule:
+        message, remedy, explanation = split_text(inspect.getdoc(look) or "")
+        concerned = None if ops is None else frozenset(ops)
+        return Rule(rule_id, severity, bound, relation, concerned, look, message, remedy, explanation)
+
+    return declare
+
+
+def split_text(text: str) -> tuple[str, str, str]:
+    r"""Split a rule's docstring into message, remedy and explanation, each on one line.
+
+    >>> split_text("Too wide.\n\nRemedy: split it.\n\nThe field has\nfour bits.")
+    ('Too wide.', 'split it.', 'The field has four bits.')
+    """
+    paragraphs = [" ".join(part.split()) for part in textwrap.dedent(text).split("\n\n") if part.strip()]
+    remedies = [part.removeprefix("Remedy: ") for part in paragraphs[1:] if part.startswith("Remedy: ")]
+    rest = [part for part in paragraphs[1:] if not part.startswith("Remedy: ")]
+    return paragraphs[0] if paragraphs else "", " ".join(remedies), " ".join(rest)
+
+
+def plain_text(value: Value) -> str:
+    """Return a bound as it stands in a message.
+
+    >>> plain_text(16384), plain_text(("fp16", "uint8"))
+    ('16384', 'fp16, uint8')
+    """
+    return ", ".join(str(item) for item in value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,80 @@
+"""What a rule looks at: one operation with its tensors, whatever stage of the compiler it comes from.
+
+Graph nodes, program layers and validators implement `Subject`; a rule never sees more of them than this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.errors import Location
+
+__all__ = ["Attribute", "Operation", "Subject", "TensorType"]
+
+Attribute = bool | int | float | str | tuple[int | float | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape and element type of a tensor; element types are spelt as in MIL (`fp16`, `int8`, `bool`)."""
+
+    shape: tuple[int, ...]
+    dtype: str = "fp16"
+
+
+class Subject(Protocol):
+    """One operation, as rules see it.
+
+    Names of operations and attributes are MIL's. A program's ports are subjects too, as `input` and `output`. A
+    convolution's kernel stands in the attribute `kernel_sizes`, height before width, as a pooling's does.
+    """
+
+    @property
+    def op(self) -> str:
+        """Name of the operation."""
+        ...
+
+    @property
+    def operands(self) -> Sequence[TensorType]:
+        """Types of the tensors it reads."""
+        ...
+
+    @property
+    def results(self) -> Sequence[TensorType]:
+        """Types of the tensors it makes."""
+        ...
+
+    @property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """Its attributes by name."""
+        ...
+
+    @property
+    def consumers(self) -> frozenset[str]:
+        """Names of the operations that read its results."""
+        ...
+
+    @property
+    def location(self) -> Location | None:
+        """Where the user made it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """The plainest subject: an operation written down by hand, for a question without a graph.
+
+    >>> Operation("relu", results=(TensorType((1, 64, 32, 32)),)).op
+    'relu'
+    """
+
+    op: str
+    operands: tuple[TensorType, ...] = ()
+    results: tuple[TensorType, ...] = ()
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    consumers: frozenset[str] = frozenset()
+    location: Location | None = None

@@ -1,0 +1,51 @@
+"""The two family enumerations: the documented one of five values, and the compiler's own of eight."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["MIN_FAMILY", "Family", "LegalityFamily", "supports_mil"]
+
+
+class Family(IntEnum):
+    """The five capability families of the documented API.
+
+    >>> print(Family.A16)
+    5
+    """
+
+    OLDER = 1
+    A13 = 2
+    A14 = 3
+    A15 = 4
+    A16 = 5
+
+
+class LegalityFamily(IntEnum):
+    """`mlir::anec::Family`: what the compiler compares an operation's floor with.
+
+    It decides legality alone; limits, routes and costs come from a target's own parameters. The M4's targets
+    read A15 here and have the limits of A16.
+    """
+
+    A11Legacy = 0
+    A12 = 1
+    A13 = 2
+    A14 = 3
+    A15 = 4
+    A16 = 5
+    A17 = 6
+    A18 = 7
+
+
+MIN_FAMILY = Family.A13
+"""The lowest family that runs MIL programs: "MIL is only supported for H13+ ANE architectures"."""
+
+
+def supports_mil(family: Family | int) -> bool:
+    """Tell whether a family runs MIL programs at all.
+
+    >>> supports_mil(Family.OLDER), supports_mil(2)
+    (False, True)
+    """
+    return Family(family) >= MIN_FAMILY

@@ -1,0 +1,124 @@
+"""Which engine this machine has: the environment, then the CPU's own name, then a floor that is always safe.
+
+The model identifier is never asked: `MacBookPro17,1` is an M1 and `Mac17,8` an M5.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aneforge.errors import UnknownTargetError
+from aneforge.targets.database import database
+from aneforge.targets.family import MIN_FAMILY, Family
+from aneforge.targets.names import target_named
+
+if TYPE_CHECKING:
+    from aneforge.targets.target import Chip, Target
+
+__all__ = ["Host", "detect_family", "detect_target"]
+
+ENVIRONMENT_VARIABLE = "ANEFORGE_TARGET"
+DEVICE_TREE = Path("/proc/device-tree/compatible")
+BRAND = re.compile(r"Apple (?P<generation>[AM]\d+)(?P<variant>(?: (?:Pro|Max|Ultra))?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a machine says about itself; tests hand in machines that are not there."""
+
+    override: str | None = None
+    """The value of ANEFORGE_TARGET."""
+    cpu_brand: str | None = None
+    """`machdep.cpu.brand_string` of macOS, such as `Apple M5 Pro`."""
+    compatible: tuple[str, ...] = ()
+    """The root node's `compatible` of a Linux device tree, such as `apple,t8103`."""
+
+    @classmethod
+    def this_machine(cls) -> Host:
+        """Read this machine's own description. A file or tool that is missing is no error: it is not that machine."""
+        return cls(os.environ.get(ENVIRONMENT_VARIABLE) or None, read_cpu_brand(), read_device_tree(DEVICE_TREE))
+
+
+def detect_target(host: Host | None = None) -> Target:
+    """Return the target of a machine, this one by default.
+
+    Order: ANEFORGE_TARGET; the CPU brand string; the device tree that Linux shows on Apple silicon; else the
+    lowest family that runs MIL, whose programs every later chip runs too, with one warning per process.
+
+    Raises:
+        UnknownTargetError: ANEFORGE_TARGET names nothing.
+    """
+    host = host or Host.this_machine()
+    if host.override:
+        return _named_by_environment(host.override)
+    found = _chip_of(host)
+    if found is not None:
+        return database().targets[found.target]
+    floor = database().targets[database().representatives[MIN_FAMILY]]
+    seen = host.cpu_brand or ", ".join(host.compatible) or "no Apple CPU"
+    warn_once(
+        f"the host's Neural Engine is not known ({seen}): assuming {floor.name}, which every engine since the M1 "
+        f"can run; set {ENVIRONMENT_VARIABLE} to choose"
+    )
+    return floor
+
+
+def detect_family(host: Host | None = None) -> Family:
+    """Return the family of a machine, this one by default; see `detect_target`."""
+    return detect_target(host).family or MIN_FAMILY
+
+
+@cache
+def warn_once(message: str) -> None:
+    """Warn, the first time in this process that the message is given."""
+    warnings.warn(message, UserWarning, stacklevel=3)
+
+
+def read_cpu_brand() -> str | None:
+    """Return the CPU brand string of macOS, or None on any other system."""
+    if sys.platform != "darwin":
+        return None
+    command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603 - fixed arguments
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return result.stdout.strip() or None
+
+
+def read_device_tree(path: Path) -> tuple[str, ...]:
+    """Return the strings of a device tree's `compatible` property, or nothing where there is no such file."""
+    try:
+        return tuple(path.read_bytes().decode("ascii", "replace").strip("\0").split("\0"))
+    except OSError:
+        return ()
+
+
+def _named_by_environment(name: str) -> Target:
+    try:
+        return target_named(name)
+    except UnknownTargetError as error:
+        raise UnknownTargetError(f"{ENVIRONMENT_VARIABLE}: {error.message}", remedy=error.remedy) from None
+
+
+def _chip_of(host: Host) -> Chip | None:
+    chips = database().chips
+    if host.cpu_brand and (match := BRAND.match(host.cpu_brand)):
+        exact = (match["generation"] + match["variant"]).lower().replace(" ", "-")
+        base = match["generation"].lower()
+        if exact in chips:
+            return chips[exact]
+        if base in chips:
+            known = chips[base]
+            warn_once(f"{host.cpu_brand} is not in the chip table: assuming {known.name}'s {known.target}, same family")
+            return known
+    parts = {name.removeprefix("apple,") for name in host.compatible if name.startswith("apple,")}
+    return next((known for known in chips.values() if parts.intersection(known.soc)), None)

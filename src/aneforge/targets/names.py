@@ -1,0 +1,112 @@
+"""Names of targets, chips and families as users write them, looked up without asking which machine this is.
+
+Nothing is guessed: an unknown name is an error with the nearest names, and a name with two readings is an error
+that names both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.errors import AmbiguousTargetError, UnknownTargetError
+from aneforge.targets.database import database
+from aneforge.targets.family import LegalityFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.targets.target import Chip, Target
+
+__all__ = ["chip", "target_named"]
+
+CHIP_PREFIX, FAMILY_PREFIX = "soc:", "family:"
+
+
+def target_named(name: str) -> Target:
+    """Return the target that a compiler name, a chip name or a family name stands for.
+
+    Raises:
+        UnknownTargetError: Nothing has that name.
+        AmbiguousTargetError: A chip and a family have it, and they are different targets.
+    """
+    key = slug(name)
+    targets, chips, families = database().targets, chip_readings(), family_readings()
+    if key.startswith(CHIP_PREFIX):
+        return targets[chip(key).target]
+    if key.startswith(FAMILY_PREFIX):
+        return targets[family_representative(key)]
+    if key in targets:
+        return targets[key]
+    if key in chips and key in families:
+        known = chips[key]
+        raise AmbiguousTargetError(
+            f"target {name!r} has two readings: the {known.name} chip is {known.target}, "
+            f"the {key.upper()} family is {families[key]}",
+            remedy=f"write {CHIP_PREFIX}{known.key} or {FAMILY_PREFIX}{key}",
+        )
+    if key in chips:
+        return targets[chips[key].target]
+    if key in families:
+        return targets[families[key]]
+    raise UnknownTargetError.of(
+        "target",
+        name,
+        [*targets, *chips, *(FAMILY_PREFIX + known for known in families)],
+        remedy="`python -m aneforge.targets list` prints every target and chip",
+    )
+
+
+def chip(name: str) -> Chip:
+    """Return a chip by its shop name, with its reported and its rule-derived target names.
+
+    >>> m4 = chip("M4")
+    >>> m4.reported, m4.naming_rule
+    ('h16g', 'h16')
+
+    Raises:
+        UnknownTargetError: No chip has that name.
+    """
+    found = chip_readings().get(slug(name).removeprefix(CHIP_PREFIX))
+    if found is None:
+        raise UnknownTargetError.of("chip", name, (known.name for known in database().chips.values()))
+    return found
+
+
+def slug(name: str) -> str:
+    """Return a name as keys are spelt: lower case, words joined by hyphens.
+
+    >>> slug(" M4  Pro "), slug("m4_pro")
+    ('m4-pro', 'm4-pro')
+    """
+    return "-".join(name.lower().replace("_", " ").replace("-", " ").split())
+
+
+def chip_readings() -> Mapping[str, Chip]:
+    """Return every spelling that stands for a chip."""
+    chips = database().chips.values()
+    return {spelling: known for known in chips for spelling in (known.key, *known.aliases)}
+
+
+def family_readings() -> Mapping[str, str]:
+    """Return every family name, documented or of the compiler's enumeration, with a target that stands for it.
+
+    A documented family has its representative; a family of the compiler's alone (A17, A18) has the first target of
+    the tier of that name.
+    """
+    data = database()
+    documented = {family.name.lower(): target for family, target in data.representatives.items()}
+    first_of_tier: dict[str, str] = {}
+    for target in data.targets.values():
+        if target.tier:
+            first_of_tier.setdefault(target.tier.name, target.name)
+    names = (family.name.lower() for family in LegalityFamily)
+    return {name: first_of_tier[name] for name in names if name in first_of_tier} | documented
+
+
+def family_representative(key: str) -> str:
+    """Return the name of the target that stands for `family:NAME`."""
+    families = family_readings()
+    name = key.removeprefix(FAMILY_PREFIX)
+    if name not in families:
+        raise UnknownTargetError.of("target family", key, (FAMILY_PREFIX + known for known in families))
+    return families[name]

@@ -1,0 +1,153 @@
+"""Named values with evidence, as they hold for one target: `target.hal`, `target.limits`, `target.datapath`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.errors import NoDataError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from aneforge.evidence import Evidence
+
+__all__ = ["Fact", "Properties", "Property", "Value"]
+
+Scalar = bool | int | float | str
+Value = Scalar | tuple[Scalar, ...]
+
+GUIDE_BUILD = "9.509"
+"""The compiler build whose offsets the literature uses, and so the default for a look-up by offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value and why it is believed."""
+
+    value: Value
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One named property, with the facts known per tier or target.
+
+    A property without facts is one whose name (and perhaps offset) is known and whose value no source gives.
+    """
+
+    name: str
+    summary: str
+    facts: Mapping[str, Fact]
+    offsets: Mapping[str, int]
+    ops: str = ""
+    unit: str = ""
+
+    def fact(self, target: str, tier: str | None) -> Fact | None:
+        """Return what is known for a target: its own fact, else its tier's, else the one for all tiers."""
+        if tier is None:
+            return None
+        return self.facts.get(target) or self.facts.get(tier) or self.facts.get("all")
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """The properties of one group as they hold for one target.
+
+    >>> from aneforge.targets import resolve
+    >>> m1 = resolve("m1")
+    >>> m1.hal.texture_engine, m1.hal.integer("dense_kernel_memory"), m1.hal.at(0x81d)
+    (False, 65536, False)
+    """
+
+    group: str
+    target: str
+    tier: str | None
+    table: Mapping[str, Property]
+
+    def __getattr__(self, name: str) -> Value:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.fact(name).value
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names whose value is known for this target."""
+        return (name for name, known in self.table.items() if known.fact(self.target, self.tier))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.table and self.table[name].fact(self.target, self.tier) is not None
+
+    def fact(self, name: str) -> Fact:
+        """Return value and evidence of a property.
+
+        Raises:
+            UnknownNameError: There is no such property.
+            NoDataError: No source gives its value for this target.
+        """
+        if name not in self.table:
+            raise UnknownNameError.of(f"{self.group} field", name, self.table)
+        found = self.table[name].fact(self.target, self.tier)
+        if found is None:
+            reason = "no published source gives its value"
+            if self.tier is None:
+                reason = "the compiler knows the name of this target, and no source gives data for it"
+            raise NoDataError(f"{self.group} field {name!r} is unknown here: {reason}", target=self.target)
+        return found
+
+    def get(self, name: str) -> Value | None:
+        """Return the value of a property, or None where no source gives it for this target."""
+        return self.fact(name).value if name in self else None
+
+    def at(self, offset: int, build: str = GUIDE_BUILD) -> Value:
+        """Return the value at a byte offset of the hardware-abstraction blob, as one compiler build lays it out."""
+        return self.fact(self.name_at(offset, build)).value
+
+    def name_at(self, offset: int, build: str = GUIDE_BUILD) -> str:
+        """Return the name of the property at a byte offset.
+
+        Raises:
+            UnknownNameError: No property is known there.
+        """
+        for name, known in self.table.items():
+            if known.offsets.get(build) == offset:
+                return name
+        known_offsets = (hex(known.offsets[build]) for known in self.table.values() if build in known.offsets)
+        raise UnknownNameError.of(f"{self.group} offset of build {build}", hex(offset), known_offsets)
+
+    def flag(self, name: str) -> bool:
+        """Return a property that is a yes or a no."""
+        value = self.fact(name).value
+        if not isinstance(value, bool):
+            raise self._wrong_type(name, "a flag")
+        return value
+
+    def integer(self, name: str) -> int:
+        """Return a property that is a whole number."""
+        value = self.fact(name).value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._wrong_type(name, "a whole number")
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a property that is a word."""
+        value = self.fact(name).value
+        if not isinstance(value, str):
+            raise self._wrong_type(name, "a word")
+        return value
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return a property that is a list of words."""
+        value = self.fact(name).value
+        if not isinstance(value, tuple):
+            raise self._wrong_type(name, "a list")
+        return tuple(str(item) for item in value)
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """Return a property that is a list of whole numbers."""
+        value = self.fact(name).value
+        if not isinstance(value, tuple):
+            raise self._wrong_type(name, "a list")
+        return tuple(int(item) for item in value)
+
+    def _wrong_type(self, name: str, wanted: str) -> TypeError:
+        return TypeError(f"{self.group} field {name!r} of {self.target} is {self.fact(name).value!r}, not {wanted}")

@@ -1,0 +1,109 @@
+"""The documented questions about a family or a target, each one look-up in the database.
+
+A question takes anything that names a target (`resolve`); a `Family` or its number stands for its representative.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
+from aneforge.errors import NoDataError, UnknownNameError
+from aneforge.targets.database import database
+from aneforge.targets.family import Family, supports_mil
+from aneforge.targets.names import target_named
+from aneforge.targets.resolve import TargetLike, family_of, representative, resolve
+
+if TYPE_CHECKING:
+    from aneforge.targets.target import Tier
+
+__all__ = [
+    "FP16_SLICE_SAT",
+    "arch_for_family",
+    "family_of_arch",
+    "first_tier_with",
+    "has_texture_engine",
+    "limit",
+    "native_streams",
+]
+
+FP16_SLICE_SAT = 65504 / 16
+"""Largest magnitude that survives the times-16 crop of a width slice: the fp16 maximum over 16."""
+
+
+def family_of_arch(arch: str) -> Family:
+    """Return the documented family of a compiler target.
+
+    >>> family_of_arch(" H17S ")
+    <Family.A16: 5>
+
+    Raises:
+        UnknownTargetError: No compiler knows the name; also a `KeyError`.
+        NoDataError: The name is known and belongs to no family.
+    """
+    return family_of(target_named(arch))
+
+
+@overload
+def arch_for_family(family: Family | int) -> str: ...
+@overload
+def arch_for_family() -> tuple[str, ...]: ...
+def arch_for_family(family: Family | int | None = None) -> str | tuple[str, ...]:
+    """Return the compiler target that stands for a family, or for every family that runs MIL.
+
+    >>> arch_for_family(Family.A16), arch_for_family()
+    ('h16s', ('h13', 'h14', 'h15', 'h16s'))
+    """
+    if family is None:
+        return tuple(name for known, name in database().representatives.items() if supports_mil(known))
+    return representative(family).name
+
+
+def limit(name: str, target: TargetLike = None) -> int:
+    """Return a numeric limit.
+
+    >>> limit("max_tensor_dim", Family.A16), limit("conv_kw_max", "m1")
+    (65536, 13)
+
+    Raises:
+        UnknownNameError: There is no limit of that name.
+        NoDataError: No source gives it for that target.
+    """
+    return resolve(target).limits.integer(name)
+
+
+def has_texture_engine(target: TargetLike = None) -> bool:
+    """Tell whether the texture engine is there (HAL byte 0x81d).
+
+    >>> has_texture_engine(Family.A13), has_texture_engine(Family.A14)
+    (False, True)
+    """
+    return resolve(target).hal.flag("texture_engine")
+
+
+def first_tier_with(flag: str) -> Tier:
+    """Return the earliest tier that has a flag set.
+
+    >>> first_tier_with("texture_engine").title
+    'A14'
+
+    Raises:
+        UnknownNameError: There is no property of that name.
+        NoDataError: No tier is known to have it.
+    """
+    data = database()
+    if flag not in data.properties:
+        raise UnknownNameError.of("value", flag, data.properties)
+    facts = data.properties[flag].facts
+    for tier in data.tiers.values():
+        if tier.name in facts and facts[tier.name].value is True:
+            return tier
+    raise NoDataError(f"no tier is known to have {flag!r}")
+
+
+def native_streams(target: TargetLike = None) -> frozenset[str]:
+    """Return the weight encodings that stay compressed on the way to the engine; the others fold to dense fp16.
+
+    >>> sorted(native_streams(Family.A13))
+    ['int4', 'sparse']
+    """
+    return frozenset(name for name, stream in resolve(target).streams.items() if stream.streams)

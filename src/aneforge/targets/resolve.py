@@ -1,0 +1,91 @@
+"""From whatever names a target (`"h17s"`, `"M4 Pro"`, `Family.A13`, `None`) to the target; groups of targets."""
+
+from __future__ import annotations
+
+from aneforge.errors import NoDataError, UnknownTargetError
+from aneforge.targets.database import database
+from aneforge.targets.family import Family, supports_mil
+from aneforge.targets.host import detect_target
+from aneforge.targets.names import target_named
+from aneforge.targets.target import Kind, Target
+
+__all__ = ["GROUPS", "TargetLike", "family_of", "group", "resolve"]
+
+TargetLike = Target | Family | int | str | None
+"""Anything that names a target; None is the host."""
+
+GROUPS = {
+    "all": "every silicon target with data",
+    "families": "one target per family that runs MIL",
+    "known": "every name that a compiler knows",
+}
+
+
+def resolve(target: TargetLike = None) -> Target:
+    """Return the target that something names.
+
+    Accepted are a compiler name in any case, a chip by its shop name, a `Family` or its number (its representative
+    target), a `Target`, and None for the host. `soc:` and `family:` before a name choose between two readings.
+
+    >>> [resolve(name).name for name in ("H17s", "m4", "M4 Pro", "m4-pro", Family.A16, 2, "soc:a14", "family:a14")]
+    ['h17s', 'h16g', 'h16g', 'h16g', 'h16s', 'h13', 'h13', 'h14']
+
+    Raises:
+        UnknownTargetError: Nothing has that name; also a `ValueError` and a `KeyError`.
+        AmbiguousTargetError: The name has two readings, as `a14` does.
+    """
+    match target:
+        case Target():
+            return target
+        case None:
+            return detect_target()
+        case str():
+            return target_named(target)
+        case _:
+            return representative(target)
+
+
+def representative(family: Family | int) -> Target:
+    """Return the target that stands for a documented family.
+
+    Raises:
+        UnknownTargetError: There is no family of that number.
+    """
+    if isinstance(family, bool) or family not in set(Family):
+        numbers = ", ".join(f"{known.value} ({known.name})" for known in Family)
+        raise UnknownTargetError(f"unknown target family {family!r}; the families are {numbers}")
+    return database().targets[database().representatives[Family(family)]]
+
+
+def group(name: str) -> tuple[Target, ...]:
+    """Return the targets of a group: `all`, `families` or `known`.
+
+    >>> [target.name for target in group("families")]
+    ['h13', 'h14', 'h15', 'h16s']
+
+    Raises:
+        UnknownTargetError: There is no such group.
+    """
+    targets = database().targets
+    match name:
+        case "known":
+            return tuple(targets.values())
+        case "all":
+            return tuple(target for target in targets.values() if target.kind is Kind.SILICON and target.has_data)
+        case "families":
+            representatives = database().representatives.items()
+            return tuple(targets[target] for family, target in representatives if supports_mil(family))
+        case _:
+            raise UnknownTargetError.of("target group", name, GROUPS)
+
+
+def family_of(target: Target) -> Family:
+    """Return the documented family of a target.
+
+    Raises:
+        NoDataError: The target belongs to no family, or nothing is known of it.
+    """
+    if target.family is not None:
+        return target.family
+    reason = f"it is {target.kind}: {target.summary.rstrip('.').lower()}"
+    raise NoDataError(f"{target.name!r} belongs to no documented family; {reason}", target=target.name)

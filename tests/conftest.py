@@ -1,0 +1,56 @@
+"""What all tests share: the golden-text helper and the two flags that rewrite committed files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aneforge.targets import host
+
+TESTS = Path(__file__).parent
+Golden = Callable[[str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flags that rewrite what is committed."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the expected texts under tests/golden")
+    parser.addoption("--refresh-results", action="store_true", help="rewrite the result tables of the external suites")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a text with `tests/golden/<test file>/<test name>.txt`, or rewrite that file when asked to."""
+    path = TESTS / "golden" / request.path.stem / f"{request.node.name}.txt"
+
+    def compare(text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"no golden text yet: run pytest --update-golden, then read {path}"
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
+
+
+@pytest.fixture(autouse=True)
+def no_host_override(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep the machine's own ANEFORGE_TARGET and earlier warnings out of every test."""
+    monkeypatch.delenv("ANEFORGE_TARGET", raising=False)
+    host.warn_once.cache_clear()
+    yield
+    host.warn_once.cache_clear()
+
+
+@pytest.fixture
+def repository() -> Path:
+    """Return the root of the checkout."""
+    return TESTS.parent
+
+
+@pytest.fixture
+def clean_environment() -> dict[str, str]:
+    """Return an environment for a child process without colours and without an override of the target."""
+    return {key: value for key, value in os.environ.items() if key != "ANEFORGE_TARGET"} | {"NO_COLOR": "1"}

@@ -1,0 +1,187 @@
+"""What users write, and what it resolves to."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aneforge.errors import AmbiguousTargetError, NoDataError, UnknownTargetError
+from aneforge.targets import (
+    Family,
+    Kind,
+    TargetLike,
+    arch_for_family,
+    chip,
+    database,
+    family_of_arch,
+    group,
+    resolve,
+    supports_mil,
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("h13", "h13"),
+        ("H17s", "h17s"),
+        (" h17S ", "h17s"),
+        ("m1", "h13"),
+        ("M1 Max", "h13g"),
+        ("m2", "h14g"),
+        ("m3", "h15"),
+        ("m4", "h16g"),
+        ("M4 Pro", "h16g"),
+        ("m4-pro", "h16g"),
+        ("m4_pro", "h16g"),
+        ("m5", "h17"),
+        ("m5-pro", "h17s"),
+        ("m6", "h18g"),
+        ("A18 Pro", "h17"),
+        ("a17-pro", "h16"),
+        ("soc:a14", "h13"),
+        ("SOC:A14", "h13"),
+        ("family:a14", "h14"),
+        ("family:a18", "h18"),
+        ("older", "h12"),
+        (Family.A13, "h13"),
+        (Family.A16, "h16s"),
+        (1, "h12"),
+        (5, "h16s"),
+    ],
+)
+def test_resolves(written: TargetLike, name: str) -> None:
+    assert resolve(written).name == name
+
+
+def test_a_target_resolves_to_itself() -> None:
+    target = resolve("h13")
+    assert resolve(target) is target
+
+
+@pytest.mark.parametrize(
+    ("written", "chip_target", "family_target"),
+    [
+        ("a13", "h12", "h13"),
+        ("a14", "h13", "h14"),
+        ("A15", "h14", "h15"),
+        ("a16", "h15", "h16s"),
+        ("a18", "h17", "h18"),
+    ],
+)
+def test_two_readings_are_an_error_that_names_both(written: str, chip_target: str, family_target: str) -> None:
+    with pytest.raises(AmbiguousTargetError) as error:
+        resolve(written)
+    key = written.lower()
+    assert f"chip is {chip_target}" in str(error.value)
+    assert f"family is {family_target}" in str(error.value)
+    assert f"write soc:{key} or family:{key}" in str(error.value)
+    assert resolve(f"soc:{key}").name == chip_target
+    assert resolve(f"family:{key}").name == family_target
+
+
+def test_a17_alone_names_the_pro_chip() -> None:
+    with pytest.raises(AmbiguousTargetError, match=r"soc:a17-pro or family:a17"):
+        resolve("a17")
+
+
+@pytest.mark.parametrize("caught", [ValueError, KeyError])
+def test_an_unknown_name_is_both_documented_errors_and_prints_cleanly(caught: type[Exception]) -> None:
+    with pytest.raises(caught) as error:
+        resolve("h17x")
+    assert str(error.value).startswith("unknown target 'h17x'; nearest: h17")
+
+
+@pytest.mark.parametrize(
+    "written", ["zzz", "", "h", "m7", "soc:h13", "soc:m9", "family:m1", "h13 g", "🦙", "x" * 100_000]
+)
+def test_unknown_names_are_refused(written: str) -> None:
+    with pytest.raises(UnknownTargetError):
+        resolve(written)
+
+
+@pytest.mark.parametrize("number", [0, 6, -1, 13, True, False])
+def test_numbers_that_are_no_family_are_refused(number: int) -> None:
+    with pytest.raises(UnknownTargetError, match=r"families are 1 \(OLDER\), 2 \(A13\)"):
+        resolve(number)
+
+
+@given(st.text(max_size=20))
+def test_any_text_resolves_or_is_refused(text: str) -> None:
+    try:
+        assert resolve(text).name in database().targets
+    except UnknownTargetError as error:
+        assert repr(text)[1:-1] in str(error) or text in str(error)
+
+
+def test_groups() -> None:
+    silicon = group("all")
+    assert all(target.kind is Kind.SILICON and target.has_data for target in silicon)
+    assert {"h13", "h16g", "h17s", "h18g"} <= {target.name for target in silicon}
+    assert not {"m11", "u1", "h20", "h15m", "t1"} & {target.name for target in silicon}
+    assert [target.name for target in group("families")] == ["h13", "h14", "h15", "h16s"]
+    assert len(group("known")) == 46
+
+
+def test_an_unknown_group_lists_the_groups() -> None:
+    with pytest.raises(UnknownTargetError, match="unknown target group 'everything'; known: all, families, known"):
+        group("everything")
+
+
+def test_family_of_arch() -> None:
+    assert str(family_of_arch("h17s")) == "5"
+    assert family_of_arch("H13G") is Family.A13
+    assert family_of_arch("m11") is Family.A15
+
+
+@pytest.mark.parametrize("name", ["u1", "h20", "h15m", "m12"])
+def test_a_known_name_without_family_says_so(name: str) -> None:
+    with pytest.raises(KeyError) as error:
+        family_of_arch(name)
+    assert isinstance(error.value, NoDataError)
+    assert "belongs to no documented family" in str(error.value)
+
+
+def test_arch_for_family() -> None:
+    assert [arch_for_family(family) for family in (2, 3, Family.A15, 5)] == ["h13", "h14", "h15", "h16s"]
+    assert arch_for_family() == ("h13", "h14", "h15", "h16s")
+    assert not supports_mil(family_of_arch(arch_for_family(Family.OLDER)))
+
+
+@pytest.mark.parametrize(
+    ("name", "reported", "rule"),
+    [
+        ("M1 Max", "h13g", "h13"),
+        ("M2", "h14g", "h14"),
+        ("M4", "h16g", "h16"),
+        ("M5", "h17", "h17"),
+        ("M6", "h18g", "h18"),
+        ("A18 Pro", "h17", None),
+        ("M5 Pro", None, "h17"),
+        ("M3", None, "h15"),
+    ],
+)
+def test_device_reports_are_kept_apart_from_the_naming_rule(name: str, reported: str | None, rule: str | None) -> None:
+    known = chip(name)
+    assert known.reported == reported
+    assert known.naming_rule == rule
+    if reported:
+        assert known.target == reported
+        assert known.evidence.kind == "measured"
+
+
+def test_board_types_cores_and_engines() -> None:
+    found = {
+        name: (chip(name).board_type, chip(name).cores, chip(name).engines) for name in ("M1 Max", "M2", "M4", "M6")
+    }
+    assert found == {"M1 Max": (96, 16, 1), "M2": (128, 16, 1), "M4": (256, 16, 1), "M6": (None, 16, 2)}
+
+
+def test_an_unknown_chip_lists_near_ones() -> None:
+    with pytest.raises(UnknownTargetError, match="unknown chip 'M4 Plus'; nearest: M4 Pro"):
+        chip("M4 Plus")
+
+
+def test_every_chip_resolves_by_name_and_key() -> None:
+    for known in database().chips.values():
+        assert resolve(f"soc:{known.key}").name == known.target
+        assert resolve(f"soc:{known.name}").name == known.target

@@ -1,0 +1,48 @@
+"""`import aneforge` must not touch a framework, installed or not."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ["torch", "onnx", "onnxruntime", "coremltools"]
+
+WATCHER = """
+import sys
+from importlib.abc import MetaPathFinder
+
+asked = set()
+
+class Watcher(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        asked.add(name.partition(".")[0])
+
+sys.meta_path.insert(0, Watcher())
+{statement}
+print(*sorted(asked))
+"""
+
+
+def asked_for_by(statement: str) -> set[str]:
+    """Return the top-level modules that a fresh interpreter looks for while it runs a statement."""
+    program = WATCHER.format(statement=statement)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import aneforge", "import aneforge; aneforge.targets.resolve(2)", "import aneforge; aneforge.rules.rules()"],
+)
+def test_no_framework_is_imported(statement: str) -> None:
+    assert asked_for_by(statement).isdisjoint(HEAVY)
+
+
+def test_the_watcher_sees_an_import() -> None:
+    assert "torch" in asked_for_by("try:\n    import torch.nothing\nexcept ImportError: pass")
+
+
+def test_the_face_imports_no_room_before_it_is_asked() -> None:
+    program = "import sys, aneforge; print(*[name for name in sys.modules if name.startswith('aneforge.')])"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["aneforge._version"]

@@ -1,0 +1,50 @@
+"""The public API is pinned: a name or signature changes only together with the golden text."""
+
+import importlib
+import inspect
+
+import pytest
+
+import aneforge
+from conftest import Golden
+
+PUBLIC_MODULES = [
+    "aneforge",
+    "aneforge._targets",
+    "aneforge.errors",
+    "aneforge.evidence",
+    "aneforge.rules",
+    "aneforge.targets",
+]
+
+
+def describe(value: object) -> str:
+    if inspect.isclass(value):
+        return "class"
+    if inspect.isfunction(value):
+        return str(inspect.signature(value))
+    if inspect.ismodule(value):
+        return "module"
+    return type(value).__name__
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_public_names(name: str, golden: Golden) -> None:
+    module = importlib.import_module(name)
+    lines = [f"{public} {describe(getattr(module, public))}" for public in sorted(module.__all__)]
+    golden("\n".join(lines) + "\n")
+
+
+def test_every_public_name_is_importable_from_the_face() -> None:
+    assert set(aneforge.__all__) <= set(dir(aneforge))
+
+
+def test_an_unknown_attribute_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = aneforge.nonsense  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_version_is_written_once_and_is_the_distributions() -> None:
+    from importlib.metadata import version  # noqa: PLC0415 - slow to import, needed here alone
+
+    assert aneforge.__version__ == version("aneforge-open")
