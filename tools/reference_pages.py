@@ -48,6 +48,10 @@ def pages() -> Mapping[str, str]:
 DATAPATH_INTRODUCTION = (
     "What the engine computes differently from one target to another. The rest is one model for all."
 )
+STREAMS_INTRODUCTION = (
+    "An encoding *streams* where it stays compressed on its way to the engine, and *folds* where the compiler "
+    "makes it dense fp16. *gain* is the measured speed-up over dense weights."
+)
 LIMITS_INTRODUCTION = "Numeric limits, by class of operations. `tg.limit(name, target)` answers for one."
 
 
@@ -183,8 +187,7 @@ def streams_page() -> str:
     layouts = [(name, f"`{entry.mil_op}`", entry.layout) for name, entry in data.streams.items()]
     return "\n\n".join([
         "# Weight encodings",
-        "An encoding *streams* where it stays compressed on its way to the engine, and *folds* where the compiler "
-        "makes it dense fp16. *gain* is the measured speed-up over dense weights.",
+        STREAMS_INTRODUCTION,
         markdown(("encoding", "MIL operation", "layout"), layouts),
         markdown(("encoding", "tier", "verdict", "gain", "evidence"), rows),
     ])  # fmt: skip

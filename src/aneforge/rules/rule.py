@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.evidence import Evidence
     from aneforge.rules.subject import Subject
-    from aneforge.targets import Target, Value
+    from aneforge.targets import Fact, Target, Value
 
 __all__ = ["Finding", "Relation", "Rule", "Seen", "Severity", "rule"]
 
@@ -134,19 +134,9 @@ class Rule:
         except NoDataError as missing:
             if not target.has_data:
                 raise
-            return self._finding(subject, target, seen[0], Severity.INFO, f"cannot be decided: {missing.message}")
+            return self._undecided(subject, target, seen[0], missing)
         broken = [one for one in seen if not self.relation.holds(one.value, bound.value)]
-        if not broken:
-            return None
-        worst = self._worst(broken)
-        message = self.message.format(
-            op=subject.op,
-            seen=worst.value,
-            what=worst.what,
-            limit=plain_text(bound.value),
-            target=target.name,
-        )
-        return self._finding(subject, target, worst, self.severity, message)
+        return self._finding(subject, target, self._worst(broken), bound) if broken else None
 
     def advice(self) -> str:
         """Return the remedy, filled in from the database."""
@@ -161,20 +151,35 @@ class Rule:
             return min(broken, key=lambda one: int(one.value))
         return broken[0]
 
-    def _finding(self, subject: Subject, target: Target, seen: Seen, severity: Severity, message: str) -> Finding:
-        known = severity is self.severity
-        bound = target.fact(self.bound) if known else None
+    def _finding(self, subject: Subject, target: Target, seen: Seen, bound: Fact) -> Finding:
+        message = self.message.format(
+            op=subject.op, seen=seen.value, what=seen.what, limit=plain_text(bound.value), target=target.name
+        )
         return Finding(
             rule=self.id,
-            severity=severity,
+            severity=self.severity,
             message=message,
             op=subject.op,
             location=subject.location,
             seen=seen.value,
-            limit=bound.value if bound else None,
+            limit=bound.value,
             target=target.name,
-            remedy=self.advice() if known else "",
-            evidence=bound.evidence if bound else None,
+            remedy=self.advice(),
+            evidence=bound.evidence,
+        )
+
+    def _undecided(self, subject: Subject, target: Target, seen: Seen, missing: NoDataError) -> Finding:
+        return Finding(
+            rule=self.id,
+            severity=Severity.INFO,
+            message=f"cannot be decided: {missing.message}",
+            op=subject.op,
+            location=subject.location,
+            seen=seen.value,
+            limit=None,
+            target=target.name,
+            remedy="",
+            evidence=None,
         )
 
 

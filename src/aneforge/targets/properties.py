@@ -108,11 +108,12 @@ class Properties:
         Raises:
             UnknownNameError: No property is known there.
         """
-        for name, known in self.table.items():
-            if known.offsets.get(build) == offset:
-                return name
-        known_offsets = (hex(known.offsets[build]) for known in self.table.values() if build in known.offsets)
-        raise UnknownNameError.of(f"{self.group} offset of build {build}", hex(offset), known_offsets)
+        by_offset = {known.offsets[build]: name for name, known in self.table.items() if build in known.offsets}
+        if offset in by_offset:
+            return by_offset[offset]
+        near = sorted(by_offset, key=lambda known: abs(known - offset))[:3]
+        neighbours = ", ".join(f"{known:#x} ({by_offset[known]})" for known in near) or "none is known"
+        raise UnknownNameError(f"no {self.group} field at offset {offset:#x} of build {build!r}; nearest: {neighbours}")
 
     def flag(self, name: str) -> bool:
         """Return a property that is a yes or a no."""

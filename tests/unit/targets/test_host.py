@@ -48,7 +48,7 @@ def test_the_brand_comes_before_the_device_tree() -> None:
 
 @pytest.mark.parametrize("override", ["h99", "a14"])
 def test_a_wrong_override_is_an_error_that_names_the_variable(override: str) -> None:
-    with pytest.raises(UnknownTargetError, match="^ANEFORGE_TARGET: "):
+    with pytest.raises(UnknownTargetError, match=r"^ANEFORGE_TARGET: "):
         detect_target(Host(override=override))
 
 
@@ -64,7 +64,7 @@ def test_a_wrong_override_is_an_error_that_names_the_variable(override: str) -> 
     ],
 )
 def test_an_unknown_machine_is_the_floor_with_one_warning(machine: Host) -> None:
-    with pytest.warns(UserWarning, match="Neural Engine is not known .* assuming h13"):
+    with pytest.warns(UserWarning, match=r"Neural Engine is not known .* assuming h13"):
         assert detect_target(machine).name == "h13"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -72,7 +72,7 @@ def test_an_unknown_machine_is_the_floor_with_one_warning(machine: Host) -> None
 
 
 def test_a_new_variant_of_a_known_chip_is_its_family_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="Apple M6 Ultra is not in the chip table: assuming M6's h18g"):
+    with pytest.warns(UserWarning, match=r"Apple M6 Ultra is not in the chip table: assuming M6's h18g"):
         assert detect_target(Host(cpu_brand="Apple M6 Ultra")).name == "h18g"
 
 

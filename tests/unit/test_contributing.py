@@ -1,0 +1,62 @@
+"""CONTRIBUTING.md shows how to add things; here its own blocks are added, and they work."""
+
+import importlib.util
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aneforge.rules import Operation, rules_in
+from aneforge.targets import Database, database, resolve
+
+BLOCK = re.compile(r'```\w+ title="(?P<title>[^"]+)"\n(?P<text>.*?)```', re.DOTALL)
+
+
+@pytest.fixture
+def blocks(repository: Path) -> dict[str, str]:
+    page = (repository / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return {match["title"]: match["text"] for match in BLOCK.finditer(page)}
+
+
+@pytest.fixture
+def extended(blocks: dict[str, str], tmp_path: Path) -> Database:
+    """Return the database with every data block of the page appended to the file that it names."""
+    folder = Path(shutil.copytree(database().folder, tmp_path / "data"))
+    for title, text in blocks.items():
+        if title.endswith(".toml"):
+            with (folder / title).open("a", encoding="utf-8") as file:
+                file.write(f"\n{text}")
+    return Database(folder)
+
+
+def test_the_new_target_has_its_tiers_parameters(extended: Database) -> None:
+    target = extended.targets["h22"]
+    assert target.cpu_subtype == 22
+    assert target.limits.integer("max_tensor_dim") == resolve("h19").limits.integer("max_tensor_dim")
+
+
+def test_the_new_chip_stands_for_its_target(extended: Database) -> None:
+    assert extended.chips["m7"].target == "h19"
+    assert extended.chips["m7"].evidence.kind == "inferred"
+
+
+def test_the_new_field_answers_by_name_and_offset(extended: Database) -> None:
+    assert extended.targets["h13"].hal.at(0x8C1) is False
+    assert extended.targets["h14"].hal.flag("mirrored_padding") is True
+    assert extended.targets["h14"].evidence("mirrored_padding").on == ("M2 Pro",)
+
+
+def test_the_new_rule_is_found_and_fires(blocks: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "paddings.py"
+    path.write_text(blocks["checks/paddings.py"], encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("paddings", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (declared,) = rules_in([module]).values()
+    finding = declared.check(Operation("pad", attributes={"width": 29}), resolve("m1"))
+    assert finding is not None
+    assert finding.message == "pad adds 29 columns; h13 adds at most 28."
+    assert declared.check(Operation("pad", attributes={"width": 28}), resolve("m1")) is None
