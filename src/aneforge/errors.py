@@ -18,6 +18,8 @@ __all__ = [
     "AmbiguousTargetError",
     "AneforgeError",
     "DataFileError",
+    "GraphError",
+    "GraphTypeError",
     "Location",
     "NoDataError",
     "UnknownNameError",
@@ -121,6 +123,14 @@ class AmbiguousTargetError(UnknownTargetError):
 
 class NoDataError(AneforgeError, ValueError, KeyError):
     """A name that is known and about which no source says what was asked."""
+
+
+class GraphError(AneforgeError, ValueError):
+    """An operation was given something that it cannot take: a shape, a value, an attribute."""
+
+
+class GraphTypeError(GraphError, TypeError):
+    """An operation was given the wrong sort of thing, such as an array where it needs a tensor."""
 
 
 class DataFileError(AneforgeError):

@@ -1,0 +1,336 @@
+"""Constants with an encoding: the one type in which importers, compiler, engine and compression hold weights.
+
+A constant knows its tensor type (what it stands for), the bytes that it takes in storage, and how to become dense. Two
+constants are equal when they are stored equally; `digest` names one without its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.ops.types import DTYPES, Array, TensorType, bits, numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Blockwise", "Constant", "Dense", "Int8Affine", "Palette", "Sparse"]
+
+PALETTE_BITS = (1, 2, 3, 4, 6, 8)
+
+
+class Constant(ABC):
+    """A tensor that is known when the program is compiled."""
+
+    @property
+    @abstractmethod
+    def type(self) -> TensorType:
+        """What the constant stands for once it is dense."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> Mapping[str, Array]:
+        """The arrays that are stored, by name."""
+
+    @property
+    @abstractmethod
+    def encoding(self) -> str:
+        """Name of the encoding."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes in storage."""
+
+    @abstractmethod
+    def dense(self) -> Array:
+        """Return the values in the constant's own element type."""
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of encoding, type and stored arrays."""
+        state = hashlib.sha256(f"{self.encoding} {self.type}".encode())
+        for name, part in self.parts.items():
+            state.update(f" {name} {part.dtype.str} {part.shape} ".encode())
+            state.update(np.ascontiguousarray(part).tobytes())
+        return state.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.encoding} sha256:{self.digest[:12]}"
+
+
+def dtype_name(array: Array) -> str:
+    """Return the element type of an array.
+
+    Raises:
+        GraphError: No tensor can hold such elements.
+    """
+    for name, (dtype, _) in DTYPES.items():
+        if dtype == array.dtype:
+            return name
+    raise GraphError("no tensor holds elements of this type", seen=str(array.dtype), limit=", ".join(DTYPES))
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Constant):
+    """Every value as it is.
+
+    >>> constant = Dense(np.zeros((2, 3), np.float16))
+    >>> print(constant.type, constant.nbytes)
+    fp16[2, 3] 12
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        self.values.flags.writeable = False
+
+    @property
+    def type(self) -> TensorType:
+        """What the constant stands for."""
+        return TensorType(tuple(self.values.shape), dtype_name(self.values))
+
+    @property
+    def parts(self) -> Mapping[str, Array]:
+        """The arrays that are stored."""
+        return {"values": self.values}
+
+    @property
+    def encoding(self) -> str:
+        """Name of the encoding."""
+        return "dense"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in storage."""
+        return self.type.nbytes
+
+    def dense(self) -> Array:
+        """Return the values."""
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Int8Affine(Constant):
+    """Whole numbers of eight bits with a scale, and perhaps a zero point, per channel: scale · (q − zero point).
+
+    >>> constant = Int8Affine(np.array([[2, -4]], np.int8), scale=np.array([0.5], np.float16))
+    >>> constant.dense().tolist()
+    [[1.0, -2.0]]
+    """
+
+    quantized: Array
+    scale: Array
+    zero_point: Array | None = None
+    axis: int = 0
+
+    def __post_init__(self) -> None:
+        if dtype_name(self.quantized) not in ("int8", "uint8"):
+            raise GraphError("affine weights are not int8 or uint8", seen=str(self.quantized.dtype))
+        channels = self.quantized.shape[self.axis]
+        for what, part in (("scale", self.scale), ("zero point", self.zero_point)):
+            if part is not None and part.size not in (1, channels):
+                raise GraphError(f"the {what} does not fit the channels", seen=part.size, limit=f"1 or {channels}")
+
+    @property
+    def type(self) -> TensorType:
+        """What the constant stands for once it is dense."""
+        return TensorType(tuple(self.quantized.shape), dtype_name(self.scale))
+
+    @property
+    def parts(self) -> Mapping[str, Array]:
+        """The arrays that are stored."""
+        zero = {} if self.zero_point is None else {"zero_point": self.zero_point}
+        return {"quantized": self.quantized, "scale": self.scale, **zero, "axis": np.array(self.axis)}
+
+    @property
+    def encoding(self) -> str:
+        """Name of the encoding."""
+        return "int8"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in storage."""
+        return (
+            self.quantized.nbytes + self.scale.nbytes + (self.zero_point.nbytes if self.zero_point is not None else 0)
+        )
+
+    def dense(self) -> Array:
+        """Return the values, each product rounded once to the element type of the scale."""
+        along = [1] * self.quantized.ndim
+        along[self.axis] = -1
+        scale = self.scale.astype(np.float64).reshape(along if self.scale.size > 1 else ())
+        zero = 0.0 if self.zero_point is None else self.zero_point.astype(np.float64)
+        if isinstance(zero, np.ndarray):
+            zero = zero.reshape(along if zero.size > 1 else ())
+        return ((self.quantized.astype(np.float64) - zero) * scale).astype(self.scale.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Palette(Constant):
+    """Indices of a few bits into a table of values.
+
+    >>> constant = Palette(np.array([[0, 1, 1]], np.uint8), table=np.array([0, 2], np.float16), bits=4)
+    >>> constant.dense().tolist(), constant.nbytes
+    ([[0.0, 2.0, 2.0]], 34)
+    """
+
+    indices: Array
+    """One unsigned byte per element, here unpacked; stored they take `bits` each."""
+    table: Array
+    bits: int
+
+    def __post_init__(self) -> None:
+        if self.bits not in PALETTE_BITS:
+            raise GraphError(
+                "a palette has no such index width", seen=self.bits, limit=", ".join(map(str, PALETTE_BITS))
+            )
+        if self.indices.dtype != np.uint8:
+            raise GraphError("palette indices are not uint8", seen=str(self.indices.dtype))
+        if self.table.ndim != 1 or self.table.size > 1 << self.bits:
+            raise GraphError("the palette is too long for its indices", seen=self.table.shape, limit=1 << self.bits)
+        if self.indices.size and int(self.indices.max()) >= self.table.size:
+            raise GraphError("an index is past the palette", seen=int(self.indices.max()), limit=self.table.size - 1)
+
+    @property
+    def type(self) -> TensorType:
+        """What the constant stands for once it is dense."""
+        return TensorType(tuple(self.indices.shape), dtype_name(self.table))
+
+    @property
+    def parts(self) -> Mapping[str, Array]:
+        """The arrays that are stored."""
+        return {"indices": self.indices, "table": self.table, "bits": np.array(self.bits)}
+
+    @property
+    def encoding(self) -> str:
+        """Name of the encoding."""
+        return f"palette{self.bits}"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in storage: the indices packed, and a full table."""
+        return (self.indices.size * self.bits + 7) // 8 + (1 << self.bits) * self.table.dtype.itemsize
+
+    def dense(self) -> Array:
+        """Return the values."""
+        return self.table[self.indices]
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse(Constant):
+    """A bit per element, and the values whose bit is set, in the order of the elements.
+
+    >>> constant = Sparse(np.array([[True, False, True]]), np.array([1, 3], np.float16))
+    >>> constant.dense().tolist(), constant.nbytes
+    ([[1.0, 0.0, 3.0]], 5)
+    """
+
+    mask: Array
+    nonzero: Array
+
+    def __post_init__(self) -> None:
+        if self.mask.dtype != np.bool_:
+            raise GraphError("a sparse mask is not bool", seen=str(self.mask.dtype))
+        if self.nonzero.shape != (int(self.mask.sum()),):
+            raise GraphError("values and mask do not match", seen=self.nonzero.size, limit=int(self.mask.sum()))
+
+    @property
+    def type(self) -> TensorType:
+        """What the constant stands for once it is dense."""
+        return TensorType(tuple(self.mask.shape), dtype_name(self.nonzero))
+
+    @property
+    def parts(self) -> Mapping[str, Array]:
+        """The arrays that are stored."""
+        return {"mask": self.mask, "nonzero": self.nonzero}
+
+    @property
+    def encoding(self) -> str:
+        """Name of the encoding."""
+        return "sparse"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in storage."""
+        return (self.mask.size + 7) // 8 + self.nonzero.nbytes
+
+    def dense(self) -> Array:
+        """Return the values."""
+        values = np.zeros(self.mask.shape, self.nonzero.dtype)
+        values[self.mask] = self.nonzero
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Blockwise(Constant):
+    """Whole numbers with a scale, and perhaps an offset, per block: scale · (q − offset).
+
+    The scale has the rank of the data; along each axis its length divides the data's.
+
+    >>> constant = Blockwise(np.array([[2, 2, 4, 4]], np.int8), np.array([[0.5, 1.0]], np.float16))
+    >>> constant.dense().tolist()
+    [[1.0, 1.0, 4.0, 4.0]]
+    """
+
+    data: Array
+    scale: Array
+    offset: Array | None = None
+
+    def __post_init__(self) -> None:
+        for what, part in (("scale", self.scale), ("offset", self.offset)):
+            if part is None:
+                continue
+            fits = part.ndim == self.data.ndim and all(
+                blocks and extent % blocks == 0 for extent, blocks in zip(self.data.shape, part.shape, strict=True)
+            )
+            if not fits:
+                raise GraphError(
+                    f"the {what} does not divide the data into blocks", seen=part.shape, limit=self.data.shape
+                )
+
+    @property
+    def type(self) -> TensorType:
+        """What the constant stands for once it is dense."""
+        return TensorType(tuple(self.data.shape), dtype_name(self.scale))
+
+    @property
+    def parts(self) -> Mapping[str, Array]:
+        """The arrays that are stored."""
+        offset = {} if self.offset is None else {"offset": self.offset}
+        return {"data": self.data, "scale": self.scale, **offset}
+
+    @property
+    def encoding(self) -> str:
+        """Name of the encoding."""
+        return "blockwise"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in storage."""
+        parts = [self.data, self.scale, *([] if self.offset is None else [self.offset])]
+        return sum((part.size * bits(dtype_name(part)) + 7) // 8 for part in parts)
+
+    def dense(self) -> Array:
+        """Return the values, each product rounded once to the element type of the scale."""
+        scale = self._spread(self.scale)
+        offset = 0.0 if self.offset is None else self._spread(self.offset)
+        return ((self.data.astype(np.float64) - offset) * scale).astype(numpy_dtype(dtype_name(self.scale)))
+
+    def _spread(self, blocks: Array) -> Array:
+        spread = blocks.astype(np.float64)
+        for axis, extent in enumerate(self.data.shape):
+            spread = np.repeat(spread, extent // blocks.shape[axis], axis)
+        return spread

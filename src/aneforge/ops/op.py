@@ -1,0 +1,243 @@
+"""One entry of the op table: all there is to say of an operation, in one place.
+
+The functions of an entry (`infer`, `meaning`, `macs`) take the operation's operands in order and its attributes by
+name. In `infer` and `macs` an operand is a `TensorType`, in `meaning` it is an array; a variadic operand is a tuple of
+them, an optional one may be None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.ops.signature import REQUIRED, Attribute, AttributeValue, Operand
+from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
+
+if TYPE_CHECKING:
+    from aneforge.ops.sampling import Chooser, Sample
+
+__all__ = ["Basis", "Below", "MilStatus", "Op", "OperandTypes", "Support", "Surface", "Work"]
+
+OperandTypes = Mapping[str, TensorType | tuple[TensorType, ...] | None]
+OperandArrays = Mapping[str, Array | tuple[Array, ...] | None]
+
+
+class Surface(StrEnum):
+    """Through which door an operation is documented to reach the engine."""
+
+    FUSED = "fused"
+    """A builder operation that is emitted into a fused MIL program."""
+    NATIVE_LAYER = "native layer"
+    """A builder operation that runs as a layer of its own, authored as a network description."""
+    MIL = "MIL"
+    """An operation of MIL without a builder function of its own."""
+
+
+class Basis(StrEnum):
+    """How a floor is known."""
+
+    STATED = "stated"
+    """A source gives it for this operation."""
+    SYMBOL = "symbol"
+    """It follows from the template symbols of the compiler."""
+    LIKELY = "likely"
+    """A reconstruction that no source states."""
+
+
+class Below(StrEnum):
+    """What happens to an operation on a family below its floor."""
+
+    REJECT = "reject"
+    DECOMPOSE = "decompose"
+
+
+class MilStatus(StrEnum):
+    """What the MIL front end does with an operation on a family that does not run it natively."""
+
+    BRIDGE = "bridge"
+    """A network description can carry it; MIL cannot."""
+    SOFTWARE = "software"
+    """The compiler builds it from other operations."""
+    FOLD = "fold"
+    """The compiler computes it when it compiles."""
+    INTERNAL = "internal"
+    """The compiler makes it for itself; no program can ask for it."""
+    NONE = "none"
+    """No form of it reaches the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Where an operation runs.
+
+    Two routes are kept apart: the operation's family floor (`floor`, and `gate` for the network-description route), and
+    what the MIL front end was seen or decoded to do (`mil_since`, `mil_otherwise`).
+    """
+
+    floor: int | None = 0
+    """The lowest family that has it: 0, 2, 3 or 4; None if no family has."""
+    gate: str | None = None
+    """HAL field that must be set on the network-description route."""
+    below: Below = Below.REJECT
+    basis: Basis = Basis.STATED
+    mil_since: int | None = 2
+    """The lowest family on which a MIL program runs it natively; None if none does."""
+    mil_otherwise: MilStatus = MilStatus.NONE
+    """What the front end does on the other families."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one call costs, whatever the target."""
+
+    macs: int
+    bytes_in: int
+    bytes_out: int
+    bytes_weights: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Op:
+    """An operation of the table."""
+
+    name: str
+    category: str
+    summary: str
+    operands: tuple[Operand, ...]
+    attributes: tuple[Attribute, ...] = ()
+    infer: Callable[..., TensorType | tuple[TensorType, ...]]
+    meaning: Callable[..., Array | tuple[Array, ...]] | None
+    """The mathematics: float64 for floating types, the own type for whole numbers and bool."""
+    no_meaning: str = ""
+    """Why there is no `meaning`, where there is none."""
+    macs: Callable[..., int] | None = None
+    """Multiply-accumulates of one call; None for none."""
+    sample: Callable[[Chooser], Sample]
+    surface: Surface = Surface.MIL
+    mil: str | None = None
+    """Spelling in MIL, where it differs from the name or is several operations' own."""
+    opset: str = "ios15"
+    """First MIL opset that has it."""
+    support: Support = Support()
+    catalogued: bool = True
+    """It is a row of the catalogue of MIL operations."""
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    @property
+    def mil_name(self) -> str:
+        """Spelling in MIL."""
+        return self.mil or self.name
+
+    def operand(self, name: str) -> Operand:
+        """Return an operand by its name."""
+        return next(operand for operand in self.operands if operand.name == name)
+
+    def complete(self, attributes: Mapping[str, object]) -> dict[str, AttributeValue]:
+        """Return all attributes in their types, defaults filled in.
+
+        Raises:
+            GraphError: An attribute is unknown, missing, of the wrong type or outside its domain.
+        """
+        known = {attribute.name: attribute for attribute in self.attributes}
+        for name in attributes:
+            if name not in known:
+                raise GraphError(
+                    f"there is no attribute {name!r}", operation=self.name, limit=", ".join(known) or "no attributes"
+                )
+        return {name: self._completed(attribute, attributes) for name, attribute in known.items()}
+
+    def types(self, operands: OperandTypes, attributes: Mapping[str, AttributeValue]) -> tuple[TensorType, ...]:
+        """Return the types of the results.
+
+        Raises:
+            GraphError: The operands do not fit the operation.
+        """
+        self.check_operands(operands)
+        try:
+            inferred = self.infer(*self._in_order(operands), **attributes)
+        except GraphError as error:
+            error.operation = error.operation or self.name
+            raise
+        return inferred if isinstance(inferred, tuple) else (inferred,)
+
+    def evaluate(self, operands: OperandArrays, attributes: Mapping[str, AttributeValue]) -> tuple[Array, ...]:
+        """Return the results as the mathematics gives them.
+
+        Raises:
+            GraphError: The operation has no meaning of its own.
+        """
+        if self.meaning is None:
+            raise GraphError(f"it has no meaning on its own: {self.no_meaning}", operation=self.name)
+        with np.errstate(all="ignore"):
+            results = self.meaning(*self._in_order(operands), **attributes)
+        return results if isinstance(results, tuple) else (results,)
+
+    def work(
+        self,
+        operands: OperandTypes,
+        attributes: Mapping[str, AttributeValue],
+        constants: Mapping[str, int] | None = None,
+    ) -> Work:
+        """Return what one call costs; `constants` gives the stored bytes of the operands that are constants."""
+        results = self.types(operands, attributes)
+        weights = constants or {}
+        tensors = [
+            tensor
+            for name, value in operands.items()
+            if name not in weights and value is not None
+            for tensor in (value if isinstance(value, tuple) else (value,))
+        ]
+        macs = self.macs(*self._in_order(operands), **attributes) if self.macs else 0
+        return Work(
+            macs=macs,
+            bytes_in=sum(tensor.nbytes for tensor in tensors),
+            bytes_out=sum(tensor.nbytes for tensor in results),
+            bytes_weights=sum(weights.values()),
+        )
+
+    def check_operands(self, operands: Mapping[str, object]) -> None:
+        """Check that every operand is known and every needed one is there.
+
+        Raises:
+            GraphError: One is unknown or missing.
+        """
+        known = {operand.name: operand for operand in self.operands}
+        for name in operands:
+            if name not in known:
+                raise GraphError(
+                    f"there is no operand {name!r}", operation=self.name, limit=", ".join(known) or "no operands"
+                )
+        for operand in self.operands:
+            if not operand.optional and operands.get(operand.name) is None:
+                raise GraphError(f"operand {operand.name!r} is missing", operation=self.name)
+
+    def _in_order(self, operands: Mapping[str, object]) -> list[object]:
+        return [operands.get(operand.name) for operand in self.operands]
+
+    def _completed(self, attribute: Attribute, given: Mapping[str, object]) -> AttributeValue:
+        value = given.get(attribute.name, attribute.default)
+        if value is REQUIRED:
+            raise GraphError(f"attribute {attribute.name!r} is missing", operation=self.name)
+        if value is None and attribute.default is not None:
+            raise GraphError(f"attribute {attribute.name!r} cannot be left out", operation=self.name)
+        try:
+            return attribute.checked(value)
+        except GraphError as error:
+            error.operation = self.name
+            raise
+
+
+def meaning_dtype(dtype: str) -> np.dtype[np.generic]:
+    """Return the NumPy type in which the mathematics of an element type is done.
+
+    >>> meaning_dtype("fp16"), meaning_dtype("int8")
+    (dtype('float64'), dtype('int8'))
+    """
+    return np.dtype(np.float64) if is_float(dtype) else numpy_dtype(dtype)

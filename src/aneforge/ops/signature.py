@@ -1,0 +1,152 @@
+"""What an operation takes: operands and attributes, with types, defaults and domains, and how values are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from aneforge.errors import GraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["REQUIRED", "Attribute", "AttributeKind", "AttributeValue", "Operand", "OperandKind"]
+
+AttributeValue = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | None
+
+
+class Required(Enum):
+    """The mark of an attribute without a default."""
+
+    MARK = "required"
+
+
+REQUIRED: Final = Required.MARK
+
+
+class OperandKind(StrEnum):
+    """What may stand in an operand's place."""
+
+    EITHER = "either"
+    """A tensor computed at run time, or a constant."""
+    CONSTANT = "constant"
+    """A constant alone."""
+    TENSOR = "tensor"
+    """A tensor computed at run time alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand: its name is MIL's."""
+
+    name: str
+    kind: OperandKind = OperandKind.EITHER
+    optional: bool = False
+    variadic: bool = False
+    """A list of tensors in one place, as concat's `values`."""
+
+
+class AttributeKind(StrEnum):
+    """The type of an attribute."""
+
+    FLAG = "flag"
+    INTEGER = "whole number"
+    NUMBER = "number"
+    TEXT = "text"
+    INTEGERS = "list of whole numbers"
+    NUMBERS = "list of numbers"
+    TEXTS = "list of texts"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute: its name is MIL's. A default of None means that it may be left out."""
+
+    name: str
+    kind: AttributeKind
+    default: AttributeValue | Required = REQUIRED
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+    def checked(self, value: object) -> AttributeValue:
+        """Return a value in this attribute's type: lists become tuples, NumPy scalars become Python's.
+
+        >>> Attribute("axes", AttributeKind.INTEGERS).checked([1, np.int64(2)])
+        (1, 2)
+
+        Raises:
+            GraphError: The value is of another type or outside the domain.
+        """
+        if value is None and self.default is None:
+            return None
+        converted = self._converted(value)
+        for item in converted if isinstance(converted, tuple) else (converted,):
+            self._check_domain(item)
+        return converted
+
+    def _converted(self, value: object) -> AttributeValue:
+        match self.kind:
+            case AttributeKind.INTEGERS:
+                return tuple(self._whole(item) for item in self._items(value))
+            case AttributeKind.NUMBERS:
+                return tuple(self._number(item) for item in self._items(value))
+            case AttributeKind.TEXTS:
+                return tuple(self._text(item) for item in self._items(value))
+            case AttributeKind.INTEGER:
+                return self._whole(value)
+            case AttributeKind.NUMBER:
+                return self._number(value)
+            case _:
+                return self._text(value) if self.kind is AttributeKind.TEXT else self._flag(value)
+
+    def _whole(self, value: object) -> int:
+        number = python_value(value)
+        if isinstance(number, int) and not isinstance(number, bool):
+            return number
+        raise self._wrong(value)
+
+    def _number(self, value: object) -> float:
+        number = python_value(value)
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            return float(number)
+        raise self._wrong(value)
+
+    def _text(self, value: object) -> str:
+        if isinstance(value, str):
+            return value
+        raise self._wrong(value)
+
+    def _flag(self, value: object) -> bool:
+        flag = python_value(value)
+        if isinstance(flag, bool):
+            return flag
+        raise self._wrong(value)
+
+    def _items(self, value: object) -> Iterable[object]:
+        if isinstance(value, list | tuple | np.ndarray):
+            return cast("Iterable[object]", value)
+        raise self._wrong(value)
+
+    def _check_domain(self, item: object) -> None:
+        if self.choices and item not in self.choices:
+            raise GraphError(
+                f"attribute {self.name!r} is not one of its choices", seen=repr(item), limit=", ".join(self.choices)
+            )
+        if not isinstance(item, int | float):
+            return
+        if self.least is not None and not item >= self.least:
+            raise GraphError(f"attribute {self.name!r} is too small", seen=item, limit=f"at least {self.least:g}")
+        if self.most is not None and not item <= self.most:
+            raise GraphError(f"attribute {self.name!r} is too large", seen=item, limit=f"at most {self.most:g}")
+
+    def _wrong(self, value: object) -> GraphError:
+        return GraphError(f"attribute {self.name!r} is not a {self.kind}", seen=repr(value))
+
+
+def python_value(value: object) -> object:
+    """Return a NumPy scalar as Python's own number, and anything else as it is."""
+    return cast("object", value.item()) if isinstance(value, np.generic) else value

@@ -1,0 +1,53 @@
+"""The op table: every `Op` that the modules of `groups/` declare, found by looking into them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING
+
+from aneforge.errors import UnknownNameError
+from aneforge.ops import groups
+from aneforge.ops.op import Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import ModuleType
+
+__all__ = ["op_named", "ops", "ops_in"]
+
+
+@cache
+def ops() -> Mapping[str, Op]:
+    """Return every operation by its name, in the order of names."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(groups.__path__))
+    return ops_in(importlib.import_module(f"{groups.__name__}.{name}") for name in modules)
+
+
+def ops_in(modules: Iterable[ModuleType]) -> Mapping[str, Op]:
+    """Return the operations that modules declare, by name and in the order of names.
+
+    Raises:
+        ValueError: Two operations have one name.
+    """
+    found: dict[str, Op] = {}
+    for declared in (value for module in modules for value in vars(module).values()):
+        if isinstance(declared, Op) and found.setdefault(declared.name, declared) is not declared:
+            raise ValueError(f"two operations are called {declared.name}")
+    return dict(sorted(found.items()))
+
+
+def op_named(name: str) -> Op:
+    """Return an operation by its name.
+
+    >>> op_named("add").summary
+    'x + y'
+
+    Raises:
+        UnknownNameError: There is no such operation.
+    """
+    found = ops().get(name)
+    if found is None:
+        raise UnknownNameError.of("operation", name, ops())
+    return found

@@ -1,0 +1,121 @@
+"""Element types and tensor types, as MIL spells them.
+
+A graph is general in both: what the engine accepts of them is said by rules, not here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from aneforge.errors import GraphError, UnknownNameError
+
+__all__ = ["DTYPES", "Array", "TensorType", "bits", "is_float", "is_integer", "numpy_dtype"]
+
+Array: TypeAlias = npt.NDArray[Any]
+"""Any NumPy array; the operations' meanings work on arrays of float64, of their own integer type, or of bool."""
+
+DTYPES: dict[str, tuple[np.dtype[Any], int]] = {
+    "fp16": (np.dtype(np.float16), 16),
+    "fp32": (np.dtype(np.float32), 32),
+    "fp64": (np.dtype(np.float64), 64),
+    "bf16": (np.dtype(ml_dtypes.bfloat16), 16),
+    "fp8e4m3fn": (np.dtype(ml_dtypes.float8_e4m3fn), 8),
+    "fp8e5m2": (np.dtype(ml_dtypes.float8_e5m2), 8),
+    "int4": (np.dtype(ml_dtypes.int4), 4),
+    "uint4": (np.dtype(ml_dtypes.uint4), 4),
+    "int8": (np.dtype(np.int8), 8),
+    "uint8": (np.dtype(np.uint8), 8),
+    "int16": (np.dtype(np.int16), 16),
+    "uint16": (np.dtype(np.uint16), 16),
+    "int32": (np.dtype(np.int32), 32),
+    "uint32": (np.dtype(np.uint32), 32),
+    "int64": (np.dtype(np.int64), 64),
+    "uint64": (np.dtype(np.uint64), 64),
+    "bool": (np.dtype(np.bool_), 8),
+}
+"""Every element type: its NumPy type, and the bits that one element takes in storage."""
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return the NumPy type of an element type.
+
+    Raises:
+        UnknownNameError: There is no such element type.
+    """
+    if name not in DTYPES:
+        raise UnknownNameError.of("element type", name, DTYPES)
+    return DTYPES[name][0]
+
+
+def bits(name: str) -> int:
+    """Return how many bits one element takes in storage.
+
+    >>> bits("fp16"), bits("int4")
+    (16, 4)
+    """
+    numpy_dtype(name)
+    return DTYPES[name][1]
+
+
+def is_float(name: str) -> bool:
+    """Tell whether an element type is a floating one.
+
+    >>> is_float("bf16"), is_float("int8"), is_float("bool")
+    (True, False, False)
+    """
+    return name.startswith(("fp", "bf"))
+
+
+def is_integer(name: str) -> bool:
+    """Tell whether an element type is a whole number; bool is not."""
+    return name.startswith(("int", "uint"))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape and element type of a tensor.
+
+    >>> print(TensorType((1, 3, 32, 32)))
+    fp16[1, 3, 32, 32]
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "fp16"
+
+    def __post_init__(self) -> None:
+        numpy_dtype(self.dtype)
+        for extent in self.shape:
+            if extent < 0:
+                raise GraphError("an axis cannot be shorter than nothing", seen=list(self.shape), limit="0 or more")
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the tensor takes in storage, elements packed."""
+        return (self.size * bits(self.dtype) + 7) // 8
+
+    def with_shape(self, *shape: int) -> TensorType:
+        """Return a type of the same elements and another shape."""
+        return TensorType(tuple(shape), self.dtype)
+
+    def with_dtype(self, dtype: str) -> TensorType:
+        """Return a type of the same shape and other elements."""
+        return TensorType(self.shape, dtype)
