@@ -1,5 +1,7 @@
-"""The documented import path `from aneforge import _targets as tg`. Names only; `aneforge.targets` holds the code."""
+"""The documented import path `from aneforge import _targets as tg`. Names only; the rooms hold the code."""
 
+from aneforge.rules.operations import op_status
+from aneforge.rules.preflight import preflight, preflight_all
 from aneforge.targets import (
     FP16_SLICE_SAT,
     MIN_FAMILY,
@@ -24,6 +26,9 @@ __all__ = [
     "has_texture_engine",
     "limit",
     "native_streams",
+    "op_status",
+    "preflight",
+    "preflight_all",
     "resolve",
     "supports_mil",
 ]

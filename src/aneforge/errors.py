@@ -22,6 +22,7 @@ __all__ = [
     "GraphTypeError",
     "Location",
     "NoDataError",
+    "NotSupportedError",
     "UnknownNameError",
     "UnknownTargetError",
     "nearest_names",
@@ -131,6 +132,10 @@ class GraphError(AneforgeError, ValueError):
 
 class GraphTypeError(GraphError, TypeError):
     """An operation was given the wrong sort of thing, such as an array where it needs a tensor."""
+
+
+class NotSupportedError(GraphError, NotImplementedError):
+    """An operation makes sense and has no form here; the message says which form there is."""
 
 
 class DataFileError(AneforgeError):

@@ -95,7 +95,9 @@ class Dense(Constant):
     values: Array
 
     def __post_init__(self) -> None:
-        self.values.flags.writeable = False
+        view = self.values.view()
+        view.flags.writeable = False
+        object.__setattr__(self, "values", view)
 
     @property
     def type(self) -> TensorType:

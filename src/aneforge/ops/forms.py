@@ -15,12 +15,12 @@ from aneforge.ops.op import Op, Support, Surface
 from aneforge.ops.sampling import Chooser, Fill, Sample, broadcast_pair, shape
 from aneforge.ops.shapes import broadcast, common_dtype, normalised_axes
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.types import Array, TensorType, is_float
+from aneforge.ops.types import Array, TensorType, is_float, is_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Details", "Domain", "binary", "comparison", "expect_float", "reduction", "unary"]
+__all__ = ["Details", "Domain", "binary", "comparison", "expect_float", "expect_kind", "reduction", "unary"]
 
 
 class Details(TypedDict, total=False):
@@ -60,8 +60,7 @@ def unary(
     sampled = tuple(dtypes)
 
     def infer(x: TensorType, **_: object) -> TensorType:
-        if all(map(is_float, sampled)):
-            expect_float(x)
+        expect_kind(x, sampled)
         return x
 
     def sample(chooser: Chooser) -> Sample:
@@ -98,7 +97,9 @@ def binary(
     sampled = tuple(dtypes)
 
     def infer(x: TensorType, y: TensorType) -> TensorType:
-        return TensorType(broadcast(x, y), result_dtype or common_dtype(x, y))
+        shared = common_dtype(x, y)
+        expect_kind(x, sampled)
+        return TensorType(broadcast(x, y), result_dtype or shared)
 
     def sample(chooser: Chooser) -> Sample:
         dtype = chooser.choose(sampled)
@@ -143,6 +144,7 @@ def reduction(
     sampled = tuple(dtypes)
 
     def infer(x: TensorType, axes: tuple[int, ...] | None, keep_dims: bool) -> TensorType:  # noqa: FBT001 - MIL's name
+        expect_kind(x, sampled)
         found = reduced_axes(x.rank, axes)
         if any(x.shape[axis] == 0 for axis in found):
             raise GraphError("an axis without elements cannot be reduced", seen=list(x.shape))
@@ -156,7 +158,7 @@ def reduction(
 
     def sample(chooser: Chooser) -> Sample:
         tensor = TensorType(shape(chooser), chooser.choose(sampled))
-        axes = chooser.choose([None, (0,), (-1,), tuple(range(tensor.rank))])
+        axes = chooser.choose([None, (0,), (-1,), tuple(range(tensor.rank)), (0, -1) if tensor.rank > 1 else (0,)])
         keep = chooser.choose([True, False])
         return Sample({"x": Fill(tensor, domain.low, domain.high)}, {"axes": axes, "keep_dims": keep})
 
@@ -178,11 +180,34 @@ def reduced_axes(rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
     return tuple(range(rank)) if axes is None else normalised_axes(axes, rank)
 
 
+def kind_of(dtype: str) -> str:
+    """Return what an element type holds, in words.
+
+    >>> kind_of("bf16"), kind_of("uint8"), kind_of("bool")
+    ('floating-point numbers', 'whole numbers', 'truth values')
+    """
+    if is_float(dtype):
+        return "floating-point numbers"
+    return "whole numbers" if is_integer(dtype) else "truth values"
+
+
+def expect_kind(tensor: TensorType, dtypes: Iterable[str], what: str = "x") -> None:
+    """Check that a tensor holds something of the same kind as one of several element types.
+
+    Raises:
+        GraphError: It does not.
+    """
+    kinds = list(dict.fromkeys(map(kind_of, dtypes)))
+    if kind_of(tensor.dtype) not in kinds:
+        wanted = "numbers" if len(kinds) == 2 and "truth values" not in kinds else " or ".join(kinds)
+        remedy = "cast it to fp16" if "floating-point numbers" in kinds else None
+        raise GraphError(f"{what} does not hold {wanted}", seen=tensor.dtype, remedy=remedy)
+
+
 def expect_float(tensor: TensorType, what: str = "x") -> None:
     """Check that a tensor holds floating-point numbers.
 
     Raises:
         GraphError: It does not.
     """
-    if not is_float(tensor.dtype):
-        raise GraphError(f"{what} does not hold floating-point numbers", seen=tensor.dtype, remedy="cast it to fp16")
+    expect_kind(tensor, ("fp16",), what)

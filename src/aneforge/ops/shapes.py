@@ -20,6 +20,7 @@ __all__ = [
     "expect_rank",
     "normalised_axes",
     "normalised_axis",
+    "number_dtype",
     "sliding_extent",
 ]
 
@@ -50,6 +51,18 @@ def common_dtype(*types: TensorType) -> str:
     if len(dtypes) > 1:
         raise GraphError("the operands have different element types", seen=", ".join(dtypes), remedy="cast one of them")
     return dtypes[0]
+
+
+def number_dtype(*types: TensorType) -> str:
+    """Return the element type that all tensors share, which is a number.
+
+    Raises:
+        GraphError: They have several, or hold truth values.
+    """
+    dtype = common_dtype(*types)
+    if dtype == "bool":
+        raise GraphError("the operands hold truth values", seen=dtype, remedy="cast them to fp16")
+    return dtype
 
 
 def expect_rank(what: str, tensor: TensorType, *ranks: int) -> None:

@@ -2,10 +2,9 @@
 
 from aneforge.rules.catalogue import check, explain, rules, rules_in
 from aneforge.rules.rule import Finding, Relation, Rule, Seen, Severity, rule
-from aneforge.rules.subject import Attribute, Operation, Subject, TensorType
+from aneforge.rules.subject import Operation, Subject, TensorType
 
 __all__ = [
-    "Attribute",
     "Finding",
     "Operation",
     "Relation",

@@ -124,11 +124,15 @@ class Rule:
 
         A bound that no source gives for the target is a finding too, of severity `info`: not known is not allowed.
         """
-        if not self.concerns(subject.op):
-            return None
-        seen = list(self.look(subject))
-        if not seen:
-            return None
+        seen = self.seen_in(subject)
+        return self.judge(subject, seen, target) if seen else None
+
+    def seen_in(self, subject: Subject) -> list[Seen]:
+        """Return everything that the rule sees in a subject, which no target changes."""
+        return list(self.look(subject)) if self.concerns(subject.op) else []
+
+    def judge(self, subject: Subject, seen: list[Seen], target: Target) -> Finding | None:
+        """Return the worst of what was seen, measured against the target's bound, or nothing."""
         try:
             bound = target.fact(self.bound)
         except NoDataError as missing:

@@ -8,22 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from aneforge.ops.types import TensorType
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.errors import Location
+    from aneforge.ops.signature import AttributeValue
 
-__all__ = ["Attribute", "Operation", "Subject", "TensorType"]
-
-Attribute = bool | int | float | str | tuple[int | float | str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TensorType:
-    """Shape and element type of a tensor; element types are spelt as in MIL (`fp16`, `int8`, `bool`)."""
-
-    shape: tuple[int, ...]
-    dtype: str = "fp16"
+__all__ = ["Operation", "Subject", "TensorType"]
 
 
 class Subject(Protocol):
@@ -49,7 +42,7 @@ class Subject(Protocol):
         ...
 
     @property
-    def attributes(self) -> Mapping[str, Attribute]:
+    def attributes(self) -> Mapping[str, AttributeValue]:
         """Its attributes by name."""
         ...
 
@@ -75,6 +68,6 @@ class Operation:
     op: str
     operands: tuple[TensorType, ...] = ()
     results: tuple[TensorType, ...] = ()
-    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict[str, "AttributeValue"])
     consumers: frozenset[str] = frozenset()
     location: Location | None = None

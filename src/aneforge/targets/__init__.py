@@ -11,7 +11,7 @@ measured
 """
 
 from aneforge.targets.database import Database, database
-from aneforge.targets.family import MIN_FAMILY, Family, LegalityFamily, supports_mil
+from aneforge.targets.family import MIN_FAMILY, Family, LegalityFamily, family_of, supports_mil
 from aneforge.targets.host import Host, detect_family, detect_target
 from aneforge.targets.names import chip
 from aneforge.targets.properties import Fact, Properties, Property, Value
@@ -24,7 +24,7 @@ from aneforge.targets.queries import (
     limit,
     native_streams,
 )
-from aneforge.targets.resolve import GROUPS, TargetLike, family_of, group, resolve
+from aneforge.targets.resolve import GROUPS, TargetLike, group, resolve
 from aneforge.targets.target import (
     Chip,
     Clock,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,6 +13,11 @@ from aneforge.errors import AneforgeError
 from aneforge.evidence import EvidenceKind
 from aneforge.targets import GROUPS, Properties, Target, database, group, resolve
 from aneforge.targets.audit import audit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aneforge.evidence import Evidence
 
 app = typer.Typer(
     help="Families, compiler targets, chips and their parameters, each with its evidence.",
@@ -57,14 +62,11 @@ def show(
     if not target.has_data:
         console.print("The compiler knows this name; no source gives data for it.")
     table = Table(box=None, pad_edge=False)
-    for heading in ("value", "is", "evidence"):
+    for heading in ("value", "is", "conflicts", "evidence"):
         table.add_column(heading, overflow="fold")
-    for column, fact in target.facts.items():
-        table.add_row(column, str(fact.value), str(fact.evidence))
-    for prefix, properties in (("hal", target.hal), ("limit", target.limits), ("datapath", target.datapath)):
-        add_properties(table, prefix, properties)
-    for stream in target.streams.values():
-        table.add_row(f"stream.{stream.encoding}", "streams" if stream.streams else "folds", str(stream.evidence))
+    for label, field, value, evidence in known_values(target):
+        conflicts = " ".join(conflict.id for conflict in target.conflicts(field))
+        table.add_row(label, value, conflicts, str(evidence))
     console.print(table)
 
 
@@ -124,11 +126,16 @@ def chips_of(target: Target) -> list[str]:
     return [chip.name for chip in database().chips.values() if chip.target == target.name]
 
 
-def add_properties(table: Table, prefix: str, properties: Properties) -> None:
-    """Add one line per property that is known for the target."""
-    for name in properties:
-        fact = properties.fact(name)
-        table.add_row(f"{prefix}.{name}", str(fact.value), str(fact.evidence))
+def known_values(target: Target) -> Iterator[tuple[str, str, str, Evidence]]:
+    """Yield everything known of a target: how a line calls it, its name, its value and why it is believed."""
+    for name, fact in target.facts.items():
+        yield name, name, str(fact.value), fact.evidence
+    for prefix, properties in target.groups.items():
+        for name in properties:
+            fact = properties.fact(name)
+            yield f"{prefix}.{name}", name, str(fact.value), fact.evidence
+    for name, stream in target.streams.items():
+        yield f"stream.{name}", name, "streams" if stream.streams else "folds", stream.evidence
 
 
 def main() -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.targets.database import Database, database
+from aneforge.targets.target import CENSUS_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from aneforge.targets.properties import Property
     from aneforge.targets.target import Target
@@ -60,12 +61,18 @@ def audit(data: Database | None = None) -> Audit:
             count("HAL bytes × tiers", len(data.hal_bytes), property_evidence(data.hal_bytes)),
             count("limits × tiers", len(data.limits), property_evidence(data.limits)),
             count("datapath switches × tiers", len(data.datapath), property_evidence(data.datapath)),
+            count("geometry × tiers", len(data.geometry), property_evidence(data.geometry)),
             count("weight streams × tiers", len(data.streams), stream_evidence(data)),
             count("image formats × tiers", len(data.image_formats.tiers), format_evidence(data)),
             count("clock tables", len(data.clocks), (clock.evidence for clock in data.clocks.values())),
             count("descriptor generations", len(data.descriptors), descriptor_evidence(data)),
-            count("hardware versions", len(data.hardware_versions), [data.hardware_versions_evidence]),
-            count("parser keys", len(data.parser_keys), [data.parser_keys_evidence]),
+            count(
+                "hardware versions",
+                len(data.hardware_versions),
+                repeated(data.hardware_versions_evidence, data.hardware_versions),
+            ),
+            count("parser keys", len(data.parser_keys), repeated(data.parser_keys_evidence, data.parser_keys)),
+            count("device cost rows", len(data.cost_blocks.rows), cost_evidence(data)),
         ),
         conflicts=len(data.conflicts),
         sources=len(data.sources),
@@ -84,16 +91,18 @@ def property_evidence(properties: Mapping[str, Property]) -> Iterator[Evidence]:
 
 
 def census_evidence(targets: Iterable[Target]) -> Iterator[Evidence]:
-    """Yield the evidence of every known census column of every target."""
-    return (fact.evidence for target in targets for fact in target.facts.values())
+    """Yield the evidence of every known census column of every target.
+
+    The other single values of a target, its clock and its image formats, have lines of their own.
+    """
+    return (target.facts[column].evidence for target in targets for column in CENSUS_COLUMNS if column in target.facts)
 
 
 def chip_evidence(data: Database) -> Iterator[Evidence]:
-    """Yield the evidence of every chip's target, and of every device report."""
+    """Yield the evidence of every chip's target, device report, part numbers and bandwidth."""
     for chip in data.chips.values():
-        yield chip.evidence
-        if chip.reported_evidence:
-            yield chip.reported_evidence
+        known = (chip.evidence, chip.reported_evidence, chip.parts_evidence, chip.bandwidth_evidence)
+        yield from (evidence for evidence in known if evidence)
 
 
 def stream_evidence(data: Database) -> Iterator[Evidence]:
@@ -107,5 +116,20 @@ def format_evidence(data: Database) -> Iterator[Evidence]:
 
 
 def descriptor_evidence(data: Database) -> Iterator[Evidence]:
-    """Yield the evidence of every descriptor generation."""
-    return (generation.evidence for generation in data.descriptors.values())
+    """Yield the evidence of every descriptor generation and of every patch-width offset."""
+    for generation in data.descriptors.values():
+        yield generation.evidence
+        if generation.patch_width_evidence:
+            yield generation.patch_width_evidence
+
+
+def cost_evidence(data: Database) -> Iterator[Evidence]:
+    """Yield the evidence of the device cost table: its layout, its thresholds and its rows."""
+    yield data.cost_blocks.evidence
+    yield data.cost_blocks.thresholds_evidence
+    yield from (row.evidence for row in data.cost_blocks.rows)
+
+
+def repeated(evidence: Evidence, values: Collection[object]) -> Iterator[Evidence]:
+    """Yield the evidence that the values of a table share, once for each of them."""
+    return (evidence for _ in values)

@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aneforge.errors import DataFileError
+from aneforge.errors import DataFileError, NoDataError
 from aneforge.evidence import Evidence
 from aneforge.targets import schema
+from aneforge.targets.cost_blocks import CostBlocks, CostRow
 from aneforge.targets.family import Family, LegalityFamily
 from aneforge.targets.properties import Fact, Properties, Property, Value
 from aneforge.targets.target import (
@@ -51,10 +53,8 @@ class Database:
     @cached_property
     def tiers(self) -> Mapping[str, Tier]:
         """The tiers in their order."""
-        tiers = {
-            name: Tier(name, entry.title, entry.order, Family(entry.family) if entry.family else None)
-            for name, entry in self._tiers_file.tiers.items()
-        }
+        default = self._tiers_file.family_evidence.evidence()
+        tiers = {name: tier_of(name, entry, default) for name, entry in self._tiers_file.tiers.items()}
         return dict(sorted(tiers.items(), key=lambda item: item[1].order))
 
     @cached_property
@@ -119,9 +119,19 @@ class Database:
         return self._properties("datapath.toml")
 
     @cached_property
+    def geometry(self) -> Mapping[str, Property]:
+        """Widths, sizes and measured rates of the machine that are no fields of the blob."""
+        return self._properties("geometry.toml")
+
+    @cached_property
     def properties(self) -> Mapping[str, Property]:
         """Every property of every group by its name, which is unique over the groups."""
-        return {**self.hal, **self.limits, **self.datapath}
+        return {**self.hal, **self.limits, **self.datapath, **self.geometry}
+
+    @cached_property
+    def aliases(self) -> Mapping[str, str]:
+        """Other names of properties, such as the compiler's own, and the property that each stands for."""
+        return {alias: name for name, known in self.properties.items() for alias in known.aliases}
 
     @cached_property
     def streams(self) -> Mapping[str, schema.StreamEntry]:
@@ -161,10 +171,27 @@ class Database:
         file = schema.read(self.folder / "descriptors.toml", dict[str, schema.DescriptorEntry])
         return {
             int(number): DescriptorGeneration(
-                int(number), entry.targets, entry.patch_width_offset, entry.evidence.evidence()
+                number=int(number),
+                targets=entry.targets,
+                patch_width_offset=entry.patch_width_offset,
+                evidence=entry.evidence.evidence(),
+                patch_width_evidence=entry.patch_width_evidence.evidence() if entry.patch_width_evidence else None,
             )
             for number, entry in file.items()
         }
+
+    @cached_property
+    def cost_blocks(self) -> CostBlocks:
+        """The compiler's own device cost table."""
+        file = schema.read(self.folder / "cost_blocks.toml", schema.CostBlocksFile)
+        return CostBlocks(
+            constant=file.constant,
+            offsets=file.offsets,
+            thresholds=file.thresholds,
+            thresholds_evidence=file.thresholds_evidence.evidence(),
+            rows=tuple(cost_row_of(name, entry) for name, entry in file.rows.items()),
+            evidence=file.evidence.evidence(),
+        )
 
     @cached_property
     def conflicts(self) -> Mapping[str, Conflict]:
@@ -206,37 +233,71 @@ class Database:
         return schema.read(self.folder / "targets.toml", schema.TargetsFile)
 
     def _target(self, name: str, entry: schema.TargetEntry, defaults: Mapping[str, Evidence]) -> Target:
-        if entry.tier is not None and entry.tier not in self.tiers:
-            raise DataFileError(f"targets.toml: targets.{name}.tier is {entry.tier!r}, which is no tier")
-        cells: dict[str, schema.Cell | None] = {column: getattr(entry, column) for column in CENSUS_COLUMNS}
-        facts = {column: fact_of(cell, defaults[column]) for column, cell in cells.items() if cell is not None}
-        self._derive_legality(facts)
+        facts = self._census(name, entry, defaults)
         legality = facts.get("legality")
         curve = facts.get("cost_curve")
-        tier = self.tiers[entry.tier] if entry.tier else None
+        tier = self.tiers[str(facts["tier"].value)] if "tier" in facts else None
+        tier_name = tier.name if tier else None
+        formats, clock = self._image_formats_of(tier_name), self.clocks.get(name)
+        if clock:
+            facts["clock"] = Fact((clock.least, clock.most), clock.evidence)
+        if formats:
+            facts["image_formats"] = Fact(formats.count, formats.evidence)
         return Target(
             name=name,
-            kind=Kind(entry.kind),
+            kind=Kind(str(facts["kind"].value)),
             summary=entry.summary,
             builds=entry.builds,
             tier=tier,
             family=tier.family if tier else None,
             legality=LegalityFamily[str(legality.value)] if legality else None,
             facts=facts,
-            hal=Properties("HAL", name, entry.tier, self.hal),
-            limits=Properties("limit", name, entry.tier, self.limits),
-            datapath=Properties("datapath", name, entry.tier, self.datapath),
-            streams=self._streams_of(entry.tier),
-            image_formats=self._image_formats_of(entry.tier),
-            clock=self.clocks.get(name),
+            hal=Properties("HAL", name, tier_name, self.hal, self.aliases),
+            limits=Properties("limit", name, tier_name, self.limits, self.aliases),
+            datapath=Properties("datapath", name, tier_name, self.datapath, self.aliases),
+            geometry=Properties("geometry", name, tier_name, self.geometry, self.aliases),
+            streams=self._streams_of(tier_name),
+            encodings=tuple(self.streams),
+            image_formats=formats,
+            clock=clock,
             cost_curve=self.clocks[str(curve.value)] if curve else None,
+            find_conflicts=self._conflicts_about,
         )
 
-    def _derive_legality(self, facts: dict[str, Fact]) -> None:
-        """Add the legality family that follows from the hardware version, where a target has one."""
-        version = facts.get("hardware_version")
+    def _census(self, name: str, entry: schema.TargetEntry, defaults: Mapping[str, Evidence]) -> dict[str, Fact]:
+        """Return the columns of the census for one name, the ones that follow from others included."""
+        cells: dict[str, schema.Cell | None] = {column: getattr(entry, column, None) for column in CENSUS_COLUMNS}
+        found = {column: fact_of(cell, defaults[column]) for column, cell in cells.items() if cell is not None}
+        if "tier" in found:
+            tier = self.tiers.get(str(found["tier"].value))
+            if tier is None:
+                raise DataFileError(f"targets.toml: targets.{name}.tier is {found['tier'].value!r}, which is no tier")
+            if tier.family is not None:
+                found["family"] = Fact(tier.family, tier.family_evidence)
+        version = found.get("hardware_version")
         if version is not None and isinstance(version.value, int):
-            facts["legality"] = Fact(self.hardware_versions[version.value].name, version.evidence)
+            found.setdefault("legality", Fact(self.hardware_versions[version.value].name, version.evidence))
+        return {column: found[column] for column in CENSUS_COLUMNS if column in found}
+
+    @cached_property
+    def _conflicts_by_value(self) -> Mapping[str, list[tuple[Target, Conflict]]]:
+        """For the name of a value, the conflicts whose decision fixes it, each with the target that it names."""
+        found: dict[str, list[tuple[Target, Conflict]]] = {}
+        for conflict in self.conflicts.values():
+            for target, name, _ in conflict.holds:
+                found.setdefault(self.aliases.get(name, name), []).append((self.targets[target], conflict))
+        return found
+
+    def _conflicts_about(self, target: Target, name: str) -> tuple[Conflict, ...]:
+        """Return what `Target.conflicts` promises."""
+        ids: set[str | None] = set()
+        with suppress(NoDataError):
+            ids.add(target.fact(name).evidence.conflict)
+        held = self._conflicts_by_value.get(self.aliases.get(name, name), [])
+        ids |= {
+            conflict.id for other, conflict in held if other is target or (other.tier and other.tier == target.tier)
+        }
+        return tuple(conflict for conflict in self.conflicts.values() if conflict.id in ids)
 
     def _streams_of(self, tier: str | None) -> Mapping[str, Stream]:
         found: dict[str, Stream] = {}
@@ -261,7 +322,10 @@ class Database:
             reported_evidence=reported_evidence,
             naming_rule=entry.naming_rule,
             soc=entry.soc,
+            parts_evidence=entry.parts_evidence.evidence() if entry.parts_evidence else None,
             aliases=entry.aliases,
+            bandwidth=number_of(key, entry.bandwidth) if entry.bandwidth else None,
+            bandwidth_evidence=own_evidence(key, entry.bandwidth) if entry.bandwidth else None,
             cores=entry.cores,
             engines=entry.engines,
             board_type=entry.board_type,
@@ -272,9 +336,21 @@ class Database:
         name = str(entry.value)
         if name not in self._targets_file.targets:
             raise DataFileError(f"chips.toml: chips.{key} names the target {name!r}, which targets.toml has not")
-        if entry.kind is None or entry.source is None:
-            raise DataFileError(f"chips.toml: chips.{key} gives the target {name!r} without kind and source")
-        return name, Evidence(entry.kind, entry.source, entry.on, entry.note, entry.conflict)
+        return name, own_evidence(key, entry)
+
+
+def number_of(key: str, entry: schema.ValueEntry) -> float:
+    """Return a chip's value that is a number."""
+    if isinstance(entry.value, bool) or not isinstance(entry.value, int | float):
+        raise DataFileError(f"chips.toml: chips.{key} gives {entry.value!r} where a number stands")
+    return float(entry.value)
+
+
+def own_evidence(key: str, entry: schema.ValueEntry) -> Evidence:
+    """Return the evidence of a chip's value, which has no default to be completed from."""
+    if entry.kind is None or entry.source is None:
+        raise DataFileError(f"chips.toml: chips.{key} gives {entry.value!r} without kind and source")
+    return Evidence(entry.kind, entry.source, entry.on, entry.note, entry.conflict)
 
 
 def plain(value: schema.RawValue) -> Value:
@@ -289,6 +365,25 @@ def fact_of(cell: schema.Cell, default: Evidence) -> Fact:
     return Fact(plain(cell), default)
 
 
+def tier_of(name: str, entry: schema.TierEntry, default: Evidence) -> Tier:
+    """Return a file's entry as a tier."""
+    family = None if entry.family is None else Family(entry.family)
+    evidence = entry.family_evidence.evidence() if entry.family_evidence else default
+    return Tier(name, entry.title, entry.order, family, evidence)
+
+
+def cost_row_of(name: str, entry: schema.CostRowEntry) -> CostRow:
+    """Return a file's entry as a row of the device cost table."""
+    return CostRow(
+        name=name,
+        families=tuple(LegalityFamily[family] for family in entry.families),
+        clamps=entry.clamps,
+        setup=entry.setup,
+        complete=entry.complete,
+        evidence=entry.evidence.evidence(),
+    )
+
+
 def property_of(name: str, entry: schema.PropertyEntry) -> Property:
     """Return a file's entry as a property."""
     default = entry.evidence.evidence()
@@ -297,6 +392,9 @@ def property_of(name: str, entry: schema.PropertyEntry) -> Property:
         summary=entry.summary,
         facts={column: fact_of(cell, default) for column, cell in entry.values.items()},
         offsets=entry.offsets,
+        more_offsets=entry.more_offsets,
+        aliases=entry.aliases,
+        see=entry.see,
         ops=entry.ops,
         unit=entry.unit,
     )

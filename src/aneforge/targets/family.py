@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-__all__ = ["MIN_FAMILY", "Family", "LegalityFamily", "supports_mil"]
+from aneforge.errors import NoDataError
+
+if TYPE_CHECKING:
+    from aneforge.targets.target import Target
+
+__all__ = ["MIN_FAMILY", "Family", "LegalityFamily", "family_of", "supports_mil"]
 
 
 class Family(IntEnum):
@@ -49,3 +55,15 @@ def supports_mil(family: Family | int) -> bool:
     (False, True)
     """
     return Family(family) >= MIN_FAMILY
+
+
+def family_of(target: Target) -> Family:
+    """Return the documented family of a target.
+
+    Raises:
+        NoDataError: The target belongs to no family, or nothing is known of it.
+    """
+    if target.family is not None:
+        return target.family
+    reason = f"it is {target.kind}: {target.summary.rstrip('.').lower()}"
+    raise NoDataError(f"{target.name!r} belongs to no documented family; {reason}", target=target.name)

@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aneforge.errors import UnknownTargetError
+from aneforge.errors import NoDataError, UnknownTargetError
 from aneforge.targets.database import database
-from aneforge.targets.family import MIN_FAMILY, Family
+from aneforge.targets.family import MIN_FAMILY, Family, family_of
 from aneforge.targets.names import target_named
 
 if TYPE_CHECKING:
@@ -72,8 +72,17 @@ def detect_target(host: Host | None = None) -> Target:
 
 
 def detect_family(host: Host | None = None) -> Family:
-    """Return the family of a machine, this one by default; see `detect_target`."""
-    return detect_target(host).family or MIN_FAMILY
+    """Return the family of a machine, this one by default; see `detect_target`.
+
+    Raises:
+        UnknownTargetError: ANEFORGE_TARGET names nothing.
+        NoDataError: ANEFORGE_TARGET names a target that belongs to no family. A family is not guessed for it.
+    """
+    target = detect_target(host)
+    try:
+        return family_of(target)
+    except NoDataError as error:
+        raise NoDataError(f"{ENVIRONMENT_VARIABLE}: {error.message}", target=target.name) from None
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Named values with evidence, as they hold for one target: `target.hal`, `target.limits`, `target.datapath`."""
+"""Named values with evidence, as they hold for one target: `target.hal`, `.limits`, `.datapath`, `.geometry`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import NoDataError, UnknownNameError
@@ -33,15 +33,26 @@ class Fact:
 class Property:
     """One named property, with the facts known per tier or target.
 
-    A property without facts is one whose name (and perhaps offset) is known and whose value no source gives.
+    A property without facts is one whose name (and perhaps offset) is known and whose value no source gives, or
+    stands elsewhere (`see`). A fact may be a word: `none` or `unbounded` are values, a missing fact is not.
     """
 
     name: str
     summary: str
     facts: Mapping[str, Fact]
     offsets: Mapping[str, int]
+    more_offsets: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    """Further words of a list, by compiler build."""
+    aliases: tuple[str, ...] = ()
+    see: str = ""
+    """Where the value stands when it is not here."""
     ops: str = ""
     unit: str = ""
+
+    def offsets_in(self, build: str) -> tuple[int, ...]:
+        """Return every offset of the property in a compiler build."""
+        first = (self.offsets[build],) if build in self.offsets else ()
+        return first + self.more_offsets.get(build, ())
 
     def fact(self, target: str, tier: str | None) -> Fact | None:
         """Return what is known for a target: its own fact, else its tier's, else the one for all tiers."""
@@ -56,14 +67,16 @@ class Properties:
 
     >>> from aneforge.targets import resolve
     >>> m1 = resolve("m1")
-    >>> m1.hal.texture_engine, m1.hal.integer("dense_kernel_memory"), m1.hal.at(0x81d)
-    (False, 65536, False)
+    >>> m1.hal.texture_engine, m1.hal.integer("dense_kernel_memory"), m1.hal.at(0x81d), m1.hal.num_nes
+    (False, 65536, False, 4)
     """
 
     group: str
     target: str
     tier: str | None
     table: Mapping[str, Property]
+    aliases: Mapping[str, str]
+    """Other names, such as the compiler's own, and the property that each stands for."""
 
     def __getattr__(self, name: str) -> Value:
         if name.startswith("_"):
@@ -75,7 +88,11 @@ class Properties:
         return (name for name, known in self.table.items() if known.fact(self.target, self.tier))
 
     def __contains__(self, name: str) -> bool:
-        return name in self.table and self.table[name].fact(self.target, self.tier) is not None
+        return self.knows(name) and self._property(name).fact(self.target, self.tier) is not None
+
+    def knows(self, name: str) -> bool:
+        """Tell whether there is such a property at all, known for this target or not."""
+        return self.aliases.get(name, name) in self.table
 
     def fact(self, name: str) -> Fact:
         """Return value and evidence of a property.
@@ -84,15 +101,18 @@ class Properties:
             UnknownNameError: There is no such property.
             NoDataError: No source gives its value for this target.
         """
-        if name not in self.table:
+        if not self.knows(name):
             raise UnknownNameError.of(f"{self.group} field", name, self.table)
-        found = self.table[name].fact(self.target, self.tier)
-        if found is None:
-            reason = "no published source gives its value"
-            if self.tier is None:
-                reason = "the compiler knows the name of this target, and no source gives data for it"
-            raise NoDataError(f"{self.group} field {name!r} is unknown here: {reason}", target=self.target)
-        return found
+        known = self._property(name)
+        found = known.fact(self.target, self.tier)
+        if found is not None:
+            return found
+        reason = "no published source gives its value"
+        if known.see:
+            reason = f"it has no value of its own; see {known.see}"
+        if self.tier is None:
+            reason = "the compiler knows the name of this target, and no source gives data for it"
+        raise NoDataError(f"{self.group} field {name!r} is unknown here: {reason}", target=self.target)
 
     def get(self, name: str) -> Value | None:
         """Return the value of a property, or None where no source gives it for this target."""
@@ -108,7 +128,7 @@ class Properties:
         Raises:
             UnknownNameError: No property is known there.
         """
-        by_offset = {known.offsets[build]: name for name, known in self.table.items() if build in known.offsets}
+        by_offset = {offset: name for name, known in self.table.items() for offset in known.offsets_in(build)}
         if offset in by_offset:
             return by_offset[offset]
         near = sorted(by_offset, key=lambda known: abs(known - offset))[:3]
@@ -149,6 +169,9 @@ class Properties:
         if not isinstance(value, tuple):
             raise self._wrong_type(name, "a list")
         return tuple(int(item) for item in value)
+
+    def _property(self, name: str) -> Property:
+        return self.table[self.aliases.get(name, name)]
 
     def _wrong_type(self, name: str, wanted: str) -> TypeError:
         return TypeError(f"{self.group} field {name!r} of {self.target} is {self.fact(name).value!r}, not {wanted}")

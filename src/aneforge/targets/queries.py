@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, overload
 
 from aneforge.errors import NoDataError, UnknownNameError
 from aneforge.targets.database import database
-from aneforge.targets.family import Family, supports_mil
+from aneforge.targets.family import Family, family_of, supports_mil
 from aneforge.targets.names import target_named
-from aneforge.targets.resolve import TargetLike, family_of, representative, resolve
+from aneforge.targets.resolve import TargetLike, representative, resolve
 
 if TYPE_CHECKING:
     from aneforge.targets.target import Tier
@@ -59,16 +59,19 @@ def arch_for_family(family: Family | int | None = None) -> str | tuple[str, ...]
 
 
 def limit(name: str, target: TargetLike = None) -> int:
-    """Return a numeric limit.
+    """Return a numeric limit: one of `target.limits`, else a field of the hardware-abstraction blob that is one.
 
-    >>> limit("max_tensor_dim", Family.A16), limit("conv_kw_max", "m1")
-    (65536, 13)
+    >>> limit("max_tensor_dim", Family.A16), limit("conv_kw_max", "m1"), limit("reduction_transpose_extent", "m3")
+    (65536, 13, 384)
 
     Raises:
         UnknownNameError: There is no limit of that name.
         NoDataError: No source gives it for that target.
+        TypeError: It is no number there: a list, a flag, or the words `none` and `unbounded`.
     """
-    return resolve(target).limits.integer(name)
+    resolved = resolve(target)
+    in_blob = resolved.hal.knows(name) and not resolved.limits.knows(name)
+    return (resolved.hal if in_blob else resolved.limits).integer(name)
 
 
 def has_texture_engine(target: TargetLike = None) -> bool:
@@ -91,9 +94,10 @@ def first_tier_with(flag: str) -> Tier:
         NoDataError: No tier is known to have it.
     """
     data = database()
-    if flag not in data.properties:
+    name = data.aliases.get(flag, flag)
+    if name not in data.properties:
         raise UnknownNameError.of("value", flag, data.properties)
-    facts = data.properties[flag].facts
+    facts = data.properties[name].facts
     for tier in data.tiers.values():
         if tier.name in facts and facts[tier.name].value is True:
             return tier
@@ -103,7 +107,16 @@ def first_tier_with(flag: str) -> Tier:
 def native_streams(target: TargetLike = None) -> frozenset[str]:
     """Return the weight encodings that stay compressed on the way to the engine; the others fold to dense fp16.
 
+    Targets below the MIL floor have none, as the documented API promises: nobody has looked at their streams, and no
+    program with compressed weights can reach them.
+
     >>> sorted(native_streams(Family.A13))
     ['int4', 'sparse']
+
+    Raises:
+        NoDataError: No source says what streams on that target.
     """
-    return frozenset(name for name, stream in resolve(target).streams.items() if stream.streams)
+    resolved = resolve(target)
+    if not resolved.streams and (resolved.family is None or supports_mil(resolved.family)):
+        raise NoDataError("no published source says which weight encodings stream here", target=resolved.name)
+    return frozenset(name for name, stream in resolved.streams.items() if stream.streams)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from aneforge.errors import NoDataError, UnknownTargetError
+from aneforge.errors import UnknownTargetError
 from aneforge.targets.database import database
 from aneforge.targets.family import Family, supports_mil
 from aneforge.targets.host import detect_target
 from aneforge.targets.names import target_named
 from aneforge.targets.target import Kind, Target
 
-__all__ = ["GROUPS", "TargetLike", "family_of", "group", "resolve"]
+__all__ = ["GROUPS", "TargetLike", "group", "resolve"]
 
 TargetLike = Target | Family | int | str | None
 """Anything that names a target; None is the host."""
@@ -77,15 +77,3 @@ def group(name: str) -> tuple[Target, ...]:
             return tuple(targets[target] for family, target in representatives if supports_mil(family))
         case _:
             raise UnknownTargetError.of("target group", name, GROUPS)
-
-
-def family_of(target: Target) -> Family:
-    """Return the documented family of a target.
-
-    Raises:
-        NoDataError: The target belongs to no family, or nothing is known of it.
-    """
-    if target.family is not None:
-        return target.family
-    reason = f"it is {target.kind}: {target.summary.rstrip('.').lower()}"
-    raise NoDataError(f"{target.name!r} belongs to no documented family; {reason}", target=target.name)

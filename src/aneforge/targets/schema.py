@@ -69,9 +69,10 @@ Cell = RawValue | ValueEntry
 
 
 class PropertyEntry(Entry, frozen=True):
-    """One named property of the engine, with a value per tier or target (`hal_*.toml`, `limits.toml`, `datapath.toml`).
+    """One named property, with a value per tier or target (`hal_*`, `limits`, `datapath` and `geometry.toml`).
 
-    A key of `values` is a tier, a target (whose value wins over its tier's) or `all` (every tier with data).
+    A key of `values` is a tier, a target (whose value wins over its tier's) or `all` (every tier with data). A value
+    that is known to be no number is a word: `none` (there is no such thing) or `unbounded` (there is no limit).
     """
 
     summary: str
@@ -79,6 +80,12 @@ class PropertyEntry(Entry, frozen=True):
     values: dict[str, Cell] = {}
     offsets: dict[str, int] = {}
     """Byte offset in the hardware-abstraction blob, by compiler build."""
+    more_offsets: dict[str, tuple[int, ...]] = {}
+    """Offsets of further words, where the property is a list or stands in several places."""
+    aliases: tuple[str, ...] = ()
+    """Other names, such as the compiler's own, under which the property answers too."""
+    see: str = ""
+    """Where the value stands when it is not here, as an attribute of a target."""
     ops: str = ""
     """The class of operations that the property limits."""
     unit: str = ""
@@ -91,6 +98,8 @@ class TierEntry(Entry, frozen=True):
     order: int
     family: int | None = None
     """The documented five-value family, absent where a tier belongs to none."""
+    family_evidence: EvidenceEntry | None = None
+    """Why the tier is counted to its family, where that differs from the file's `family_evidence`."""
 
 
 class FamilyEntry(Entry, frozen=True):
@@ -104,6 +113,7 @@ class TiersFile(Entry, frozen=True):
     """`tiers.toml`: families, tiers, the version table and the parsers' string keys."""
 
     families: dict[str, FamilyEntry]
+    family_evidence: EvidenceEntry
     tiers: dict[str, TierEntry]
     hardware_versions: dict[str, int]
     hardware_versions_evidence: EvidenceEntry
@@ -115,11 +125,11 @@ class TiersFile(Entry, frozen=True):
 class TargetEntry(Entry, frozen=True):
     """One name of the compiler's target list (`targets.toml`)."""
 
-    kind: str
+    kind: Cell
     summary: str
     builds: tuple[str, ...]
     """Compiler builds that know the name."""
-    tier: str | None = None
+    tier: Cell | None = None
     """Absent where no source gives data for the name."""
     hardware_version: Cell | None = None
     legality: Cell | None = None
@@ -128,6 +138,8 @@ class TargetEntry(Entry, frozen=True):
     ne_count_hal: Cell | None = None
     ne_count_device: Cell | None = None
     cost_curve: Cell | None = None
+    compile_result: Cell | None = None
+    """What build 10.26.6 did when it was asked to compile for the name."""
 
 
 class TargetsFile(Entry, frozen=True):
@@ -149,7 +161,11 @@ class ChipEntry(Entry, frozen=True):
     """What the rule M(n) = H(n+12) suggests."""
     soc: tuple[str, ...] = ()
     """Part numbers, as a Linux device tree spells them."""
+    parts_evidence: EvidenceEntry | None = None
+    """Why the part numbers are believed; there where they are."""
     aliases: tuple[str, ...] = ()
+    bandwidth: ValueEntry | None = None
+    """Gigabytes per second at which the engine was seen to read weights."""
     cores: int | None = None
     engines: int | None = None
     board_type: int | None = None
@@ -231,6 +247,31 @@ class DescriptorEntry(Entry, frozen=True):
     evidence: EvidenceEntry
     patch_width_offset: int | None = None
     patch_width_evidence: EvidenceEntry | None = None
+
+
+class CostRowEntry(Entry, frozen=True):
+    """One row of the device cost table (`cost_blocks.toml`)."""
+
+    families: tuple[str, ...]
+    """Legality families that use the row."""
+    clamps: tuple[float, ...]
+    """Bandwidth clamps, from the smallest bucket of cores to the largest."""
+    setup: tuple[float, float]
+    """Setup ramp, its two ends."""
+    complete: bool
+    """False where the source prints the first clamps only."""
+    evidence: EvidenceEntry
+
+
+class CostBlocksFile(Entry, frozen=True):
+    """`cost_blocks.toml`: what the compiler's `getDeviceInfo` fills in."""
+
+    evidence: EvidenceEntry
+    constant: float
+    offsets: dict[str, int]
+    thresholds: tuple[int, ...]
+    thresholds_evidence: EvidenceEntry
+    rows: dict[str, CostRowEntry]
 
 
 class HoldsEntry(Entry, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from aneforge.errors import NoDataError, UnknownNameError
 from aneforge.targets.properties import Fact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from aneforge.evidence import Evidence
     from aneforge.targets.family import Family, LegalityFamily
@@ -47,6 +47,8 @@ class Tier:
     title: str
     order: int
     family: Family | None
+    family_evidence: Evidence
+    """Why the tier is counted to its family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class DescriptorGeneration:
     targets: tuple[str, ...]
     patch_width_offset: int | None
     evidence: Evidence
+    patch_width_evidence: Evidence | None
+    """Why the offset is believed; there where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +129,23 @@ class Target:
     family: Family | None
     legality: LegalityFamily | None
     facts: Mapping[str, Fact]
-    """The columns of the census that are known for this name, with evidence."""
+    """Single values that are known for this name, with evidence: the columns of the census (`CENSUS_COLUMNS`), the
+    ends of the clock and the number of image formats."""
     hal: Properties
     limits: Properties
     datapath: Properties
+    geometry: Properties
     streams: Mapping[str, Stream]
+    """Weight encodings with a verdict."""
+    encodings: tuple[str, ...]
+    """Every weight encoding that is known, with or without a verdict here."""
     image_formats: ImageFormats | None
     clock: Clock | None
     """Published operating points of this very target."""
     cost_curve: Clock | None
     """The curve that the documented cost model uses for it, its own or a borrowed one."""
+    find_conflicts: Callable[[Target, str], tuple[Conflict, ...]] = field(repr=False, compare=False)
+    """Looks the disagreements about one value up in the database, which reads them when they are first wanted."""
 
     def __str__(self) -> str:
         return self.name
@@ -169,10 +180,15 @@ class Target:
         """Engines as devices report them."""
         return self._census_integer("ne_count_device")
 
-    def fact(self, name: str) -> Fact:
-        """Return any single value of the database with its evidence, by its name alone.
+    @property
+    def groups(self) -> Mapping[str, Properties]:
+        """The groups of properties, by the word that stands before a name of theirs in listings."""
+        return {"hal": self.hal, "limit": self.limits, "datapath": self.datapath, "geometry": self.geometry}
 
-        Names are unique over the census columns, the streams and the fields of hal, limits and datapath.
+    def fact(self, name: str) -> Fact:
+        """Return any single value of the database with its evidence, by its name or another name of it alone.
+
+        Names are unique over the single values (`facts`), the streams and the fields of all groups.
 
         Raises:
             UnknownNameError: The database has no value of that name.
@@ -182,18 +198,34 @@ class Target:
             return self.facts[name]
         if name in self.streams:
             return Fact(self.streams[name].streams, self.streams[name].evidence)
-        groups = (self.hal, self.limits, self.datapath)
-        for group in groups:
-            if name in group.table:
+        for group in self.groups.values():
+            if group.knows(name):
                 return group.fact(name)
-        known = [*CENSUS_COLUMNS, *self.streams, *(field for group in groups for field in group.table)]
-        if name in CENSUS_COLUMNS:
+        single = [*SINGLE_VALUES, *self.encodings]
+        if name in single:
             raise NoDataError(f"{name!r} is unknown here: no published source gives it", target=self.name)
-        raise UnknownNameError.of("value", name, known)
+        raise UnknownNameError.of(
+            "value", name, [*single, *(one for group in self.groups.values() for one in group.table)]
+        )
 
     def evidence(self, name: str) -> Evidence:
         """Return why a value of this target is believed."""
         return self.fact(name).evidence
+
+    def conflicts(self, name: str) -> tuple[Conflict, ...]:
+        """Return the disagreements between sources that bear on a value.
+
+        They are the one that its evidence names, and those whose decision fixes the value for this target or for one
+        of the same tier.
+
+        >>> from aneforge.targets import resolve
+        >>> [conflict.id for conflict in resolve("m2").conflicts("width_slice_crop_x16")]
+        ['C1', 'S23']
+
+        Raises:
+            UnknownNameError: The database has no value of that name.
+        """
+        return self.find_conflicts(self, name)
 
     def _census_integer(self, column: str) -> int | None:
         fact = self.facts.get(column)
@@ -201,6 +233,9 @@ class Target:
 
 
 CENSUS_COLUMNS = (
+    "kind",
+    "tier",
+    "family",
     "hardware_version",
     "legality",
     "cpu_subtype",
@@ -208,8 +243,12 @@ CENSUS_COLUMNS = (
     "ne_count_hal",
     "ne_count_device",
     "cost_curve",
+    "compile_result",
 )
-"""The columns of `targets.toml`, each a `Fact` of the target where it is known."""
+"""What the census says of a name, each a `Fact` of the target where it is known; the family is its number."""
+
+SINGLE_VALUES = (*CENSUS_COLUMNS, "clock", "image_formats")
+"""Everything that `Target.facts` may hold. The fact of the clock is its two ends, that of the formats their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +265,12 @@ class Chip:
     naming_rule: str | None
     """The target name that M(n) = H(n+12) suggests."""
     soc: tuple[str, ...]
+    parts_evidence: Evidence | None
+    """Why the part numbers in `soc` are believed; there where they are."""
     aliases: tuple[str, ...]
+    bandwidth: float | None
+    """Gigabytes per second at which the engine was seen to read the weights of a language model's last layer."""
+    bandwidth_evidence: Evidence | None
     cores: int | None
     engines: int | None
     board_type: int | None

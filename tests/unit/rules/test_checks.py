@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from aneforge.rules import Finding, Operation, Relation, Rule, Severity, TensorType, check, rules
-from aneforge.targets import Target, Value, database
+from aneforge.targets import Target, Value, database, resolve
 
 Probe = Callable[[int | str], Operation]
 
@@ -63,11 +63,14 @@ PROBES: dict[str, Probe] = {
     "ANE-GATE-011": lambda _: Operation("reduce_sum", consumers=frozenset({"square"})),
 }
 
+FLOOR_RULES = {"ANE-FLOOR-002", "ANE-FLOOR-003", "ANE-FLOOR-004"}
+"""Rules whose value is the operation's own floor in the op table; they have tests of their own below."""
 RULES_AND_TARGETS = [
     pytest.param(known, target, id=f"{known.id}-{target.name}")
     for known in rules().values()
     for target in database().targets.values()
-    if target.has_data
+    if known.id not in FLOOR_RULES
+    and target.has_data
     and target.name == next(name for name, one in database().targets.items() if one.tier == target.tier)
 ]
 
@@ -90,15 +93,16 @@ def found_by(known: Rule, operation: Operation, target: Target) -> Finding | Non
 
 
 def test_every_rule_has_a_probe() -> None:
-    assert set(PROBES) == set(rules())
+    assert set(PROBES) | FLOOR_RULES == set(rules())
 
 
 @pytest.mark.parametrize(("known", "target"), RULES_AND_TARGETS)
 def test_at_the_limit_and_one_past_it(known: Rule, target: Target) -> None:
     probe = PROBES[known.id]
-    bound = target.fact(known.bound) if known.bound in [*target.limits, *target.hal] else None
+    is_known = any(known.bound in group for group in target.groups.values())
+    bound = target.fact(known.bound) if is_known else None
     if bound is None:
-        finding = found_by(known, probe(1), target)
+        finding = found_by(known, probe("fp64" if known.relation is Relation.ONE_OF else 1), target)
         assert finding is not None
         assert finding.severity is Severity.INFO
         assert finding.message.startswith("cannot be decided: ")
@@ -197,3 +201,35 @@ def test_constant_padding_needs_no_texture_engine() -> None:
 
 def test_below_the_floor_everything_is_rejected() -> None:
     assert ids(Operation("relu", results=tensor(1, 8)), "h12") == ["ANE-FLOOR-001"]
+
+
+@pytest.mark.parametrize(
+    ("op", "rule_id", "family", "fires"),
+    [
+        ("relu", "ANE-FLOOR-002", 2, False),
+        ("softmax", "ANE-FLOOR-002", 1, True),
+        ("softmax", "ANE-FLOOR-002", 2, False),
+        ("topk", "ANE-FLOOR-002", 2, True),
+        ("topk", "ANE-FLOOR-002", 3, False),
+        ("sin", "ANE-FLOOR-003", 3, True),
+        ("sin", "ANE-FLOOR-003", 4, False),
+        ("sin", "ANE-FLOOR-002", 2, False),
+        ("dropout", "ANE-FLOOR-003", 3, True),
+        ("tan", "ANE-FLOOR-004", 2, True),
+        ("tan", "ANE-FLOOR-004", 5, True),
+        ("tan", "ANE-FLOOR-002", 2, False),
+        ("not_in_the_table", "ANE-FLOOR-002", 2, False),
+    ],
+)
+def test_floors_of_the_op_table(op: str, rule_id: str, family: int, *, fires: bool) -> None:
+    finding = rules()[rule_id].check(Operation(op), resolve(family))
+    assert (finding is not None) is fires
+    if finding:
+        assert op in finding.message
+        assert finding.limit == family
+
+
+def test_a_reference_target_has_no_family_to_compare_with() -> None:
+    finding = rules()["ANE-FLOOR-002"].check(Operation("topk"), resolve("u1"))
+    assert finding is not None
+    assert finding.severity is Severity.INFO

@@ -22,6 +22,7 @@ from aneforge.rules import (
     rules_in,
 )
 from aneforge.targets import database
+from aneforge.targets.target import CENSUS_COLUMNS
 from conftest import Golden
 
 
@@ -73,7 +74,7 @@ def test_two_rules_with_one_id_are_refused() -> None:
 def test_ids_are_well_formed_and_bounds_exist() -> None:
     for known in rules().values():
         assert re.fullmatch(r"ANE-[A-Z]+-\d{3}", known.id)
-        assert known.bound in database().properties, known.id
+        assert known.bound in {*database().properties, *CENSUS_COLUMNS}, known.id
         assert known.message.endswith("."), known.id
         assert known.remedy, known.id
 

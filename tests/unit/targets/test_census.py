@@ -1,7 +1,10 @@
 """The census of target names, checked against the published tables written down again here."""
 
+from collections import Counter
+
 import pytest
 
+from aneforge.errors import NoDataError
 from aneforge.targets import Family, Kind, LegalityFamily, database, resolve
 
 # name: legality index, hardware version, cpusubtype, descriptor generation, engines at 0x238, engines of devices
@@ -76,6 +79,25 @@ def test_the_28_targets_of_the_decoded_build() -> None:
     assert {name for name in names if "9.509" in resolve(name).builds} == set(names)
 
 
+def test_the_newer_build_knows_36_names_and_compiles_for_26_of_them() -> None:
+    targets = database().targets.values()
+    known = {target.name for target in targets if "10.26.6" in target.builds}
+    results = {target.name: target.fact("compile_result").value for target in targets if target.name in known}
+    assert Counter(results.values()) == {"compiles": 26, "returns 22: no parameters": 10}
+    assert {name for name, result in results.items() if result != "compiles"} == set(NAMES_WITHOUT_PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("names", "result", "kind"),
+    [("m9 t0", "returns 1", "measured"), ("h11 h12 h14c h15c", "constructor only", "decoded")],
+)
+def test_names_of_the_older_build_in_the_newer_one(names: str, result: str, kind: str) -> None:
+    for name in names.split():
+        assert resolve(name).builds == ("9.509",)
+        assert resolve(name).fact("compile_result").value == result
+        assert resolve(name).evidence("compile_result").kind == kind
+
+
 @pytest.mark.parametrize("name", [*NAMES_WITHOUT_PARAMETERS, *H15_STRINGS_WITHOUT_CONSTRUCTOR])
 def test_a_name_without_data_is_an_answer_of_its_own(name: str) -> None:
     target = resolve(name)
@@ -131,6 +153,61 @@ def test_patch_width_offsets(generation: int, offset: int | None) -> None:
     assert database().descriptors[generation].patch_width_offset == offset
 
 
+def test_a_patch_width_offset_says_how_it_is_known() -> None:
+    for generation in database().descriptors.values():
+        assert (generation.patch_width_evidence is None) == (generation.patch_width_offset is None)
+    with_note = database().descriptors[7].patch_width_evidence
+    assert with_note is not None
+    assert "compiler defect" in with_note.note
+
+
+def test_live_compiles_confirm_the_family_and_not_the_version() -> None:
+    for name, chip in (("h13", "M1"), ("h17s", "M5 Pro")):
+        assert resolve(name).evidence("legality").on == (chip,)
+        assert resolve(name).evidence("hardware_version").kind == "inferred"
+    assert resolve("h13g").evidence("legality").kind == "inferred"
+
+
+@pytest.mark.parametrize(
+    ("column", "conflict", "names"),
+    [
+        ("hardware_version", "C2", "h16 h16g h16s h16c h17 h17a h17g h17s h17c h17d h18"),
+        ("legality", "C2", "h16 h16g h16s h16c h17 h17a h17g h17s h17c h17d h18"),
+        (
+            "descriptor_generation",
+            "S4",
+            "h14 h14g h14c h15 h15g h15c h16 h16g h16s h16c h17 h17a h17g h17s h17c h17d h18 m11",
+        ),
+    ],
+)
+def test_only_disputed_targets_carry_the_dispute(column: str, conflict: str, names: str) -> None:
+    targets = database().targets.values()
+    disputed = {one.name for one in targets if column in one.facts and one.evidence(column).conflict == conflict}
+    assert disputed == set(names.split())
+
+
+def test_every_column_answers_for_itself() -> None:
+    m4 = resolve("m4")
+    values = {name: m4.fact(name).value for name in ("kind", "tier", "family", "clock", "cost_curve", "image_formats")}
+    assert values == {
+        "kind": "silicon",
+        "tier": "a16",
+        "family": Family.A16,
+        "clock": (504, 2364),
+        "cost_curve": "h16s",
+        "image_formats": 14,
+    }
+    assert (m4.evidence("tier").kind, m4.evidence("tier").source) == ("decoded", "guide ch. 34")
+    assert m4.evidence("family").source == "aneforge targets table"
+    assert resolve("m6").evidence("family").kind == "inferred"
+
+
+@pytest.mark.parametrize(("name", "value"), [("u1", "family"), ("h20", "tier"), ("h12", "clock"), ("m1", "palette8")])
+def test_a_column_that_no_source_fills_says_so(name: str, value: str) -> None:
+    with pytest.raises(NoDataError, match=f"'{value}' is unknown here: no published source gives it"):
+        resolve(name).fact(value)
+
+
 def test_the_m4s_target_has_limits_of_a16_and_legality_of_a15() -> None:
     target = resolve("h16")
     assert target.legality is LegalityFamily.A15
@@ -167,12 +244,30 @@ def test_clock_curves(row: str) -> None:
     assert list(clock.points) == sorted(clock.points)
 
 
-def test_clocks_with_published_ends_alone() -> None:
-    m4, m6 = resolve("h16g").clock, resolve("h18g").clock
-    assert m4 is not None
-    assert (m4.least, m4.most, m4.count, m4.points) == (504, 2364, 26, ())
-    assert m6 is not None
-    assert (m6.least, m6.most, m6.count) == (804, 2508, 32)
+@pytest.mark.parametrize(
+    ("name", "count", "least", "most", "paired", "dram_levels"),
+    [
+        ("h16g", 26, 504, 2364, 1776, "732 1467 2133 2733 3200 3733"),
+        ("h18", 30, 396, 2172, 1644, "732 1536 2133 2733 3200 3750"),
+        ("h18g", 32, 804, 2508, 1812, "732 1464 2124 2748 3192 3744 4260 4800 5328"),
+        ("h19", 29, 591, 2130, 1609, "733 1467 2133 2733 3200 3733 4267 4800 5300"),
+    ],
+)
+def test_clocks_of_the_newer_build(name: str, count: int, least: int, most: int, paired: int, dram_levels: str) -> None:
+    clock = resolve(name).clock
+    assert clock is not None
+    assert len(clock.points) == len(clock.paired) == clock.count == count
+    assert (
+        (clock.points[0], clock.points[-1], clock.paired[-1])
+        == (clock.least, clock.most, paired)
+        == (
+            least,
+            most,
+            paired,
+        )
+    )
+    assert list(clock.points) == sorted(clock.points)
+    assert clock.dram_levels == tuple(map(int, dram_levels.split()))
 
 
 @pytest.mark.parametrize(

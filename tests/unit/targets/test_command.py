@@ -39,6 +39,13 @@ def test_show_gives_values_with_evidence(clean_environment: dict[str, str]) -> N
     assert "measured on M1" in line
 
 
+def test_show_names_the_disagreements_about_a_value(clean_environment: dict[str, str]) -> None:
+    lines = run(clean_environment, "show", "m2").stdout.splitlines()
+    line = next(line for line in lines if "datapath.width_slice_crop_x16" in line)
+    assert line.split()[1:4] == ["True", "C1", "S23"]
+    assert any(line.startswith("geometry.l2_bank_width") for line in lines)
+
+
 def test_show_of_a_name_without_data_says_so(clean_environment: dict[str, str]) -> None:
     assert "no source gives data for it" in run(clean_environment, "show", "h20").stdout
 

@@ -8,10 +8,11 @@ import pytest
 
 from aneforge.errors import DataFileError
 from aneforge.evidence import Evidence, EvidenceKind
-from aneforge.targets import Database, Kind, database, resolve
+from aneforge.targets import Database, Kind, LegalityFamily, database, resolve
 from aneforge.targets.audit import audit
+from aneforge.targets.target import SINGLE_VALUES
 
-PROPERTY_FILES = ["hal_scalars", "hal_bytes", "limits", "datapath"]
+PROPERTY_FILES = ["hal_scalars", "hal_bytes", "limits", "datapath", "geometry"]
 
 
 def target_evidence() -> Iterator[tuple[str, Evidence]]:
@@ -20,15 +21,12 @@ def target_evidence() -> Iterator[tuple[str, Evidence]]:
             yield f"{target.name}.{column}", fact.evidence
         for stream in target.streams.values():
             yield f"{target.name}.{stream.encoding}", stream.evidence
-        if target.image_formats:
-            yield f"{target.name}.image_formats", target.image_formats.evidence
 
 
 def chip_evidence() -> Iterator[tuple[str, Evidence]]:
     for chip in database().chips.values():
-        yield chip.name, chip.evidence
-        if chip.reported_evidence:
-            yield f"{chip.name} reported", chip.reported_evidence
+        known = (chip.evidence, chip.reported_evidence, chip.parts_evidence, chip.bandwidth_evidence)
+        yield from ((chip.name, evidence) for evidence in known if evidence)
 
 
 def all_evidence() -> Iterator[tuple[str, Evidence]]:
@@ -41,12 +39,24 @@ def all_evidence() -> Iterator[tuple[str, Evidence]]:
         yield f"clock {clock.curve}", clock.evidence
     for generation in database().descriptors.values():
         yield f"descriptor {generation.number}", generation.evidence
+        if generation.patch_width_evidence:
+            yield f"patch width of descriptor {generation.number}", generation.patch_width_evidence
+    blocks = database().cost_blocks
+    for evidence in (blocks.evidence, blocks.thresholds_evidence, *(row.evidence for row in blocks.rows)):
+        yield "device cost table", evidence
 
 
 def test_every_source_is_listed() -> None:
     known = set(database().sources)
     unlisted = {place: evidence.source for place, evidence in all_evidence() if evidence.source.split()[0] not in known}
     assert unlisted == {}
+
+
+def test_every_listed_source_is_used() -> None:
+    used = {evidence.source.split()[0].rstrip(",") for _, evidence in all_evidence()}
+    cited = {source.split()[0].rstrip(",") for one in database().conflicts.values() for source in one.sources}
+    mentioned = {key for key in database().sources if any(key in evidence.note for _, evidence in all_evidence())}
+    assert set(database().sources) == used | cited | mentioned
 
 
 def test_every_measurement_names_a_chip_that_exists() -> None:
@@ -77,16 +87,19 @@ def test_the_database_holds_what_was_decided(conflict_id: str) -> None:
 
 def test_names_are_unique_over_all_groups() -> None:
     data = database()
-    groups = [data.hal_scalars, data.hal_bytes, data.limits, data.datapath, data.streams]
-    names = [name for group in groups for name in group]
-    assert len(names) == len(set(names))
+    groups = [data.hal_scalars, data.hal_bytes, data.limits, data.datapath, data.geometry, data.streams]
+    names = [*SINGLE_VALUES, *(name for group in groups for name in group)]
+    aliases = [alias for known in data.properties.values() for alias in known.aliases]
+    assert len(names) + len(aliases) == len({*names, *aliases})
+    assert set(data.aliases) == set(aliases)
 
 
 def test_offsets_are_unique_per_build() -> None:
     for build in database().compiler_builds:
-        offsets = [known.offsets[build] for known in database().hal.values() if build in known.offsets]
+        offsets = [offset for known in database().hal.values() for offset in known.offsets_in(build)]
         assert len(offsets) == len(set(offsets))
-    assert {build for known in database().hal.values() for build in known.offsets} <= set(database().compiler_builds)
+    builds = {build for known in database().hal.values() for build in (*known.offsets, *known.more_offsets)}
+    assert builds == set(database().compiler_builds)
 
 
 def test_texts_speak_of_the_project_alone() -> None:
@@ -138,6 +151,14 @@ def test_a_target_overrides_its_tier_by_one_cell(tmp_path: Path) -> None:
     assert (targets["h13"].hal.flag("texture_engine"), targets["h13g"].hal.flag("texture_engine")) == (False, True)
 
 
+def test_a_given_legality_wins_over_the_one_that_follows_from_the_version(tmp_path: Path) -> None:
+    folder = copy_of_data(tmp_path)
+    entry = '\n[targets.h22]\nkind = "silicon"\nsummary = "New."\nbuilds = []\ntier = "a18"\nhardware_version = 4\n'
+    append(folder / "targets.toml", entry + 'legality = "A18"\n')
+    target = Database(folder).targets["h22"]
+    assert (target.hardware_version, target.legality) == (4, LegalityFamily.A18)
+
+
 @pytest.mark.parametrize(
     ("file", "broken", "message"),
     [
@@ -148,6 +169,11 @@ def test_a_target_overrides_its_tier_by_one_cell(tmp_path: Path) -> None:
             "targets",
             '[targets.h22]\nkind = "silicon"\nsummary = ""\nbuilds = []\ntier = "a99"\n',
             "'a99', which is no tier",
+        ),
+        (
+            "chips",
+            '[chips.m7]\nname = "M7"\ntarget = {value="h19",kind="inferred",source="x"}\nbandwidth = {value="fast"}\n',
+            "gives 'fast' where a number stands",
         ),
         ("limits", '[new]\nsumary = ""\n', "limits.toml: Object contains unknown field `sumary`"),
         (
@@ -178,6 +204,14 @@ def test_the_audit_counts_what_is_there() -> None:
     assert result.tiers == 10
     assert sum(result.evidence.values()) == sum(count.values for count in result.counts)
     by_name = {count.what: count for count in result.counts}
-    for group, name in ((database().hal_bytes, "HAL bytes × tiers"), (database().limits, "limits × tiers")):
+    for group, name in (
+        (database().hal_bytes, "HAL bytes × tiers"),
+        (database().limits, "limits × tiers"),
+        (database().geometry, "geometry × tiers"),
+    ):
         assert by_name[name].entries == len(group)
         assert by_name[name].values == sum(len(known.facts) for known in group.values())
+    assert (by_name["hardware versions"].values, by_name["parser keys"].values) == (9, 4)
+    assert by_name["chips"].values == sum(
+        1 + bool(chip.reported) + bool(chip.soc) + bool(chip.bandwidth) for chip in database().chips.values()
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aneforge.errors import UnknownTargetError
+from aneforge.errors import NoDataError, UnknownTargetError
 from aneforge.targets import Family, Host, detect_family, detect_target, host, resolve
 
 
@@ -29,7 +29,15 @@ def test_the_cpu_brand_names_the_chip(brand: str, target: str) -> None:
 
 @pytest.mark.parametrize(
     ("part", "target"),
-    [("t8103", "h13"), ("t6001", "h13g"), ("t8112", "h14g"), ("t6022", "h14g"), ("t8122", "h15"), ("t6034", "h15g")],
+    [
+        ("t8103", "h13"),
+        ("t6001", "h13g"),
+        ("t8112", "h14g"),
+        ("t6022", "h14g"),
+        ("t8122", "h15"),
+        ("t6034", "h15g"),
+        ("t8152", "h18g"),
+    ],
 )
 def test_a_linux_device_tree_names_the_chip(part: str, target: str) -> None:
     compatible = ("apple,j293", f"apple,{part}", "apple,arm-platform")
@@ -50,6 +58,13 @@ def test_the_brand_comes_before_the_device_tree() -> None:
 def test_a_wrong_override_is_an_error_that_names_the_variable(override: str) -> None:
     with pytest.raises(UnknownTargetError, match=r"^ANEFORGE_TARGET: "):
         detect_target(Host(override=override))
+
+
+@pytest.mark.parametrize("override", ["h20", "u1"])
+def test_an_override_without_a_family_is_not_taken_for_the_floor(override: str) -> None:
+    assert detect_target(Host(override=override)).name == override
+    with pytest.raises(NoDataError, match=rf"ANEFORGE_TARGET: '{override}' belongs to no documented family"):
+        detect_family(Host(override=override))
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,44 @@ def test_board_types_cores_and_engines() -> None:
     assert found == {"M1 Max": (96, 16, 1), "M2": (128, 16, 1), "M4": (256, 16, 1), "M6": (None, 16, 2)}
 
 
+BANDWIDTHS = """
+m1 60.9, m1-pro 54.9, m1-max 54.6, m1-ultra 54.7, m2 60.5, m2-max 62.0, m2-ultra 61.7, m3 63.1, m3-max 120.2, m4 64.2,
+m4-pro 126.4, m4-max 118.9, m5 70.2
+"""
+
+
+def test_bandwidth_by_chip() -> None:
+    expected = {key: float(rate) for key, rate in (row.split() for row in BANDWIDTHS.split(","))}
+    found = {key: known.bandwidth for key, known in database().chips.items() if known.bandwidth is not None}
+    assert found == expected
+    for key in found:
+        evidence = database().chips[key].bandwidth_evidence
+        assert evidence is not None
+        assert evidence.on == (database().chips[key].name,)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "source"),
+    [
+        ("M1 Max", "decoded", "linux"),
+        ("M2", "decoded", "linux"),
+        ("M4", "decoded", "guide ch. 34"),
+        ("M4 Pro", "inferred", "guide ch. 34"),
+        ("A16", "inferred", "linux"),
+        ("M6", "measured", "m6-study overview"),
+    ],
+)
+def test_part_numbers_say_how_they_are_known(name: str, kind: str, source: str) -> None:
+    evidence = chip(name).parts_evidence
+    assert evidence is not None
+    assert (evidence.kind, evidence.source) == (kind, source)
+
+
+def test_every_part_number_has_evidence() -> None:
+    for known in database().chips.values():
+        assert bool(known.soc) == (known.parts_evidence is not None), known.name
+
+
 def test_an_unknown_chip_lists_near_ones() -> None:
     with pytest.raises(UnknownTargetError, match="unknown chip 'M4 Plus'; nearest: M4 Pro"):
         chip("M4 Plus")

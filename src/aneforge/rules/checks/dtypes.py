@@ -2,11 +2,17 @@
 
 from collections.abc import Iterator
 
+from aneforge.ops.types import is_integer
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
-PORTS = {"input", "output"}
+PORTS = {"input", "output", "state"}
 FP8 = "fp8e4m3fn"
+INDEX_OPERATIONS = {
+    "argsort", "dynamic_slice", "gather", "gather_along_axis", "gather_hw", "gather_nd",
+    "reduce_argmax", "reduce_argmin", "topk",
+}  # fmt: skip
+"""Operations that read or make indices: MIL spells them as whole numbers, the engine holds them in 16 bits."""
 
 
 @rule("ANE-DTYPE-001", Severity.REJECT, bound="program_input_dtypes", relation=Relation.ONE_OF, ops={"input"})
@@ -38,7 +44,8 @@ def engine_dtype(subject: Subject) -> Iterator[Seen]:
     if subject.op in PORTS:
         return
     for what, dtype in tensor_dtypes(subject):
-        if dtype != FP8:
+        is_index = subject.op in INDEX_OPERATIONS and is_integer(dtype)
+        if dtype != FP8 and not is_index:
             yield Seen(dtype, what)
 
 

@@ -1,0 +1,205 @@
+"""Writes the example ResNet-18 and transformer encoder as ONNX files (float32, seeded weights, opset 20).
+
+    python examples/networks/write_onnx.py FOLDER
+
+Nothing is downloaded: the files are for tests and benchmarks that need a real model file.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from aneforge.graph.node import Node, Output
+from aneforge.ops.constant import Constant
+from resnet18 import resnet18
+from transformer import encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import aneforge as af
+
+OPSET = 20
+
+
+class Writer:
+    """Turns a graph of the operations that the two networks use into an ONNX model."""
+
+    def __init__(self, graph: af.Graph) -> None:
+        self.graph = graph
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.names: dict[Node, str] = {node: name for name, node in graph.inputs.items()}
+        self.symbols = {constant: symbol for symbol, constant in graph.constants.items()}
+
+    def model(self) -> onnx.ModelProto:
+        """Return the model."""
+        for constant, symbol in self.symbols.items():
+            self.constants.append(numpy_helper.from_array(constant.dense().astype(np.float32), symbol))
+        for number, node in enumerate(self.graph.nodes):
+            if node not in self.names:
+                self.names[node] = f"t{number}"
+                EMITTERS[node.op.name](self, node)
+        outputs = self.graph.outputs.items()
+        self.nodes += [helper.make_node("Identity", [self.names[one.node]], [name]) for name, one in outputs]
+        made = helper.make_graph(
+            self.nodes,
+            "network",
+            [port(name, node.types[0].shape) for name, node in self.graph.inputs.items()],
+            [port(name, output.shape) for name, output in outputs],
+            self.constants,
+        )
+        return helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)])
+
+    def operand(self, node: Node, name: str) -> str:
+        """Return the name of an operand's value."""
+        value = node.operands[name]
+        if isinstance(value, Constant):
+            return self.symbols[value]
+        if isinstance(value, Output):
+            return self.names[value.node]
+        raise TypeError(f"{node.op.name} has a list of operands")
+
+    def emit(self, op: str, node: Node, inputs: list[str], **attributes: object) -> None:
+        """Add one ONNX node whose result is the node's."""
+        name = self.names[node]
+        made = helper.make_node(op, inputs, [name], name=name)
+        made.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
+        self.nodes.append(made)
+
+    def numbers(self, node: Node, label: str, values: object) -> str:
+        """Add a constant of whole numbers, or one number, and return its name."""
+        name = f"{self.names[node]}_{label}"
+        array = np.asarray(values)
+        kind = np.float32 if np.issubdtype(array.dtype, np.floating) else np.int64
+        self.constants.append(numpy_helper.from_array(array.astype(kind), name))
+        return name
+
+
+def port(name: str, shape: tuple[int, ...]) -> onnx.ValueInfoProto:
+    """Return the description of an input or output."""
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape))
+
+
+def onnx_pads(node: Node) -> list[int]:
+    """Return padding in the order of ONNX: all beginnings, then all ends."""
+    top, bottom, left, right = numbers_of(node, "pad")
+    return [top, left, bottom, right]
+
+
+def numbers_of(node: Node, name: str) -> list[int]:
+    """Return an attribute that is a list of whole numbers."""
+    value = node.attributes[name]
+    if not isinstance(value, tuple):
+        raise TypeError(f"{name} of {node.op.name} is {value!r}")
+    return [int(item) for item in value]
+
+
+def simple(op: str, *operands: str) -> Callable[[Writer, Node], None]:
+    """Return the emitter of an operation that has the same operands and no attributes."""
+
+    def emit(writer: Writer, node: Node) -> None:
+        writer.emit(op, node, [writer.operand(node, name) for name in operands])
+
+    return emit
+
+
+def conv(writer: Writer, node: Node) -> None:
+    """Emit a convolution."""
+    inputs = [writer.operand(node, name) for name in ("x", "weight", "bias") if name in node.operands]
+    strides, dilations = numbers_of(node, "strides"), numbers_of(node, "dilations")
+    groups = node.attributes["groups"]
+    writer.emit("Conv", node, inputs, strides=strides, dilations=dilations, group=groups, pads=onnx_pads(node))
+
+
+def max_pool(writer: Writer, node: Node) -> None:
+    """Emit a pooling."""
+    kernel, strides = numbers_of(node, "kernel_sizes"), numbers_of(node, "strides")
+    writer.emit(
+        "MaxPool", node, [writer.operand(node, "x")], kernel_shape=kernel, strides=strides, pads=onnx_pads(node)
+    )
+
+
+def batch_norm(writer: Writer, node: Node) -> None:
+    """Emit a normalisation with given statistics."""
+    inputs = [writer.operand(node, name) for name in ("x", "gamma", "beta", "mean", "variance")]
+    writer.emit("BatchNormalization", node, inputs, epsilon=node.attributes["epsilon"])
+
+
+def layer_norm(writer: Writer, node: Node) -> None:
+    """Emit a normalisation of the last axis."""
+    inputs = [writer.operand(node, name) for name in ("x", "gamma", "beta")]
+    writer.emit("LayerNormalization", node, inputs, axis=-1, epsilon=node.attributes["epsilon"])
+
+
+def linear(writer: Writer, node: Node) -> None:
+    """Emit a product with constant weights."""
+    inputs = [writer.operand(node, name) for name in ("x", "weight", "bias") if name in node.operands]
+    writer.emit("Gemm", node, inputs, transB=1)
+
+
+def reduce_mean(writer: Writer, node: Node) -> None:
+    """Emit a mean."""
+    axes = writer.numbers(node, "axes", numbers_of(node, "axes"))
+    writer.emit("ReduceMean", node, [writer.operand(node, "x"), axes], keepdims=int(bool(node.attributes["keep_dims"])))
+
+
+def reshape(writer: Writer, node: Node) -> None:
+    """Emit a reshape."""
+    shape = writer.numbers(node, "shape", node.types[0].shape)
+    writer.emit("Reshape", node, [writer.operand(node, "x"), shape])
+
+
+def transpose(writer: Writer, node: Node) -> None:
+    """Emit a transpose."""
+    writer.emit("Transpose", node, [writer.operand(node, "x")], perm=numbers_of(node, "perm"))
+
+
+def softmax(writer: Writer, node: Node) -> None:
+    """Emit a softmax."""
+    writer.emit("Softmax", node, [writer.operand(node, "x")], axis=node.attributes["axis"])
+
+
+def muls(writer: Writer, node: Node) -> None:
+    """Emit a product with a number."""
+    k = writer.numbers(node, "k", np.float32(node.attributes["k"]))  # pyright: ignore[reportArgumentType] - k is a number
+    writer.emit("Mul", node, [writer.operand(node, "x"), k])
+
+
+EMITTERS: dict[str, Callable[[Writer, Node], None]] = {
+    "add": simple("Add", "x", "y"),
+    "batch_norm": batch_norm,
+    "bmm": simple("MatMul", "x", "y"),
+    "conv": conv,
+    "gelu": simple("Gelu", "x"),
+    "layer_norm": layer_norm,
+    "linear": linear,
+    "max_pool": max_pool,
+    "muls": muls,
+    "reduce_mean": reduce_mean,
+    "relu": simple("Relu", "x"),
+    "reshape": reshape,
+    "softmax": softmax,
+    "transpose": transpose,
+}
+
+
+def main(folder: Path) -> None:
+    """Write both files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, graph in (("resnet18", resnet18()), ("encoder", encoder())):
+        path = folder / f"{name}.onnx"
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_bytes(Writer(graph).model().SerializeToString())
+        unfinished.replace(path)
+        print(f"{path}: {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))

@@ -1,0 +1,1 @@
+"""Graphs: tensors, the builder's functions, the text form, the reference meaning."""

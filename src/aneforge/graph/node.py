@@ -1,0 +1,149 @@
+"""A node of a graph and the values it gives: SSA, immutable, made once and never changed.
+
+A node is made by `build`, which looks the operation up in the op table, checks what it is given, infers the types of
+its results and remembers where the user made it. There is no graph that a node belongs to: a graph is what its outputs
+reach.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aneforge.errors import GraphError, GraphTypeError, Location
+from aneforge.ops.constant import Constant
+from aneforge.ops.op import Op
+from aneforge.ops.signature import AttributeValue, Operand, OperandKind
+from aneforge.ops.table import op_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.ops.types import TensorType
+
+__all__ = ["Argument", "Node", "Output", "Value", "build", "users_location"]
+
+PACKAGE = str(Path(__file__).parent.parent)
+CREATION = itertools.count()
+"""Stamps nodes in the order of their making, the documented order of a program's inputs. Nothing else reads it."""
+
+
+class Output:
+    """One value that a node gives. Operands of other nodes refer to it."""
+
+    __slots__ = ("index", "node")
+
+    def __init__(self, node: Node, index: int = 0) -> None:
+        self.node = node
+        self.index = index
+
+    @property
+    def type(self) -> TensorType:
+        """Shape and element type."""
+        return self.node.types[self.index]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        """Element type, as MIL spells it."""
+        return self.type.dtype
+
+
+Value = Output | Constant
+Argument = Value | tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One operation with its operands and attributes."""
+
+    op: Op
+    operands: Mapping[str, Argument]
+    """Operands by name; an optional one that is not given is not there."""
+    attributes: Mapping[str, AttributeValue]
+    """All attributes, defaults filled in."""
+    types: tuple[TensorType, ...]
+    location: Location | None
+    created: int
+
+    def values(self) -> tuple[tuple[str, Value], ...]:
+        """Return every operand value with the name of its operand, lists taken apart."""
+        return tuple(
+            (name, value)
+            for name, argument in self.operands.items()
+            for value in (argument if isinstance(argument, tuple) else (argument,))
+        )
+
+    def sources(self) -> tuple[Output, ...]:
+        """Return the values of other nodes that it reads."""
+        return tuple(value for _, value in self.values() if isinstance(value, Output))
+
+    def constants(self) -> tuple[Constant, ...]:
+        """Return the constants that it reads."""
+        return tuple(value for _, value in self.values() if isinstance(value, Constant))
+
+
+def build(
+    op: str | Op,
+    operands: Mapping[str, Argument | None],
+    attributes: Mapping[str, object] | None = None,
+    location: Location | None = None,
+) -> Node:
+    """Return a new node.
+
+    Raises:
+        UnknownNameError: There is no such operation.
+        GraphError: The operands or attributes do not fit it; the error names the place in the user's file.
+    """
+    entry = op if isinstance(op, Op) else op_named(op)
+    place = location or users_location()
+    given = {name: argument for name, argument in operands.items() if argument is not None}
+    try:
+        completed = entry.complete(attributes or {})
+        for operand in entry.operands:
+            if operand.name in given:
+                check_argument(operand, given[operand.name])
+        types = entry.types({name: type_of(argument) for name, argument in given.items()}, completed)
+    except GraphError as error:
+        error.operation = error.operation or entry.name
+        error.location = error.location or place
+        raise
+    return Node(entry, given, completed, types, place, next(CREATION))
+
+
+def check_argument(operand: Operand, argument: Argument) -> None:
+    """Check that an operand is of the sort that the operation takes.
+
+    Raises:
+        GraphTypeError: It is not.
+    """
+    if operand.variadic != isinstance(argument, tuple):
+        wanted = "a list of tensors" if operand.variadic else "one tensor"
+        raise GraphTypeError(f"operand {operand.name!r} is not {wanted}", seen=type(argument).__name__)
+    for value in argument if isinstance(argument, tuple) else (argument,):
+        if not isinstance(value, Output | Constant):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise GraphTypeError(f"operand {operand.name!r} is not a tensor", seen=type(value).__name__)
+        if operand.kind is OperandKind.CONSTANT and not isinstance(value, Constant):
+            raise GraphTypeError(f"operand {operand.name!r} must be a constant", seen="a tensor computed at run time")
+        if operand.kind is OperandKind.TENSOR and isinstance(value, Constant):
+            raise GraphTypeError(f"operand {operand.name!r} must be a tensor computed at run time", seen="a constant")
+
+
+def type_of(argument: Argument) -> TensorType | tuple[TensorType, ...]:
+    """Return the type of an operand, or of each one of a list."""
+    return tuple(value.type for value in argument) if isinstance(argument, tuple) else argument.type
+
+
+def users_location() -> Location | None:
+    """Return the nearest place on the call stack that is not in this package."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno) if frame else None

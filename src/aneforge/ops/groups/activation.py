@@ -1,0 +1,427 @@
+"""Activations: what a network puts behind a layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.ops.forms import Domain, expect_float, unary
+from aneforge.ops.op import Basis, Op, Support, Surface
+from aneforge.ops.sampling import Chooser, Fill, Sample, shape
+from aneforge.ops.shapes import common_dtype, normalised_axis
+from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
+from aneforge.ops.types import Array, TensorType
+
+CATEGORY = "activation"
+LIKELY_F0 = Support(floor=0, basis=Basis.LIKELY)
+SIGMOID_FACTOR = 1.702
+"""Slope at which a sigmoid comes nearest to the normal distribution; MIL's own constant."""
+CUBIC_FACTOR = 0.044715
+"""Weight of x³ in the tanh form of gelu; MIL's own constant."""
+
+complementary_error = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def number(name: str, default: float | None = None) -> Attribute:
+    """Return an attribute that is one number; without a default it must be given."""
+    return Attribute(name, AttributeKind.NUMBER) if default is None else Attribute(name, AttributeKind.NUMBER, default)
+
+
+# Domains: every one has values on both sides of each kink.
+
+
+def some_slope(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw the slope of the negative side; above 1 it is steeper than the positive one."""
+    return {"alpha": chooser.choose([0.01, 0.0, 0.3, -0.5, 1.5])}
+
+
+def some_level(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw a level within the sampled values."""
+    return {"alpha": chooser.choose([1.0, 0.0, -1.5, 2.25])}
+
+
+def some_slope_and_top(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw the slope of the negative side and an upper bound, which may be negative."""
+    return {"alpha": chooser.choose([0.0, 0.3, -1.5]), "beta": chooser.choose([2.0, 0.0, -0.5])}
+
+
+def some_bounds(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw a lower and an upper bound, which may be equal."""
+    low = chooser.choose([-2.0, 0.0, 1.5])
+    return {"alpha": low, "beta": low + chooser.choose([0.0, 1.0, 2.5])}
+
+
+def some_line(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw a slope and an intercept."""
+    return {"alpha": chooser.choose([0.2, 1.0, -1.5, 0.0]), "beta": chooser.choose([0.5, 0.0, -0.75])}
+
+
+def some_mode(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw a form of gelu."""
+    return {"mode": chooser.choose(GELU_MODES)}
+
+
+# Meanings.
+
+
+def rectified(x: Array) -> Array:
+    """Return x, and 0 below 0."""
+    return np.maximum(x, 0)
+
+
+def rectified_to_six(x: Array) -> Array:
+    """Return x between 0 and 6."""
+    return np.clip(x, 0, 6)
+
+
+def leaky(x: Array, alpha: float) -> Array:
+    """Return x, scaled where it is negative."""
+    return np.where(x >= 0, x, alpha * x)
+
+
+def leaky_to_top(x: Array, alpha: float, beta: float) -> Array:
+    """Return x, scaled where it is negative, and no more than beta on either side."""
+    return np.minimum(leaky(x, alpha), beta)
+
+
+def kept_from(x: Array, alpha: float) -> Array:
+    """Return x from alpha on, alpha included, and 0 below."""
+    return np.where(x >= alpha, x, 0)
+
+
+def at_least(x: Array, alpha: float) -> Array:
+    """Return x, and alpha where x is smaller."""
+    return np.maximum(x, alpha)
+
+
+def between(x: Array, alpha: float, beta: float) -> Array:
+    """Return x, moved into alpha to beta."""
+    return np.clip(x, alpha, beta)
+
+
+def exponential_linear(x: Array, alpha: float) -> Array:
+    """Return x, and alpha · (eˣ − 1) where it is not positive."""
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def logistic(x: Array) -> Array:
+    """Return 1 / (1 + e⁻ˣ); a power that overflows gives 0, as it should."""
+    return 1 / (1 + np.exp(-x))
+
+
+def line(x: Array, alpha: float, beta: float) -> Array:
+    """Return alpha · x + beta."""
+    return alpha * x + beta
+
+
+def line_to_one(x: Array, alpha: float, beta: float) -> Array:
+    """Return alpha · x + beta between 0 and 1."""
+    return np.clip(line(x, alpha, beta), 0, 1)
+
+
+def scaled_tangent(x: Array, alpha: float, beta: float) -> Array:
+    """Return alpha · tanh(beta · x)."""
+    return alpha * np.tanh(beta * x)
+
+
+def gaussian_exact(x: Array) -> Array:
+    """Return x times the normal distribution; erfc keeps the digits that 1 + erf would lose far below 0."""
+    return 0.5 * x * complementary_error(-x / math.sqrt(2))
+
+
+def gaussian_by_tanh(x: Array) -> Array:
+    """Return the tanh form of gelu."""
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + CUBIC_FACTOR * x**3)))
+
+
+def gaussian_by_sigmoid(x: Array) -> Array:
+    """Return the sigmoid form of gelu."""
+    return x * logistic(SIGMOID_FACTOR * x)
+
+
+GELU_FORMS = {
+    "EXACT": gaussian_exact,
+    "TANH_APPROXIMATION": gaussian_by_tanh,
+    "SIGMOID_APPROXIMATION": gaussian_by_sigmoid,
+}
+GELU_MODES = tuple(GELU_FORMS)
+
+
+def gaussian(x: Array, mode: str) -> Array:
+    """Return gelu in the form that `mode` names."""
+    return GELU_FORMS[mode](x)
+
+
+def sigmoid_linear(x: Array) -> Array:
+    """Return x · sigmoid(x)."""
+    return x * logistic(x)
+
+
+def softened(x: Array) -> Array:
+    """Return log(1 + eˣ) without overflow."""
+    return np.logaddexp(0, x)
+
+
+def soft_sign(x: Array) -> Array:
+    """Return x / (1 + |x|)."""
+    return x / (1 + np.abs(x))
+
+
+def softened_maximum(x: Array, axis: int) -> Array:
+    """Return the powers of e along an axis, scaled to the sum 1; the largest is taken off first against overflow."""
+    powers = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def on_channels(values: Array, rank: int) -> Array:
+    """Return one number per channel in a shape that broadcasts along axis 1."""
+    return values.reshape(-1, *(1,) * (rank - 2))
+
+
+def leaky_by_channel(x: Array, alpha: Array) -> Array:
+    """Return x, scaled by its channel's slope where it is negative."""
+    return np.where(x >= 0, x, on_channels(alpha, x.ndim) * x)
+
+
+def softened_by_channel(x: Array, alpha: Array, beta: Array) -> Array:
+    """Return alpha · log(1 + e^(beta · x)) with the numbers of each channel, without overflow."""
+    return on_channels(alpha, x.ndim) * np.logaddexp(0, on_channels(beta, x.ndim) * x)
+
+
+# Shape rules of those that are not a plain function of one element.
+
+
+def clip_type(x: TensorType, alpha: float, beta: float) -> TensorType:
+    """Return the type of x; the bounds must be in order."""
+    expect_float(x)
+    if not alpha <= beta:
+        raise GraphError(
+            "the lower bound alpha is above the upper bound beta",
+            seen=f"alpha {alpha:g}, beta {beta:g}",
+            limit="alpha at most beta",
+            remedy="exchange the bounds",
+        )
+    return x
+
+
+def softmax_type(x: TensorType, axis: int) -> TensorType:
+    """Return the type of x; the axis must be one of its own."""
+    expect_float(x)
+    normalised_axis(axis, x.rank)
+    return x
+
+
+def expect_per_channel(x: TensorType, **operands: TensorType) -> None:
+    """Check that x has channels on axis 1 of three or more, and that the operands hold one number for each.
+
+    Raises:
+        GraphError: They do not fit.
+    """
+    expect_float(x)
+    if x.rank < 3:
+        raise GraphError(
+            f"x of shape {list(x.shape)} is not channels of something",
+            seen=f"rank {x.rank}",
+            limit="rank 3 or more, channels on axis 1",
+            remedy="add axes of length 1 with expand_dims",
+        )
+    for name, operand in operands.items():
+        if operand.shape != (x.shape[1],):
+            raise GraphError(
+                f"{name} does not hold one number for each channel of x",
+                seen=list(operand.shape),
+                limit=f"[{x.shape[1]}], as x has shape {list(x.shape)}",
+            )
+    common_dtype(x, *operands.values())
+
+
+def prelu_type(x: TensorType, alpha: TensorType) -> TensorType:
+    """Return the type of x; alpha must have one slope per channel."""
+    expect_per_channel(x, alpha=alpha)
+    return x
+
+
+def softplus_parametric_type(x: TensorType, alpha: TensorType, beta: TensorType) -> TensorType:
+    """Return the type of x; alpha and beta must have one number per channel."""
+    expect_per_channel(x, alpha=alpha, beta=beta)
+    return x
+
+
+def sample_softmax(chooser: Chooser) -> Sample:
+    """Draw a tensor and one of its axes, counted from either end."""
+    tensor = TensorType(shape(chooser), chooser.choose(["fp16", "fp32"]))
+    return Sample({"x": Fill(tensor)}, {"axis": chooser.integer(-tensor.rank, tensor.rank - 1)})
+
+
+def sample_prelu(chooser: Chooser) -> Sample:
+    """Draw a tensor and a slope per channel."""
+    tensor = TensorType(shape(chooser, 3, 5, longest=4), chooser.choose(["fp16", "fp32"]))
+    return Sample({"x": Fill(tensor), "alpha": Fill(tensor.with_shape(tensor.shape[1]), -1, 2)})
+
+
+def sample_softplus_parametric(chooser: Chooser) -> Sample:
+    """Draw a tensor and two numbers per channel."""
+    tensor = TensorType(shape(chooser, 3, 5, longest=4), chooser.choose(["fp16", "fp32"]))
+    channels = tensor.with_shape(tensor.shape[1])
+    return Sample({"x": Fill(tensor), "alpha": Fill(channels, -2, 2), "beta": Fill(channels, -2, 2)})
+
+
+RELU = unary("relu", CATEGORY, "max(x, 0)", rectified, surface=Surface.FUSED)
+RELU6 = unary(
+    "relu6",
+    CATEGORY,
+    "min(max(x, 0), 6)",
+    rectified_to_six,
+    domain=Domain(-4, 9),
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+)
+LEAKY_RELU = unary(
+    "leaky_relu",
+    CATEGORY,
+    "x if x ≥ 0, else alpha · x",
+    leaky,
+    attributes=(number("alpha", 0.01),),
+    domain=Domain(attributes=some_slope),
+    surface=Surface.FUSED,
+)
+PRELU = Op(
+    name="prelu",
+    category=CATEGORY,
+    summary="x if x ≥ 0, else alpha[c] · x, channels c on axis 1",
+    operands=(Operand("x"), Operand("alpha", OperandKind.CONSTANT)),
+    infer=prelu_type,
+    meaning=leaky_by_channel,
+    sample=sample_prelu,
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+)
+CLAMPED_RELU = unary(
+    "clamped_relu",
+    CATEGORY,
+    "min(beta, x if x ≥ 0, else alpha · x)",
+    leaky_to_top,
+    attributes=(number("alpha"), number("beta")),
+    domain=Domain(attributes=some_slope_and_top),
+    surface=Surface.FUSED,
+)
+THRESHOLDED_RELU = unary(
+    "thresholded_relu",
+    CATEGORY,
+    "x if x ≥ alpha, else 0",
+    kept_from,
+    attributes=(number("alpha", 1.0),),
+    domain=Domain(attributes=some_level),
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+)
+THRESHOLD = unary(
+    "threshold",
+    CATEGORY,
+    "max(x, alpha)",
+    at_least,
+    attributes=(number("alpha"),),
+    domain=Domain(attributes=some_level),
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+)
+CLIP = replace(
+    unary(
+        "clip",
+        CATEGORY,
+        "min(max(x, alpha), beta)",
+        between,
+        attributes=(number("alpha"), number("beta")),
+        domain=Domain(attributes=some_bounds),
+        surface=Surface.FUSED,
+        support=LIKELY_F0,
+    ),
+    infer=clip_type,
+)
+ELU = unary(
+    "elu",
+    CATEGORY,
+    "x if x > 0, else alpha · (eˣ − 1)",
+    exponential_linear,
+    attributes=(number("alpha", 1.0),),
+    domain=Domain(attributes=some_level),
+    surface=Surface.FUSED,
+    support=Support(floor=2),
+)
+SIGMOID = unary("sigmoid", CATEGORY, "1 / (1 + e⁻ˣ)", logistic, domain=Domain(-12, 12), surface=Surface.FUSED)
+SIGMOID_HARD = unary(
+    "sigmoid_hard",
+    CATEGORY,
+    "min(max(alpha · x + beta, 0), 1)",
+    line_to_one,
+    attributes=(number("alpha", 0.2), number("beta", 0.5)),
+    domain=Domain(attributes=some_line),
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+)
+TANH = unary("tanh", CATEGORY, "tanh x", np.tanh, surface=Surface.FUSED)
+SCALED_TANH = unary(
+    "scaled_tanh",
+    CATEGORY,
+    "alpha · tanh(beta · x)",
+    scaled_tangent,
+    attributes=(number("alpha", 1.0), number("beta", 1.0)),
+    domain=Domain(attributes=some_line),
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+)
+GELU = unary(
+    "gelu",
+    CATEGORY,
+    "x · Φ(x), Φ the normal distribution or one of two approximations of it",
+    gaussian,
+    attributes=(Attribute("mode", AttributeKind.TEXT, "EXACT", choices=GELU_MODES),),
+    domain=Domain(attributes=some_mode),
+    surface=Surface.FUSED,
+)
+SILU = unary("silu", CATEGORY, "x / (1 + e⁻ˣ)", sigmoid_linear, domain=Domain(-12, 12), surface=Surface.FUSED)
+SOFTMAX = Op(
+    name="softmax",
+    category=CATEGORY,
+    summary="eˣ / Σ eˣ along axis",
+    operands=(Operand("x"),),
+    attributes=(Attribute("axis", AttributeKind.INTEGER, -1),),
+    infer=softmax_type,
+    meaning=softened_maximum,
+    sample=sample_softmax,
+    surface=Surface.FUSED,
+    support=Support(floor=2, gate="softmax_support"),
+)
+SOFTPLUS = unary(
+    "softplus",
+    CATEGORY,
+    "log(1 + eˣ)",
+    softened,
+    domain=Domain(-12, 12),
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+)
+SOFTPLUS_PARAMETRIC = Op(
+    name="softplus_parametric",
+    category=CATEGORY,
+    summary="alpha[c] · log(1 + e^(beta[c] · x)), channels c on axis 1",
+    operands=(Operand("x"), Operand("alpha", OperandKind.CONSTANT), Operand("beta", OperandKind.CONSTANT)),
+    infer=softplus_parametric_type,
+    meaning=softened_by_channel,
+    sample=sample_softplus_parametric,
+    support=LIKELY_F0,
+)
+SOFTSIGN = unary("softsign", CATEGORY, "x / (1 + |x|)", soft_sign, surface=Surface.FUSED, support=LIKELY_F0)
+LINEAR_ACTIVATION = unary(
+    "linear_activation",
+    "convolution, matmul and pooling",
+    "alpha · x + beta",
+    line,
+    attributes=(number("alpha", 1.0), number("beta", 0.0)),
+    domain=Domain(attributes=some_line),
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+)

@@ -1,0 +1,398 @@
+"""Images: resizing, transfer functions, and the way in and out of a pixel buffer.
+
+An image is the last two axes, height and width. The sampling modes are defined in `aneforge.ops.interpolation`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.ops.forms import Domain, expect_float, unary
+from aneforge.ops.interpolation import SAMPLING_MODES, bilinear, grid_points, nearest_indices, upsampling_points
+from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface
+from aneforge.ops.sampling import Chooser, Fill, Sample, shape
+from aneforge.ops.shapes import expect_rank
+from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
+from aneforge.ops.types import Array, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CATEGORY = "image"
+
+RESIZE = Support(floor=2, mil_since=3, mil_otherwise=MilStatus.SOFTWARE)
+BRIDGE = Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
+BRIDGE_F2 = Support(floor=2, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
+
+TARGET_SIZE = (
+    Attribute("target_size_height", AttributeKind.INTEGER, least=1),
+    Attribute("target_size_width", AttributeKind.INTEGER, least=1),
+)
+SCALE_FACTORS = (
+    Attribute("scale_factor_height", AttributeKind.NUMBER, 1.0),
+    Attribute("scale_factor_width", AttributeKind.NUMBER, 1.0),
+)
+SAMPLING_MODE = Attribute("sampling_mode", AttributeKind.TEXT, "DEFAULT", choices=SAMPLING_MODES)
+
+
+# --- Shape rules --------------------------------------------------------------------------------------------------
+
+
+def expect_image(x: TensorType) -> None:
+    """Check that a tensor has an axis before height and width, and that the image is not empty.
+
+    Raises:
+        GraphError: It has not, or it is.
+    """
+    if x.rank < 3:
+        raise GraphError(
+            f"x of shape {list(x.shape)} is not an image",
+            seen=f"rank {x.rank}",
+            limit="rank 3 or more: [..., channels, height, width]",
+            remedy="add axes with expand_dims",
+        )
+    if 0 in x.shape[-2:]:
+        raise GraphError("an image without elements cannot be sampled", seen=list(x.shape))
+
+
+def resized_type(
+    x: TensorType, target_size_height: int, target_size_width: int, interpolation_mode: str = "LINEAR", **_: object
+) -> TensorType:
+    """Return the type of an image brought to a size."""
+    expect_image(x)
+    if interpolation_mode == "LINEAR":
+        expect_float(x)
+    return x.with_shape(*x.shape[:-2], target_size_height, target_size_width)
+
+
+def nearest_type(x: TensorType, target_size_height: int, target_size_width: int) -> TensorType:
+    """Return the type of an image brought to a size by repeating elements."""
+    return resized_type(x, target_size_height, target_size_width, "NEAREST_NEIGHBOR")
+
+
+def scaled_extent(what: str, extent: int, factor: float) -> int:
+    """Return an extent times a factor, rounded down.
+
+    Raises:
+        GraphError: Nothing is left.
+    """
+    scaled = math.floor(extent * factor) if math.isfinite(factor) else 0
+    if scaled < 1:
+        raise GraphError(
+            f"the scale factor leaves no {what}", seen=factor, limit=f"at least 1/{extent} for a {what} of {extent}"
+        )
+    return scaled
+
+
+def upsampled_type(x: TensorType, scale_factor_height: float, scale_factor_width: float, **_: object) -> TensorType:
+    """Return the type of an image whose height and width are multiplied, rounded down."""
+    expect_image(x)
+    height = scaled_extent("height", x.shape[-2], scale_factor_height)
+    width = scaled_extent("width", x.shape[-1], scale_factor_width)
+    return x.with_shape(*x.shape[:-2], height, width)
+
+
+def bilinear_upsampled_type(x: TensorType, **attributes: Unpack[Upsampling]) -> TensorType:
+    """Return the type of an image upsampled bilinearly."""
+    expect_float(x)
+    return upsampled_type(x, attributes["scale_factor_height"], attributes["scale_factor_width"])
+
+
+def repeated_type(x: TensorType, scale: int) -> TensorType:
+    """Return the type of an image of which every element is repeated."""
+    return upsampled_type(x, scale, scale)
+
+
+class Upsampling(TypedDict):
+    """The attributes of upsample_bilinear."""
+
+    scale_factor_height: float
+    scale_factor_width: float
+    align_corners: bool
+    half_pixel_centers: bool | None
+
+
+def buffer_tensor_type(x: TensorType) -> TensorType:
+    """Return the type of the tensor in a pixel buffer."""
+    expect_rank("x", x, 4)
+    if x.dtype != "uint8":
+        raise GraphError("a pixel buffer holds bytes", seen=x.dtype, limit="uint8")
+    return x.with_dtype("fp16")
+
+
+def pixel_buffer_type(x: TensorType) -> TensorType:
+    """Return the type of the pixel buffer that a tensor goes into."""
+    expect_rank("x", x, 4)
+    expect_float(x)
+    return x.with_dtype("uint8")
+
+
+# --- Meanings -----------------------------------------------------------------------------------------------------
+
+
+def resize(
+    x: Array, target_size_height: int, target_size_width: int, interpolation_mode: str, sampling_mode: str
+) -> Array:
+    """Read an image at `grid_points` of rows and columns, between elements or at the nearest."""
+    if interpolation_mode == "LINEAR":
+        return resize_bilinear(x, target_size_height, target_size_width, sampling_mode)
+    rows = nearest_indices(x.shape[-2], target_size_height, sampling_mode)
+    columns = nearest_indices(x.shape[-1], target_size_width, sampling_mode)
+    return x[..., rows[:, None], columns]
+
+
+def resize_bilinear(x: Array, target_size_height: int, target_size_width: int, sampling_mode: str) -> Array:
+    """Read an image at `grid_points` of rows and columns."""
+    rows = grid_points(x.shape[-2], target_size_height, sampling_mode)
+    return bilinear(x, rows, grid_points(x.shape[-1], target_size_width, sampling_mode))
+
+
+def resize_nearest(x: Array, target_size_height: int, target_size_width: int) -> Array:
+    """Take element ⌊i · extent / count⌋ of rows and of columns."""
+    return resize(x, target_size_height, target_size_width, "NEAREST_NEIGHBOR", "DEFAULT")
+
+
+def upsample_bilinear(x: Array, **attributes: Unpack[Upsampling]) -> Array:
+    """Read an image at `upsampling_points` of rows and columns."""
+    factors = attributes["scale_factor_height"], attributes["scale_factor_width"]
+    rows, columns = (
+        upsampling_points(
+            extent,
+            math.floor(extent * factor),
+            align_corners=attributes["align_corners"],
+            half_pixel_centers=attributes["half_pixel_centers"],
+        )
+        for extent, factor in zip(x.shape[-2:], factors, strict=True)
+    )
+    return bilinear(x, rows, columns)
+
+
+def upsample_nearest(x: Array, scale_factor_height: float, scale_factor_width: float) -> Array:
+    """Take element ⌊i · extent / count⌋ of rows and of columns."""
+    height, width = math.floor(x.shape[-2] * scale_factor_height), math.floor(x.shape[-1] * scale_factor_width)
+    return resize_nearest(x, height, width)
+
+
+def upsample(x: Array, scale: int) -> Array:
+    """Repeat every element along both axes."""
+    return np.repeat(np.repeat(x, scale, -2), scale, -1)
+
+
+def encoded(x: Array) -> Array:
+    """Return linear light as sRGB encodes it: a straight line near 0, then a power."""
+    return np.where(x <= 0.0031308, 12.92 * x, 1.055 * np.maximum(x, 0) ** (1 / 2.4) - 0.055)
+
+
+def decoded(x: Array) -> Array:
+    """Return the linear light that sRGB encodes as x."""
+    return np.where(x <= 0.04045, x / 12.92, ((np.maximum(x, 0) + 0.055) / 1.055) ** 2.4)
+
+
+def from_buffer(x: Array) -> Array:
+    """Return bytes as the numbers that they are."""
+    return x.astype(np.float64)
+
+
+def to_buffer(x: Array) -> Array:
+    """Return numbers as the nearest bytes, a half up; what is out of range becomes 0 or 255, and NaN becomes 0."""
+    whole = np.floor(x)
+    return np.nan_to_num(np.clip(whole + (x - whole >= 0.5), 0, 255)).astype(np.uint8)
+
+
+# --- Samples ------------------------------------------------------------------------------------------------------
+
+
+def image_type(chooser: Chooser, dtypes: tuple[str, ...] = ("fp16", "fp32")) -> TensorType:
+    """Draw the type of an image, with one to three axes before height and width."""
+    return TensorType((*shape(chooser, 1, 3, longest=2), *shape(chooser, 2, 2, longest=6)), chooser.choose(dtypes))
+
+
+def target_size(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw a size to resize to."""
+    return {"target_size_height": chooser.integer(1, 8), "target_size_width": chooser.integer(1, 8)}
+
+
+def resize_sample(chooser: Chooser) -> Sample:
+    """Draw a call of resize."""
+    mode = chooser.choose(["LINEAR", "NEAREST_NEIGHBOR"])
+    dtypes = ("fp16", "fp32") if mode == "LINEAR" else ("fp16", "int32", "uint8")
+    modes: dict[str, AttributeValue] = {
+        "interpolation_mode": mode,
+        "sampling_mode": chooser.choose(SAMPLING_MODES),
+    }
+    return Sample({"x": Fill(image_type(chooser, dtypes), 0, 9)}, target_size(chooser) | modes)
+
+
+def resize_bilinear_sample(chooser: Chooser) -> Sample:
+    """Draw a call of resize_bilinear."""
+    mode: dict[str, AttributeValue] = {"sampling_mode": chooser.choose(SAMPLING_MODES)}
+    return Sample({"x": Fill(image_type(chooser))}, target_size(chooser) | mode)
+
+
+def resize_nearest_sample(chooser: Chooser) -> Sample:
+    """Draw a call of resize_nearest_neighbor."""
+    return Sample({"x": Fill(image_type(chooser, ("fp16", "fp32", "int32")))}, target_size(chooser))
+
+
+def scale_factors(chooser: Chooser, extents: tuple[int, ...]) -> dict[str, AttributeValue]:
+    """Draw factors, whole and fractional, that leave something of two extents."""
+    names = ("scale_factor_height", "scale_factor_width")
+    return {
+        name: chooser.choose([factor for factor in (1.0, 2.0, 3.0, 1.5, 2.25, 0.5) if factor * extent >= 1])
+        for name, extent in zip(names, extents, strict=True)
+    }
+
+
+def upsample_bilinear_sample(chooser: Chooser) -> Sample:
+    """Draw a call of upsample_bilinear."""
+    x = image_type(chooser)
+    modes: dict[str, AttributeValue] = {
+        "align_corners": chooser.choose([True, False]),
+        "half_pixel_centers": chooser.choose([None, True, False]),
+    }
+    return Sample({"x": Fill(x)}, scale_factors(chooser, x.shape[-2:]) | modes)
+
+
+def upsample_nearest_sample(chooser: Chooser) -> Sample:
+    """Draw a call of upsample_nearest_neighbor."""
+    x = image_type(chooser, ("fp16", "fp32", "int32"))
+    return Sample({"x": Fill(x)}, scale_factors(chooser, x.shape[-2:]))
+
+
+def upsample_sample(chooser: Chooser) -> Sample:
+    """Draw a call of upsample."""
+    return Sample({"x": Fill(image_type(chooser))}, {"scale": chooser.integer(1, 4)})
+
+
+def buffer_sample(dtype: str, low: float, high: float) -> Callable[[Chooser], Sample]:
+    """Return what draws an image of four axes."""
+
+    def sample(chooser: Chooser) -> Sample:
+        return Sample({"x": Fill(TensorType(shape(chooser, 4, 4), dtype), low, high)})
+
+    return sample
+
+
+# --- Entries ------------------------------------------------------------------------------------------------------
+
+RESIZE_OP = Op(
+    name="resize",
+    category=CATEGORY,
+    summary="x brought to a height and a width, bilinearly or by the nearest element, read where sampling_mode says",
+    operands=(Operand("x"),),
+    attributes=(
+        *TARGET_SIZE,
+        Attribute("interpolation_mode", AttributeKind.TEXT, "LINEAR", choices=("LINEAR", "NEAREST_NEIGHBOR")),
+        SAMPLING_MODE,
+    ),
+    infer=resized_type,
+    meaning=resize,
+    sample=resize_sample,
+    opset="ios17",
+    support=RESIZE,
+)
+RESIZE_BILINEAR = Op(
+    name="resize_bilinear",
+    category=CATEGORY,
+    summary="x brought to a height and a width bilinearly, read where sampling_mode says",
+    operands=(Operand("x"),),
+    attributes=(*TARGET_SIZE, SAMPLING_MODE),
+    infer=resized_type,
+    meaning=resize_bilinear,
+    sample=resize_bilinear_sample,
+    surface=Surface.FUSED,
+    support=RESIZE,
+)
+RESIZE_NEAREST_NEIGHBOR = Op(
+    name="resize_nearest_neighbor",
+    category=CATEGORY,
+    summary="x brought to a height and a width: element ⌊i · extent / count⌋ of rows and of columns",
+    operands=(Operand("x"),),
+    attributes=TARGET_SIZE,
+    infer=nearest_type,
+    meaning=resize_nearest,
+    sample=resize_nearest_sample,
+    surface=Surface.FUSED,
+    support=RESIZE,
+)
+UPSAMPLE_BILINEAR = Op(
+    name="upsample_bilinear",
+    category=CATEGORY,
+    summary="height and width of x times a factor each, rounded down, bilinearly",
+    operands=(Operand("x"),),
+    attributes=(
+        *SCALE_FACTORS,
+        Attribute("align_corners", AttributeKind.FLAG, default=True),
+        Attribute("half_pixel_centers", AttributeKind.FLAG, None),
+    ),
+    infer=bilinear_upsampled_type,
+    meaning=upsample_bilinear,
+    sample=upsample_bilinear_sample,
+    surface=Surface.FUSED,
+    support=RESIZE,
+)
+UPSAMPLE_NEAREST_NEIGHBOR = Op(
+    name="upsample_nearest_neighbor",
+    category=CATEGORY,
+    summary="height and width of x times a factor each, rounded down: element ⌊i · extent / count⌋ of each axis",
+    operands=(Operand("x"),),
+    attributes=SCALE_FACTORS,
+    infer=upsampled_type,
+    meaning=upsample_nearest,
+    sample=upsample_nearest_sample,
+    support=RESIZE,
+)
+UPSAMPLE = Op(
+    name="upsample",
+    category=CATEGORY,
+    summary="every element of x repeated along height and width",
+    operands=(Operand("x"),),
+    attributes=(Attribute("scale", AttributeKind.INTEGER, 2, least=1),),
+    infer=repeated_type,
+    meaning=upsample,
+    sample=upsample_sample,
+    surface=Surface.FUSED,
+    mil="upsample_nearest_neighbor",
+    support=RESIZE,
+    catalogued=False,
+)
+GAMMA = unary(
+    "gamma",
+    CATEGORY,
+    "12.92 · x up to 0.0031308, then 1.055 · x^(1 / 2.4) − 0.055: light as sRGB encodes it; the curve is inferred",
+    encoded,
+    domain=Domain(-0.1, 1.2),
+    support=BRIDGE,
+)
+DEGAMMA = unary(
+    "degamma",
+    CATEGORY,
+    "x / 12.92 up to 0.04045, then ((x + 0.055) / 1.055)^2.4: light that sRGB encodes as x; the curve is inferred",
+    decoded,
+    domain=Domain(-0.1, 1.2),
+    support=BRIDGE_F2,
+)
+PIXEL_BUFFER_TO_TENSOR = Op(
+    name="pixel_buffer_to_tensor",
+    category=CATEGORY,
+    summary="the bytes of x as numbers, unscaled",
+    operands=(Operand("x"),),
+    infer=buffer_tensor_type,
+    meaning=from_buffer,
+    sample=buffer_sample("uint8", 0, 255),
+    support=BRIDGE,
+)
+TENSOR_TO_PIXEL_BUFFER = Op(
+    name="tensor_to_pixel_buffer",
+    category=CATEGORY,
+    summary="x as bytes: to the nearest whole number, a half up, within 0 … 255; the rounding is inferred",
+    operands=(Operand("x"),),
+    infer=pixel_buffer_type,
+    meaning=to_buffer,
+    sample=buffer_sample("fp16", -60, 320),
+    support=BRIDGE,
+)

@@ -1,0 +1,569 @@
+"""Operations that bring values to a common scale: by statistics given or taken, by a length, or by their neighbours.
+
+Variances are biased: they divide by the count. Parameters such as `gamma` are constants; their floating type may be
+another than that of `x`, whose type the result has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.ops.forms import expect_float, reduced_axes
+from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface
+from aneforge.ops.sampling import Chooser, Fill, Sample, shape
+from aneforge.ops.shapes import divisible, expect_rank, normalised_axes
+from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
+from aneforge.ops.types import Array, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.ops.signature import AttributeValue
+
+CATEGORY = "normalisation"
+FLOATS = ("fp16", "fp32")
+EPSILONS = (0.0, 1e-5, 0.5)
+
+EPSILON = Attribute("epsilon", AttributeKind.NUMBER, 1e-5, least=0)
+GAMMA = Operand("gamma", OperandKind.CONSTANT)
+BETA = Operand("beta", OperandKind.CONSTANT)
+GAMMA_OR_NONE = Operand("gamma", OperandKind.CONSTANT, optional=True)
+BETA_OR_NONE = Operand("beta", OperandKind.CONSTANT, optional=True)
+
+F2 = Support(floor=2)
+
+
+# What the shape rules and the mathematics share.
+
+
+def expect_least_rank(x: TensorType, least: int) -> None:
+    """Check that a tensor has enough axes.
+
+    Raises:
+        GraphError: It has fewer.
+    """
+    if x.rank < least:
+        raise GraphError(
+            f"x of shape {list(x.shape)} has too few axes", seen=x.rank, limit=f"{least} or more", remedy="expand_dims"
+        )
+
+
+def expect_elements(x: TensorType, axes: Sequence[int]) -> None:
+    """Check that there is something to normalise over.
+
+    Raises:
+        GraphError: No axis is named, or one is without elements.
+    """
+    if not axes:
+        raise GraphError("there is no axis to normalise over", seen="axes of length 0", limit="1 axis or more")
+    if any(x.shape[axis] == 0 for axis in axes):
+        raise GraphError("an axis without elements cannot be normalised over", seen=list(x.shape))
+
+
+def expect_parameters(shape: tuple[int, ...], of_what: str, **parameters: TensorType | None) -> None:
+    """Check that every parameter that is there is of a floating type and has one shape.
+
+    Raises:
+        GraphError: One is not, or has another.
+    """
+    for name, parameter in parameters.items():
+        if parameter is None:
+            continue
+        expect_float(parameter, name)
+        if parameter.shape != shape:
+            raise GraphError(
+                f"{name} does not have the shape of {of_what}", seen=list(parameter.shape), limit=list(shape)
+            )
+
+
+def standardised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    """Take off the mean over some axes and divide by the standard deviation."""
+    centred = x - np.mean(x, axis=axes, keepdims=True)
+    return centred / np.sqrt(np.mean(np.square(centred), axis=axes, keepdims=True) + epsilon)
+
+
+def laid_along(parameter: Array, x: Array, axes: Sequence[int]) -> Array:
+    """Return a parameter in a shape that broadcasts over the other axes of `x`."""
+    return parameter.reshape([extent if axis in axes else 1 for axis, extent in enumerate(x.shape)])
+
+
+def scaled_and_shifted(x: Array, gamma: Array | None, beta: Array | None, axes: Sequence[int]) -> Array:
+    """Multiply by gamma and add beta, both laid along some axes of `x`, where they are given."""
+    scaled = x if gamma is None else x * laid_along(gamma, x, axes)
+    return scaled if beta is None else scaled + laid_along(beta, x, axes)
+
+
+def across_channels(x: Array, axis: int, size: int) -> Array:
+    """Add up, at every place of an axis, `size` places around it, of which `size // 2` come before it."""
+    along = np.moveaxis(x, axis, -1)
+    padded = np.pad(along, [(0, 0)] * (x.ndim - 1) + [(size // 2, (size - 1) // 2)])
+    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(padded, size, axis=-1).sum(axis=-1), -1, axis)
+
+
+def parameter(chooser: Chooser, *extents: int) -> Fill:
+    """Draw a parameter."""
+    return Fill(TensorType(extents, chooser.choose(FLOATS)), -2, 2)
+
+
+def maybe_parameter(chooser: Chooser, *extents: int) -> Fill | None:
+    """Draw a parameter, or none."""
+    return parameter(chooser, *extents) if chooser.choose([True, False]) else None
+
+
+def tensor(chooser: Chooser, *extents: int) -> Fill:
+    """Draw a tensor of given extents."""
+    return Fill(TensorType(extents, chooser.choose(FLOATS)))
+
+
+# Statistics given.
+
+
+def batch_norm_type(
+    x: TensorType,
+    mean: TensorType,
+    variance: TensorType,
+    gamma: TensorType | None,
+    beta: TensorType | None,
+    **_: object,
+) -> TensorType:
+    """Return the type of `x`; every parameter holds one number a channel."""
+    expect_least_rank(x, 3)
+    expect_float(x)
+    expect_parameters((x.shape[1],), "the channels, axis 1 of x", mean=mean, variance=variance, gamma=gamma, beta=beta)
+    return x
+
+
+def batch_norm_meaning(
+    x: Array, mean: Array, variance: Array, gamma: Array | None, beta: Array | None, *, epsilon: float
+) -> Array:
+    """Normalise each channel by its given mean and variance."""
+    deviation = np.sqrt(laid_along(variance, x, (1,)) + epsilon)
+    return scaled_and_shifted((x - laid_along(mean, x, (1,))) / deviation, gamma, beta, (1,))
+
+
+def batch_norm_sample(chooser: Chooser) -> Sample:
+    """Draw a tensor of rank 3 to 5 with its channels' statistics."""
+    extents = shape(chooser, 3, 5, longest=4)
+    channels = extents[1]
+    operands = {
+        "x": tensor(chooser, *extents),
+        "mean": parameter(chooser, channels),
+        "variance": Fill(TensorType((channels,), "fp32"), 0.1, 3),
+        "gamma": maybe_parameter(chooser, channels),
+        "beta": maybe_parameter(chooser, channels),
+    }
+    return Sample(operands, {"epsilon": chooser.choose(EPSILONS)})
+
+
+BATCH_NORM = Op(
+    name="batch_norm",
+    category=CATEGORY,
+    summary="gamma · (x − mean) / √(variance + epsilon) + beta by channel, axis 1",
+    operands=(
+        Operand("x"),
+        Operand("mean", OperandKind.CONSTANT),
+        Operand("variance", OperandKind.CONSTANT),
+        GAMMA_OR_NONE,
+        BETA_OR_NONE,
+    ),
+    attributes=(EPSILON,),
+    infer=batch_norm_type,
+    meaning=batch_norm_meaning,
+    sample=batch_norm_sample,
+    surface=Surface.FUSED,
+    support=F2,
+)
+
+
+# Statistics taken from the values.
+
+
+def layer_norm_type(
+    x: TensorType,
+    gamma: TensorType | None,
+    beta: TensorType | None,
+    *,
+    axes: tuple[int, ...] | None,
+    **_: object,
+) -> TensorType:
+    """Return the type of `x`; the parameters have the shape of the normalised axes, in the order of `x`."""
+    expect_float(x)
+    found = sorted(reduced_axes(x.rank, axes))
+    expect_elements(x, found)
+    normalised = tuple(x.shape[axis] for axis in found)
+    expect_parameters(normalised, "the normalised axes of x", gamma=gamma, beta=beta)
+    return x
+
+
+def layer_norm_meaning(
+    x: Array, gamma: Array | None, beta: Array | None, *, axes: tuple[int, ...] | None, epsilon: float
+) -> Array:
+    """Normalise over some axes together, all of them by default."""
+    found = reduced_axes(x.ndim, axes)
+    return scaled_and_shifted(standardised(x, found, epsilon), gamma, beta, found)
+
+
+def layer_norm_sample(chooser: Chooser) -> Sample:
+    """Draw a tensor and some of its axes: all, the last, the last two, the first, or the ends in reverse order."""
+    extents = shape(chooser, longest=4)
+    rank = len(extents)
+    several = [(-2, -1), (-1, 0), (1,)] if rank > 1 else []
+    axes = chooser.choose([None, (-1,), (0,), *several])
+    found = sorted(axis % rank for axis in (range(rank) if axes is None else axes))
+    normalised = [extents[axis] for axis in found]
+    operands = {
+        "x": tensor(chooser, *extents),
+        "gamma": maybe_parameter(chooser, *normalised),
+        "beta": maybe_parameter(chooser, *normalised),
+    }
+    return Sample(operands, {"axes": axes, "epsilon": chooser.choose(EPSILONS[1:])})
+
+
+LAYER_NORM = Op(
+    name="layer_norm",
+    category=CATEGORY,
+    summary="gamma · (x − μ) / √(σ² + epsilon) + beta; μ and σ² over the axes, all of them by default",
+    operands=(Operand("x"), GAMMA_OR_NONE, BETA_OR_NONE),
+    attributes=(Attribute("axes", AttributeKind.INTEGERS, None), EPSILON),
+    infer=layer_norm_type,
+    meaning=layer_norm_meaning,
+    sample=layer_norm_sample,
+    surface=Surface.FUSED,
+    support=F2,
+)
+
+
+def instance_norm_type(x: TensorType, gamma: TensorType | None, beta: TensorType | None, **_: object) -> TensorType:
+    """Return the type of `x`; the parameters hold one number a channel."""
+    expect_rank("x", x, 3, 4)
+    expect_float(x)
+    expect_elements(x, range(2, x.rank))
+    expect_parameters((x.shape[1],), "the channels, axis 1 of x", gamma=gamma, beta=beta)
+    return x
+
+
+def instance_norm_meaning(x: Array, gamma: Array | None, beta: Array | None, *, epsilon: float) -> Array:
+    """Normalise every channel of every sample over its places."""
+    return scaled_and_shifted(standardised(x, tuple(range(2, x.ndim)), epsilon), gamma, beta, (1,))
+
+
+def instance_norm_sample(chooser: Chooser) -> Sample:
+    """Draw a sequence or an image."""
+    extents = shape(chooser, 3, 4)
+    operands = {
+        "x": tensor(chooser, *extents),
+        "gamma": maybe_parameter(chooser, extents[1]),
+        "beta": maybe_parameter(chooser, extents[1]),
+    }
+    return Sample(operands, {"epsilon": chooser.choose(EPSILONS[1:])})
+
+
+INSTANCE_NORM = Op(
+    name="instance_norm",
+    category=CATEGORY,
+    summary="gamma · (x − μ) / √(σ² + epsilon) + beta; μ and σ² of every channel of every sample",
+    operands=(Operand("x"), GAMMA_OR_NONE, BETA_OR_NONE),
+    attributes=(EPSILON,),
+    infer=instance_norm_type,
+    meaning=instance_norm_meaning,
+    sample=instance_norm_sample,
+    surface=Surface.FUSED,
+    support=Support(floor=2, gate="instance_norm_support"),
+)
+
+
+def channel_layer_norm_type(x: TensorType, gamma: TensorType, beta: TensorType, **_: object) -> TensorType:
+    """Return the type of `x`; the parameters hold one number a channel."""
+    if x.rank != 4 or x.shape[2] != 1:
+        raise GraphError(
+            "x is not laid out as channels of a sequence",
+            seen=list(x.shape),
+            limit="[N, C, 1, S]",
+            remedy="reshape it, or use layer_norm",
+        )
+    expect_float(x)
+    expect_elements(x, (1,))
+    expect_parameters((x.shape[1],), "the channels, axis 1 of x", gamma=gamma, beta=beta)
+    return x
+
+
+def channel_layer_norm_meaning(x: Array, gamma: Array, beta: Array, *, epsilon: float) -> Array:
+    """Normalise over the channels at every place."""
+    return scaled_and_shifted(standardised(x, (1,), epsilon), gamma, beta, (1,))
+
+
+def channel_layer_norm_sample(chooser: Chooser) -> Sample:
+    """Draw channels of a sequence."""
+    batch, channels, length = (chooser.integer(1, 5) for _ in range(3))
+    operands = {
+        "x": tensor(chooser, batch, channels, 1, length),
+        "gamma": parameter(chooser, channels),
+        "beta": parameter(chooser, channels),
+    }
+    return Sample(operands, {"epsilon": chooser.choose(EPSILONS[1:])})
+
+
+CHANNEL_LAYER_NORM = Op(
+    name="channel_layer_norm",
+    category=CATEGORY,
+    summary="gamma · (x − μ) / √(σ² + epsilon) + beta; μ and σ² over the channels of [N, C, 1, S]",
+    operands=(Operand("x"), GAMMA, BETA),
+    attributes=(EPSILON,),
+    infer=channel_layer_norm_type,
+    meaning=channel_layer_norm_meaning,
+    sample=channel_layer_norm_sample,
+    surface=Surface.FUSED,
+    support=F2,
+    catalogued=False,
+)
+
+
+def group_norm_type(x: TensorType, gamma: TensorType, beta: TensorType, *, num_groups: int, **_: object) -> TensorType:
+    """Return the type of `x`; the parameters hold one number a channel."""
+    expect_rank("x", x, 4)
+    expect_float(x)
+    expect_elements(x, (1, 2, 3))
+    divisible("the number of channels by num_groups", x.shape[1], num_groups)
+    expect_parameters((x.shape[1],), "the channels, axis 1 of x", gamma=gamma, beta=beta)
+    return x
+
+
+def group_norm_meaning(x: Array, gamma: Array, beta: Array, *, num_groups: int, epsilon: float) -> Array:
+    """Normalise over every group of neighbouring channels and their places."""
+    groups = x.reshape(x.shape[0], num_groups, -1)
+    return scaled_and_shifted(standardised(groups, (2,), epsilon).reshape(x.shape), gamma, beta, (1,))
+
+
+def group_norm_sample(chooser: Chooser) -> Sample:
+    """Draw an image and a number of groups, from one group for all channels to one for each."""
+    groups, each = chooser.integer(1, 3), chooser.integer(1, 3)
+    batch, height, width = (chooser.integer(1, 4) for _ in range(3))
+    operands = {
+        "x": tensor(chooser, batch, groups * each, height, width),
+        "gamma": parameter(chooser, groups * each),
+        "beta": parameter(chooser, groups * each),
+    }
+    return Sample(operands, {"num_groups": groups, "epsilon": chooser.choose(EPSILONS[1:])})
+
+
+GROUP_NORM = Op(
+    name="group_norm",
+    category=CATEGORY,
+    summary="gamma · (x − μ) / √(σ² + epsilon) + beta; μ and σ² of every group of channels of every sample",
+    operands=(Operand("x"), GAMMA, BETA),
+    attributes=(Attribute("num_groups", AttributeKind.INTEGER, least=1), EPSILON),
+    infer=group_norm_type,
+    meaning=group_norm_meaning,
+    sample=group_norm_sample,
+    surface=Surface.FUSED,
+    support=F2,
+    catalogued=False,
+)
+
+
+# By a length.
+
+
+def l2_norm_type(x: TensorType, *, axes: tuple[int, ...], **_: object) -> TensorType:
+    """Return the type of `x`."""
+    expect_float(x)
+    expect_elements(x, normalised_axes(axes, x.rank))
+    return x
+
+
+def l2_norm_meaning(x: Array, *, axes: tuple[int, ...], epsilon: float) -> Array:
+    """Divide by the Euclidean length over some axes, which is at least the root of epsilon."""
+    return x / np.maximum(np.sqrt(np.sum(np.square(x), axis=axes, keepdims=True)), np.sqrt(epsilon))
+
+
+def l2_norm_sample(chooser: Chooser) -> Sample:
+    """Draw a tensor, some of its axes, and an epsilon that some lengths fall short of."""
+    extents = shape(chooser)
+    axes = chooser.choose([(-1,), (0,), tuple(range(len(extents)))])
+    return Sample({"x": tensor(chooser, *extents)}, {"axes": axes, "epsilon": chooser.choose([1e-12, 4.0])})
+
+
+L2_NORM = Op(
+    name="l2_norm",
+    category=CATEGORY,
+    summary="x / max(‖x‖₂, √epsilon); the length over the axes, the last by default",
+    operands=(Operand("x"),),
+    attributes=(
+        Attribute("axes", AttributeKind.INTEGERS, (-1,)),
+        Attribute("epsilon", AttributeKind.NUMBER, 1e-12, least=0),
+    ),
+    infer=l2_norm_type,
+    meaning=l2_norm_meaning,
+    sample=l2_norm_sample,
+    surface=Surface.FUSED,
+    support=F2,
+)
+
+
+def rms_norm_type(x: TensorType, gamma: TensorType, **_: object) -> TensorType:
+    """Return the type of `x`; gamma holds one number a place of the last axis."""
+    expect_least_rank(x, 1)
+    expect_float(x)
+    expect_elements(x, (x.rank - 1,))
+    expect_parameters((x.shape[-1],), "the last axis of x", gamma=gamma)
+    return x
+
+
+def rms_norm_meaning(x: Array, gamma: Array, *, epsilon: float) -> Array:
+    """Divide by the root of the mean square, which is at least the root of epsilon: by lengths, as it is emitted."""
+    extent = x.shape[-1]
+    length = np.sqrt(np.sum(np.square(x), axis=-1, keepdims=True))
+    return x / np.maximum(length, np.sqrt(extent * epsilon)) * (gamma * np.sqrt(extent))
+
+
+def rms_norm_sample(chooser: Chooser) -> Sample:
+    """Draw rows, and an epsilon that some rows' mean squares fall short of."""
+    extents = shape(chooser)
+    operands = {"x": tensor(chooser, *extents), "gamma": parameter(chooser, extents[-1])}
+    return Sample(operands, {"epsilon": chooser.choose([1e-5, 5.0])})
+
+
+RMS_NORM = Op(
+    name="rms_norm",
+    category=CATEGORY,
+    summary="gamma · x √D / max(‖x‖₂, √(D · epsilon)) over the last axis of D places: epsilon bounds, it is not added",
+    operands=(Operand("x"), GAMMA),
+    attributes=(EPSILON,),
+    infer=rms_norm_type,
+    meaning=rms_norm_meaning,
+    sample=rms_norm_sample,
+    surface=Surface.FUSED,
+    support=F2,
+    catalogued=False,
+)
+
+
+# By the neighbours.
+
+
+ALPHA = Attribute("alpha", AttributeKind.NUMBER, 1e-4)
+POWER = Attribute("beta", AttributeKind.NUMBER, 0.75)
+K = Attribute("k", AttributeKind.NUMBER, 1.0)
+
+
+def response_attributes(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw alpha, beta and k so that the power is taken of a positive number."""
+    return {
+        "alpha": chooser.choose([1e-4, 0.5]),
+        "beta": chooser.choose([0.75, 1.0, 0.5]),
+        "k": chooser.choose([1.0, 2.0]),
+    }
+
+
+def local_response_norm_type(x: TensorType, **_: object) -> TensorType:
+    """Return the type of `x`."""
+    expect_least_rank(x, 3)
+    expect_float(x)
+    return x
+
+
+def local_response_norm_meaning(x: Array, *, size: int, alpha: float, beta: float, k: float) -> Array:
+    """Divide by a power of the squares of neighbouring channels, axis 1; channels beyond the ends count as 0."""
+    return x / (k + alpha / size * across_channels(np.square(x), 1, size)) ** beta
+
+
+def local_response_norm_sample(chooser: Chooser) -> Sample:
+    """Draw a tensor of rank 3 to 5 and a window, odd or even, longer than the channels or not."""
+    extents = shape(chooser, 3, 5, longest=4)
+    return Sample({"x": tensor(chooser, *extents)}, {"size": chooser.integer(1, 6), **response_attributes(chooser)})
+
+
+LOCAL_RESPONSE_NORM = Op(
+    name="local_response_norm",
+    category=CATEGORY,
+    summary="x / (k + alpha / size · Σ x²)^beta; the sum over size channels around each, axis 1",
+    operands=(Operand("x"),),
+    attributes=(Attribute("size", AttributeKind.INTEGER, 5, least=1), ALPHA, POWER, K),
+    infer=local_response_norm_type,
+    meaning=local_response_norm_meaning,
+    sample=local_response_norm_sample,
+    surface=Surface.FUSED,
+    support=Support(floor=2, gate="lrn_support", basis=Basis.LIKELY),
+)
+
+
+def lrn_type(x: TensorType, **_: object) -> TensorType:
+    """Return the type of `x`."""
+    expect_rank("x", x, 3)
+    expect_float(x)
+    return x
+
+
+def lrn_meaning(x: Array, *, kernel_channel: int, alpha: float, beta: float, k: float) -> Array:
+    """Divide by a power of the squares of neighbouring channels, axis 0; channels beyond the ends count as 0."""
+    return x / (k + alpha / kernel_channel * across_channels(np.square(x), 0, kernel_channel)) ** beta
+
+
+def lrn_sample(chooser: Chooser) -> Sample:
+    """Draw an image and a window, odd or even."""
+    attributes = {"kernel_channel": chooser.integer(1, 6), **response_attributes(chooser)}
+    return Sample({"x": tensor(chooser, *shape(chooser, 3, 3))}, attributes)
+
+
+LRN = Op(
+    name="lrn",
+    category=CATEGORY,
+    summary="x / (k + alpha / kernel_channel · Σ x²)^beta; the sum over the channels around each of [C, H, W]",
+    operands=(Operand("x"),),
+    attributes=(Attribute("kernel_channel", AttributeKind.INTEGER, 5, least=1), ALPHA, POWER, K),
+    infer=lrn_type,
+    meaning=lrn_meaning,
+    sample=lrn_sample,
+    surface=Surface.NATIVE_LAYER,
+    support=Support(floor=2, gate="lrn_support", basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
+    catalogued=False,
+)
+
+
+def minmax_axis(dimension: str) -> int:
+    """Return the axis of [C, H, W] that a dimension names."""
+    return {"height": 1, "width": 2}[dimension]
+
+
+def minmax_norm_type(x: TensorType, *, dimension: str, **_: object) -> TensorType:
+    """Return the type of `x`."""
+    expect_rank("x", x, 3)
+    expect_float(x)
+    expect_elements(x, (minmax_axis(dimension),))
+    return x
+
+
+def minmax_norm_meaning(x: Array, *, dimension: str, epsilon: float) -> Array:
+    """Bring the smallest along a dimension to 0 and the largest nearly to 1."""
+    axis = minmax_axis(dimension)
+    least = np.min(x, axis=axis, keepdims=True)
+    return (x - least) / (np.max(x, axis=axis, keepdims=True) - least + epsilon)
+
+
+def minmax_norm_sample(chooser: Chooser) -> Sample:
+    """Draw an image and one of its two dimensions."""
+    attributes = {
+        "dimension": chooser.choose(["width", "height"]),
+        "epsilon": chooser.choose([1e-5, 0.5]),
+    }
+    return Sample({"x": tensor(chooser, *shape(chooser, 3, 3))}, attributes)
+
+
+MINMAX_NORM = Op(
+    name="minmax_norm",
+    category=CATEGORY,
+    summary="(x − min) / (max − min + epsilon) along the width or the height of [C, H, W]",
+    operands=(Operand("x"),),
+    attributes=(Attribute("dimension", AttributeKind.TEXT, choices=("width", "height")), EPSILON),
+    infer=minmax_norm_type,
+    meaning=minmax_norm_meaning,
+    sample=minmax_norm_sample,
+    surface=Surface.NATIVE_LAYER,
+    support=Support(
+        floor=2, gate="minmax_norm_support", basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE
+    ),
+    catalogued=False,
+)

@@ -1,0 +1,70 @@
+"""Where the values of a graph come from: the caller, and what the last run left behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.ops.op import Basis, MilStatus, Op, Support
+from aneforge.ops.sampling import Sample, shape
+from aneforge.ops.signature import Attribute, AttributeKind
+from aneforge.ops.types import DTYPES, TensorType
+
+if TYPE_CHECKING:
+    from aneforge.ops.sampling import Chooser
+
+CATEGORY = "structural"
+SHAPE = Attribute("shape", AttributeKind.INTEGERS, least=0)
+DTYPE = Attribute("dtype", AttributeKind.TEXT, "fp16", choices=tuple(DTYPES))
+EVERYWHERE = Support(floor=0, basis=Basis.LIKELY, mil_since=2, mil_otherwise=MilStatus.INTERNAL)
+
+
+def stated_type(*, shape: tuple[int, ...], dtype: str, **_: object) -> TensorType:
+    """Return the type that the attributes state."""
+    return TensorType(shape, dtype)
+
+
+def sample_input(chooser: Chooser) -> Sample:
+    """Draw the type and the promise of an input."""
+    promise = chooser.choose([None, 0.0, 4094.0])
+    dtype = chooser.choose(["fp16", "uint8", "fp32", "int64", "bool"])
+    return Sample({}, {"shape": shape(chooser, 0, 6), "dtype": dtype, "name": "x", "max_abs": promise})
+
+
+def sample_state(chooser: Chooser) -> Sample:
+    """Draw the type of a state."""
+    return Sample({}, {"shape": shape(chooser, 0, 4), "dtype": chooser.choose(["fp16", "fp32"]), "name": "kept"})
+
+
+INPUT = Op(
+    name="input",
+    category=CATEGORY,
+    summary="a value that the caller gives; max_abs promises that no magnitude is larger",
+    operands=(),
+    attributes=(
+        SHAPE,
+        DTYPE,
+        Attribute("name", AttributeKind.TEXT, None),
+        Attribute("max_abs", AttributeKind.NUMBER, None, least=0),
+    ),
+    infer=stated_type,
+    meaning=None,
+    no_meaning="its value is given by the caller",
+    sample=sample_input,
+    support=EVERYWHERE,
+    catalogued=False,
+)
+STATE = Op(
+    name="state",
+    category=CATEGORY,
+    summary="the value of a state at the start of a run; the graph says what is written to it at the end",
+    operands=(),
+    attributes=(Attribute("name", AttributeKind.TEXT), SHAPE, DTYPE),
+    infer=stated_type,
+    meaning=None,
+    no_meaning="its value is what the last run left",
+    sample=sample_state,
+    mil="read_state",
+    opset="ios18",
+    support=EVERYWHERE,
+    catalogued=False,
+)

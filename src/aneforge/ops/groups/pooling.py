@@ -1,0 +1,213 @@
+"""Pooling: what a window sees becomes one value, over one to three spatial axes."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, NotRequired, Unpack
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.ops.forms import expect_float
+from aneforge.ops.op import Basis, Op, Support, Surface
+from aneforge.ops.sampling import Fill, Sample
+from aneforge.ops.shapes import expect_rank, number_dtype
+from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
+from aneforge.ops.types import Array, TensorType
+from aneforge.ops.windows import (
+    PAD,
+    PAD_TYPE,
+    STRIDES,
+    Slide,
+    WindowAttributes,
+    draw_windows,
+    slides,
+    windows_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from aneforge.ops.sampling import Chooser
+
+CATEGORY = "convolution, matmul and pooling"
+KERNEL_SIZES = Attribute("kernel_sizes", AttributeKind.INTEGERS, least=1)
+CEIL_MODE = Attribute("ceil_mode", AttributeKind.FLAG, default=False)
+EXCLUDE_PADDING = Attribute("exclude_padding_from_average", AttributeKind.FLAG, default=False)
+MODE = Attribute("mode", AttributeKind.TEXT, choices=("average", "max", "l2"))
+WINDOW = (KERNEL_SIZES, STRIDES, PAD_TYPE, PAD)
+LIKELY_F0 = Support(floor=0, basis=Basis.LIKELY)
+
+
+class PoolAttributes(WindowAttributes):
+    """The attributes of pooling; not every form has the last two."""
+
+    kernel_sizes: tuple[int, ...]
+    exclude_padding_from_average: NotRequired[bool]
+    mode: NotRequired[str]
+
+
+def pool_slides(extents: Sequence[int], attributes: PoolAttributes) -> tuple[Slide, ...]:
+    """Return how the window goes along each axis.
+
+    Raises:
+        GraphError: The window does not fit the axes, or could see nothing but padding.
+    """
+    kernel = attributes["kernel_sizes"]
+    if len(kernel) != len(extents):
+        raise GraphError(
+            "kernel_sizes needs one value for every spatial axis", seen=list(kernel), limit=f"{len(extents)} values"
+        )
+    along = slides(
+        extents,
+        kernel,
+        {
+            "strides": attributes["strides"],
+            "pad_type": attributes["pad_type"],
+            "pad": attributes["pad"],
+            "ceil_mode": attributes.get("ceil_mode", False),
+        },
+    )
+    for slide in along:
+        if slide.extent == 0:
+            raise GraphError("an axis without elements cannot be pooled", seen=list(extents))
+        if max(slide.before, slide.after) >= slide.window:
+            raise GraphError(
+                "a window could see nothing but padding",
+                seen=f"padding of {max(slide.before, slide.after)}",
+                limit=f"less than the window's length of {slide.window}",
+            )
+    return along
+
+
+def any_pool_type(x: TensorType, **attributes: Unpack[PoolAttributes]) -> TensorType:
+    """Return the type of what pooling gives for any numbers."""
+    expect_rank("x", x, 3, 4, 5)
+    number_dtype(x)
+    return x.with_shape(*x.shape[:2], *(slide.places for slide in pool_slides(x.shape[2:], attributes)))
+
+
+def float_pool_type(x: TensorType, **attributes: Unpack[PoolAttributes]) -> TensorType:
+    """Return the type of what pooling gives that whole numbers could not hold."""
+    expect_float(x)
+    return any_pool_type(x, **attributes)
+
+
+def unit_pool_type(x: TensorType, **attributes: Unpack[PoolAttributes]) -> TensorType:
+    """Return the type of what pooling by a mode gives."""
+    infer = any_pool_type if attributes.get("mode") == "max" else float_pool_type
+    return infer(x, **attributes)
+
+
+def pooled(x: Array, attributes: PoolAttributes, combine: Callable[..., Array], padding: float = 0) -> Array:
+    """Combine what every window sees, the padding filled with a value."""
+    along = pool_slides(x.shape[2:], attributes)
+    return combine(windows_of(x, along, padding), axis=tuple(range(-len(along), 0)))
+
+
+def largest(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
+    """Return the largest value of every window; padding is smaller than any value."""
+    if np.issubdtype(x.dtype, np.floating):
+        return pooled(x, attributes, np.max, -np.inf)
+    return pooled(x, attributes, np.max, x.min() if x.size else 0)
+
+
+def average(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
+    """Return the average of every window; padding is 0 and counts, unless it is excluded.
+
+    A window may reach behind the padding in ceil mode: what it sees there never counts.
+    """
+    exclude = attributes.get("exclude_padding_from_average", False)
+    counts = [
+        elements_seen(slide, 0 if exclude else slide.before, 0 if exclude else slide.after)
+        for slide in pool_slides(x.shape[2:], attributes)
+    ]
+    return pooled(x, attributes, np.sum) / reduce(np.multiply.outer, counts)
+
+
+def elements_seen(slide: Slide, before: int, after: int) -> Array:
+    """Return how many elements of an axis and of so much padding the window sees at every place."""
+    starts = np.arange(slide.places) * slide.stride - slide.before
+    ends = np.minimum(starts + slide.window, slide.extent + after)
+    return ends - np.maximum(starts, -before)
+
+
+def euclidean_norm(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
+    """Return the root of the sum of squares of every window; padding is 0."""
+    return np.sqrt(pooled(np.square(x), attributes, np.sum))
+
+
+def by_mode(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
+    """Pool as the mode says."""
+    pools = {"average": average, "max": largest, "l2": euclidean_norm}
+    return pools[attributes.get("mode", "max")](x, **attributes)
+
+
+def sampler(*own: Attribute, dtypes: Sequence[str] = ("fp16", "fp32")) -> Callable[[Chooser], Sample]:
+    """Return a function that draws pooling with attributes of its own besides the window's."""
+
+    def sample(chooser: Chooser) -> Sample:
+        windows = draw_windows(chooser, dilated=False, pad_below_window=True)
+        attributes: dict[str, AttributeValue] = {**windows.attributes, "kernel_sizes": windows.window}
+        for attribute in own:
+            attributes[attribute.name] = chooser.choose(attribute.choices or [True, False])
+        if str(attributes["pad_type"]).startswith("same"):
+            attributes.pop(CEIL_MODE.name, None)
+        shape = (chooser.integer(1, 2), chooser.integer(1, 3), *windows.extents)
+        return Sample({"x": Fill(TensorType(shape, chooser.choose(dtypes)))}, attributes)
+
+    return sample
+
+
+MAX_POOL = Op(
+    name="max_pool",
+    category=CATEGORY,
+    summary="the largest value of every window",
+    operands=(Operand("x"),),
+    attributes=(*WINDOW, CEIL_MODE),
+    infer=any_pool_type,
+    meaning=largest,
+    sample=sampler(CEIL_MODE, dtypes=("fp16", "fp32", "int32", "int8")),
+    surface=Surface.FUSED,
+)
+AVG_POOL = Op(
+    name="avg_pool",
+    category=CATEGORY,
+    summary="the average of every window",
+    operands=(Operand("x"),),
+    attributes=(*WINDOW, CEIL_MODE, EXCLUDE_PADDING),
+    infer=float_pool_type,
+    meaning=average,
+    sample=sampler(CEIL_MODE, EXCLUDE_PADDING),
+    surface=Surface.FUSED,
+)
+L2_POOL = Op(
+    name="l2_pool",
+    category=CATEGORY,
+    summary="√Σx² of every window",
+    operands=(Operand("x"),),
+    attributes=WINDOW,
+    infer=float_pool_type,
+    meaning=euclidean_norm,
+    sample=sampler(),
+    support=LIKELY_F0,
+)
+
+
+def unit_pool(name: str) -> Op:
+    """Return the pooling of one of the engine's units, which takes the kind of pooling as an attribute."""
+    return Op(
+        name=name,
+        category=CATEGORY,
+        summary="the average, the largest value or √Σx² of every window",
+        operands=(Operand("x"),),
+        attributes=(MODE, *WINDOW, CEIL_MODE, EXCLUDE_PADDING),
+        infer=unit_pool_type,
+        meaning=by_mode,
+        sample=sampler(MODE, CEIL_MODE, EXCLUDE_PADDING),
+        support=LIKELY_F0,
+    )
+
+
+NE_POOL = unit_pool("ne_pool")
+PE_POOL = unit_pool("pe_pool")

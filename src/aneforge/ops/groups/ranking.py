@@ -1,0 +1,250 @@
+"""Order and choice: sort, the k largest, and boxes that do not overlap. Ties keep the order of the elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.ops.forms import expect_float
+from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface
+from aneforge.ops.sampling import Chooser, Fill, Sample, shape
+from aneforge.ops.shapes import common_dtype, expect_rank, normalised_axis
+from aneforge.ops.signature import Attribute, AttributeKind, Operand
+from aneforge.ops.types import Array, TensorType
+
+CATEGORY = "detection"
+AXIS = Attribute("axis", AttributeKind.INTEGER, -1)
+ASCENDING = Attribute("ascending", AttributeKind.FLAG, default=False)
+
+
+def ranked(x: Array, axis: int, *, ascending: bool) -> Array:
+    """Return the places of the elements along an axis in their order, equal ones by place."""
+    if ascending:
+        return np.argsort(x, axis=axis, kind="stable")
+    backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(backwards, axis)
+
+
+def topk_types(x: TensorType, *, k: int, axis: int, ascending: bool, sort: bool) -> tuple[TensorType, TensorType]:  # noqa: ARG001 - order does not change the type
+    """Return the types of values and places: `k` along the axis."""
+    along = normalised_axis(axis, x.rank)
+    if k > x.shape[along]:
+        raise GraphError(f"axis {along} has fewer elements than k", seen=k, limit=x.shape[along])
+    kept = x.with_shape(*(k if one == along else extent for one, extent in enumerate(x.shape)))
+    return kept, kept.with_dtype("int32")
+
+
+def topk(x: Array, *, k: int, axis: int, ascending: bool, sort: bool) -> tuple[Array, Array]:  # noqa: ARG001 - see below
+    """Return the `k` largest or smallest and their places; in order also where no order is asked for."""
+    places = np.take(ranked(x, axis, ascending=ascending), np.arange(k), axis)
+    return np.take_along_axis(x, places, axis), places.astype(np.int32)
+
+
+def argsort_type(x: TensorType, *, axis: int, ascending: bool) -> TensorType:  # noqa: ARG001 - order does not change the type
+    """Return the type of places."""
+    normalised_axis(axis, x.rank)
+    return x.with_dtype("int32")
+
+
+def argsort(x: Array, *, axis: int, ascending: bool) -> Array:
+    """Return the places of the elements in their order."""
+    return ranked(x, axis, ascending=ascending).astype(np.int32)
+
+
+def sort_type(x: TensorType, *, axis: int, descending: bool) -> TensorType:  # noqa: ARG001 - order does not change the type
+    """Return the type of the sorted tensor: its own."""
+    normalised_axis(axis, x.rank)
+    return x
+
+
+def in_order(x: Array, *, axis: int, descending: bool) -> Array:
+    """Return the elements in their order."""
+    return np.take_along_axis(x, ranked(x, axis, ascending=not descending), axis)
+
+
+def suppression_types(
+    boxes: TensorType, scores: TensorType, *, max_boxes: int, **_: object
+) -> tuple[TensorType, TensorType, TensorType, TensorType]:
+    """Return the types of the boxes kept, their scores, their places and their number."""
+    dtype = common_dtype(boxes, scores)
+    for what, operand in (("boxes", boxes), ("scores", scores)):
+        expect_float(operand, what)
+        expect_rank(what, operand, 3)
+    if boxes.shape[2] != 4:
+        raise GraphError(
+            "a box is not four numbers",
+            seen=boxes.shape[2],
+            limit=4,
+            remedy="give boxes as [batch, boxes, (centre x, centre y, width, height)]",
+        )
+    if scores.shape[:2] != boxes.shape[:2]:
+        raise GraphError("scores and boxes do not match", seen=list(scores.shape[:2]), limit=list(boxes.shape[:2]))
+    if not scores.shape[2]:
+        raise GraphError("scores name no class", seen=list(scores.shape), limit="one class or more")
+    batch = boxes.shape[0]
+    return (
+        TensorType((batch, max_boxes, 4), dtype),
+        TensorType((batch, max_boxes, scores.shape[2]), dtype),
+        TensorType((batch, max_boxes), "int32"),
+        TensorType((batch,), "int32"),
+    )
+
+
+def overlaps(boxes: Array, chosen: Array) -> Array:
+    """Return intersection over union of every box with one; 0 where the union has no area."""
+    low, high = boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2
+    first, last = chosen[:2] - chosen[2:] / 2, chosen[:2] + chosen[2:] / 2
+    common = np.clip(np.minimum(high, last) - np.maximum(low, first), 0, None).prod(axis=1)
+    union = boxes[:, 2:].prod(axis=1) + chosen[2:].prod() - common
+    return np.where(union > 0, common / np.where(union > 0, union, 1), 0)
+
+
+def kept_boxes(
+    boxes: Array, scores: Array, *, iou_threshold: float, score_threshold: float, per_class: bool
+) -> list[int]:
+    """Return the places of the boxes of one image that are kept, the best first."""
+    best, classes = scores.max(axis=1), scores.argmax(axis=1)
+    alive = best >= score_threshold
+    kept: list[int] = []
+    for place in ranked(best, 0, ascending=False).tolist():
+        if not alive[place]:
+            continue
+        kept.append(place)
+        rivals = classes == classes[place] if per_class else np.ones_like(alive)
+        alive &= ~(rivals & (overlaps(boxes, boxes[place]) > iou_threshold))
+    return kept
+
+
+def suppression(
+    boxes: Array,
+    scores: Array,
+    *,
+    iou_threshold: float,
+    score_threshold: float,
+    max_boxes: int,
+    per_class_suppression: bool,
+) -> tuple[Array, Array, Array, Array]:
+    """Keep the best boxes that do not overlap; the places behind the last one kept hold 0, and −1 for their place."""
+    images = len(boxes)
+    coordinates = np.zeros((images, max_boxes, 4))
+    confidences = np.zeros((images, max_boxes, scores.shape[2]))
+    places = np.full((images, max_boxes), -1, np.int32)
+    number = np.zeros(images, np.int32)
+    for image in range(images):
+        kept = kept_boxes(
+            boxes[image],
+            scores[image],
+            iou_threshold=iou_threshold,
+            score_threshold=score_threshold,
+            per_class=per_class_suppression,
+        )[:max_boxes]
+        count = number[image] = len(kept)
+        coordinates[image, :count] = boxes[image, kept]
+        confidences[image, :count] = scores[image, kept]
+        places[image, :count] = kept
+    return coordinates, confidences, places, number
+
+
+def sample_ranked(chooser: Chooser) -> tuple[Fill, int]:
+    """Draw a tensor to put in order, with equal elements, and an axis of it."""
+    tensor = TensorType(shape(chooser), chooser.choose(["fp16", "fp32", "int32", "uint8"]))
+    axis = chooser.integer(-tensor.rank, tensor.rank - 1)
+    low = 0 if tensor.dtype == "uint8" else -2
+    return Fill(tensor, low, 2), axis
+
+
+def sample_topk(chooser: Chooser) -> Sample:
+    """Draw a choice of one to all elements."""
+    x, axis = sample_ranked(chooser)
+    k = chooser.integer(1, x.type.shape[axis])
+    ascending, in_order_too = chooser.choose([True, False]), chooser.choose([True, False])
+    return Sample({"x": x}, {"k": k, "axis": axis, "ascending": ascending, "sort": in_order_too})
+
+
+def sample_argsort(chooser: Chooser) -> Sample:
+    """Draw an order of places."""
+    x, axis = sample_ranked(chooser)
+    return Sample({"x": x}, {"axis": axis, "ascending": chooser.choose([True, False])})
+
+
+def sample_sort(chooser: Chooser) -> Sample:
+    """Draw an order of elements."""
+    x, axis = sample_ranked(chooser)
+    return Sample({"x": x}, {"axis": axis, "descending": chooser.choose([True, False])})
+
+
+def sample_suppression(chooser: Chooser) -> Sample:
+    """Draw boxes that often overlap, with more or fewer places than boxes."""
+    dtype = chooser.choose(["fp16", "fp32"])
+    batch, boxes, classes = chooser.integer(1, 2), chooser.integer(1, 7), chooser.integer(1, 3)
+    return Sample(
+        {
+            "boxes": Fill(TensorType((batch, boxes, 4), dtype), 0.5, 2),
+            "scores": Fill(TensorType((batch, boxes, classes), dtype), 0, 1),
+        },
+        {
+            "iou_threshold": chooser.choose([0.0, 0.3, 1.0]),
+            "score_threshold": chooser.choose([0.0, 0.5]),
+            "max_boxes": chooser.integer(1, 8),
+            "per_class_suppression": chooser.choose([True, False]),
+        },
+    )
+
+
+TOPK = Op(
+    name="topk",
+    category=CATEGORY,
+    summary="the k largest (or smallest) along an axis and their places; equal ones by place",
+    operands=(Operand("x"),),
+    attributes=(
+        Attribute("k", AttributeKind.INTEGER, 1, least=1),
+        AXIS,
+        ASCENDING,
+        Attribute("sort", AttributeKind.FLAG, default=True),
+    ),
+    infer=topk_types,
+    meaning=topk,
+    sample=sample_topk,
+    surface=Surface.NATIVE_LAYER,
+    support=Support(floor=3, mil_since=3),
+)
+ARGSORT = Op(
+    name="argsort",
+    category=CATEGORY,
+    summary="places of the elements along an axis in descending (or ascending) order; equal ones by place",
+    operands=(Operand("x"),),
+    attributes=(AXIS, ASCENDING),
+    infer=argsort_type,
+    meaning=argsort,
+    sample=sample_argsort,
+    support=Support(floor=3, basis=Basis.LIKELY, mil_since=3),
+)
+SORT = Op(
+    name="sort",
+    category=CATEGORY,
+    summary="elements along an axis in ascending (or descending) order",
+    operands=(Operand("x"),),
+    attributes=(AXIS, Attribute("descending", AttributeKind.FLAG, default=False)),
+    infer=sort_type,
+    meaning=in_order,
+    sample=sample_sort,
+    surface=Surface.NATIVE_LAYER,
+    support=Support(floor=3, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
+    catalogued=False,
+)
+NON_MAXIMUM_SUPPRESSION = Op(
+    name="non_maximum_suppression",
+    category=CATEGORY,
+    summary="best boxes (centre x, centre y, width, height), the best first, none over iou_threshold with a better one",
+    operands=(Operand("boxes"), Operand("scores")),
+    attributes=(
+        Attribute("iou_threshold", AttributeKind.NUMBER, least=0, most=1),
+        Attribute("score_threshold", AttributeKind.NUMBER),
+        Attribute("max_boxes", AttributeKind.INTEGER, least=1),
+        Attribute("per_class_suppression", AttributeKind.FLAG, default=False),
+    ),
+    infer=suppression_types,
+    meaning=suppression,
+    sample=sample_suppression,
+    support=Support(floor=None, mil_since=None),
+)

@@ -1,0 +1,342 @@
+"""Images read at places that are computed: boxes, coordinates, affine transforms.
+
+Images are [N, C, H, W]. Names, defaults and modes are MIL's; what its reference leaves open is said at each meaning.
+The sampling modes are defined in `aneforge.ops.interpolation`.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict, Unpack
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.ops.forms import expect_float
+from aneforge.ops.interpolation import SAMPLING_MODES, grid_points, normalised, pixels, places, sampled
+from aneforge.ops.op import Op, Support, Surface
+from aneforge.ops.sampling import Chooser, Fill, Sample, shape
+from aneforge.ops.shapes import expect_rank
+from aneforge.ops.signature import Attribute, AttributeKind, Operand
+from aneforge.ops.types import Array, TensorType, is_float, is_integer
+
+CATEGORY = "image"
+BOX_COORDINATE_MODES = (
+    "CORNERS_HEIGHT_FIRST",
+    "CORNERS_WIDTH_FIRST",
+    "CENTER_SIZE_HEIGHT_FIRST",
+    "CENTER_SIZE_WIDTH_FIRST",
+)
+PADDING_MODES = ("constant", "border", "reflection", "symmetric")
+COORDINATES_MODES = ("unnormalized", "normalized_minus_one_to_one", "normalized_zero_to_one")
+TEXTURE = Support(floor=3, gate="texture_engine", mil_since=3)
+PADDING_VALUE = Attribute("padding_value", AttributeKind.NUMBER, 0.0)
+
+
+# --- Shape rules --------------------------------------------------------------------------------------------------
+
+
+class Cropping(TypedDict):
+    """The attributes of crop_resize."""
+
+    target_height: int
+    target_width: int
+    normalized_coordinates: bool
+    spatial_scale: float
+    box_coordinate_mode: str
+    sampling_mode: str
+    pad_value: float
+
+
+class Resampling(TypedDict):
+    """The attributes of resample."""
+
+    sampling_mode: str
+    padding_mode: str
+    padding_value: float
+    coordinates_mode: str
+    align_corners: bool
+
+
+class Transforming(TypedDict):
+    """The attributes of affine."""
+
+    output_height: int
+    output_width: int
+    sampling_mode: str
+    padding_mode: str
+    padding_value: float
+    coordinates_mode: str
+    align_corners: bool
+
+
+def expect_images(x: TensorType) -> None:
+    """Check that a tensor holds images of floating-point numbers that are not empty.
+
+    Raises:
+        GraphError: It does not.
+    """
+    expect_rank("x", x, 4)
+    expect_float(x)
+    if 0 in x.shape:
+        raise GraphError("an image without elements cannot be sampled", seen=list(x.shape))
+
+
+def cropped_type(
+    x: TensorType, boxes: TensorType, box_indices: TensorType | None, **attributes: Unpack[Cropping]
+) -> TensorType:
+    """Return the type of the images in boxes: [boxes, channels, target height, target width]."""
+    expect_images(x)
+    expect_float(boxes, "boxes")
+    if boxes.rank != 2 or boxes.shape[1] != 4:
+        raise GraphError("boxes do not have four coordinates each", seen=list(boxes.shape), limit="[boxes, 4]")
+    count = boxes.shape[0]
+    if box_indices is None:
+        if x.shape[0] not in (1, count):
+            raise GraphError(
+                f"it is open which of {x.shape[0]} images each of {count} boxes is cut from",
+                limit="1 image, or as many as boxes",
+                remedy="give box_indices",
+            )
+    elif box_indices.shape != (count,):
+        raise GraphError("box_indices do not name one image per box", seen=list(box_indices.shape), limit=[count])
+    elif not is_integer(box_indices.dtype):
+        raise GraphError("box_indices are not whole numbers", seen=box_indices.dtype, remedy="cast them to int32")
+    return x.with_shape(count, x.shape[1], attributes["target_height"], attributes["target_width"])
+
+
+def resampled_type(x: TensorType, coordinates: TensorType, **_: object) -> TensorType:
+    """Return the type of images read at coordinates."""
+    expect_images(x)
+    if not (is_float(coordinates.dtype) or is_integer(coordinates.dtype)):
+        raise GraphError("coordinates are not numbers", seen=coordinates.dtype)
+    if coordinates.rank != 4 or coordinates.shape[0] != x.shape[0] or coordinates.shape[3] != 2:
+        raise GraphError(
+            "coordinates do not give a column and a row for each result of each image",
+            seen=list(coordinates.shape),
+            limit=f"[{x.shape[0]}, height, width, 2]",
+        )
+    return x.with_shape(*x.shape[:2], *coordinates.shape[1:3])
+
+
+def transformed_type(x: TensorType, transform_matrix: TensorType, **attributes: Unpack[Transforming]) -> TensorType:
+    """Return the type of images under an affine transform."""
+    expect_images(x)
+    expect_float(transform_matrix, "transform_matrix")
+    allowed = ((1, 6), (x.shape[0], 6))
+    if transform_matrix.shape not in allowed:
+        raise GraphError(
+            "transform_matrix does not give the six numbers of one transform for all images, or of one for each",
+            seen=list(transform_matrix.shape),
+            limit=" or ".join(str(list(one)) for one in dict.fromkeys(allowed)),
+        )
+    return x.with_shape(*x.shape[:2], attributes["output_height"], attributes["output_width"])
+
+
+# --- Meanings -----------------------------------------------------------------------------------------------------
+
+
+def box_ends(boxes: Array, mode: str) -> Array:
+    """Return boxes as [first row, first column, last row, last column], whatever the mode they are given in.
+
+    A box given by its center reaches half its size to either side.
+    """
+    ordered = boxes[:, [1, 0, 3, 2]] if mode.endswith("WIDTH_FIRST") else boxes
+    if mode.startswith("CORNERS"):
+        return ordered
+    center, half = ordered[:, :2], ordered[:, 2:] / 2
+    return np.concatenate([center - half, center + half], axis=1)
+
+
+def crop_resize(x: Array, boxes: Array, box_indices: Array | None, **attributes: Unpack[Cropping]) -> Array:
+    """Resize what lies in each box bilinearly.
+
+    Ends of a box are places of elements, both included: it holds last − first + 1 of them, and `grid_points` of that
+    extent, counted from the first, are read. Normalised ends are fractions of height − 1 and of width − 1. Neighbours
+    beyond the image are `pad_value`. Without box_indices, boxes are cut from the only image, or each from its own.
+    """
+    height, width = x.shape[2:]
+    ends = box_ends(boxes, attributes["box_coordinate_mode"]) * attributes["spatial_scale"]
+    if attributes["normalized_coordinates"]:
+        ends = ends * np.array([height - 1, width - 1, height - 1, width - 1])
+    first, extents = ends[:, :2], ends[:, 2:] - ends[:, :2] + 1
+    mode = attributes["sampling_mode"]
+    rows = first[:, :1] + grid_points(extents[:, 0], attributes["target_height"], mode)
+    columns = first[:, 1:] + grid_points(extents[:, 1], attributes["target_width"], mode)
+    own = np.arange(len(boxes)) if x.shape[0] > 1 else np.zeros(len(boxes), np.intp)
+    images = x[own if box_indices is None else box_indices]
+    return sampled(images, rows[:, :, None], columns[:, None, :], "constant", attributes["pad_value"])
+
+
+def resample(x: Array, coordinates: Array, **attributes: Unpack[Resampling]) -> Array:
+    """Read images at coordinates, of which the first is the column and the second is the row.
+
+    Beyond the image stand the padding value (constant), the nearest element (border), or the image mirrored without
+    repeating its edge (reflection) or with it (symmetric). A place just between two elements is nearest to the even
+    one.
+    """
+    mode, align = attributes["coordinates_mode"], attributes["align_corners"]
+    columns = places(coordinates[..., 0], x.shape[3], mode, align_corners=align)
+    rows = places(coordinates[..., 1], x.shape[2], mode, align_corners=align)
+    padding = attributes["padding_mode"], attributes["padding_value"]
+    if attributes["sampling_mode"] == "bilinear":
+        return sampled(x, rows, columns, *padding)
+    return pixels(x, np.rint(rows).astype(np.intp), np.rint(columns).astype(np.intp), *padding)
+
+
+def affine(x: Array, transform_matrix: Array, **attributes: Unpack[Transforming]) -> Array:
+    """Read images at transformed places of the result's elements.
+
+    With u and v the column and the row of a result in −1 … 1, the six numbers a … f give the source's column as
+    a · u + b · v + c and its row as d · u + e · v + f, in the same range.
+    """
+    align = attributes["align_corners"]
+    u = normalised(attributes["output_width"], align_corners=align)
+    v = normalised(attributes["output_height"], align_corners=align)[:, None]
+    a, b, c, d, e, f = (transform_matrix[:, number, None, None] for number in range(6))
+    coordinates = np.stack([a * u + b * v + c, d * u + e * v + f], axis=-1)
+    return resample(
+        x,
+        np.broadcast_to(coordinates, (x.shape[0], *coordinates.shape[1:])),
+        sampling_mode=attributes["sampling_mode"],
+        padding_mode=attributes["padding_mode"],
+        padding_value=attributes["padding_value"],
+        coordinates_mode=attributes["coordinates_mode"],
+        align_corners=align,
+    )
+
+
+# --- Samples ------------------------------------------------------------------------------------------------------
+
+
+def images_type(chooser: Chooser) -> TensorType:
+    """Draw the type of one or two images."""
+    return TensorType((*shape(chooser, 2, 2, longest=2), *shape(chooser, 2, 2)), chooser.choose(["fp16", "fp32"]))
+
+
+def crop_resize_sample(chooser: Chooser) -> Sample:
+    """Draw a call of crop_resize: boxes of any size down to one place, inside the image and beyond it."""
+    x = images_type(chooser)
+    count = chooser.choose([x.shape[0], chooser.integer(1, 3)])
+    normalised_boxes = chooser.choose([True, False])
+    mode = chooser.choose(BOX_COORDINATE_MODES)
+    first = np.array([[chooser.integer(-6, 12) for _ in range(2)] for _ in range(count)])
+    size = np.array([[chooser.integer(0, 16) for _ in range(2)] for _ in range(count)])
+    boxes = np.concatenate([first, first + size if mode.startswith("CORNERS") else size], axis=1)
+    named = count != x.shape[0] != 1 or chooser.choose([True, False])
+    indices = np.array([chooser.integer(0, x.shape[0] - 1) for _ in range(count)])
+    return Sample(
+        {
+            "x": Fill(x),
+            "boxes": Fill.of(boxes / (16 if normalised_boxes else 4), x.dtype),
+            "box_indices": Fill.of(indices, "int32") if named else None,
+        },
+        {
+            "target_height": chooser.integer(1, 4),
+            "target_width": chooser.integer(1, 4),
+            "normalized_coordinates": normalised_boxes,
+            "spatial_scale": chooser.choose([1.0, 0.5]),
+            "box_coordinate_mode": mode,
+            "sampling_mode": chooser.choose(SAMPLING_MODES),
+            "pad_value": chooser.choose([0.0, 1.5]),
+        },
+    )
+
+
+def resample_sample(chooser: Chooser) -> Sample:
+    """Draw a call of resample, with coordinates beyond the image on all sides."""
+    x = images_type(chooser)
+    mode = chooser.choose(COORDINATES_MODES)
+    low, high = {"unnormalized": (-9.0, 15.0), "normalized_minus_one_to_one": (-2.5, 2.5)}.get(mode, (-0.8, 1.8))
+    dtype = chooser.choose(["fp16", "fp32", "int32"]) if mode == "unnormalized" else x.dtype
+    coordinates = TensorType((x.shape[0], chooser.integer(1, 4), chooser.integer(1, 4), 2), dtype)
+    return Sample(
+        {"x": Fill(x), "coordinates": Fill(coordinates, low, high)},
+        {
+            "sampling_mode": chooser.choose(["bilinear", "nearest"]),
+            "padding_mode": chooser.choose(PADDING_MODES),
+            "padding_value": chooser.choose([0.0, 2.5]),
+            "coordinates_mode": mode,
+            "align_corners": chooser.choose([True, False]),
+        },
+    )
+
+
+def affine_sample(chooser: Chooser) -> Sample:
+    """Draw a call of affine."""
+    x = images_type(chooser)
+    matrix = TensorType((chooser.choose([1, x.shape[0]]), 6), x.dtype)
+    return Sample(
+        {"x": Fill(x), "transform_matrix": Fill(matrix, -1.5, 1.5)},
+        {
+            "output_height": chooser.integer(1, 5),
+            "output_width": chooser.integer(1, 5),
+            "padding_value": chooser.choose([0.0, 2.5]),
+            "align_corners": chooser.choose([True, False]),
+        },
+    )
+
+
+# --- Entries ------------------------------------------------------------------------------------------------------
+
+CROP_RESIZE = Op(
+    name="crop_resize",
+    category=CATEGORY,
+    summary="what lies in each box of x, brought to one height and width bilinearly; beyond x is pad_value",
+    operands=(Operand("x"), Operand("boxes"), Operand("box_indices", optional=True)),
+    attributes=(
+        Attribute("target_height", AttributeKind.INTEGER, 1, least=1),
+        Attribute("target_width", AttributeKind.INTEGER, 1, least=1),
+        Attribute("normalized_coordinates", AttributeKind.FLAG, default=False),
+        Attribute("spatial_scale", AttributeKind.NUMBER, 1.0),
+        Attribute("box_coordinate_mode", AttributeKind.TEXT, "CORNERS_HEIGHT_FIRST", choices=BOX_COORDINATE_MODES),
+        Attribute("sampling_mode", AttributeKind.TEXT, "DEFAULT", choices=SAMPLING_MODES),
+        Attribute("pad_value", AttributeKind.NUMBER, 0.0),
+    ),
+    infer=cropped_type,
+    meaning=crop_resize,
+    sample=crop_resize_sample,
+    opset="ios17",
+    support=TEXTURE,
+)
+RESAMPLE = Op(
+    name="resample",
+    category=CATEGORY,
+    summary="x read at coordinates (column, row) for each result, bilinearly or at the nearest element",
+    operands=(Operand("x"), Operand("coordinates")),
+    attributes=(
+        Attribute("sampling_mode", AttributeKind.TEXT, choices=("bilinear", "nearest")),
+        Attribute("padding_mode", AttributeKind.TEXT, choices=PADDING_MODES),
+        PADDING_VALUE,
+        Attribute("coordinates_mode", AttributeKind.TEXT, choices=COORDINATES_MODES),
+        Attribute("align_corners", AttributeKind.FLAG),
+    ),
+    infer=resampled_type,
+    meaning=resample,
+    sample=resample_sample,
+    support=TEXTURE,
+)
+AFFINE = Op(
+    name="affine",
+    category=CATEGORY,
+    summary="x read at (a · u + b · v + c, d · u + e · v + f) for the result's column u and row v, all in −1 … 1",
+    operands=(Operand("x"), Operand("transform_matrix")),
+    attributes=(
+        Attribute("output_height", AttributeKind.INTEGER, least=1),
+        Attribute("output_width", AttributeKind.INTEGER, least=1),
+        Attribute("sampling_mode", AttributeKind.TEXT, "bilinear", choices=("bilinear",)),
+        Attribute("padding_mode", AttributeKind.TEXT, "constant", choices=("constant",)),
+        PADDING_VALUE,
+        Attribute(
+            "coordinates_mode",
+            AttributeKind.TEXT,
+            "normalized_minus_one_to_one",
+            choices=("normalized_minus_one_to_one",),
+        ),
+        Attribute("align_corners", AttributeKind.FLAG),
+    ),
+    infer=transformed_type,
+    meaning=affine,
+    sample=affine_sample,
+    surface=Surface.FUSED,
+    support=TEXTURE,
+)

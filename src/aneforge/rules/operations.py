@@ -1,0 +1,161 @@
+"""Where each operation runs: the catalogue, and single questions. Views over the op table; no second list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from aneforge.errors import UnknownNameError
+from aneforge.ops.table import op_named, ops
+from aneforge.rules.preflight import Status
+from aneforge.targets import Family, TargetLike, family_of, resolve, supports_mil
+
+if TYPE_CHECKING:
+    from aneforge.ops.op import Op, Support
+
+__all__ = [
+    "OP_CATALOG",
+    "Catalogue",
+    "OpInfo",
+    "catalogue",
+    "categories",
+    "device_status",
+    "is_native",
+    "min_native_family",
+    "op_info",
+    "op_status",
+    "ops_on",
+    "walled_everywhere",
+]
+
+NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """One row of the catalogue of MIL operations."""
+
+    name: str
+    category: str
+    summary: str
+    mil: str
+    opset: str
+    support: Support
+    status: Mapping[Family, str]
+    """What the MIL front end does with it, per family that runs MIL."""
+
+
+@cache
+def catalogue() -> Mapping[str, OpInfo]:
+    """Return the catalogue of MIL operations: every entry of the op table that is one of its rows."""
+    return {name: row(entry) for name, entry in ops().items() if entry.catalogued}
+
+
+def row(entry: Op) -> OpInfo:
+    """Return an entry of the table as a row of the catalogue."""
+    status = {family: mil_status(entry.support, family) for family in Family if supports_mil(family)}
+    return OpInfo(entry.name, entry.category, entry.summary, entry.mil_name, entry.opset, entry.support, status)
+
+
+def mil_status(support: Support, family: Family) -> str:
+    """Return what the MIL front end does with an operation on a family."""
+    if support.mil_since is not None and family >= support.mil_since:
+        return NATIVE
+    return str(support.mil_otherwise)
+
+
+def op_status(op: str, target: TargetLike = None) -> str:
+    """Return what happens to an operation on a family: `native`, `decompose` or `reject`.
+
+    This is the route of family floors; `device_status` answers for the MIL front end.
+
+    >>> op_status("sin", Family.A13), op_status("sin", Family.A15), op_status("topk", Family.A13)
+    ('decompose', 'native', 'reject')
+
+    Raises:
+        UnknownNameError: The op table has no such operation.
+    """
+    support = op_named(op).support
+    family = family_of(resolve(target))
+    if support.floor is None or not supports_mil(family):
+        return str(Status.REJECT)
+    return NATIVE if family >= support.floor else str(support.below)
+
+
+def op_info(op: str) -> OpInfo:
+    """Return the catalogue's row of an operation.
+
+    Raises:
+        UnknownNameError: The catalogue has no such row.
+    """
+    if op not in catalogue():
+        raise UnknownNameError.of("catalogue operation", op, catalogue())
+    return catalogue()[op]
+
+
+def device_status(op: str, target: TargetLike = None) -> str:
+    """Return what the MIL front end does with an operation on a target.
+
+    `native`, `bridge` (a network description can carry it), `software` (built from others), `fold` (computed at compile
+    time), `internal` (the compiler's own) or `none`.
+
+    >>> device_status("conv", Family.A13), device_status("crop_resize", Family.A13)
+    ('native', 'none')
+
+    Raises:
+        UnknownNameError: The catalogue has no such row.
+    """
+    family = family_of(resolve(target))
+    return mil_status(op_info(op).support, family) if supports_mil(family) else "none"
+
+
+def is_native(op: str, target: TargetLike = None) -> bool:
+    """Tell whether a MIL program runs an operation natively on a target."""
+    return device_status(op, target) == NATIVE
+
+
+def ops_on(target: TargetLike = None, status: str = NATIVE) -> list[str]:
+    """Return the catalogue's operations that have a status on a target, in order of name."""
+    resolved = resolve(target)
+    return [op for op in catalogue() if device_status(op, resolved) == status]
+
+
+def min_native_family(op: str) -> Family | None:
+    """Return the lowest family on which a MIL program runs an operation natively; None if none does.
+
+    >>> min_native_family("relu"), min_native_family("lstm")
+    (<Family.A13: 2>, None)
+    """
+    since = op_info(op).support.mil_since
+    return None if since is None else Family(since)
+
+
+def walled_everywhere() -> list[str]:
+    """Return the catalogue's operations that no family runs natively from MIL, in order of name."""
+    return [op for op, info in catalogue().items() if info.support.mil_since is None]
+
+
+def categories() -> dict[str, list[str]]:
+    """Return the catalogue's operations by category."""
+    found: dict[str, list[str]] = {}
+    for name, info in catalogue().items():
+        found.setdefault(info.category, []).append(name)
+    return dict(sorted(found.items()))
+
+
+class Catalogue(Mapping[str, OpInfo]):
+    """The catalogue as a mapping that is made when it is first read, so that importing it reads no op table."""
+
+    def __getitem__(self, op: str) -> OpInfo:
+        return op_info(op)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(catalogue())
+
+    def __len__(self) -> int:
+        return len(catalogue())
+
+
+OP_CATALOG = Catalogue()

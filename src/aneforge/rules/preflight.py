@@ -1,0 +1,165 @@
+"""Will a graph run there: every operation against every rule, without compiling anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from aneforge.graph.graph import as_graph
+from aneforge.rules.catalogue import rules
+from aneforge.rules.rule import Finding, Rule, Seen, Severity
+from aneforge.rules.subject import Operation
+from aneforge.targets import Target, TargetLike, group, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.errors import Location
+    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.graph.node import Node
+    from aneforge.ops.signature import AttributeValue
+
+__all__ = ["OpReport", "Preflight", "Status", "operations_of", "preflight", "preflight_all"]
+
+
+class Status(StrEnum):
+    """What happens to one operation, best first."""
+
+    NATIVE = "native"
+    DECOMPOSE = "decompose"
+    OVERSIZE = "oversize"
+    REJECT = "reject"
+
+
+STATUS_OF = {Severity.REJECT: Status.REJECT, Severity.OVERSIZE: Status.OVERSIZE, Severity.DECOMPOSE: Status.DECOMPOSE}
+
+
+@dataclass(frozen=True, slots=True)
+class OpReport:
+    """The verdict on one operation."""
+
+    op: str
+    shape: tuple[int, ...]
+    status: Status
+    findings: tuple[Finding, ...]
+    location: Location | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The verdict on a graph for one target: every operation is in exactly one of the four lists."""
+
+    target: str
+    reports: tuple[OpReport, ...]
+    """All operations in the order of the graph."""
+
+    @property
+    def native(self) -> list[OpReport]:
+        """Operations that run as they are."""
+        return self._with(Status.NATIVE)
+
+    @property
+    def decompose(self) -> list[OpReport]:
+        """Operations that run as others."""
+        return self._with(Status.DECOMPOSE)
+
+    @property
+    def oversize(self) -> list[OpReport]:
+        """Operations that must be split."""
+        return self._with(Status.OVERSIZE)
+
+    @property
+    def reject(self) -> list[OpReport]:
+        """Operations that cannot run."""
+        return self._with(Status.REJECT)
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing is rejected and nothing is oversize."""
+        return not any(report.status in (Status.REJECT, Status.OVERSIZE) for report in self.reports)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, worst first."""
+        every = (finding for report in self.reports for finding in report.findings)
+        return sorted(every, key=lambda finding: finding.severity.rank)
+
+    def _with(self, status: Status) -> list[OpReport]:
+        return [report for report in self.reports if report.status is status]
+
+
+Observation = tuple[Operation, "Sequence[tuple[Rule, list[Seen]]]"]
+
+
+def preflight(out: GraphLike, target: TargetLike = None) -> Preflight:
+    """Return the verdict on a graph for one target.
+
+    >>> import aneforge as af
+    >>> report = preflight(af.input((1, 8, 1, 17_000)).relu(), af.targets.Family.A15)
+    >>> report.ok, [found.op for found in report.oversize]
+    (False, ['input', 'relu'])
+
+    Raises:
+        UnknownTargetError: Nothing has that name.
+        NoDataError: The target is a name without data.
+    """
+    return judge(observe(as_graph(out)), resolve(target))
+
+
+def preflight_all(out: GraphLike) -> dict[str, Preflight]:
+    """Return the verdict on a graph for every silicon target; what no target changes is looked at once."""
+    observations = observe(as_graph(out))
+    return {target.name: judge(observations, target) for target in group("all")}
+
+
+def observe(graph: Graph) -> list[Observation]:
+    """Return every operation with what each rule sees in it."""
+    known = rules().values()
+    found: list[Observation] = []
+    for operation in operations_of(graph):
+        seen = [(rule, values) for rule in known if (values := rule.seen_in(operation))]
+        found.append((operation, seen))
+    return found
+
+
+def judge(observations: Sequence[Observation], target: Target) -> Preflight:
+    """Return the verdict of what was seen, measured against one target."""
+    return Preflight(target.name, tuple(report(operation, seen, target) for operation, seen in observations))
+
+
+def report(operation: Operation, seen: Sequence[tuple[Rule, list[Seen]]], target: Target) -> OpReport:
+    """Return the verdict on one operation."""
+    judged = (rule.judge(operation, values, target) for rule, values in seen)
+    findings = sorted((found for found in judged if found), key=lambda found: (found.severity.rank, found.rule))
+    status = STATUS_OF.get(findings[0].severity, Status.NATIVE) if findings else Status.NATIVE
+    shape = operation.results[0].shape if operation.results else ()
+    return OpReport(operation.op, shape, status, tuple(findings), operation.location)
+
+
+def operations_of(graph: Graph) -> list[Operation]:
+    """Return the operations of a graph as rules see them; every output of the graph is a port of its own."""
+    operations = [operation_of(node, graph.consumers[node]) for node in graph.nodes]
+    ports = [Operation("output", (output.type,), location=output.node.location) for output in graph.outputs.values()]
+    return operations + ports
+
+
+def operation_of(node: Node, consumers: Sequence[Node]) -> Operation:
+    """Return a node as rules see it; the extents of a constant kernel become the attribute `kernel_sizes`."""
+    attributes: dict[str, AttributeValue] = dict(node.attributes)
+    kernel = node.operands.get("weight")
+    if (
+        kernel is not None
+        and not isinstance(kernel, tuple)
+        and "kernel_sizes" not in attributes
+        and kernel.type.rank > 2
+    ):
+        attributes["kernel_sizes"] = kernel.type.shape[2:]
+    return Operation(
+        node.op.name,
+        operands=tuple(value.type for _, value in node.values()),
+        results=node.types,
+        attributes=attributes,
+        consumers=frozenset(reader.op.name for reader in consumers),
+        location=node.location,
+    )

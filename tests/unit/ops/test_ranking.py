@@ -1,0 +1,106 @@
+"""Order and choice: their errors, ties, and boxes worked out by hand."""
+
+import numpy as np
+import pytest
+
+from aneforge.errors import GraphError
+from aneforge.ops.groups.ranking import ARGSORT, NON_MAXIMUM_SUPPRESSION, SORT, TOPK
+from aneforge.ops.op import Op
+from aneforge.ops.types import TensorType
+
+TIES = np.array([1, 3, 3, 0, 1], np.int32)
+THRESHOLDS = {"iou_threshold": 0.3, "score_threshold": 0.2, "max_boxes": 4}
+
+
+def test_the_largest_come_first_and_ties_by_place() -> None:
+    values, places = TOPK.evaluate({"x": TIES}, TOPK.complete({"k": 3}))
+    assert values.tolist() == [3, 3, 1]
+    assert places.tolist() == [1, 2, 0]
+
+
+def test_the_smallest_come_first_and_ties_by_place() -> None:
+    values, places = TOPK.evaluate({"x": TIES}, TOPK.complete({"k": 3, "ascending": True}))
+    assert values.tolist() == [0, 1, 1]
+    assert places.tolist() == [3, 0, 4]
+
+
+def test_one_element_is_chosen_by_default() -> None:
+    assert TOPK.types({"x": TensorType((2, 5))}, TOPK.complete({})) == (
+        TensorType((2, 1)),
+        TensorType((2, 1), "int32"),
+    )
+
+
+def test_no_more_can_be_chosen_than_there_are() -> None:
+    with pytest.raises(GraphError, match=r"axis 1 has fewer elements than k \(seen 6, limit 5\)"):
+        TOPK.types({"x": TensorType((2, 5))}, TOPK.complete({"k": 6}))
+
+
+def test_nothing_cannot_be_chosen() -> None:
+    with pytest.raises(GraphError, match="'k' is too small"):
+        TOPK.complete({"k": 0})
+
+
+@pytest.mark.parametrize("op", [TOPK, ARGSORT, SORT], ids=lambda op: op.name)
+def test_an_axis_that_is_not_there(op: Op) -> None:
+    with pytest.raises(GraphError, match="axis is not an axis of a tensor of rank 2"):
+        op.types({"x": TensorType((2, 5))}, op.complete({"axis": 2}))
+
+
+def test_descending_places_keep_ties_in_order() -> None:
+    assert ARGSORT.evaluate({"x": TIES}, ARGSORT.complete({}))[0].tolist() == [1, 2, 0, 4, 3]
+
+
+def test_ascending_places_keep_ties_in_order() -> None:
+    assert ARGSORT.evaluate({"x": TIES}, ARGSORT.complete({"ascending": True}))[0].tolist() == [3, 0, 4, 1, 2]
+
+
+def test_the_least_whole_number_sorts_last_of_all_descending() -> None:
+    x = np.array([-128, 127, 0], np.int8)
+    assert ARGSORT.evaluate({"x": x}, ARGSORT.complete({}))[0].tolist() == [1, 2, 0]
+
+
+def test_sorting_is_ascending_by_default() -> None:
+    assert SORT.evaluate({"x": TIES}, SORT.complete({}))[0].tolist() == [0, 1, 1, 3, 3]
+
+
+def suppressed(per_class: bool) -> tuple[list[int], int]:  # noqa: FBT001
+    boxes = np.array([[[1.0, 1, 2, 2], [1.0, 1, 2, 2], [9.0, 9, 2, 2], [5.0, 5, 1, 1]]])
+    scores = np.array([[[0.9, 0.0], [0.1, 0.8], [0.5, 0.4], [0.1, 0.15]]])
+    attributes = NON_MAXIMUM_SUPPRESSION.complete({**THRESHOLDS, "per_class_suppression": per_class})
+    coordinates, confidences, places, number = NON_MAXIMUM_SUPPRESSION.evaluate(
+        {"boxes": boxes, "scores": scores}, attributes
+    )
+    assert coordinates[0, -1].tolist() == [0, 0, 0, 0]
+    assert confidences[0, -1].tolist() == [0, 0]
+    return places[0].tolist(), int(number[0])
+
+
+def test_an_equal_box_of_a_lower_score_is_suppressed() -> None:
+    assert suppressed(per_class=False) == ([0, 2, -1, -1], 2)
+
+
+def test_per_class_it_is_kept_for_another_class() -> None:
+    assert suppressed(per_class=True) == ([0, 1, 2, -1], 3)
+
+
+def test_boxes_without_area_do_not_overlap() -> None:
+    attributes = NON_MAXIMUM_SUPPRESSION.complete({**THRESHOLDS, "iou_threshold": 0.0})
+    operands = {"boxes": np.zeros((1, 2, 4)), "scores": np.ones((1, 2, 1))}
+    assert NON_MAXIMUM_SUPPRESSION.evaluate(operands, attributes)[3].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("boxes", "scores", "text"),
+    [
+        ((2, 4), (1, 2, 3), "boxes of shape .* has the wrong rank"),
+        ((1, 2, 5), (1, 2, 3), "a box is not four numbers"),
+        ((1, 2, 4), (1, 3, 3), "scores and boxes do not match"),
+        ((1, 2, 4), (1, 2, 0), "scores name no class"),
+    ],
+)
+def test_boxes_and_scores_that_do_not_fit(boxes: tuple[int, ...], scores: tuple[int, ...], text: str) -> None:
+    with pytest.raises(GraphError, match=text):
+        NON_MAXIMUM_SUPPRESSION.types(
+            {"boxes": TensorType(boxes), "scores": TensorType(scores)}, NON_MAXIMUM_SUPPRESSION.complete(THRESHOLDS)
+        )

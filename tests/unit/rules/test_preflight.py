@@ -1,0 +1,127 @@
+"""Verdicts on graphs: the documented examples, and that every verdict explains itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge import _targets as tg
+from aneforge.errors import NoDataError, UnknownTargetError
+from aneforge.graph.node import build
+from aneforge.rules.preflight import Status
+from aneforge.targets import group
+
+
+def names(reports: list[object]) -> list[str]:
+    return [getattr(report, "op") for report in reports]  # noqa: B009 - reports of any kind
+
+
+def test_the_documented_example() -> None:
+    weights = np.zeros((8, 3, 3, 3), np.float16)
+    x = af.input((1, 3, 32, 32))
+    y = af.conv(x, weights, pad=1).relu()
+    report = tg.preflight(y, tg.Family.A13)
+    assert (report.ok, [r.op for r in report.reject], [r.op for r in report.oversize]) == (True, [], [])
+    assert [r.op for r in report.native] == ["input", "conv", "relu", "output"]
+
+
+def test_sine_is_decomposed_before_the_third_generation() -> None:
+    y = af.input((1, 8)).sin()
+    assert [r.op for r in tg.preflight(y, "m1").decompose] == ["sin"]
+    assert tg.preflight(y, "m1").ok
+    assert tg.preflight(y, "m3").decompose == []
+
+
+def test_topk_is_rejected_on_the_first_generation() -> None:
+    values, _ = af.topk(af.input((1, 64)), 5)
+    assert [r.op for r in tg.preflight(values, "m1").reject] == ["topk"]
+    assert tg.preflight(values, "m2").ok
+
+
+@pytest.mark.parametrize(("chip", "ok"), [("m1", False), ("m3", False), ("m4", True), ("m5", True)])
+def test_a_17000_wide_tensor(chip: str, *, ok: bool) -> None:
+    report = tg.preflight(af.input((1, 8, 1, 17_000)).relu(), chip)
+    assert report.ok is ok
+    if not ok:
+        (finding,) = report.oversize[-1].findings
+        assert (finding.seen, finding.limit, finding.rule) == (17_000, 16_384, "ANE-EXTENT-001")
+
+
+def test_a_3x14_kernel() -> None:
+    y = af.conv(af.input((1, 4, 32, 32)), np.zeros((4, 4, 3, 14), np.float16))
+    assert [r.op for r in tg.preflight(y, "m1").oversize] == ["conv"]
+    assert tg.preflight(y, "m4").ok
+
+
+def test_the_inner_extent_of_group_norm() -> None:
+    y = af.input((1, 8, 160, 160)).group_norm(np.ones(8), np.zeros(8), num_groups=2)
+    (report,) = tg.preflight(y, "m1").oversize
+    assert report.op == "group_norm"
+    assert report.findings[0].seen == 160 * 160
+    assert tg.preflight(y, "m4").ok
+
+
+def test_affine_needs_the_texture_engine() -> None:
+    y = af.affine(af.input((1, 3, 16, 16)), np.zeros((1, 6), np.float16), 8, 8)
+    (report,) = tg.preflight(y, "m1").reject
+    assert {finding.rule for finding in report.findings} >= {"ANE-GATE-001"}
+    assert tg.preflight(y, "m2").ok
+
+
+def test_70000_channels() -> None:
+    y = af.input((1, 70_000, 1, 1)).relu()
+    assert [r.op for r in tg.preflight(y, "m6").oversize] == ["input", "relu"]
+
+
+def test_a_transposed_20000_wide_tensor() -> None:
+    y = af.input((1, 4, 1, 20_000)).transpose(0, 1, 3, 2)
+    report = tg.preflight(y, "m1")
+    assert report.ok, [str(finding) for finding in report.findings]
+
+
+def test_below_the_floor_everything_is_rejected() -> None:
+    report = tg.preflight(af.input((1, 4)).relu(), tg.Family.OLDER)
+    assert {r.status for r in report.reports} == {Status.REJECT}
+    assert not report.ok
+
+
+def test_what_no_family_has_is_rejected_everywhere() -> None:
+    x = af.input((1, 4))
+    y = af.Tensor(build("tan", {"x": x}))
+    assert all([r.op for r in report.reject] == ["tan"] for name, report in af.preflight_all(y).items() if name > "h12")
+
+
+def test_a_verdict_explains_itself() -> None:
+    y = af.input((1, 8, 1, 17_000)).relu()
+    finding = tg.preflight(y, "m1").findings[0]
+    assert finding.location is not None
+    assert str(finding.location.file).endswith("test_preflight.py")
+    assert finding.remedy
+    assert finding.evidence is not None
+    assert finding.evidence.kind == "measured"
+    assert finding.target == "h13"
+
+
+def test_all_targets_agree_with_each_one() -> None:
+    x = af.input((1, 8, 1, 17_000))
+    y = af.concat([x.sin(), af.Tensor(build("tan", {"x": x}))], axis=1)
+    together = af.preflight_all(y)
+    assert set(together) == {target.name for target in group("all")}
+    for name, report in together.items():
+        assert report == tg.preflight(y, name)
+
+
+def test_every_operation_is_in_exactly_one_list() -> None:
+    x = af.input((1, 8, 1, 17_000))
+    report = tg.preflight(af.concat([x.sin(), x.relu()], axis=3), "m1")
+    lists = [report.native, report.decompose, report.oversize, report.reject]
+    assert sum(map(len, lists)) == len(report.reports) == 5
+
+
+def test_wrong_targets() -> None:
+    y = af.input((1, 4)).relu()
+    with pytest.raises(UnknownTargetError):
+        tg.preflight(y, "h99")
+    with pytest.raises(NoDataError):
+        tg.preflight(y, "h20")
