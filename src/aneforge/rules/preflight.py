@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.graph.graph import as_graph
@@ -15,10 +16,11 @@ from aneforge.targets import Target, TargetLike, group, resolve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aneforge.errors import Location
+    from aneforge.errors import Location, NoDataError
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node
     from aneforge.ops.signature import AttributeValue
+    from aneforge.targets import Fact
 
 __all__ = ["OpReport", "Preflight", "Status", "operations_of", "preflight", "preflight_all"]
 
@@ -89,7 +91,16 @@ class Preflight:
         return [report for report in self.reports if report.status is status]
 
 
-Observation = tuple[Operation, "Sequence[tuple[Rule, list[Seen]]]"]
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """An operation, what each rule sees in it, and the verdict if no rule objects."""
+
+    operation: Operation
+    seen: Sequence[tuple[Rule, Sequence[Seen]]]
+    clean: OpReport
+
+
+Bounds = dict[str, "Fact | NoDataError"]
 
 
 def preflight(out: GraphLike, target: TargetLike = None) -> Preflight:
@@ -104,37 +115,63 @@ def preflight(out: GraphLike, target: TargetLike = None) -> Preflight:
         UnknownTargetError: Nothing has that name.
         NoDataError: The target is a name without data.
     """
-    return judge(observe(as_graph(out)), resolve(target))
+    return verdicts(observe(as_graph(out)), [resolve(target)])[0]
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
     """Return the verdict on a graph for every silicon target; what no target changes is looked at once."""
-    observations = observe(as_graph(out))
-    return {target.name: judge(observations, target) for target in group("all")}
+    return {verdict.target: verdict for verdict in verdicts(observe(as_graph(out)), group("all"))}
 
 
 def observe(graph: Graph) -> list[Observation]:
     """Return every operation with what each rule sees in it."""
-    known = rules().values()
-    found: list[Observation] = []
-    for operation in operations_of(graph):
-        seen = [(rule, values) for rule in known if (values := rule.seen_in(operation))]
-        found.append((operation, seen))
+    return [observation(operation) for operation in operations_of(graph)]
+
+
+def observation(operation: Operation) -> Observation:
+    """Return what each rule sees in an operation."""
+    seen = [(rule, extreme) for rule in rules_about(operation.op) if (extreme := rule.extreme(operation))]
+    shape = operation.results[0].shape if operation.results else ()
+    return Observation(operation, seen, OpReport(operation.op, shape, Status.NATIVE, (), operation.location))
+
+
+@cache
+def rules_about(op: str) -> Sequence[Rule]:
+    """Return the rules that concern an operation."""
+    return [rule for rule in rules().values() if rule.concerns(op)]
+
+
+def verdicts(observations: Sequence[Observation], targets: Sequence[Target]) -> list[Preflight]:
+    """Return the verdict for each of several targets.
+
+    Targets with the same bounds object to the same operations, so only those are looked at again for a second one.
+    """
+    objected: dict[tuple[object, ...], list[int]] = {}
+    found: list[Preflight] = []
+    for target in targets:
+        bounds = {rule.id: rule.bound_on(target) for rule in rules().values()}
+        profile = tuple(getattr(bound, "value", None) for bound in bounds.values())
+        reports = [one.clean for one in observations]
+        for place in objected.get(profile, range(len(observations))):
+            reports[place] = report(observations[place], target, bounds)
+        objected[profile] = [place for place, one in enumerate(reports) if one.findings]
+        found.append(Preflight(target.name, tuple(reports)))
     return found
 
 
-def judge(observations: Sequence[Observation], target: Target) -> Preflight:
-    """Return the verdict of what was seen, measured against one target."""
-    return Preflight(target.name, tuple(report(operation, seen, target) for operation, seen in observations))
-
-
-def report(operation: Operation, seen: Sequence[tuple[Rule, list[Seen]]], target: Target) -> OpReport:
+def report(observed: Observation, target: Target, bounds: Bounds) -> OpReport:
     """Return the verdict on one operation."""
-    judged = (rule.judge(operation, values, target) for rule, values in seen)
-    findings = sorted((found for found in judged if found), key=lambda found: (found.severity.rank, found.rule))
-    status = STATUS_OF.get(findings[0].severity, Status.NATIVE) if findings else Status.NATIVE
-    shape = operation.results[0].shape if operation.results else ()
-    return OpReport(operation.op, shape, status, tuple(findings), operation.location)
+    operation = observed.operation
+    findings = [
+        finding
+        for rule, seen in observed.seen
+        if (finding := rule.judge(operation, seen, target, bounds[rule.id])) is not None
+    ]
+    if not findings:
+        return observed.clean
+    findings.sort(key=lambda finding: (finding.severity.rank, finding.rule))
+    status = STATUS_OF.get(findings[0].severity, Status.NATIVE)
+    return replace(observed.clean, status=status, findings=tuple(findings))
 
 
 def operations_of(graph: Graph) -> list[Operation]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -124,36 +124,54 @@ class Rule:
 
         A bound that no source gives for the target is a finding too, of severity `info`: not known is not allowed.
         """
-        seen = self.seen_in(subject)
-        return self.judge(subject, seen, target) if seen else None
+        seen = self.extreme(subject)
+        return self.judge(subject, seen, target, self.bound_on(target)) if seen else None
 
-    def seen_in(self, subject: Subject) -> list[Seen]:
-        """Return everything that the rule sees in a subject, which no target changes."""
-        return list(self.look(subject)) if self.concerns(subject.op) else []
+    def extreme(self, subject: Subject) -> Sequence[Seen]:
+        """Return what the rule sees in a subject, as far as it can decide; no target changes it.
 
-    def judge(self, subject: Subject, seen: list[Seen], target: Target) -> Finding | None:
-        """Return the worst of what was seen, measured against the target's bound, or nothing."""
+        Of numbers the largest or the smallest decides, of needs the first; of other values each one does.
+        """
+        seen = list(self.look(subject)) if self.concerns(subject.op) else []
+        if not seen or self.relation is Relation.ONE_OF:
+            return seen
+        match self.relation:
+            case Relation.AT_MOST:
+                return (max(seen, key=number_seen),)
+            case Relation.AT_LEAST:
+                return (min(seen, key=number_seen),)
+            case _:
+                return seen[:1]
+
+    def bound_on(self, target: Target) -> Fact | NoDataError:
+        """Return the bound on a target, or the error that says why it is not known.
+
+        Raises:
+            NoDataError: Nothing at all is known of the target.
+        """
         try:
-            bound = target.fact(self.bound)
+            return target.fact(self.bound)
         except NoDataError as missing:
             if not target.has_data:
                 raise
-            return self._undecided(subject, target, seen[0], missing)
-        broken = [one for one in seen if not self.relation.holds(one.value, bound.value)]
-        return self._finding(subject, target, self._worst(broken), bound) if broken else None
+            return missing
+
+    def judge(
+        self, subject: Subject, seen: Sequence[Seen], target: Target, bound: Fact | NoDataError
+    ) -> Finding | None:
+        """Return what was seen and breaks the bound, or nothing."""
+        if isinstance(bound, NoDataError):
+            return self._undecided(subject, target, seen[0], bound)
+        for one in seen:
+            if not self.relation.holds(one.value, bound.value):
+                return self._finding(subject, target, one, bound)
+        return None
 
     def advice(self) -> str:
         """Return the remedy, filled in from the database."""
         if "{since}" not in self.remedy:
             return self.remedy
         return self.remedy.format(since=first_tier_with(self.bound).title)
-
-    def _worst(self, broken: list[Seen]) -> Seen:
-        if self.relation is Relation.AT_MOST:
-            return max(broken, key=lambda one: int(one.value))
-        if self.relation is Relation.AT_LEAST:
-            return min(broken, key=lambda one: int(one.value))
-        return broken[0]
 
     def _finding(self, subject: Subject, target: Target, seen: Seen, bound: Fact) -> Finding:
         message = self.message.format(
@@ -215,6 +233,11 @@ def split_text(text: str) -> tuple[str, str, str]:
     remedies = [part.removeprefix("Remedy: ") for part in paragraphs[1:] if part.startswith("Remedy: ")]
     rest = [part for part in paragraphs[1:] if not part.startswith("Remedy: ")]
     return paragraphs[0] if paragraphs else "", " ".join(remedies), " ".join(rest)
+
+
+def number_seen(seen: Seen) -> int:
+    """Return a value that was seen as the number that it is."""
+    return int(seen.value)
 
 
 def plain_text(value: Value) -> str:
