@@ -17,8 +17,8 @@ help:
 	@echo "make docs-tables    write the generated reference pages"
 
 demo: $(VENV)/run.stamp
-	$(BIN)/python -m aneforge.targets list
-	$(BIN)/python -m aneforge.targets audit
+	@$(BIN)/python -m aneforge.targets list families
+	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/test.stamp
 	$(BIN)/pytest -n auto

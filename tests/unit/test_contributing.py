@@ -3,11 +3,19 @@
 import importlib.util
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
 
-from aneforge.rules import Operation, rules_in
+import aneforge as af
+import reference_pages
+from aneforge.graph.node import build
+from aneforge.graph.strategies import DrawnGraph, graphs
+from aneforge.ops import groups, table
+from aneforge.rules import Operation, operations, preflight, rules_in
 from aneforge.targets import Database, database, resolve
 
 BLOCK = re.compile(r'```\w+ title="(?P<title>[^"]+)"\n(?P<text>.*?)```', re.DOTALL)
@@ -60,3 +68,42 @@ def test_the_new_rule_is_found_and_fires(blocks: dict[str, str], tmp_path: Path)
     assert finding is not None
     assert finding.message == "pad adds 29 columns; h13 adds at most 28."
     assert declared.check(Operation("pad", attributes={"width": 28}), resolve("m1")) is None
+
+
+@pytest.fixture
+def extended_table(blocks: dict[str, str], tmp_path: Path) -> Iterator[None]:
+    """Add the page's group of operations to the package's folder of groups, for one test."""
+    (tmp_path / "powers.py").write_text(blocks["groups/powers.py"], encoding="utf-8")
+    caches = (table.ops, operations.catalogue, preflight.rules_about)
+    groups.__path__.append(str(tmp_path))
+    for cached in caches:
+        cached.cache_clear()
+    yield
+    groups.__path__.remove(str(tmp_path))
+    for cached in caches:
+        cached.cache_clear()
+
+
+@pytest.mark.usefixtures("extended_table")
+def test_the_new_operation_has_everything() -> None:
+    x = af.input((3,))
+    y = af.Tensor(build("cube", {"x": x}))
+    assert af.reference(y, [np.array([1.0, -2.0, 3.0])])["y"].tolist() == [1.0, -8.0, 27.0]
+    assert af.preflight(y, "m1").ok
+    assert af.op_info("cube").summary == "x³"
+    assert len(af.OP_CATALOG) == 188
+    assert "| `cube` " in reference_pages.operations_page()
+    graph = af.Graph({"y": y})
+    assert af.Graph.parse(str(graph)) == graph
+
+    @settings(max_examples=20, deadline=None, derandomize=True)
+    @given(graphs(among=["cube"]))
+    def fuzz(drawn: DrawnGraph) -> None:
+        assert all(np.isfinite(value).all() for value in af.reference(drawn.graph, drawn.inputs).values())
+
+    fuzz()
+
+
+def test_the_table_is_as_before() -> None:
+    assert "cube" not in table.ops()
+    assert len(af.OP_CATALOG) == 187

@@ -34,6 +34,8 @@ class Status(StrEnum):
     REJECT = "reject"
 
 
+PORT = "output"
+"""An output of the graph is no operation: it is reported only where a rule objects to it."""
 STATUS_OF = {Severity.REJECT: Status.REJECT, Severity.OVERSIZE: Status.OVERSIZE, Severity.DECOMPOSE: Status.DECOMPOSE}
 
 
@@ -155,7 +157,7 @@ def verdicts(observations: Sequence[Observation], targets: Sequence[Target]) -> 
         for place in objected.get(profile, range(len(observations))):
             reports[place] = report(observations[place], target, bounds)
         objected[profile] = [place for place, one in enumerate(reports) if one.findings]
-        found.append(Preflight(target.name, tuple(reports)))
+        found.append(Preflight(target.name, tuple(one for one in reports if one.op != PORT or one.findings)))
     return found
 
 
@@ -177,7 +179,7 @@ def report(observed: Observation, target: Target, bounds: Bounds) -> OpReport:
 def operations_of(graph: Graph) -> list[Operation]:
     """Return the operations of a graph as rules see them; every output of the graph is a port of its own."""
     operations = [operation_of(node, graph.consumers[node]) for node in graph.nodes]
-    ports = [Operation("output", (output.type,), location=output.node.location) for output in graph.outputs.values()]
+    ports = [Operation(PORT, (output.type,), location=output.node.location) for output in graph.outputs.values()]
     return operations + ports
 
 

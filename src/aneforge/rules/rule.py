@@ -12,7 +12,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.errors import NoDataError
@@ -246,4 +246,6 @@ def plain_text(value: Value) -> str:
     >>> plain_text(16384), plain_text(("fp16", "uint8"))
     ('16384', 'fp16, uint8')
     """
+    if isinstance(value, Enum):
+        return value.name
     return ", ".join(str(item) for item in value) if isinstance(value, tuple) else str(value)

@@ -6,6 +6,7 @@ from aneforge.ops.op import Below, Support
 from aneforge.ops.table import ops
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
+from aneforge.targets import LegalityFamily
 
 NO_FAMILY = 8
 """One past the last value of the compiler's family enumeration: the floor of an operation that no family has."""
@@ -13,26 +14,26 @@ NO_FAMILY = 8
 
 @rule("ANE-FLOOR-002", Severity.REJECT, bound="family", relation=Relation.AT_MOST)
 def operation_floor(subject: Subject) -> Iterator[Seen]:
-    """{op} needs family {seen}; {target} is of family {limit}.
+    """{op} needs family {what}; {target} is of family {limit}.
 
     Remedy: choose a later target, or build the operation from others.
 
-    Families are numbered as in the API; an operation's floor is the lowest family that has it.
+    An operation's floor is the lowest family that has it.
     """
     support = support_of(subject)
     if support and support.floor is not None and support.below is Below.REJECT:
-        yield Seen(support.floor)
+        yield Seen(support.floor, LegalityFamily(support.floor).name)
 
 
 @rule("ANE-FLOOR-003", Severity.DECOMPOSE, bound="family", relation=Relation.AT_MOST)
 def decomposed_below_floor(subject: Subject) -> Iterator[Seen]:
-    """{op} is native from family {seen} on; on {target}, of family {limit}, it is built from other operations.
+    """{op} is native from family {what} on; on {target}, of family {limit}, it is built from other operations.
 
     Remedy: none is needed; expect more layers and the rounding of each.
     """
     support = support_of(subject)
     if support and support.floor is not None and support.below is Below.DECOMPOSE:
-        yield Seen(support.floor)
+        yield Seen(support.floor, LegalityFamily(support.floor).name)
 
 
 @rule("ANE-FLOOR-004", Severity.REJECT, bound="family", relation=Relation.AT_MOST)
