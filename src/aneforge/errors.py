@@ -20,6 +20,7 @@ __all__ = [
     "DataFileError",
     "GraphError",
     "GraphTypeError",
+    "IllegalGraphError",
     "Location",
     "NoDataError",
     "NotSupportedError",
@@ -136,6 +137,27 @@ class GraphTypeError(GraphError, TypeError):
 
 class NotSupportedError(GraphError, NotImplementedError):
     """An operation makes sense and has no form here; the message says which form there is."""
+
+
+class IllegalGraphError(NotSupportedError):
+    """A graph that cannot run on a target: the message lists every operation that stops it, with reason and remedy."""
+
+    findings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, target: str, findings: Iterable[str]) -> Self:
+        """Build the error for a graph that several findings stop.
+
+        >>> print(IllegalGraphError.of("the target", ["relu is too wide", "sin is missing"]))
+        on the target: the graph cannot run, 2 findings:
+          relu is too wide
+          sin is missing
+        """
+        listed = tuple(findings)
+        count = "1 finding" if len(listed) == 1 else f"{len(listed)} findings"
+        error = cls("\n  ".join([f"the graph cannot run, {count}:", *listed]), target=target)
+        error.findings = listed
+        return error
 
 
 class DataFileError(AneforgeError):

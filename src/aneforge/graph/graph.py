@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.node import Node, Output
+from aneforge.graph.printing import graph_text
 from aneforge.ops.op import Work
 
 if TYPE_CHECKING:
@@ -100,17 +102,13 @@ class Graph:
         )
 
     def __str__(self) -> str:
-        from aneforge.graph.text import graph_text  # noqa: PLC0415 - the text form reads graphs, which print themselves
-
         return graph_text(self)
 
     def __repr__(self) -> str:
         return f"<graph of {len(self.nodes)} nodes: {', '.join(self.inputs)} -> {', '.join(self.outputs)}>"
 
     def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415 - needed in notebooks alone
-
-        return f"<pre>{escape(str(self))}</pre>"
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Graph) and str(self) == str(other)
@@ -125,7 +123,7 @@ class Graph:
         Raises:
             GraphError: The text is not a graph, or a constant is missing or not the one that was meant.
         """
-        from aneforge.graph.text import parse_graph  # noqa: PLC0415 - see `__str__`
+        from aneforge.graph.parsing import parse_graph  # noqa: PLC0415 - it makes graphs, so it imports this module
 
         return parse_graph(text, constants or {})
 

@@ -2,6 +2,10 @@
 
 A constant knows its tensor type (what it stands for), the bytes that it takes in storage, and how to become dense. Two
 constants are equal when they are stored equally; `digest` names one without its bytes.
+
+A constant never changes. An array that could still be written to is copied when the constant is made; one that is
+read-only (a file mapped into memory, an array whose `writeable` flag was taken away) is kept as it is, so whoever reads
+large weights hands them over once, without a copy, by making them read-only first.
 """
 
 from __future__ import annotations
@@ -10,12 +14,14 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.types import DTYPES, Array, TensorType, bits, numpy_dtype
+from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.types import DTYPES, Array, TensorType, bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +63,9 @@ class Constant(ABC):
         """SHA-256 of encoding, type and stored arrays."""
         state = hashlib.sha256(f"{self.encoding} {self.type}".encode())
         for name, part in self.parts.items():
-            state.update(f" {name} {part.dtype.str} {part.shape} ".encode())
+            # NumPy's code for a type is the same for all types of one size that are not NumPy's own.
+            code = part.dtype.str if part.dtype.isbuiltin == 1 else part.dtype.name
+            state.update(f" {name} {code} {part.shape} ".encode())
             state.update(np.ascontiguousarray(part).tobytes())
         return state.hexdigest()
 
@@ -69,6 +77,11 @@ class Constant(ABC):
 
     def __str__(self) -> str:
         return f"{self.type} {self.encoding} sha256:{self.digest[:12]}"
+
+    def _freeze(self) -> None:
+        for name, part in list(vars(self).items()):
+            if isinstance(part, np.ndarray):
+                object.__setattr__(self, name, frozen(cast("Array", part)))
 
 
 def dtype_name(array: Array) -> str:
@@ -83,6 +96,25 @@ def dtype_name(array: Array) -> str:
     raise GraphError("no tensor holds elements of this type", seen=str(array.dtype), limit=", ".join(DTYPES))
 
 
+def stored_bytes(*parts: Array | None) -> int:
+    """Return the bytes that arrays take in storage, elements packed; None is a part that was left out."""
+    return sum((part.size * bits(dtype_name(part)) + 7) // 8 for part in parts if part is not None)
+
+
+def frozen(array: Array) -> Array:
+    """Return an array that nobody can write to: itself if it is one, else a read-only copy.
+
+    Raises:
+        GraphError: No tensor can hold such elements.
+    """
+    dtype_name(array)
+    if not array.flags.writeable:
+        return array
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
 @dataclass(frozen=True, eq=False)
 class Dense(Constant):
     """Every value as it is.
@@ -95,9 +127,7 @@ class Dense(Constant):
     values: Array
 
     def __post_init__(self) -> None:
-        view = self.values.view()
-        view.flags.writeable = False
-        object.__setattr__(self, "values", view)
+        self._freeze()
 
     @property
     def type(self) -> TensorType:
@@ -139,8 +169,10 @@ class Int8Affine(Constant):
     axis: int = 0
 
     def __post_init__(self) -> None:
+        self._freeze()
         if dtype_name(self.quantized) not in ("int8", "uint8"):
             raise GraphError("affine weights are not int8 or uint8", seen=str(self.quantized.dtype))
+        object.__setattr__(self, "axis", normalised_axis(self.axis, self.quantized.ndim))
         channels = self.quantized.shape[self.axis]
         for what, part in (("scale", self.scale), ("zero point", self.zero_point)):
             if part is not None and part.size not in (1, channels):
@@ -165,19 +197,16 @@ class Int8Affine(Constant):
     @property
     def nbytes(self) -> int:
         """Bytes in storage."""
-        return (
-            self.quantized.nbytes + self.scale.nbytes + (self.zero_point.nbytes if self.zero_point is not None else 0)
-        )
+        return stored_bytes(self.quantized, self.scale, self.zero_point)
 
     def dense(self) -> Array:
         """Return the values, each product rounded once to the element type of the scale."""
-        along = [1] * self.quantized.ndim
-        along[self.axis] = -1
-        scale = self.scale.astype(np.float64).reshape(along if self.scale.size > 1 else ())
-        zero = 0.0 if self.zero_point is None else self.zero_point.astype(np.float64)
-        if isinstance(zero, np.ndarray):
-            zero = zero.reshape(along if zero.size > 1 else ())
-        return ((self.quantized.astype(np.float64) - zero) * scale).astype(self.scale.dtype)
+        zero = 0.0 if self.zero_point is None else self._spread(self.zero_point)
+        return ((self.quantized.astype(np.float64) - zero) * self._spread(self.scale)).astype(self.scale.dtype)
+
+    def _spread(self, part: Array) -> Array:
+        real = part.astype(np.float64)
+        return laid_along(real, self.quantized.ndim, self.axis) if real.size > 1 else real.reshape(())
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +224,7 @@ class Palette(Constant):
     bits: int
 
     def __post_init__(self) -> None:
+        self._freeze()
         if self.bits not in PALETTE_BITS:
             raise GraphError(
                 "a palette has no such index width", seen=self.bits, limit=", ".join(map(str, PALETTE_BITS))
@@ -224,7 +254,7 @@ class Palette(Constant):
     @property
     def nbytes(self) -> int:
         """Bytes in storage: the indices packed, and a full table."""
-        return (self.indices.size * self.bits + 7) // 8 + (1 << self.bits) * self.table.dtype.itemsize
+        return (self.indices.size * self.bits + 7) // 8 + ((1 << self.bits) * bits(dtype_name(self.table)) + 7) // 8
 
     def dense(self) -> Array:
         """Return the values."""
@@ -244,6 +274,7 @@ class Sparse(Constant):
     nonzero: Array
 
     def __post_init__(self) -> None:
+        self._freeze()
         if self.mask.dtype != np.bool_:
             raise GraphError("a sparse mask is not bool", seen=str(self.mask.dtype))
         if self.nonzero.shape != (int(self.mask.sum()),):
@@ -267,7 +298,7 @@ class Sparse(Constant):
     @property
     def nbytes(self) -> int:
         """Bytes in storage."""
-        return (self.mask.size + 7) // 8 + self.nonzero.nbytes
+        return (self.mask.size + 7) // 8 + stored_bytes(self.nonzero)
 
     def dense(self) -> Array:
         """Return the values."""
@@ -292,6 +323,7 @@ class Blockwise(Constant):
     offset: Array | None = None
 
     def __post_init__(self) -> None:
+        self._freeze()
         for what, part in (("scale", self.scale), ("offset", self.offset)):
             if part is None:
                 continue
@@ -322,14 +354,13 @@ class Blockwise(Constant):
     @property
     def nbytes(self) -> int:
         """Bytes in storage."""
-        parts = [self.data, self.scale, *([] if self.offset is None else [self.offset])]
-        return sum((part.size * bits(dtype_name(part)) + 7) // 8 for part in parts)
+        return stored_bytes(self.data, self.scale, self.offset)
 
     def dense(self) -> Array:
         """Return the values, each product rounded once to the element type of the scale."""
         scale = self._spread(self.scale)
         offset = 0.0 if self.offset is None else self._spread(self.offset)
-        return ((self.data.astype(np.float64) - offset) * scale).astype(numpy_dtype(dtype_name(self.scale)))
+        return ((self.data.astype(np.float64) - offset) * scale).astype(self.scale.dtype)
 
     def _spread(self, blocks: Array) -> Array:
         spread = blocks.astype(np.float64)

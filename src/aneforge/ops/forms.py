@@ -1,6 +1,7 @@
 """Forms that many operations share: a unary function, a broadcast pair, a reduction.
 
-An entry of a shared form states only what is its own; signature, shape rule and sample come from the form.
+An entry of a shared form states only what is its own; signature, shape rule and sample come from the form. The element
+types of a form are those that it is sampled with; it takes every type of the same kinds.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
-from aneforge.errors import GraphError
-from aneforge.ops.op import Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample, broadcast_pair, shape
-from aneforge.ops.shapes import broadcast, common_dtype, normalised_axes
-from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.types import Array, TensorType, is_float, is_integer
+from aneforge.ops.attributes import AXES, KEEP_DIMS
+from aneforge.ops.op import Category, Op, Support, Surface
+from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair, draw_shape, draw_type
+from aneforge.ops.shapes import broadcast, common_dtype, expect_elements, expect_kind, reduced_axes
+from aneforge.ops.signature import Attribute, AttributeValue, Operand
+from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Details", "Domain", "binary", "comparison", "expect_float", "expect_kind", "reduction", "unary"]
+__all__ = ["Details", "Domain", "ElementDetails", "binary", "comparison", "reduction", "unary"]
 
 
 class Details(TypedDict, total=False):
@@ -31,6 +32,12 @@ class Details(TypedDict, total=False):
     opset: str
     support: Support
     catalogued: bool
+
+
+class ElementDetails(Details, total=False):
+    """What an entry on elements may say beyond its form."""
+
+    attributes: tuple[Attribute, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +54,37 @@ EVERYWHERE = Domain()
 
 def unary(
     name: str,
-    category: str,
+    category: Category,
     summary: str,
     meaning: Callable[..., Array],
     *,
-    attributes: tuple[Attribute, ...] = (),
     domain: Domain = EVERYWHERE,
-    dtypes: Iterable[str] = ("fp16", "fp32"),
-    **details: Unpack[Details],
+    dtypes: Iterable[str] = FLOATS,
+    check: Callable[..., None] | None = None,
+    **details: Unpack[ElementDetails],
 ) -> Op:
-    """Return an operation on every element of `x` by itself."""
+    """Return an operation on every element of `x` by itself.
+
+    `check` takes the attributes by name, and raises what the domain of each alone cannot.
+    """
     sampled = tuple(dtypes)
 
-    def infer(x: TensorType, **_: object) -> TensorType:
+    def infer(x: TensorType, **given: object) -> TensorType:
         expect_kind(x, sampled)
+        if check is not None:
+            check(**given)
         return x
 
     def sample(chooser: Chooser) -> Sample:
         dtype = chooser.choose(sampled)
-        return Sample(
-            {"x": Fill(TensorType(shape(chooser), dtype), domain.low, domain.high)}, domain.attributes(chooser)
-        )
+        x = Fill(TensorType(draw_shape(chooser), dtype), domain.low, domain.high)
+        return Sample({"x": x}, domain.attributes(chooser))
 
     return Op(
         name=name,
         category=category,
         summary=summary,
         operands=(Operand("x"),),
-        attributes=attributes,
         infer=infer,
         meaning=meaning,
         sample=sample,
@@ -84,27 +94,28 @@ def unary(
 
 def binary(
     name: str,
-    category: str,
+    category: Category,
     summary: str,
     meaning: Callable[..., Array],
     *,
     result_dtype: str | None = None,
     domain: Domain = EVERYWHERE,
-    dtypes: Iterable[str] = ("fp16", "fp32", "int32"),
-    **details: Unpack[Details],
+    dtypes: Iterable[str] = NUMBERS,
+    **details: Unpack[ElementDetails],
 ) -> Op:
     """Return an operation on pairs of elements of `x` and `y`, broadcast to one another."""
     sampled = tuple(dtypes)
 
-    def infer(x: TensorType, y: TensorType) -> TensorType:
+    def infer(x: TensorType, y: TensorType, **_: object) -> TensorType:
         shared = common_dtype(x, y)
         expect_kind(x, sampled)
         return TensorType(broadcast(x, y), result_dtype or shared)
 
     def sample(chooser: Chooser) -> Sample:
         dtype = chooser.choose(sampled)
-        pair = zip("xy", broadcast_pair(chooser), strict=True)
-        return Sample({name: Fill(TensorType(one, dtype), domain.low, domain.high) for name, one in pair})
+        pair = zip("xy", draw_broadcast_pair(chooser), strict=True)
+        operands = {name: Fill(TensorType(one, dtype), domain.low, domain.high) for name, one in pair}
+        return Sample(operands, domain.attributes(chooser))
 
     return Op(
         name=name,
@@ -120,12 +131,16 @@ def binary(
 
 def comparison(name: str, summary: str, meaning: Callable[..., Array], **details: Unpack[Details]) -> Op:
     """Return an operation that compares pairs of elements; the result is bool."""
-    domain = Domain(-2, 2)  # a small range, so that equal whole numbers are met
-    return binary(name, "compare and logic", summary, meaning, result_dtype="bool", domain=domain, **details)
-
-
-AXES = Attribute("axes", AttributeKind.INTEGERS, None)
-KEEP_DIMS = Attribute("keep_dims", AttributeKind.FLAG, default=False)
+    return binary(
+        name,
+        Category.LOGIC,
+        summary,
+        meaning,
+        result_dtype="bool",
+        domain=Domain(-2, 2),  # a small range, so that equal whole numbers are met
+        dtypes=(*NUMBERS, "bool"),
+        **details,
+    )
 
 
 def reduction(
@@ -134,7 +149,7 @@ def reduction(
     meaning: Callable[[Array, tuple[int, ...]], Array],
     *,
     domain: Domain = EVERYWHERE,
-    dtypes: Iterable[str] = ("fp16", "fp32"),
+    dtypes: Iterable[str] = FLOATS,
     **details: Unpack[Details],
 ) -> Op:
     """Return an operation that combines the elements along `axes`, all axes by default.
@@ -143,28 +158,27 @@ def reduction(
     """
     sampled = tuple(dtypes)
 
-    def infer(x: TensorType, axes: tuple[int, ...] | None, keep_dims: bool) -> TensorType:  # noqa: FBT001 - MIL's name
+    def infer(x: TensorType, *, axes: tuple[int, ...] | None, keep_dims: bool) -> TensorType:
         expect_kind(x, sampled)
         found = reduced_axes(x.rank, axes)
-        if any(x.shape[axis] == 0 for axis in found):
-            raise GraphError("an axis without elements cannot be reduced", seen=list(x.shape))
+        expect_elements(x, found, "reduced")
         kept = [1 if axis in found else extent for axis, extent in enumerate(x.shape)]
         return x.with_shape(*(extent for axis, extent in enumerate(kept) if keep_dims or axis not in found))
 
-    def evaluate(x: Array, axes: tuple[int, ...] | None, keep_dims: bool) -> Array:  # noqa: FBT001 - MIL's name
+    def evaluate(x: Array, *, axes: tuple[int, ...] | None, keep_dims: bool) -> Array:
         found = reduced_axes(x.ndim, axes)
         kept = meaning(x, found)
         return kept if keep_dims else np.squeeze(kept, axis=found)
 
     def sample(chooser: Chooser) -> Sample:
-        tensor = TensorType(shape(chooser), chooser.choose(sampled))
-        axes = chooser.choose([None, (0,), (-1,), tuple(range(tensor.rank)), (0, -1) if tensor.rank > 1 else (0,)])
+        x = draw_type(chooser, sampled)
+        axes = chooser.choose([None, (0,), (-1,), tuple(range(x.rank)), (0, -1) if x.rank > 1 else (0,)])
         keep = chooser.choose([True, False])
-        return Sample({"x": Fill(tensor, domain.low, domain.high)}, {"axes": axes, "keep_dims": keep})
+        return Sample({"x": Fill(x, domain.low, domain.high)}, {"axes": axes, "keep_dims": keep})
 
     return Op(
         name=name,
-        category="reduction",
+        category=Category.REDUCTION,
         summary=summary,
         operands=(Operand("x"),),
         attributes=(AXES, KEEP_DIMS),
@@ -173,41 +187,3 @@ def reduction(
         sample=sample,
         **details,
     )
-
-
-def reduced_axes(rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the axes of a reduction counted from the front; None is all of them."""
-    return tuple(range(rank)) if axes is None else normalised_axes(axes, rank)
-
-
-def kind_of(dtype: str) -> str:
-    """Return what an element type holds, in words.
-
-    >>> kind_of("bf16"), kind_of("uint8"), kind_of("bool")
-    ('floating-point numbers', 'whole numbers', 'truth values')
-    """
-    if is_float(dtype):
-        return "floating-point numbers"
-    return "whole numbers" if is_integer(dtype) else "truth values"
-
-
-def expect_kind(tensor: TensorType, dtypes: Iterable[str], what: str = "x") -> None:
-    """Check that a tensor holds something of the same kind as one of several element types.
-
-    Raises:
-        GraphError: It does not.
-    """
-    kinds = list(dict.fromkeys(map(kind_of, dtypes)))
-    if kind_of(tensor.dtype) not in kinds:
-        wanted = "numbers" if len(kinds) == 2 and "truth values" not in kinds else " or ".join(kinds)
-        remedy = "cast it to fp16" if "floating-point numbers" in kinds else None
-        raise GraphError(f"{what} does not hold {wanted}", seen=tensor.dtype, remedy=remedy)
-
-
-def expect_float(tensor: TensorType, what: str = "x") -> None:
-    """Check that a tensor holds floating-point numbers.
-
-    Raises:
-        GraphError: It does not.
-    """
-    expect_kind(tensor, ("fp16",), what)

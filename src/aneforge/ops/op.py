@@ -21,10 +21,28 @@ from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
 if TYPE_CHECKING:
     from aneforge.ops.sampling import Chooser, Sample
 
-__all__ = ["Basis", "Below", "MilStatus", "Op", "OperandTypes", "Support", "Surface", "Work"]
+__all__ = ["Basis", "Below", "Category", "MilStatus", "Op", "OperandTypes", "Support", "Surface", "Work"]
 
 OperandTypes = Mapping[str, TensorType | tuple[TensorType, ...] | None]
 OperandArrays = Mapping[str, Array | tuple[Array, ...] | None]
+
+
+class Category(StrEnum):
+    """The chapter of the catalogue in which an operation stands."""
+
+    ACTIVATION = "activation"
+    DETECTION = "detection"
+    ELEMENTWISE = "elementwise"
+    IMAGE = "image"
+    LAYER = "convolution, matmul and pooling"
+    LOGIC = "compare and logic"
+    NORMALISATION = "normalisation"
+    QUANTISATION = "quantisation"
+    RECURRENT = "recurrent"
+    REDUCTION = "reduction"
+    STATE = "state"
+    STRUCTURAL = "structural"
+    TRIGONOMETRY = "trigonometry"
 
 
 class Surface(StrEnum):
@@ -106,7 +124,7 @@ class Op:
     """An operation of the table."""
 
     name: str
-    category: str
+    category: Category
     summary: str
     operands: tuple[Operand, ...]
     attributes: tuple[Attribute, ...] = ()

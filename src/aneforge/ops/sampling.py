@@ -1,6 +1,7 @@
 """Valid calls of an operation, drawn at random: the raw material of fuzzing, for Hypothesis or for a plain generator.
 
-Every entry of the op table can draw a sample of itself, so a new operation is fuzzed from the day it is entered.
+Every entry of the op table can draw a sample of itself, so a new operation is fuzzed from the day it is entered. In the
+groups a function `sample_…` draws a whole call, and a function `draw_…` a part of one.
 """
 
 from __future__ import annotations
@@ -17,9 +18,27 @@ if TYPE_CHECKING:
 
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["Chooser", "Fill", "RandomChooser", "Sample", "broadcast_pair", "shape"]
+__all__ = [
+    "FLOATS",
+    "NUMBERS",
+    "NUMBERS_AND_INT8",
+    "Chooser",
+    "Fill",
+    "RandomChooser",
+    "Sample",
+    "draw_any",
+    "draw_axis",
+    "draw_broadcast_pair",
+    "draw_shape",
+    "draw_type",
+]
 
 T = TypeVar("T")
+
+FLOATS = ("fp16", "fp32")
+NUMBERS = ("fp16", "fp32", "int32")
+NUMBERS_AND_INT8 = ("fp16", "fp32", "int32", "int8")
+ANYTHING = ("fp16", "fp32", "int32", "int8", "bool")
 
 
 class Chooser(Protocol):
@@ -92,14 +111,31 @@ class Sample:
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict[str, "AttributeValue"])
 
 
-def shape(chooser: Chooser, least_rank: int = 1, most_rank: int = 4, *, longest: int = 5) -> tuple[int, ...]:
+def draw_shape(chooser: Chooser, least_rank: int = 1, most_rank: int = 4, *, longest: int = 5) -> tuple[int, ...]:
     """Draw a shape."""
     return tuple(chooser.integer(1, longest) for _ in range(chooser.integer(least_rank, most_rank)))
 
 
-def broadcast_pair(chooser: Chooser, *, most_rank: int = 4) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def draw_type(
+    chooser: Chooser, dtypes: Sequence[str] = FLOATS, least_rank: int = 1, most_rank: int = 4, *, longest: int = 5
+) -> TensorType:
+    """Draw the type of a tensor."""
+    return TensorType(draw_shape(chooser, least_rank, most_rank, longest=longest), chooser.choose(dtypes))
+
+
+def draw_any(chooser: Chooser, shape: Sequence[int]) -> Fill:
+    """Draw the element type of an operand of which only the shape matters."""
+    return Fill(TensorType(tuple(shape), chooser.choose(ANYTHING)))
+
+
+def draw_axis(chooser: Chooser, rank: int) -> int:
+    """Draw an axis, counted from either end."""
+    return chooser.integer(-rank, rank - 1)
+
+
+def draw_broadcast_pair(chooser: Chooser, *, most_rank: int = 4) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Draw two shapes that broadcast to one another: axes of length 1, and missing leading axes."""
-    full = shape(chooser, 1, most_rank)
+    full = draw_shape(chooser, 1, most_rank)
     pair: list[tuple[int, ...]] = []
     for _ in range(2):
         cut = chooser.integer(0, len(full) - 1)

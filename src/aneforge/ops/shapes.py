@@ -1,4 +1,8 @@
-"""Shape rules that many operations share. Each raises one clear error with what was given and what is allowed."""
+"""Rules of shapes and element types that many operations share.
+
+Each raises one clear error with what was given and what is allowed. A rule about one operand takes it first and its
+name as `what`, which is `x` unless it is given.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,141 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.types import is_float, is_integer, value_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from aneforge.ops.types import TensorType
+    from aneforge.ops.types import Array, TensorType
 
 __all__ = [
     "broadcast",
     "common_dtype",
     "divisible",
+    "expect_bool",
+    "expect_elements",
+    "expect_entries",
+    "expect_float",
+    "expect_integer",
+    "expect_kind",
+    "expect_least_rank",
+    "expect_number",
+    "expect_one_each",
     "expect_rank",
+    "expect_representable",
+    "expect_shape",
+    "expect_within",
     "normalised_axes",
     "normalised_axis",
-    "number_dtype",
+    "own_type",
+    "reduced_axes",
     "sliding_extent",
 ]
+
+
+# Element types.
+
+
+def kind_of(dtype: str) -> str:
+    """Return what an element type holds, in words.
+
+    >>> kind_of("bf16"), kind_of("uint8"), kind_of("bool")
+    ('floating-point numbers', 'whole numbers', 'bool')
+    """
+    if is_float(dtype):
+        return "floating-point numbers"
+    return "whole numbers" if is_integer(dtype) else "bool"
+
+
+REMEDIES = {
+    "floating-point numbers": "cast it to fp16",
+    "whole numbers": "cast it to int32",
+    "numbers": "cast it to int32 or fp16",
+    "bool": "compare it with 0 by not_equal",
+}
+
+
+def expect_kind(tensor: TensorType, dtypes: Iterable[str], what: str = "x") -> None:
+    """Check that a tensor holds something of the same kind as one of several element types.
+
+    Raises:
+        GraphError: It does not.
+    """
+    kinds = list(dict.fromkeys(map(kind_of, dtypes)))
+    if kind_of(tensor.dtype) not in kinds:
+        wanted = "numbers" if len(kinds) == 2 and "bool" not in kinds else " or ".join(kinds)
+        raise GraphError(f"{what} does not hold {wanted}", seen=tensor.dtype, remedy=REMEDIES.get(wanted))
+
+
+def expect_float(tensor: TensorType, what: str = "x") -> None:
+    """Check that a tensor holds floating-point numbers.
+
+    Raises:
+        GraphError: It does not.
+    """
+    expect_kind(tensor, ("fp16",), what)
+
+
+def expect_integer(tensor: TensorType, what: str = "x") -> None:
+    """Check that a tensor holds whole numbers.
+
+    Raises:
+        GraphError: It does not.
+    """
+    expect_kind(tensor, ("int32",), what)
+
+
+def expect_number(tensor: TensorType, what: str = "x") -> None:
+    """Check that a tensor holds numbers, whole or not.
+
+    Raises:
+        GraphError: It does not.
+    """
+    expect_kind(tensor, ("fp16", "int32"), what)
+
+
+def expect_bool(tensor: TensorType, what: str = "x") -> None:
+    """Check that a tensor holds truth values.
+
+    Raises:
+        GraphError: It does not.
+    """
+    expect_kind(tensor, ("bool",), what)
+
+
+def common_dtype(*types: TensorType | None) -> str:
+    """Return the element type that all tensors share; None is an operand that was left out.
+
+    Raises:
+        GraphError: They have several.
+    """
+    dtypes = list(dict.fromkeys(one.dtype for one in types if one is not None))
+    if len(dtypes) > 1:
+        raise GraphError("the operands have different element types", seen=", ".join(dtypes), remedy="cast one of them")
+    return dtypes[0]
+
+
+def expect_representable(name: str, value: float, dtype: str) -> None:
+    """Check that a number is a value of an element type; every number is one of a floating type.
+
+    >>> expect_representable("value", 255, "uint8")
+
+    Raises:
+        GraphError: It is not.
+    """
+    if is_float(dtype):
+        return
+    low, high = value_range(dtype)
+    if not (low <= value <= high and float(value).is_integer()):
+        raise GraphError(f"{name} is not a value of {dtype}", seen=value, limit=f"a whole number from {low} to {high}")
+
+
+# Shapes.
+
+
+def own_type(x: TensorType) -> TensorType:
+    """Return the type of the operand itself: the rule of what changes neither shape nor element type."""
+    return x
 
 
 def broadcast(*types: TensorType) -> tuple[int, ...]:
@@ -41,31 +164,7 @@ def broadcast(*types: TensorType) -> tuple[int, ...]:
         ) from None
 
 
-def common_dtype(*types: TensorType) -> str:
-    """Return the element type that all tensors share.
-
-    Raises:
-        GraphError: They have several.
-    """
-    dtypes = list(dict.fromkeys(one.dtype for one in types))
-    if len(dtypes) > 1:
-        raise GraphError("the operands have different element types", seen=", ".join(dtypes), remedy="cast one of them")
-    return dtypes[0]
-
-
-def number_dtype(*types: TensorType) -> str:
-    """Return the element type that all tensors share, which is a number.
-
-    Raises:
-        GraphError: They have several, or hold truth values.
-    """
-    dtype = common_dtype(*types)
-    if dtype == "bool":
-        raise GraphError("the operands hold truth values", seen=dtype, remedy="cast them to fp16")
-    return dtype
-
-
-def expect_rank(what: str, tensor: TensorType, *ranks: int) -> None:
+def expect_rank(tensor: TensorType, *ranks: int, what: str = "x") -> None:
     """Check that a tensor has one of several ranks.
 
     Raises:
@@ -74,6 +173,51 @@ def expect_rank(what: str, tensor: TensorType, *ranks: int) -> None:
     if tensor.rank not in ranks:
         allowed = " or ".join(map(str, ranks)) if len(ranks) < 4 else f"{min(ranks)} to {max(ranks)}"
         raise GraphError(f"{what} of shape {list(tensor.shape)} has the wrong rank", seen=tensor.rank, limit=allowed)
+
+
+def expect_least_rank(tensor: TensorType, least: int, layout: str = "", what: str = "x") -> None:
+    """Check that a tensor has enough axes; `layout` tells what they are.
+
+    Raises:
+        GraphError: It has fewer.
+    """
+    if tensor.rank < least:
+        raise GraphError(
+            f"{what} of shape {list(tensor.shape)} has too few axes",
+            seen=tensor.rank,
+            limit=f"{least} or more" + (f": {layout}" if layout else ""),
+            remedy="add axes of length 1 with expand_dims",
+        )
+
+
+def expect_shape(tensor: TensorType | None, shape: Sequence[int], of_what: str, what: str = "x") -> None:
+    """Check that an operand, where it is given, has the shape that something asks for.
+
+    Raises:
+        GraphError: It has another.
+    """
+    if tensor is not None and tensor.shape != tuple(shape):
+        raise GraphError(f"{what} does not have the shape of {of_what}", seen=list(tensor.shape), limit=list(shape))
+
+
+def expect_one_each(tensor: TensorType | None, count: int, of_what: str, what: str = "x") -> None:
+    """Check that an operand, where it is given, is a list with one number for each of several things.
+
+    Raises:
+        GraphError: It is not.
+    """
+    if tensor is not None and tensor.shape != (count,):
+        raise GraphError(f"{what} does not hold one number for each {of_what}", seen=list(tensor.shape), limit=[count])
+
+
+def expect_elements(tensor: TensorType, axes: Iterable[int], done: str) -> None:
+    """Check that none of several axes is without elements; `done` says what is done along them.
+
+    Raises:
+        GraphError: One is.
+    """
+    if any(tensor.shape[axis] == 0 for axis in axes):
+        raise GraphError(f"an axis without elements cannot be {done}", seen=list(tensor.shape))
 
 
 def normalised_axis(axis: int, rank: int, name: str = "axis") -> int:
@@ -102,6 +246,11 @@ def normalised_axes(axes: Iterable[int], rank: int, name: str = "axes") -> tuple
     return found
 
 
+def reduced_axes(rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the axes of a reduction counted from the front; None is all of them."""
+    return tuple(range(rank)) if axes is None else normalised_axes(axes, rank)
+
+
 def sliding_extent(extent: int, window: int, stride: int, pad: Sequence[int], dilation: int, *, ceil: bool) -> int:
     """Return how many places a window takes along an axis.
 
@@ -118,6 +267,19 @@ def sliding_extent(extent: int, window: int, stride: int, pad: Sequence[int], di
     return places
 
 
+# Attributes and values.
+
+
+def expect_entries(name: str, given: Sequence[object], wanted: int, of_what: str) -> None:
+    """Check that a list has one entry for each of several things.
+
+    Raises:
+        GraphError: It has more or fewer.
+    """
+    if len(given) != wanted:
+        raise GraphError(f"{name} does not have one entry for each {of_what}", seen=len(given), limit=wanted)
+
+
 def divisible(what: str, value: int, by: int) -> int:
     """Return the quotient of two whole numbers that must divide.
 
@@ -127,3 +289,14 @@ def divisible(what: str, value: int, by: int) -> int:
     if by == 0 or value % by:
         raise GraphError(f"{what} is not divisible", seen=value, limit=f"a multiple of {by}")
     return value // by
+
+
+def expect_within(values: Array, least: int, most: int, otherwise: str) -> None:
+    """Check that whole numbers that were computed lie between two, both included; `otherwise` is the message.
+
+    Raises:
+        GraphError: One does not.
+    """
+    outside = values[(values < least) | (values > most)]
+    if outside.size:
+        raise GraphError(otherwise, seen=int(outside.flat[0]), limit=f"{least} to {most}")

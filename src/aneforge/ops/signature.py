@@ -13,7 +13,7 @@ from aneforge.errors import GraphError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["REQUIRED", "Attribute", "AttributeKind", "AttributeValue", "Operand", "OperandKind"]
+__all__ = ["REQUIRED", "Attribute", "AttributeKind", "AttributeValue", "Operand", "OperandKind", "Required"]
 
 AttributeValue = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | None
 
@@ -59,6 +59,8 @@ class AttributeKind(StrEnum):
     INTEGERS = "list of whole numbers"
     NUMBERS = "list of numbers"
     TEXTS = "list of texts"
+    FLAGS = "list of flags"
+    """Of truth values; 0 and 1 stand for them too, as masks are often written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +98,21 @@ class Attribute:
                 return tuple(self._number(item) for item in self._items(value))
             case AttributeKind.TEXTS:
                 return tuple(self._text(item) for item in self._items(value))
+            case AttributeKind.FLAGS:
+                return tuple(self._mask(item) for item in self._items(value))
+            case _:
+                return self._single(value)
+
+    def _single(self, value: object) -> bool | int | float | str:
+        match self.kind:
             case AttributeKind.INTEGER:
                 return self._whole(value)
             case AttributeKind.NUMBER:
                 return self._number(value)
+            case AttributeKind.TEXT:
+                return self._text(value)
             case _:
-                return self._text(value) if self.kind is AttributeKind.TEXT else self._flag(value)
+                return self._flag(value)
 
     def _whole(self, value: object) -> int:
         number = python_value(value)
@@ -124,6 +135,12 @@ class Attribute:
         flag = python_value(value)
         if isinstance(flag, bool):
             return flag
+        raise self._wrong(value)
+
+    def _mask(self, value: object) -> bool:
+        flag = python_value(value)
+        if isinstance(flag, int) and flag in (0, 1):
+            return bool(flag)
         raise self._wrong(value)
 
     def _items(self, value: object) -> Iterable[object]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from aneforge.errors import GraphError, UnknownNameError
 
-__all__ = ["DTYPES", "Array", "TensorType", "bits", "is_float", "is_integer", "numpy_dtype"]
+__all__ = ["DTYPES", "Array", "TensorType", "bits", "is_float", "is_integer", "numpy_dtype", "value_range"]
 
 Array: TypeAlias = npt.NDArray[Any]
 """Any NumPy array; the operations' meanings work on arrays of float64, of their own integer type, or of bool."""
@@ -75,6 +75,18 @@ def is_float(name: str) -> bool:
 def is_integer(name: str) -> bool:
     """Tell whether an element type is a whole number; bool is not."""
     return name.startswith(("int", "uint"))
+
+
+def value_range(dtype: str) -> tuple[int, int]:
+    """Return the least and the greatest value of a whole-number type; of bool, 0 and 1.
+
+    >>> value_range("int4"), value_range("uint8"), value_range("bool")
+    ((-8, 7), (0, 255), (0, 1))
+    """
+    if dtype == "bool":
+        return 0, 1
+    width = bits(dtype)
+    return (0, (1 << width) - 1) if dtype.startswith("u") else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from aneforge.errors import GraphError
-from aneforge.ops.shapes import sliding_extent
+from aneforge.ops.shapes import expect_entries, sliding_extent
 from aneforge.ops.signature import Attribute, AttributeKind
 
 if TYPE_CHECKING:
@@ -111,9 +111,10 @@ def one_each(name: str, values: tuple[int, ...] | None, count: int) -> tuple[int
     Raises:
         GraphError: There are more or fewer.
     """
-    if values is not None and len(values) != count:
-        raise GraphError(f"{name} needs one value for every spatial axis", seen=list(values), limit=f"{count} values")
-    return (1,) * count if values is None else values
+    if values is None:
+        return (1,) * count
+    expect_entries(name, values, count, "spatial axis")
+    return values
 
 
 def pad_pairs(pad_type: str, pad: tuple[int, ...] | None, count: int) -> tuple[tuple[int, int] | None, ...]:

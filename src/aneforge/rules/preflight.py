@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aneforge.errors import Location, NoDataError
     from aneforge.graph.graph import Graph, GraphLike
-    from aneforge.graph.node import Node
+    from aneforge.graph.node import Node, Output
     from aneforge.ops.signature import AttributeValue
     from aneforge.targets import Fact
 
@@ -126,15 +126,18 @@ def preflight_all(out: GraphLike) -> dict[str, Preflight]:
 
 
 def observe(graph: Graph) -> list[Observation]:
-    """Return every operation with what each rule sees in it."""
-    return [observation(operation) for operation in operations_of(graph)]
-
-
-def observation(operation: Operation) -> Observation:
-    """Return what each rule sees in an operation."""
-    seen = [(rule, extreme) for rule in rules_about(operation.op) if (extreme := rule.extreme(operation))]
-    shape = operation.results[0].shape if operation.results else ()
-    return Observation(operation, seen, OpReport(operation.op, shape, Status.NATIVE, (), operation.location))
+    """Return every operation with what each rule sees in it; operations alike but for their place are seen once."""
+    alike: dict[tuple[object, ...], Sequence[tuple[Rule, Sequence[Seen]]]] = {}
+    found: list[Observation] = []
+    for operation in operations_of(graph):
+        attributes = tuple(operation.attributes.items())
+        kind = (operation.op, operation.operands, operation.results, attributes, operation.consumers)
+        if kind not in alike:
+            alike[kind] = [(rule, seen) for rule in rules_about(operation.op) if (seen := rule.extreme(operation))]
+        shape = operation.results[0].shape if operation.results else ()
+        clean = OpReport(operation.op, shape, Status.NATIVE, (), operation.location)
+        found.append(Observation(operation, alike[kind], clean))
+    return found
 
 
 @cache
@@ -179,8 +182,13 @@ def report(observed: Observation, target: Target, bounds: Bounds) -> OpReport:
 def operations_of(graph: Graph) -> list[Operation]:
     """Return the operations of a graph as rules see them; every output of the graph is a port of its own."""
     operations = [operation_of(node, graph.consumers[node]) for node in graph.nodes]
-    ports = [Operation(PORT, (output.type,), location=output.node.location) for output in graph.outputs.values()]
-    return operations + ports
+    return operations + [port_of(output) for output in graph.outputs.values()]
+
+
+def port_of(output: Output) -> Operation:
+    """Return an output of a graph as rules see it; the attribute `producer` names the operation that makes it."""
+    producer: dict[str, AttributeValue] = {"producer": output.node.op.name}
+    return Operation(PORT, (output.type,), attributes=producer, location=output.node.location)
 
 
 def operation_of(node: Node, consumers: Sequence[Node]) -> Operation:

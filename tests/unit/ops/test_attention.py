@@ -31,7 +31,7 @@ def test_leading_axes_broadcast() -> None:
 @pytest.mark.parametrize(
     ("query", "key", "value", "text"),
     [
-        ((4,), (3, 4), (3, 4), "query of shape .* has the wrong rank"),
+        ((4,), (3, 4), (3, 4), "query of shape .* has too few axes"),
         ((2, 4), (3, 5), (3, 4), "rows of different lengths"),
         ((2, 4), (3, 4), (2, 4), "different numbers of rows"),
         ((2, 4), (0, 4), (0, 4), "no key to attend to"),

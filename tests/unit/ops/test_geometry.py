@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
 from aneforge.ops.groups import geometry
-from aneforge.ops.types import Array, TensorType
-
-if TYPE_CHECKING:
-    from aneforge.ops.op import Op
-
-
-def evaluated(op: Op, *operands: Array, **attributes: object) -> list[object]:
-    names = [operand.name for operand in op.operands]
-    return op.evaluate(dict(zip(names, operands, strict=True)), op.complete(attributes))[0].tolist()
-
-
-def inferred(op: Op, *operands: TensorType, **attributes: object) -> TensorType:
-    names = [operand.name for operand in op.operands]
-    return op.types(dict(zip(names, operands, strict=True)), op.complete(attributes))[0]
+from aneforge.ops.types import TensorType
+from op_calls import evaluated, type_of
 
 
 def test_the_axes_cross_to_one_another() -> None:
@@ -80,48 +66,48 @@ def test_the_boundary_of_a_radius_counts() -> None:
 
 
 def test_a_decomposition_has_shapes_and_no_meaning() -> None:
-    assert inferred(geometry.MATRIX_DECOMPOSITION, TensorType((9, 5))).shape == (4, 5)
+    assert type_of(geometry.MATRIX_DECOMPOSITION, TensorType((9, 5))).shape == (4, 5)
     kind = "CrossProductOrthoNormalization"
-    assert inferred(geometry.MATRIX_DECOMPOSITION, TensorType((6,)), type=kind).shape == (3,)
+    assert type_of(geometry.MATRIX_DECOMPOSITION, TensorType((6,)), type=kind).shape == (3,)
     with pytest.raises(GraphError, match="no source gives the mathematics"):
         evaluated(geometry.MATRIX_DECOMPOSITION, np.zeros(9))
 
 
 def test_a_decomposition_takes_its_own_number_of_channels() -> None:
     with pytest.raises(GraphError, match=r"NonQRGivens does not take .*\[6, 2\].*9 along the first axis"):
-        inferred(geometry.MATRIX_DECOMPOSITION, TensorType((6, 2)))
+        type_of(geometry.MATRIX_DECOMPOSITION, TensorType((6, 2)))
 
 
 def test_vectors_have_three_numbers() -> None:
     with pytest.raises(GraphError, match=r"b does not hold vectors of three numbers .*limit \[3\] or \[3, \.\.\.\]"):
-        inferred(geometry.CROSS_PRODUCT, TensorType((3, 2)), TensorType((2, 3)))
+        type_of(geometry.CROSS_PRODUCT, TensorType((3, 2)), TensorType((2, 3)))
 
 
 def test_vectors_pair_up() -> None:
     with pytest.raises(GraphError, match=r"equally many vectors .*\[3, 2\] and \[3, 4\]"):
-        inferred(geometry.CROSS_PRODUCT, TensorType((3, 2)), TensorType((3, 4)))
+        type_of(geometry.CROSS_PRODUCT, TensorType((3, 2)), TensorType((3, 4)))
     with pytest.raises(GraphError, match="the operands have different element types"):
-        inferred(geometry.CROSS_PRODUCT, TensorType((3,)), TensorType((3,), "fp32"))
+        type_of(geometry.CROSS_PRODUCT, TensorType((3,)), TensorType((3,), "fp32"))
 
 
 @pytest.mark.parametrize("template", [(4, 1), (1, 6), (0, 1)])
 def test_a_template_fits_into_its_image(template: tuple[int, int]) -> None:
     with pytest.raises(GraphError, match=r"the template does not fit into x .*at most \[3, 5\]"):
-        inferred(geometry.CROSS_CORRELATION, TensorType((3, 5)), TensorType(template))
+        type_of(geometry.CROSS_CORRELATION, TensorType((3, 5)), TensorType(template))
 
 
 def test_ref_is_longer_than_aux_by_the_disparity_range() -> None:
     with pytest.raises(GraphError, match=r"ref is too short to move aux of 4 by 3 .*seen 6, limit at least 7"):
-        inferred(geometry.COST_VOLUME, TensorType((4,)), TensorType((6,)), disparity_range=3)
+        type_of(geometry.COST_VOLUME, TensorType((4,)), TensorType((6,)), disparity_range=3)
 
 
 def test_no_more_points_are_chosen_than_there_are() -> None:
     with pytest.raises(GraphError, match=r"fewer points than are to be chosen .*seen 5, limit at most 4"):
-        inferred(geometry.FPS, TensorType((4, 3)), k=5)
+        type_of(geometry.FPS, TensorType((4, 3)), k=5)
 
 
 def test_points_have_three_coordinates() -> None:
     with pytest.raises(GraphError, match=r"centroids do not have three coordinates each .*limit \[points, 3\]"):
-        inferred(geometry.RADIUS_SEARCH, TensorType((4, 3)), TensorType((2, 4)), radius=1)
+        type_of(geometry.RADIUS_SEARCH, TensorType((4, 3)), TensorType((2, 4)), radius=1)
     with pytest.raises(GraphError, match="points does not hold floating-point numbers"):
-        inferred(geometry.FPS, TensorType((4, 3), "int32"), k=1)
+        type_of(geometry.FPS, TensorType((4, 3), "int32"), k=1)

@@ -47,9 +47,14 @@ CHANNELS = TensorType((2,))
 @pytest.mark.parametrize(
     ("x", "gain", "offset", "text"),
     [
-        (TensorType((2,)), CHANNELS, CHANNELS, "has no channels"),
-        (X, TensorType((4,)), CHANNELS, r"gain does not fit the channels \(seen \[4\], limit \[2\]\)"),
-        (X, CHANNELS, TensorType((1, 2, 1)), "offset does not fit the channels"),
+        (TensorType((2,)), CHANNELS, CHANNELS, r"too few axes \(seen 1, limit 2 or more: channels on axis 1\)"),
+        (
+            X,
+            TensorType((4,)),
+            CHANNELS,
+            r"gain does not hold one .* channel of x \(seen \[4\], limit \[2\]\)",
+        ),
+        (X, CHANNELS, TensorType((1, 2, 1)), "offset does not hold one number for each channel of x"),
         (X, CHANNELS.with_dtype("fp32"), CHANNELS, "different element types"),
         (X, None, None, "neither gain nor offset"),
     ],

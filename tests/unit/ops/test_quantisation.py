@@ -6,7 +6,6 @@ import pytest
 
 from aneforge.errors import GraphError
 from aneforge.ops.constant import Blockwise, Int8Affine, Palette, Sparse
-from aneforge.ops.groups import quantisation
 from aneforge.ops.groups.quantisation import (
     CAST,
     CONSTEXPR_AFFINE_DEQUANTIZE,
@@ -135,7 +134,7 @@ def test_tables_that_do_not_fit(indices: TensorType, lut: TensorType, attributes
 
 
 def test_an_index_past_the_table() -> None:
-    with pytest.raises(GraphError, match=r"past the table \(seen 2, limit 1\)"):
+    with pytest.raises(GraphError, match=r"past the table \(seen 2, limit 0 to 1\)"):
         CONSTEXPR_LUT_TO_DENSE.evaluate(
             {"indices": np.array([2], np.uint8), "lut": np.array([0.0, 1.0])}, CONSTEXPR_LUT_TO_DENSE.complete({})
         )
@@ -204,7 +203,7 @@ def test_blocks_that_do_not_fit(scale: TensorType, offset: TensorType | None, te
 
 
 def test_blocks_hold_numbers() -> None:
-    with pytest.raises(GraphError, match="data holds no numbers"):
+    with pytest.raises(GraphError, match="data does not hold numbers"):
         CONSTEXPR_BLOCKWISE_SHIFT_SCALE.types({"data": TensorType((2,), "bool"), "scale": TensorType((1,))}, {})
 
 
@@ -254,8 +253,3 @@ def test_blocks_agree_with_the_constant() -> None:
         {"data": data, "scale": constant.scale, "offset": constant.offset}, {}
     )
     np.testing.assert_array_equal(values, constant.dense())
-
-
-def test_the_ranges_of_whole_numbers() -> None:
-    assert quantisation.whole_range("int4") == (-8, 7)
-    assert quantisation.whole_range("uint64") == (0, 2**64 - 1)

@@ -64,7 +64,7 @@ def test_sorting_is_ascending_by_default() -> None:
     assert SORT.evaluate({"x": TIES}, SORT.complete({}))[0].tolist() == [0, 1, 1, 3, 3]
 
 
-def suppressed(per_class: bool) -> tuple[list[int], int]:  # noqa: FBT001
+def suppressed(*, per_class: bool) -> tuple[list[int], int]:
     boxes = np.array([[[1.0, 1, 2, 2], [1.0, 1, 2, 2], [9.0, 9, 2, 2], [5.0, 5, 1, 1]]])
     scores = np.array([[[0.9, 0.0], [0.1, 0.8], [0.5, 0.4], [0.1, 0.15]]])
     attributes = NON_MAXIMUM_SUPPRESSION.complete({**THRESHOLDS, "per_class_suppression": per_class})

@@ -76,7 +76,7 @@ def test_a_gated_layer_with_the_reset_after_the_product_is_torchs() -> None:
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_a_layer_with_memory_is_torchs(both: bool) -> None:  # noqa: FBT001
+def test_a_layer_with_memory_is_torchs(*, both: bool) -> None:
     layer = nn.LSTM(WIDTH, HIDDEN, bidirectional=both, dtype=torch.float64)
     ways = 2 if both else 1
     x, h, c = drawn(STEPS, BATCH, WIDTH), drawn(ways, BATCH, HIDDEN), -drawn(ways, BATCH, HIDDEN)

@@ -1,9 +1,8 @@
-"""Slices, padding and views: exact cases, and one clear error for each misuse."""
+"""Slices, windows and views: exact cases, and one clear error for each misuse."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from aneforge.ops.types import TensorType
 from op_calls import evaluated, inferred
 
 X = TensorType((2, 3, 4))
-IMAGE = TensorType((1, 2, 4, 5))
 SIX = [0, 1, 2, 3, 4, 5]
 
 
@@ -54,7 +52,7 @@ def test_slice_by_size_errors(begin: tuple[int, ...], size: tuple[int, ...], mes
         ({"begin": (3,), "end": (0,), "begin_mask": (1,), "squeeze_mask": (1,)}, 0),
     ],
 )
-def test_slice_by_index(attributes: dict[str, object], result: Any) -> None:  # noqa: ANN401 - a number or a list
+def test_slice_by_index(attributes: dict[str, object], result: int | list[int]) -> None:
     assert evaluated("slice_by_index", SIX, **attributes) == result
 
 
@@ -74,7 +72,7 @@ def test_a_squeezed_axis_is_gone() -> None:
             {"begin": (6,), "squeeze_mask": (1,)},
             "begin names no element of the squeezed axis 0 (seen 6, limit -6 to 5)",
         ),
-        ({"begin_mask": (2,)}, "attribute 'begin_mask' is too large (seen 2, limit at most 1)"),
+        ({"begin_mask": (2,)}, "attribute 'begin_mask' is not a list of flags (seen 2)"),
     ],
 )
 def test_slice_by_index_errors(attributes: dict[str, object], message: str) -> None:
@@ -101,121 +99,11 @@ def test_slice_update_errors() -> None:
         inferred("slice_update", TensorType((6,)), TensorType((3,), "int32"), **region)
 
 
-@pytest.mark.parametrize(
-    ("mode", "result"),
-    [
-        ("constant", [9, 9, 1, 2, 3, 9]),
-        ("reflect", [3, 2, 1, 2, 3, 2]),
-        ("replicate", [1, 1, 1, 2, 3, 3]),
-        ("symmetric", [2, 1, 1, 2, 3, 3]),
-    ],
-)
-def test_padding_modes(mode: str, result: list[int]) -> None:
-    assert evaluated("pad", [1, 2, 3], pad=(2, 1), mode=mode, constant_val=9) == result
-
-
-def test_padding_is_of_the_last_axes() -> None:
-    assert inferred("pad", X, pad=(1, 2)) == "fp16[2, 3, 7]"
-    assert inferred("pad", X, pad=(1, 0, 0, 2)) == "fp16[2, 4, 6]"
-    assert inferred("pad", X, pad=()) == "fp16[2, 3, 4]"
-    assert inferred("pad", TensorType((0, 2)), pad=(1, 0, 0, 0)) == "fp16[1, 2]"
-
-
-@pytest.mark.parametrize(
-    ("attributes", "message"),
-    [
-        ({"pad": (1, 1, 1)}, "pad is not a list of pairs, before and after, for the last axes (seen 3"),
-        ({"pad": (0,) * 8}, "(seen 8, limit an even number up to 6)"),
-        ({"pad": (0, 4), "mode": "reflect"}, "axis 2 is too short to pad in mode reflect (seen 4, limit 3)"),
-        ({"pad": (0, 5), "mode": "symmetric"}, "axis 2 is too short to pad in mode symmetric (seen 5, limit 4)"),
-        ({"pad": (0, 1), "constant_val": 0.5}, "constant_val is not a value of int32 (seen 0.5"),
-        ({"pad": (0, -1)}, "attribute 'pad' is too small (seen -1, limit at least 0)"),
-        ({"pad": (0, 1), "mode": "wrap"}, "attribute 'mode' is not one of its choices (seen 'wrap'"),
-    ],
-)
-def test_pad_errors(attributes: dict[str, object], message: str) -> None:
-    with pytest.raises(GraphError, match=re.escape(message)):
-        inferred("pad", X.with_dtype("int32"), **attributes)
-
-
-def test_there_is_no_border_to_replicate_without_elements() -> None:
-    with pytest.raises(GraphError, match=re.escape("too short to pad in mode replicate (seen 1, limit 0)")):
-        inferred("pad", TensorType((0,)), pad=(1, 0), mode="replicate")
-
-
-def test_crop_cuts_both_sides() -> None:
-    assert inferred("crop", IMAGE, crop_height=(1, 2), crop_width=(0, 4)) == "fp16[1, 2, 1, 1]"
-
-
-@pytest.mark.parametrize(
-    ("tensor", "height", "width", "message"),
-    [
-        (X, (0, 0), (0, 0), "x of shape [2, 3, 4] has the wrong rank (seen 3, limit 4)"),
-        (IMAGE, (2, 2), (0, 0), "crop_height leaves nothing of the image (seen 4, limit less than 4)"),
-        (IMAGE, (0, 0), (9, 0), "crop_width leaves nothing of the image (seen 9, limit less than 5)"),
-        (IMAGE, (1,), (0, 0), "crop_height does not have one entry for each side (seen 1, limit 2)"),
-    ],
-)
-def test_crop_errors(tensor: TensorType, height: tuple[int, ...], width: tuple[int, ...], message: str) -> None:
-    with pytest.raises(GraphError, match=re.escape(message)):
-        inferred("crop", tensor, crop_height=height, crop_width=width)
-
-
-def test_reverse_errors() -> None:
-    with pytest.raises(
-        GraphError, match=re.escape("axes is not an axis of a tensor of rank 3 (seen 3, limit -3 to 2)")
-    ):
-        inferred("reverse", X, axes=(3,))
-    with pytest.raises(GraphError, match=re.escape("axes names one axis twice (seen [2, 2])")):
-        inferred("reverse", X, axes=(2, -1))
-
-
-def test_reverse_sequence_leaves_the_rest_as_it_is() -> None:
-    x = [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]
-    assert evaluated("reverse_sequence", x, [0, 3, 4], seq_axis=1) == [[1, 2, 3, 4], [7, 6, 5, 8], [12, 11, 10, 9]]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "axes", "message"),
-    [
-        (TensorType((2,), "int32"), (0, 0), "seq_axis and batch_axis are one axis (seen 0)"),
-        (TensorType((3,), "int32"), (1, 0), "lengths has not one entry for each sequence (seen [3], limit [2])"),
-        (TensorType((2,), "fp16"), (1, 0), "lengths does not hold whole numbers (seen fp16). Remedy: cast it to int32"),
-    ],
-)
-def test_reverse_sequence_errors(lengths: TensorType, axes: tuple[int, int], message: str) -> None:
-    with pytest.raises(GraphError, match=re.escape(message)):
-        inferred("reverse_sequence", X, lengths, seq_axis=axes[0], batch_axis=axes[1])
-
-
-def test_a_sequence_longer_than_the_axis_is_an_error() -> None:
-    with pytest.raises(GraphError, match=re.escape("a sequence does not fit the axis (seen 3, limit 0 to 2)")):
-        evaluated("reverse_sequence", [[1, 2]], [3], seq_axis=1)
-
-
 def test_sliding_windows_leave_out_what_does_not_fill_one() -> None:
     assert evaluated("sliding_windows", SIX, axis=0, size=3, stride=2) == [[0, 1, 2], [2, 3, 4]]
     assert inferred("sliding_windows", X, axis=-2, size=2) == "fp16[2, 2, 2, 4]"
     with pytest.raises(GraphError, match=re.escape("the window is longer than the axis (seen 4, limit 3)")):
         inferred("sliding_windows", X, axis=1, size=4)
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "result"),
-    [
-        (-1, -1, [[1, 2, 3], [4, 5, 6], [7, 8, 9]]),
-        (0, 0, [[1, 0, 0], [0, 5, 0], [0, 0, 9]]),
-        (-1, 0, [[1, 0, 0], [4, 5, 0], [7, 8, 9]]),
-        (1, -1, [[1, 2, 3], [4, 5, 6], [0, 8, 9]]),
-    ],
-)
-def test_band_part(lower: int, upper: int, result: list[list[int]]) -> None:
-    assert evaluated("band_part", [[1, 2, 3], [4, 5, 6], [7, 8, 9]], lower=lower, upper=upper) == result
-
-
-def test_band_part_needs_a_matrix() -> None:
-    with pytest.raises(GraphError, match=re.escape("x of shape [3] is not a matrix (seen 1, limit rank 2 or more)")):
-        inferred("band_part", TensorType((3,)))
 
 
 def test_input_view_takes_steps() -> None:
@@ -236,7 +124,7 @@ def test_dynamic_slice_reads_the_background_outside(begin: int, result: list[int
         (X, TensorType((2,), "int32"), {}, "begin is not a single index (seen [2], limit one element)"),
         (X, TensorType((), "fp16"), {}, "begin does not hold whole numbers (seen fp16)"),
         (X, TensorType((), "uint16"), {"size": 5}, "the slice is longer than the axis (seen 5, limit 4)"),
-        (TensorType(()), TensorType((), "uint16"), {}, "x has no axis to slice (seen 0, limit rank 1 or more)"),
+        (TensorType(()), TensorType((), "uint16"), {}, "x of shape [] has too few axes (seen 0, limit 1 or more)"),
         (
             X.with_dtype("bool"),
             TensorType((), "uint16"),

@@ -200,16 +200,16 @@ def test_boxes_without_names_need_as_many_images() -> None:
 
 
 def test_every_box_names_one_image_by_its_number() -> None:
-    with pytest.raises(GraphError, match=r"box_indices do not name one image per box .*limit \[3\]"):
+    with pytest.raises(GraphError, match=r"box_indices does not hold one number for each box .*limit \[3\]"):
         crop_type(TensorType((3, 4)), TensorType((2,), "int32"))
-    with pytest.raises(GraphError, match="box_indices are not whole numbers"):
+    with pytest.raises(GraphError, match="box_indices does not hold whole numbers"):
         crop_type(TensorType((3, 4)), TensorType((3,)))
 
 
 def test_warps_take_images_of_four_axes() -> None:
     with pytest.raises(GraphError, match=r"x of shape \[3, 4, 5\] has the wrong rank"):
         crop_type(TensorType((1, 4)), x=TensorType((3, 4, 5)))
-    with pytest.raises(GraphError, match="an image without elements cannot be sampled"):
+    with pytest.raises(GraphError, match="an axis without elements cannot be sampled"):
         affine_type(TensorType((1, 6)), x=TensorType((1, 3, 0, 5)))
     with pytest.raises(GraphError, match="x does not hold floating-point numbers"):
         affine_type(TensorType((1, 6)), x=TensorType((1, 3, 4, 5), "int32"))
@@ -222,7 +222,7 @@ def test_coordinates_give_a_column_and_a_row(shape: tuple[int, ...]) -> None:
 
 
 def test_coordinates_are_numbers() -> None:
-    with pytest.raises(GraphError, match="coordinates are not numbers"):
+    with pytest.raises(GraphError, match="coordinates does not hold numbers"):
         resample_type(TensorType((2, 6, 7, 2), "bool"))
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import Domain, expect_float, unary
-from aneforge.ops.op import Basis, Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import common_dtype, normalised_axis
+from aneforge.ops.arithmetic import laid_along, logistic, rectified, softmax
+from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.forms import Domain, unary
+from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_type
+from aneforge.ops.shapes import common_dtype, expect_float, expect_least_rank, expect_one_each, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
-from aneforge.ops.types import Array, TensorType
+from aneforge.ops.supports import F2, LIKELY_F0
 
-CATEGORY = "activation"
-LIKELY_F0 = Support(floor=0, basis=Basis.LIKELY)
+if TYPE_CHECKING:
+    from aneforge.ops.types import Array, TensorType
+
+CATEGORY = Category.ACTIVATION
 SIGMOID_FACTOR = 1.702
 """Slope at which a sigmoid comes nearest to the normal distribution; MIL's own constant."""
 CUBIC_FACTOR = 0.044715
@@ -33,43 +38,38 @@ def number(name: str, default: float | None = None) -> Attribute:
 # Domains: every one has values on both sides of each kink.
 
 
-def some_slope(chooser: Chooser) -> dict[str, AttributeValue]:
+def draw_slope(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw the slope of the negative side; above 1 it is steeper than the positive one."""
     return {"alpha": chooser.choose([0.01, 0.0, 0.3, -0.5, 1.5])}
 
 
-def some_level(chooser: Chooser) -> dict[str, AttributeValue]:
+def draw_level(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw a level within the sampled values."""
     return {"alpha": chooser.choose([1.0, 0.0, -1.5, 2.25])}
 
 
-def some_slope_and_top(chooser: Chooser) -> dict[str, AttributeValue]:
+def draw_slope_and_top(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw the slope of the negative side and an upper bound, which may be negative."""
     return {"alpha": chooser.choose([0.0, 0.3, -1.5]), "beta": chooser.choose([2.0, 0.0, -0.5])}
 
 
-def some_bounds(chooser: Chooser) -> dict[str, AttributeValue]:
+def draw_bounds(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw a lower and an upper bound, which may be equal."""
     low = chooser.choose([-2.0, 0.0, 1.5])
     return {"alpha": low, "beta": low + chooser.choose([0.0, 1.0, 2.5])}
 
 
-def some_line(chooser: Chooser) -> dict[str, AttributeValue]:
+def draw_line(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw a slope and an intercept."""
     return {"alpha": chooser.choose([0.2, 1.0, -1.5, 0.0]), "beta": chooser.choose([0.5, 0.0, -0.75])}
 
 
-def some_mode(chooser: Chooser) -> dict[str, AttributeValue]:
+def draw_mode(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw a form of gelu."""
     return {"mode": chooser.choose(GELU_MODES)}
 
 
 # Meanings.
-
-
-def rectified(x: Array) -> Array:
-    """Return x, and 0 below 0."""
-    return np.maximum(x, 0)
 
 
 def rectified_to_six(x: Array) -> Array:
@@ -105,11 +105,6 @@ def between(x: Array, alpha: float, beta: float) -> Array:
 def exponential_linear(x: Array, alpha: float) -> Array:
     """Return x, and alpha · (eˣ − 1) where it is not positive."""
     return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
-
-
-def logistic(x: Array) -> Array:
-    """Return 1 / (1 + e⁻ˣ); a power that overflows gives 0, as it should."""
-    return 1 / (1 + np.exp(-x))
 
 
 def line(x: Array, alpha: float, beta: float) -> Array:
@@ -170,33 +165,25 @@ def soft_sign(x: Array) -> Array:
     return x / (1 + np.abs(x))
 
 
-def softened_maximum(x: Array, axis: int) -> Array:
-    """Return the powers of e along an axis, scaled to the sum 1; the largest is taken off first against overflow."""
-    powers = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
-
-
-def on_channels(values: Array, rank: int) -> Array:
-    """Return one number per channel in a shape that broadcasts along axis 1."""
-    return values.reshape(-1, *(1,) * (rank - 2))
-
-
 def leaky_by_channel(x: Array, alpha: Array) -> Array:
     """Return x, scaled by its channel's slope where it is negative."""
-    return np.where(x >= 0, x, on_channels(alpha, x.ndim) * x)
+    return np.where(x >= 0, x, laid_along(alpha, x.ndim) * x)
 
 
 def softened_by_channel(x: Array, alpha: Array, beta: Array) -> Array:
     """Return alpha · log(1 + e^(beta · x)) with the numbers of each channel, without overflow."""
-    return on_channels(alpha, x.ndim) * np.logaddexp(0, on_channels(beta, x.ndim) * x)
+    return laid_along(alpha, x.ndim) * np.logaddexp(0, laid_along(beta, x.ndim) * x)
 
 
 # Shape rules of those that are not a plain function of one element.
 
 
-def clip_type(x: TensorType, alpha: float, beta: float) -> TensorType:
-    """Return the type of x; the bounds must be in order."""
-    expect_float(x)
+def expect_ordered(*, alpha: float, beta: float) -> None:
+    """Check that two bounds are in order.
+
+    Raises:
+        GraphError: They are not.
+    """
     if not alpha <= beta:
         raise GraphError(
             "the lower bound alpha is above the upper bound beta",
@@ -204,7 +191,6 @@ def clip_type(x: TensorType, alpha: float, beta: float) -> TensorType:
             limit="alpha at most beta",
             remedy="exchange the bounds",
         )
-    return x
 
 
 def softmax_type(x: TensorType, axis: int) -> TensorType:
@@ -221,20 +207,9 @@ def expect_per_channel(x: TensorType, **operands: TensorType) -> None:
         GraphError: They do not fit.
     """
     expect_float(x)
-    if x.rank < 3:
-        raise GraphError(
-            f"x of shape {list(x.shape)} is not channels of something",
-            seen=f"rank {x.rank}",
-            limit="rank 3 or more, channels on axis 1",
-            remedy="add axes of length 1 with expand_dims",
-        )
+    expect_least_rank(x, 3, "channels on axis 1")
     for name, operand in operands.items():
-        if operand.shape != (x.shape[1],):
-            raise GraphError(
-                f"{name} does not hold one number for each channel of x",
-                seen=list(operand.shape),
-                limit=f"[{x.shape[1]}], as x has shape {list(x.shape)}",
-            )
+        expect_one_each(operand, x.shape[1], "channel of x", name)
     common_dtype(x, *operands.values())
 
 
@@ -252,19 +227,19 @@ def softplus_parametric_type(x: TensorType, alpha: TensorType, beta: TensorType)
 
 def sample_softmax(chooser: Chooser) -> Sample:
     """Draw a tensor and one of its axes, counted from either end."""
-    tensor = TensorType(shape(chooser), chooser.choose(["fp16", "fp32"]))
-    return Sample({"x": Fill(tensor)}, {"axis": chooser.integer(-tensor.rank, tensor.rank - 1)})
+    tensor = draw_type(chooser)
+    return Sample({"x": Fill(tensor)}, {"axis": draw_axis(chooser, tensor.rank)})
 
 
 def sample_prelu(chooser: Chooser) -> Sample:
     """Draw a tensor and a slope per channel."""
-    tensor = TensorType(shape(chooser, 3, 5, longest=4), chooser.choose(["fp16", "fp32"]))
+    tensor = draw_type(chooser, FLOATS, 3, 5, longest=4)
     return Sample({"x": Fill(tensor), "alpha": Fill(tensor.with_shape(tensor.shape[1]), -1, 2)})
 
 
 def sample_softplus_parametric(chooser: Chooser) -> Sample:
     """Draw a tensor and two numbers per channel."""
-    tensor = TensorType(shape(chooser, 3, 5, longest=4), chooser.choose(["fp16", "fp32"]))
+    tensor = draw_type(chooser, FLOATS, 3, 5, longest=4)
     channels = tensor.with_shape(tensor.shape[1])
     return Sample({"x": Fill(tensor), "alpha": Fill(channels, -2, 2), "beta": Fill(channels, -2, 2)})
 
@@ -285,7 +260,7 @@ LEAKY_RELU = unary(
     "x if x ≥ 0, else alpha · x",
     leaky,
     attributes=(number("alpha", 0.01),),
-    domain=Domain(attributes=some_slope),
+    domain=Domain(attributes=draw_slope),
     surface=Surface.FUSED,
 )
 PRELU = Op(
@@ -305,7 +280,7 @@ CLAMPED_RELU = unary(
     "min(beta, x if x ≥ 0, else alpha · x)",
     leaky_to_top,
     attributes=(number("alpha"), number("beta")),
-    domain=Domain(attributes=some_slope_and_top),
+    domain=Domain(attributes=draw_slope_and_top),
     surface=Surface.FUSED,
 )
 THRESHOLDED_RELU = unary(
@@ -314,7 +289,7 @@ THRESHOLDED_RELU = unary(
     "x if x ≥ alpha, else 0",
     kept_from,
     attributes=(number("alpha", 1.0),),
-    domain=Domain(attributes=some_level),
+    domain=Domain(attributes=draw_level),
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -324,22 +299,20 @@ THRESHOLD = unary(
     "max(x, alpha)",
     at_least,
     attributes=(number("alpha"),),
-    domain=Domain(attributes=some_level),
+    domain=Domain(attributes=draw_level),
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
-CLIP = replace(
-    unary(
-        "clip",
-        CATEGORY,
-        "min(max(x, alpha), beta)",
-        between,
-        attributes=(number("alpha"), number("beta")),
-        domain=Domain(attributes=some_bounds),
-        surface=Surface.FUSED,
-        support=LIKELY_F0,
-    ),
-    infer=clip_type,
+CLIP = unary(
+    "clip",
+    CATEGORY,
+    "min(max(x, alpha), beta)",
+    between,
+    attributes=(number("alpha"), number("beta")),
+    domain=Domain(attributes=draw_bounds),
+    check=expect_ordered,
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
 )
 ELU = unary(
     "elu",
@@ -347,9 +320,9 @@ ELU = unary(
     "x if x > 0, else alpha · (eˣ − 1)",
     exponential_linear,
     attributes=(number("alpha", 1.0),),
-    domain=Domain(attributes=some_level),
+    domain=Domain(attributes=draw_level),
     surface=Surface.FUSED,
-    support=Support(floor=2),
+    support=F2,
 )
 SIGMOID = unary("sigmoid", CATEGORY, "1 / (1 + e⁻ˣ)", logistic, domain=Domain(-12, 12), surface=Surface.FUSED)
 SIGMOID_HARD = unary(
@@ -358,7 +331,7 @@ SIGMOID_HARD = unary(
     "min(max(alpha · x + beta, 0), 1)",
     line_to_one,
     attributes=(number("alpha", 0.2), number("beta", 0.5)),
-    domain=Domain(attributes=some_line),
+    domain=Domain(attributes=draw_line),
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -369,7 +342,7 @@ SCALED_TANH = unary(
     "alpha · tanh(beta · x)",
     scaled_tangent,
     attributes=(number("alpha", 1.0), number("beta", 1.0)),
-    domain=Domain(attributes=some_line),
+    domain=Domain(attributes=draw_line),
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -379,7 +352,7 @@ GELU = unary(
     "x · Φ(x), Φ the normal distribution or one of two approximations of it",
     gaussian,
     attributes=(Attribute("mode", AttributeKind.TEXT, "EXACT", choices=GELU_MODES),),
-    domain=Domain(attributes=some_mode),
+    domain=Domain(attributes=draw_mode),
     surface=Surface.FUSED,
 )
 SILU = unary("silu", CATEGORY, "x / (1 + e⁻ˣ)", sigmoid_linear, domain=Domain(-12, 12), surface=Surface.FUSED)
@@ -388,12 +361,12 @@ SOFTMAX = Op(
     category=CATEGORY,
     summary="eˣ / Σ eˣ along axis",
     operands=(Operand("x"),),
-    attributes=(Attribute("axis", AttributeKind.INTEGER, -1),),
+    attributes=(axis_attribute(-1),),
     infer=softmax_type,
-    meaning=softened_maximum,
+    meaning=softmax,
     sample=sample_softmax,
     surface=Surface.FUSED,
-    support=Support(floor=2, gate="softmax_support"),
+    support=replace(F2, gate="softmax_support"),
 )
 SOFTPLUS = unary(
     "softplus",
@@ -417,11 +390,11 @@ SOFTPLUS_PARAMETRIC = Op(
 SOFTSIGN = unary("softsign", CATEGORY, "x / (1 + |x|)", soft_sign, surface=Surface.FUSED, support=LIKELY_F0)
 LINEAR_ACTIVATION = unary(
     "linear_activation",
-    "convolution, matmul and pooling",
+    Category.LAYER,
     "alpha · x + beta",
     line,
     attributes=(number("alpha", 1.0), number("beta", 0.0)),
-    domain=Domain(attributes=some_line),
+    domain=Domain(attributes=draw_line),
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )

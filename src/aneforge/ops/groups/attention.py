@@ -7,11 +7,12 @@ import math
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import expect_float
-from aneforge.ops.op import Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample
-from aneforge.ops.shapes import broadcast, common_dtype
+from aneforge.ops.arithmetic import softmax
+from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
+from aneforge.ops.shapes import broadcast, common_dtype, expect_float, expect_least_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
+from aneforge.ops.supports import F2
 from aneforge.ops.types import Array, TensorType
 
 
@@ -21,17 +22,14 @@ def attention_type(
     value: TensorType,
     attn_mask: TensorType | None,
     *,
-    scale: float | None,  # noqa: ARG001 - the scale does not change the type
     is_causal: bool,
+    **_: object,
 ) -> TensorType:
     """Return the type of attention: the leading axes broadcast, one row of `value`'s width per query."""
     dtype = common_dtype(query, key, value)
     for what, operand in (("query", query), ("key", key), ("value", value)):
         expect_float(operand, what)
-        if operand.rank < 2:
-            raise GraphError(
-                f"{what} of shape {list(operand.shape)} has the wrong rank", seen=operand.rank, limit="2 or more"
-            )
+        expect_least_rank(operand, 2, what=what)
     if key.shape[-1] != query.shape[-1]:
         raise GraphError(
             "query and key have rows of different lengths", seen=key.shape[-1], limit=f"the query's {query.shape[-1]}"
@@ -44,14 +42,18 @@ def attention_type(
         raise GraphError("there is no key to attend to", seen=list(key.shape))
     queries, keys = query.shape[-2], key.shape[-2]
     batch = broadcast(*(operand.with_shape(*operand.shape[:-2]) for operand in (query, key, value)))
-    check_causal(queries, keys, attn_mask, is_causal=is_causal)
+    expect_causal(queries, keys, attn_mask, is_causal=is_causal)
     if attn_mask is not None:
-        check_mask(attn_mask, TensorType((*batch, queries, keys), dtype))
+        expect_mask(attn_mask, TensorType((*batch, queries, keys), dtype))
     return TensorType((*batch, queries, value.shape[-1]), dtype)
 
 
-def check_causal(queries: int, keys: int, attn_mask: TensorType | None, *, is_causal: bool) -> None:
-    """Check that a causal mask stands alone and is square."""
+def expect_causal(queries: int, keys: int, attn_mask: TensorType | None, *, is_causal: bool) -> None:
+    """Check that a causal mask stands alone and is square.
+
+    Raises:
+        GraphError: It does not, or is not.
+    """
     if is_causal and attn_mask is not None:
         raise GraphError(
             "attention is given a mask and is causal as well", remedy="put the causal part into attn_mask, or leave one"
@@ -65,8 +67,12 @@ def check_causal(queries: int, keys: int, attn_mask: TensorType | None, *, is_ca
         )
 
 
-def check_mask(attn_mask: TensorType, scores: TensorType) -> None:
-    """Check that a mask is of the right elements and broadcasts to the scores."""
+def expect_mask(attn_mask: TensorType, scores: TensorType) -> None:
+    """Check that a mask is of the right elements and broadcasts to the scores.
+
+    Raises:
+        GraphError: It is not, or does not.
+    """
     if attn_mask.dtype != "bool":
         common_dtype(attn_mask, scores)
     if broadcast(attn_mask, scores) != scores.shape:
@@ -83,8 +89,7 @@ def attention(
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
     if attn_mask is not None:
         scores = np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == np.bool_ else scores + attn_mask
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return (powers / powers.sum(axis=-1, keepdims=True)) @ value
+    return softmax(scores, -1) @ value
 
 
 def attention_macs(query: TensorType, key: TensorType, value: TensorType, *_: object, **__: object) -> int:
@@ -95,7 +100,7 @@ def attention_macs(query: TensorType, key: TensorType, value: TensorType, *_: ob
 
 def sample_attention(chooser: Chooser) -> Sample:
     """Draw attention with none to two leading axes, and with each sort of mask or none."""
-    dtype = chooser.choose(["fp16", "fp32"])
+    dtype = chooser.choose(FLOATS)
     batch = tuple(chooser.integer(1, 3) for _ in range(chooser.integer(0, 2)))
     shared = tuple(chooser.choose([extent, 1]) for extent in batch)
     queries, width, out = (chooser.integer(1, 5) for _ in range(3))
@@ -122,7 +127,7 @@ def sample_attention(chooser: Chooser) -> Sample:
 
 SDPA = Op(
     name="sdpa",
-    category="convolution, matmul and pooling",
+    category=Category.LAYER,
     summary="softmax(scale · query · keyᵀ + mask) · value; scale is 1/√D by default, a bool mask keeps where true",
     operands=(Operand("query"), Operand("key"), Operand("value"), Operand("attn_mask", optional=True)),
     attributes=(
@@ -136,5 +141,5 @@ SDPA = Op(
     surface=Surface.NATIVE_LAYER,
     mil="scaled_dot_product_attention",
     opset="ios18",
-    support=Support(floor=2),
+    support=F2,
 )

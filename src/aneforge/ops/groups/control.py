@@ -1,4 +1,4 @@
-"""Control flow, constants and lists.
+"""Control flow, and lists.
 
 A list is a tensor of its elements, stacked along a first axis; it keeps its length.
 """
@@ -8,22 +8,21 @@ from __future__ import annotations
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.op import Basis, MilStatus, Op, Support, meaning_dtype
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import expect_rank
+from aneforge.ops.attributes import dtype_attribute
+from aneforge.ops.op import Category, MilStatus, Op, Support, meaning_dtype
+from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
+from aneforge.ops.shapes import expect_integer, expect_rank, expect_within
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.types import DTYPES, Array, TensorType, is_integer
+from aneforge.ops.supports import NOWHERE
+from aneforge.ops.types import Array, TensorType
 
-CATEGORY = "state"
-LISTS = "detection"
+CATEGORY = Category.STATE
+LISTS = Category.DETECTION
 INTERNAL = Support(floor=None, mil_since=None, mil_otherwise=MilStatus.INTERNAL)
-NOWHERE = Support(floor=None, mil_since=None)
-SHAPE = Attribute("shape", AttributeKind.INTEGERS, least=0)
-DTYPE = Attribute("dtype", AttributeKind.TEXT, "fp16", choices=tuple(DTYPES))
 
 
 def same_types(values: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
-    """Return the types of the values that go in, which are those that come out."""
+    """Return the types of the values that go in, one or more, which are those that come out."""
     if not values:
         raise GraphError("there are no values", limit="one or more")
     return values
@@ -50,46 +49,39 @@ def branch(pred: Array, true_values: tuple[Array, ...], false_values: tuple[Arra
     return true_values if pred else false_values
 
 
-def stated_type(*, shape: tuple[int, ...], dtype: str) -> TensorType:
-    """Return the type that the attributes state."""
-    return TensorType(shape, dtype)
-
-
 def list_type(*, init_length: int, elem_shape: tuple[int, ...], dtype: str) -> TensorType:
     """Return the type of a list."""
     return TensorType((init_length, *elem_shape), dtype)
 
 
-def empty_list(*, init_length: int, elem_shape: tuple[int, ...], dtype: str) -> Array:
+def zero_list(*, init_length: int, elem_shape: tuple[int, ...], dtype: str) -> Array:
     """Return a list of zeros."""
     return np.zeros((init_length, *elem_shape), meaning_dtype(dtype))
 
 
-def check_list(ls: TensorType) -> None:
-    """Check that a tensor is a list."""
+def expect_list(ls: TensorType) -> None:
+    """Check that a tensor is a list.
+
+    Raises:
+        GraphError: It has no axis.
+    """
     if not ls.rank:
         raise GraphError("one number is not a list", seen=ls, limit="a tensor of one axis or more")
 
 
-def check_indices(what: str, indices: TensorType, rank: int) -> None:
-    """Check that indices are whole numbers of the right rank."""
-    if not is_integer(indices.dtype):
-        raise GraphError(f"{what} is not of whole numbers", seen=indices.dtype, remedy="cast it to int32")
-    expect_rank(what, indices, rank)
+def places(indices: Array, length: int) -> Array:
+    """Return indices as places of a list.
 
-
-def checked_places(indices: Array, length: int) -> Array:
-    """Return indices as places of a list, all of which it has."""
-    places = indices.astype(np.intp)
-    if places.size and (places.min() < 0 or places.max() >= length):
-        outside = places.max() if places.max() >= length else places.min()
-        raise GraphError("the list has no such place", seen=int(outside), limit=f"0 to {length - 1}")
-    return places
+    Raises:
+        GraphError: The list has no such place.
+    """
+    expect_within(indices, 0, length - 1, "the list has no such place")
+    return indices.astype(np.intp)
 
 
 def length_type(ls: TensorType) -> TensorType:
     """Return the type of a length."""
-    check_list(ls)
+    expect_list(ls)
     return TensorType((), "int32")
 
 
@@ -100,14 +92,15 @@ def length_of(ls: Array) -> Array:
 
 def read_type(ls: TensorType, index: TensorType) -> TensorType:
     """Return the type of an element."""
-    check_list(ls)
-    check_indices("index", index, 0)
+    expect_list(ls)
+    expect_integer(index, "index")
+    expect_rank(index, 0, what="index")
     return ls.with_shape(*ls.shape[1:])
 
 
 def read(ls: Array, index: Array) -> Array:
     """Return one element."""
-    return np.asarray(ls[checked_places(index, len(ls))])
+    return np.asarray(ls[places(index, len(ls))])
 
 
 def write_type(ls: TensorType, index: TensorType, value: TensorType) -> TensorType:
@@ -121,14 +114,15 @@ def write_type(ls: TensorType, index: TensorType, value: TensorType) -> TensorTy
 def write(ls: Array, index: Array, value: Array) -> Array:
     """Return the list with one element replaced."""
     result = ls.copy()
-    result[checked_places(index, len(ls))] = value
+    result[places(index, len(ls))] = value
     return result
 
 
 def gather_type(ls: TensorType, indices: TensorType) -> TensorType:
     """Return the type of several elements, stacked."""
-    check_list(ls)
-    check_indices("indices", indices, 1)
+    expect_list(ls)
+    expect_integer(indices, "indices")
+    expect_rank(indices, 1, what="indices")
     return ls.with_shape(indices.shape[0], *ls.shape[1:])
 
 
@@ -140,74 +134,66 @@ def scatter_type(ls: TensorType, indices: TensorType, value: TensorType) -> Tens
     return ls
 
 
-def sample_values(chooser: Chooser) -> tuple[Fill, ...]:
+def draw_values(chooser: Chooser) -> tuple[Fill, ...]:
     """Draw a few values."""
-    return tuple(
-        Fill(TensorType(shape(chooser, 0, 3), chooser.choose(["fp16", "int32", "bool"])))
-        for _ in range(chooser.integer(1, 3))
-    )
+    return tuple(Fill(draw_type(chooser, ["fp16", "int32", "bool"], 0, 3)) for _ in range(chooser.integer(1, 3)))
 
 
 def sample_branch(chooser: Chooser) -> Sample:
     """Draw a condition and the values of both branches."""
-    values = sample_values(chooser)
+    values = draw_values(chooser)
     return Sample({"pred": Fill(TensorType((), "bool")), "true_values": values, "false_values": values})
 
 
 def sample_loop(chooser: Chooser) -> Sample:
     """Draw the variables of a loop."""
-    return Sample({"loop_vars": sample_values(chooser)})
+    return Sample({"loop_vars": draw_values(chooser)})
 
 
 def sample_call(chooser: Chooser) -> Sample:
     """Draw the arguments of a function."""
-    return Sample({"values": sample_values(chooser)})
-
-
-def sample_stated(chooser: Chooser) -> Sample:
-    """Draw a type."""
-    return Sample({}, {"shape": shape(chooser, 0, 4), "dtype": chooser.choose(["fp16", "int8", "bool"])})
+    return Sample({"values": draw_values(chooser)})
 
 
 def sample_make_list(chooser: Chooser) -> Sample:
     """Draw the form of a list."""
-    attributes = {"init_length": chooser.integer(0, 4), "elem_shape": shape(chooser, 0, 3)}
-    return Sample({}, {**attributes, "dtype": chooser.choose(["fp16", "fp32", "int32"])})
+    attributes = {"init_length": chooser.integer(0, 4), "elem_shape": draw_shape(chooser, 0, 3)}
+    return Sample({}, {**attributes, "dtype": chooser.choose(NUMBERS)})
 
 
-def sample_list(chooser: Chooser) -> Fill:
+def draw_list(chooser: Chooser) -> Fill:
     """Draw a list."""
-    dtype = chooser.choose(["fp16", "fp32", "int32"])
-    return Fill(TensorType((chooser.integer(1, 5), *shape(chooser, 0, 2)), dtype))
+    dtype = chooser.choose(NUMBERS)
+    return Fill(TensorType((chooser.integer(1, 5), *draw_shape(chooser, 0, 2)), dtype))
 
 
 def sample_length(chooser: Chooser) -> Sample:
     """Draw a list to measure."""
-    return Sample({"ls": sample_list(chooser)})
+    return Sample({"ls": draw_list(chooser)})
 
 
 def sample_read(chooser: Chooser) -> Sample:
     """Draw a list and a place of it."""
-    ls = sample_list(chooser)
+    ls = draw_list(chooser)
     return Sample({"ls": ls, "index": Fill(TensorType((), "int32"), 0, ls.type.shape[0] - 1)})
 
 
 def sample_write(chooser: Chooser) -> Sample:
     """Draw a list, a place of it and a new element."""
-    ls = sample_list(chooser)
+    ls = draw_list(chooser)
     index = Fill(TensorType((), "int32"), 0, ls.type.shape[0] - 1)
     return Sample({"ls": ls, "index": index, "value": Fill(ls.type.with_shape(*ls.type.shape[1:]))})
 
 
 def sample_gather(chooser: Chooser) -> Sample:
     """Draw a list and places of it, some perhaps twice."""
-    ls = sample_list(chooser)
+    ls = draw_list(chooser)
     return Sample({"ls": ls, "indices": Fill(TensorType((chooser.integer(0, 5),), "int32"), 0, ls.type.shape[0] - 1)})
 
 
 def sample_scatter(chooser: Chooser) -> Sample:
     """Draw a list, places of it, some perhaps twice, and new elements."""
-    ls = sample_list(chooser)
+    ls = draw_list(chooser)
     count = chooser.integer(0, 5)
     indices = Fill(TensorType((count,), "int32"), 0, ls.type.shape[0] - 1)
     return Sample({"ls": ls, "indices": indices, "value": Fill(ls.type.with_shape(count, *ls.type.shape[1:]))})
@@ -245,18 +231,6 @@ CALL = Op(
     sample=sample_call,
     support=INTERNAL,
 )
-CONST = Op(
-    name="const",
-    category="structural",
-    summary="a constant",
-    operands=(),
-    attributes=(SHAPE, DTYPE),
-    infer=stated_type,
-    meaning=None,
-    no_meaning="its value is the constant itself",
-    sample=sample_stated,
-    support=Support(floor=0, basis=Basis.LIKELY, mil_since=2, mil_otherwise=MilStatus.INTERNAL),
-)
 MAKE_LIST = Op(
     name="make_list",
     category=LISTS,
@@ -265,17 +239,17 @@ MAKE_LIST = Op(
     attributes=(
         Attribute("init_length", AttributeKind.INTEGER, 1, least=0),
         Attribute("elem_shape", AttributeKind.INTEGERS, least=0),
-        Attribute("dtype", AttributeKind.TEXT, "fp32", choices=tuple(DTYPES)),
+        dtype_attribute("fp32"),
     ),
     infer=list_type,
-    meaning=empty_list,
+    meaning=zero_list,
     sample=sample_make_list,
     support=NOWHERE,
 )
 LIST_LENGTH = Op(
     name="list_length",
     category=LISTS,
-    summary="number of elements of a list",
+    summary="the number of elements of a list",
     operands=(Operand("ls"),),
     infer=length_type,
     meaning=length_of,

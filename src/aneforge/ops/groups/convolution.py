@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.op import Basis, Op, Support, Surface
-from aneforge.ops.sampling import Fill, Sample
-from aneforge.ops.shapes import expect_rank, number_dtype
+from aneforge.ops.arithmetic import laid_along, wide
+from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
+from aneforge.ops.shapes import common_dtype, expect_number, expect_one_each, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
+from aneforge.ops.supports import LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 from aneforge.ops.windows import (
     DILATIONS,
@@ -27,14 +29,14 @@ from aneforge.ops.windows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from aneforge.ops.sampling import Chooser
+    from aneforge.ops.forms import Details
 
-CATEGORY = "convolution, matmul and pooling"
+
+CATEGORY = Category.LAYER
 GROUPS = Attribute("groups", AttributeKind.INTEGER, 1, least=1)
 OUTPUT_SHAPE = Attribute("output_shape", AttributeKind.INTEGERS, None, least=1)
-LIKELY_F0 = Support(floor=0, basis=Basis.LIKELY)
 SUMMARY = "y[n, o, p] = bias[o] + Σ weight[o, c, k] · x[n, c, p · strides + k · dilations − pad]"
 
 
@@ -60,28 +62,18 @@ def window_attributes(attributes: ConvAttributes) -> WindowAttributes:
     }
 
 
-def check_operands(x: TensorType, weight: TensorType, groups: int) -> None:
+def expect_groups(x: TensorType, weight: TensorType, groups: int) -> None:
     """Check the ranks, and that the groups share out the input channels.
 
     Raises:
         GraphError: A rank is wrong, or channels are left over.
     """
-    expect_rank("x", x, 3, 4, 5)
-    expect_rank("weight", weight, x.rank)
+    expect_rank(x, 3, 4, 5)
+    expect_rank(weight, x.rank, what="weight")
     if x.shape[1] % groups:
         raise GraphError(
             "groups do not divide the input channels", seen=f"{x.shape[1]} channels", limit=f"a multiple of {groups}"
         )
-
-
-def check_bias(bias: TensorType | None, channels: int) -> None:
-    """Check that there is one bias for every output channel.
-
-    Raises:
-        GraphError: There is another number.
-    """
-    if bias is not None and bias.shape != (channels,):
-        raise GraphError("bias needs one value for every output channel", seen=list(bias.shape), limit=[channels])
 
 
 def conv_type(
@@ -89,8 +81,9 @@ def conv_type(
 ) -> TensorType:
     """Return the type of a convolution's result."""
     groups = attributes["groups"]
-    dtype = number_dtype(x, weight, *([bias] if bias else []))
-    check_operands(x, weight, groups)
+    dtype = common_dtype(x, weight, bias)
+    expect_number(x)
+    expect_groups(x, weight, groups)
     channels, kernel_channels, *kernel = weight.shape
     if kernel_channels != x.shape[1] // groups:
         raise GraphError(
@@ -101,31 +94,26 @@ def conv_type(
         raise GraphError(
             "groups do not divide the output channels", seen=f"{channels} channels", limit=f"a multiple of {groups}"
         )
-    check_bias(bias, channels)
-    check_kernel(kernel)
+    expect_one_each(bias, channels, "output channel", "bias")
+    expect_kernel(kernel)
     along = slides(x.shape[2:], kernel, window_attributes(attributes))
     return TensorType((x.shape[0], channels, *(slide.places for slide in along)), dtype)
 
 
-def check_kernel(kernel: list[int]) -> None:
+def expect_kernel(kernel: Sequence[int]) -> None:
     """Check that a kernel has elements.
 
     Raises:
         GraphError: It has none.
     """
     if 0 in kernel:
-        raise GraphError("the kernel has no elements", seen=kernel, limit="at least 1 along every axis")
-
-
-def wide(x: Array) -> Array:
-    """Return whole numbers in 64 bits, where sums wrap as in their own type and NumPy can multiply any of them."""
-    return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.int64)
+        raise GraphError("the kernel has no elements", seen=list(kernel), limit="at least 1 along every axis")
 
 
 def with_bias(result: Array, bias: Array | None, dtype: np.dtype[np.generic]) -> Array:
     """Return a result with the bias of every channel added, in the element type of the operation."""
     if bias is not None:
-        result = result + wide(bias).reshape(-1, *[1] * (result.ndim - 2))
+        result = result + laid_along(wide(bias), result.ndim)
     return result.astype(dtype, copy=False)
 
 
@@ -151,11 +139,11 @@ def conv_macs(x: TensorType, weight: TensorType, bias: TensorType | None, **attr
     return conv_type(x, weight, bias, **attributes).size * math.prod(weight.shape[1:])
 
 
-def conv_sample(chooser: Chooser) -> Sample:
+def sample_conv(chooser: Chooser) -> Sample:
     """Draw a convolution: dense, grouped or of single channels."""
     windows = draw_windows(chooser, dilated=True, pad_below_window=False)
     groups, inner, outer = chooser.integer(1, 3), chooser.integer(1, 3), chooser.integer(1, 2)
-    dtype = chooser.choose(["fp16", "fp32", "int32", "int8"])
+    dtype = chooser.choose(NUMBERS_AND_INT8)
     bias = chooser.choose([None, Fill(TensorType((groups * outer,), dtype))])
     return Sample(
         {
@@ -186,16 +174,17 @@ def conv_transpose_type(
 ) -> TensorType:
     """Return the type of a transposed convolution's result."""
     groups = attributes["groups"]
-    dtype = number_dtype(x, weight, *([bias] if bias else []))
-    check_operands(x, weight, groups)
+    dtype = common_dtype(x, weight, bias)
+    expect_number(x)
+    expect_groups(x, weight, groups)
     kernel_channels, outer, *kernel = weight.shape
     if kernel_channels != x.shape[1]:
         raise GraphError(
             f"KernelChannels ({kernel_channels}) != InputChannels ({x.shape[1]})",
             remedy=f"give a weight of shape [{x.shape[1]}, output channels / groups, *kernel]",
         )
-    check_bias(bias, outer * groups)
-    check_kernel(kernel)
+    expect_one_each(bias, outer * groups, "output channel", "bias")
+    expect_kernel(kernel)
     ranges = list(transposed_extents(x, kernel, attributes))
     same = attributes["pad_type"].startswith("same")
     usual = (x.shape[0], outer * groups, *(most if same else least for least, most in ranges))
@@ -244,11 +233,11 @@ def conv_transpose_macs(
     return x.size * math.prod(weight.shape[1:])
 
 
-def conv_transpose_sample(chooser: Chooser) -> Sample:
+def sample_conv_transpose(chooser: Chooser) -> Sample:
     """Draw a transposed convolution, with every result shape that it may have."""
     windows = draw_windows(chooser, dilated=True, pad_below_window=False)
     groups, inner, outer = chooser.integer(1, 2), chooser.integer(1, 3), chooser.integer(1, 2)
-    dtype = chooser.choose(["fp16", "fp32", "int32", "int8"])
+    dtype = chooser.choose(NUMBERS_AND_INT8)
     forward: WindowAttributes = {
         "strides": whole_numbers(windows.attributes["strides"]),
         "pad_type": str(windows.attributes["pad_type"]),
@@ -278,7 +267,7 @@ def whole_numbers(value: AttributeValue) -> tuple[int, ...] | None:
     return tuple(int(item) for item in value) if isinstance(value, tuple) else None
 
 
-def convolution(name: str, weight: OperandKind, surface: Surface, support: Support, *, catalogued: bool) -> Op:
+def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: Unpack[Details]) -> Op:
     """Return a convolution; its forms differ in where the kernel comes from."""
     return Op(
         name=name,
@@ -289,17 +278,14 @@ def convolution(name: str, weight: OperandKind, surface: Surface, support: Suppo
         infer=conv_type,
         meaning=convolved,
         macs=conv_macs,
-        sample=conv_sample,
-        surface=surface,
-        mil="conv" if name == "dynamic_conv" else None,
-        support=support,
-        catalogued=catalogued,
+        sample=sample_conv,
+        **details,
     )
 
 
-CONV = convolution("conv", OperandKind.EITHER, Surface.FUSED, Support(), catalogued=True)
-NE_CONV = convolution("ne_conv", OperandKind.EITHER, Surface.MIL, LIKELY_F0, catalogued=True)
-DYNAMIC_CONV = convolution("dynamic_conv", OperandKind.TENSOR, Surface.FUSED, Support(), catalogued=False)
+CONV = convolution("conv", surface=Surface.FUSED)
+NE_CONV = convolution("ne_conv", support=LIKELY_F0)
+DYNAMIC_CONV = convolution("dynamic_conv", OperandKind.TENSOR, surface=Surface.FUSED, mil="conv", catalogued=False)
 CONV_TRANSPOSE = Op(
     name="conv_transpose",
     category=CATEGORY,
@@ -309,6 +295,6 @@ CONV_TRANSPOSE = Op(
     infer=conv_transpose_type,
     meaning=conv_transposed,
     macs=conv_transpose_macs,
-    sample=conv_transpose_sample,
+    sample=sample_conv_transpose,
     surface=Surface.FUSED,
 )

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.ops.forms import Domain, binary, unary
-from aneforge.ops.op import Basis, Support, Surface
+from aneforge.ops.op import Category, Surface
+from aneforge.ops.sampling import FLOATS, NUMBERS
 from aneforge.ops.signature import Attribute, AttributeKind
+from aneforge.ops.supports import F2, LIKELY_F0, NOWHERE
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
-CATEGORY = "elementwise"
+CATEGORY = Category.ELEMENTWISE
 EPSILON = Attribute("epsilon", AttributeKind.NUMBER, 0.0)
-ANY_NUMBER = ("fp16", "fp32", "int32")
-LIKELY_F0 = Support(floor=0, basis=Basis.LIKELY)
-F2 = Support(floor=2)
-NOWHERE = Support(floor=None, mil_since=None)
 
 
 def real_quotient(x: Array, y: Array) -> Array:
@@ -64,8 +62,8 @@ def plus(x: Array, k: float) -> Array:
     return x + k
 
 
-ABS = unary("abs", CATEGORY, "|x|", np.abs, dtypes=ANY_NUMBER, surface=Surface.FUSED)
-SQUARE = unary("square", CATEGORY, "x²", np.square, dtypes=ANY_NUMBER, surface=Surface.FUSED)
+ABS = unary("abs", CATEGORY, "|x|", np.abs, dtypes=NUMBERS, surface=Surface.FUSED)
+SQUARE = unary("square", CATEGORY, "x²", np.square, dtypes=NUMBERS, surface=Surface.FUSED)
 SQRT = unary("sqrt", CATEGORY, "√x", np.sqrt, domain=Domain(0, 9), surface=Surface.FUSED, support=F2)
 RSQRT = unary(
     "rsqrt",
@@ -118,6 +116,4 @@ MINIMUM = binary("minimum", CATEGORY, "the smaller of x and y", np.minimum, surf
 REAL_DIV = binary("real_div", CATEGORY, "x / y", real_quotient, surface=Surface.FUSED, support=LIKELY_F0)
 FLOOR_DIV = binary("floor_div", CATEGORY, "⌊x / y⌋", floor_quotient, support=LIKELY_F0)
 MOD = binary("mod", CATEGORY, "x − y · ⌊x / y⌋", remainder, support=NOWHERE)
-POW = binary(
-    "pow", CATEGORY, "x to the power y", np.power, domain=Domain(0.1, 3), dtypes=("fp16", "fp32"), surface=Surface.FUSED
-)
+POW = binary("pow", CATEGORY, "x to the power y", np.power, domain=Domain(0.1, 3), dtypes=FLOATS, surface=Surface.FUSED)

@@ -6,19 +6,19 @@ layer computes beyond that, the summary says what is inferred.
 
 from __future__ import annotations
 
+from typing import TypedDict, Unpack
+
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import expect_float
-from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import common_dtype, expect_rank
+from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
+from aneforge.ops.shapes import common_dtype, expect_float, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
+from aneforge.ops.supports import LIKELY_BRIDGE_F0
 from aneforge.ops.types import Array, TensorType
 
-CATEGORY = "trigonometry"
-FLOATS = ("fp16", "fp32")
-BRIDGE = Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
+CATEGORY = Category.TRIGONOMETRY
 
 DECOMPOSITIONS = {"NonQRGivens": (9, 4), "CrossProductOrthoNormalization": (6, 3)}
 """Channels that each type of matrix decomposition takes and gives."""
@@ -35,7 +35,7 @@ def expect_points(what: str, points: TensorType) -> None:
         raise GraphError(f"{what} do not have three coordinates each", seen=list(points.shape), limit="[points, 3]")
 
 
-# --- Shape rules --------------------------------------------------------------------------------------------------
+# Shape rules.
 
 
 def cross_product_type(a: TensorType, b: TensorType) -> TensorType:
@@ -55,8 +55,8 @@ def cross_product_type(a: TensorType, b: TensorType) -> TensorType:
 
 def cross_correlation_type(x: TensorType, template: TensorType) -> TensorType:
     """Return the type of the products of a template with every window of an image."""
-    expect_rank("x", x, 2)
-    expect_rank("template", template, 2)
+    expect_rank(x, 2)
+    expect_rank(template, 2, what="template")
     expect_float(x)
     dtype = common_dtype(x, template)
     if 0 in template.shape or any(part > whole for part, whole in zip(template.shape, x.shape, strict=True)):
@@ -70,8 +70,8 @@ def cross_correlation_type(x: TensorType, template: TensorType) -> TensorType:
 
 def cost_volume_type(aux: TensorType, ref: TensorType, disparity_range: int) -> TensorType:
     """Return the type of the costs of all disparities of a row: [disparities, places of aux]."""
-    expect_rank("aux", aux, 1)
-    expect_rank("ref", ref, 1)
+    expect_rank(aux, 1, what="aux")
+    expect_rank(ref, 1, what="ref")
     expect_float(aux, "aux")
     dtype = common_dtype(aux, ref)
     if ref.shape[0] < aux.shape[0] + disparity_range:
@@ -99,18 +99,27 @@ def radius_search_type(points: TensorType, centroids: TensorType, **_: object) -
     return TensorType((points.shape[0], centroids.shape[0]), common_dtype(points, centroids))
 
 
-def matrix_decomposition_type(x: TensorType, type: str, **_: object) -> TensorType:  # noqa: A002 - the layer's name
+class Decomposing(TypedDict):
+    """The attributes of matrix_decomposition."""
+
+    type: str
+    epsilon: float | None
+    rotation_axis: tuple[int, ...] | None
+
+
+def matrix_decomposition_type(x: TensorType, **attributes: Unpack[Decomposing]) -> TensorType:
     """Return the type of a decomposition: its own number of channels along the first axis."""
     expect_float(x)
-    taken, given = DECOMPOSITIONS[type]
+    taken, given = DECOMPOSITIONS[attributes["type"]]
     if x.rank == 0 or x.shape[0] != taken:
         raise GraphError(
-            f"{type} does not take a tensor of shape {list(x.shape)}", limit=f"{taken} along the first axis"
+            f"{attributes['type']} does not take a tensor of shape {list(x.shape)}",
+            limit=f"{taken} along the first axis",
         )
     return x.with_shape(given, *x.shape[1:])
 
 
-# --- Meanings -----------------------------------------------------------------------------------------------------
+# Meanings.
 
 
 def cross_product(a: Array, b: Array) -> Array:
@@ -151,16 +160,16 @@ def radius_search(points: Array, centroids: Array, radius: float) -> Array:
     return (squared <= radius**2).astype(np.float64)
 
 
-# --- Samples ------------------------------------------------------------------------------------------------------
+# Samples.
 
 
-def cross_product_sample(chooser: Chooser) -> Sample:
+def sample_cross_product(chooser: Chooser) -> Sample:
     """Draw a call of cross_product."""
-    vectors = TensorType((3, *shape(chooser, 0, 3)), chooser.choose(FLOATS))
+    vectors = TensorType((3, *draw_shape(chooser, 0, 3)), chooser.choose(FLOATS))
     return Sample({"a": Fill(vectors), "b": Fill(vectors)})
 
 
-def cross_correlation_sample(chooser: Chooser) -> Sample:
+def sample_cross_correlation(chooser: Chooser) -> Sample:
     """Draw a call of cross_correlation; the template may fill the image."""
     dtype = chooser.choose(FLOATS)
     image = (chooser.integer(1, 7), chooser.integer(1, 7))
@@ -168,7 +177,7 @@ def cross_correlation_sample(chooser: Chooser) -> Sample:
     return Sample({"x": Fill(TensorType(image, dtype)), "template": Fill(TensorType(template, dtype))})
 
 
-def cost_volume_sample(chooser: Chooser) -> Sample:
+def sample_cost_volume(chooser: Chooser) -> Sample:
     """Draw a call of cost_volume; ref may be longer than it must be."""
     dtype = chooser.choose(FLOATS)
     width, reach = chooser.integer(1, 6), chooser.integer(0, 4)
@@ -179,13 +188,13 @@ def cost_volume_sample(chooser: Chooser) -> Sample:
     )
 
 
-def farthest_points_sample(chooser: Chooser) -> Sample:
+def sample_farthest_points(chooser: Chooser) -> Sample:
     """Draw a call of fps."""
     count = chooser.integer(1, 8)
     return Sample({"points": Fill(TensorType((count, 3), chooser.choose(FLOATS)))}, {"k": chooser.integer(1, count)})
 
 
-def radius_search_sample(chooser: Chooser) -> Sample:
+def sample_radius_search(chooser: Chooser) -> Sample:
     """Draw a call of radius_search."""
     dtype = chooser.choose(FLOATS)
     return Sample(
@@ -197,17 +206,17 @@ def radius_search_sample(chooser: Chooser) -> Sample:
     )
 
 
-def matrix_decomposition_sample(chooser: Chooser) -> Sample:
+def sample_matrix_decomposition(chooser: Chooser) -> Sample:
     """Draw a call of matrix_decomposition."""
     kind = chooser.choose(tuple(DECOMPOSITIONS))
-    x = TensorType((DECOMPOSITIONS[kind][0], *shape(chooser, 0, 2)), chooser.choose(FLOATS))
+    x = TensorType((DECOMPOSITIONS[kind][0], *draw_shape(chooser, 0, 2)), chooser.choose(FLOATS))
     return Sample(
         {"x": Fill(x)},
         {"type": kind, "epsilon": chooser.choose([None, 1e-4]), "rotation_axis": chooser.choose([None, (7,)])},
     )
 
 
-# --- Entries ------------------------------------------------------------------------------------------------------
+# Entries.
 
 CROSS_PRODUCT = Op(
     name="cross_product",
@@ -216,21 +225,21 @@ CROSS_PRODUCT = Op(
     operands=(Operand("a"), Operand("b")),
     infer=cross_product_type,
     meaning=cross_product,
-    sample=cross_product_sample,
+    sample=sample_cross_product,
     surface=Surface.NATIVE_LAYER,
-    support=BRIDGE,
+    support=LIKELY_BRIDGE_F0,
 )
 CROSS_CORRELATION = Op(
     name="cross_correlation",
-    category="convolution, matmul and pooling",
+    category=Category.LAYER,
     summary="Σ x[h + i, w + j] · template[i, j] over the template, where it fits into x",
     operands=(Operand("x"), Operand("template")),
     infer=cross_correlation_type,
     meaning=cross_correlation,
     macs=cross_correlation_macs,
-    sample=cross_correlation_sample,
+    sample=sample_cross_correlation,
     surface=Surface.NATIVE_LAYER,
-    support=BRIDGE,
+    support=LIKELY_BRIDGE_F0,
     catalogued=False,
 )
 COST_VOLUME = Op(
@@ -241,34 +250,34 @@ COST_VOLUME = Op(
     attributes=(Attribute("disparity_range", AttributeKind.INTEGER, least=0),),
     infer=cost_volume_type,
     meaning=cost_volume,
-    sample=cost_volume_sample,
+    sample=sample_cost_volume,
     surface=Surface.NATIVE_LAYER,
-    support=BRIDGE,
+    support=LIKELY_BRIDGE_F0,
 )
 FPS = Op(
     name="fps",
-    category="detection",
+    category=Category.DETECTION,
     summary="k points: the first, then each time the one farthest from those chosen; squared distance is inferred",
     operands=(Operand("points"),),
     attributes=(Attribute("k", AttributeKind.INTEGER, least=1),),
     infer=farthest_points_type,
     meaning=farthest_points,
-    sample=farthest_points_sample,
+    sample=sample_farthest_points,
     surface=Surface.NATIVE_LAYER,
-    support=BRIDGE,
+    support=LIKELY_BRIDGE_F0,
     catalogued=False,
 )
 RADIUS_SEARCH = Op(
     name="radius_search",
-    category="detection",
+    category=Category.DETECTION,
     summary="1 where |point − centroid| ≤ radius, else 0; that the boundary counts is inferred",
     operands=(Operand("points"), Operand("centroids")),
     attributes=(Attribute("radius", AttributeKind.NUMBER, least=0),),
     infer=radius_search_type,
     meaning=radius_search,
-    sample=radius_search_sample,
+    sample=sample_radius_search,
     surface=Surface.NATIVE_LAYER,
-    support=BRIDGE,
+    support=LIKELY_BRIDGE_F0,
     catalogued=False,
 )
 MATRIX_DECOMPOSITION = Op(
@@ -284,6 +293,6 @@ MATRIX_DECOMPOSITION = Op(
     infer=matrix_decomposition_type,
     meaning=None,
     no_meaning="no source gives the mathematics of its two types",
-    sample=matrix_decomposition_sample,
-    support=BRIDGE,
+    sample=sample_matrix_decomposition,
+    support=LIKELY_BRIDGE_F0,
 )

@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import Domain, expect_float, unary
+from aneforge.ops.forms import Domain, unary
 from aneforge.ops.interpolation import SAMPLING_MODES, bilinear, grid_points, nearest_indices, upsampling_points
-from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import expect_rank
+from aneforge.ops.op import Category, MilStatus, Op, Support, Surface
+from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape
+from aneforge.ops.shapes import expect_elements, expect_float, expect_least_rank, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
+from aneforge.ops.supports import LIKELY_BRIDGE_F0, LIKELY_BRIDGE_F2
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CATEGORY = "image"
+CATEGORY = Category.IMAGE
 
 RESIZE = Support(floor=2, mil_since=3, mil_otherwise=MilStatus.SOFTWARE)
-BRIDGE = Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
-BRIDGE_F2 = Support(floor=2, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
 
 TARGET_SIZE = (
     Attribute("target_size_height", AttributeKind.INTEGER, least=1),
@@ -39,7 +38,7 @@ SCALE_FACTORS = (
 SAMPLING_MODE = Attribute("sampling_mode", AttributeKind.TEXT, "DEFAULT", choices=SAMPLING_MODES)
 
 
-# --- Shape rules --------------------------------------------------------------------------------------------------
+# Shape rules.
 
 
 def expect_image(x: TensorType) -> None:
@@ -48,15 +47,8 @@ def expect_image(x: TensorType) -> None:
     Raises:
         GraphError: It has not, or it is.
     """
-    if x.rank < 3:
-        raise GraphError(
-            f"x of shape {list(x.shape)} is not an image",
-            seen=f"rank {x.rank}",
-            limit="rank 3 or more: [..., channels, height, width]",
-            remedy="add axes with expand_dims",
-        )
-    if 0 in x.shape[-2:]:
-        raise GraphError("an image without elements cannot be sampled", seen=list(x.shape))
+    expect_least_rank(x, 3, "[..., channels, height, width]")
+    expect_elements(x, (-2, -1), "sampled")
 
 
 def resized_type(
@@ -118,7 +110,7 @@ class Upsampling(TypedDict):
 
 def buffer_tensor_type(x: TensorType) -> TensorType:
     """Return the type of the tensor in a pixel buffer."""
-    expect_rank("x", x, 4)
+    expect_rank(x, 4)
     if x.dtype != "uint8":
         raise GraphError("a pixel buffer holds bytes", seen=x.dtype, limit="uint8")
     return x.with_dtype("fp16")
@@ -126,12 +118,12 @@ def buffer_tensor_type(x: TensorType) -> TensorType:
 
 def pixel_buffer_type(x: TensorType) -> TensorType:
     """Return the type of the pixel buffer that a tensor goes into."""
-    expect_rank("x", x, 4)
+    expect_rank(x, 4)
     expect_float(x)
     return x.with_dtype("uint8")
 
 
-# --- Meanings -----------------------------------------------------------------------------------------------------
+# Meanings.
 
 
 def resize(
@@ -203,42 +195,44 @@ def to_buffer(x: Array) -> Array:
     return np.nan_to_num(np.clip(whole + (x - whole >= 0.5), 0, 255)).astype(np.uint8)
 
 
-# --- Samples ------------------------------------------------------------------------------------------------------
+# Samples.
 
 
-def image_type(chooser: Chooser, dtypes: tuple[str, ...] = ("fp16", "fp32")) -> TensorType:
+def draw_image(chooser: Chooser, dtypes: tuple[str, ...] = FLOATS) -> TensorType:
     """Draw the type of an image, with one to three axes before height and width."""
-    return TensorType((*shape(chooser, 1, 3, longest=2), *shape(chooser, 2, 2, longest=6)), chooser.choose(dtypes))
+    return TensorType(
+        (*draw_shape(chooser, 1, 3, longest=2), *draw_shape(chooser, 2, 2, longest=6)), chooser.choose(dtypes)
+    )
 
 
-def target_size(chooser: Chooser) -> dict[str, AttributeValue]:
+def draw_target_size(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw a size to resize to."""
     return {"target_size_height": chooser.integer(1, 8), "target_size_width": chooser.integer(1, 8)}
 
 
-def resize_sample(chooser: Chooser) -> Sample:
+def sample_resize(chooser: Chooser) -> Sample:
     """Draw a call of resize."""
     mode = chooser.choose(["LINEAR", "NEAREST_NEIGHBOR"])
-    dtypes = ("fp16", "fp32") if mode == "LINEAR" else ("fp16", "int32", "uint8")
+    dtypes = FLOATS if mode == "LINEAR" else ("fp16", "int32", "uint8")
     modes: dict[str, AttributeValue] = {
         "interpolation_mode": mode,
         "sampling_mode": chooser.choose(SAMPLING_MODES),
     }
-    return Sample({"x": Fill(image_type(chooser, dtypes), 0, 9)}, target_size(chooser) | modes)
+    return Sample({"x": Fill(draw_image(chooser, dtypes), 0, 9)}, draw_target_size(chooser) | modes)
 
 
-def resize_bilinear_sample(chooser: Chooser) -> Sample:
+def sample_resize_bilinear(chooser: Chooser) -> Sample:
     """Draw a call of resize_bilinear."""
     mode: dict[str, AttributeValue] = {"sampling_mode": chooser.choose(SAMPLING_MODES)}
-    return Sample({"x": Fill(image_type(chooser))}, target_size(chooser) | mode)
+    return Sample({"x": Fill(draw_image(chooser))}, draw_target_size(chooser) | mode)
 
 
-def resize_nearest_sample(chooser: Chooser) -> Sample:
+def sample_resize_nearest(chooser: Chooser) -> Sample:
     """Draw a call of resize_nearest_neighbor."""
-    return Sample({"x": Fill(image_type(chooser, ("fp16", "fp32", "int32")))}, target_size(chooser))
+    return Sample({"x": Fill(draw_image(chooser, NUMBERS))}, draw_target_size(chooser))
 
 
-def scale_factors(chooser: Chooser, extents: tuple[int, ...]) -> dict[str, AttributeValue]:
+def draw_scale_factors(chooser: Chooser, extents: tuple[int, ...]) -> dict[str, AttributeValue]:
     """Draw factors, whole and fractional, that leave something of two extents."""
     names = ("scale_factor_height", "scale_factor_width")
     return {
@@ -247,37 +241,37 @@ def scale_factors(chooser: Chooser, extents: tuple[int, ...]) -> dict[str, Attri
     }
 
 
-def upsample_bilinear_sample(chooser: Chooser) -> Sample:
+def sample_upsample_bilinear(chooser: Chooser) -> Sample:
     """Draw a call of upsample_bilinear."""
-    x = image_type(chooser)
+    x = draw_image(chooser)
     modes: dict[str, AttributeValue] = {
         "align_corners": chooser.choose([True, False]),
         "half_pixel_centers": chooser.choose([None, True, False]),
     }
-    return Sample({"x": Fill(x)}, scale_factors(chooser, x.shape[-2:]) | modes)
+    return Sample({"x": Fill(x)}, draw_scale_factors(chooser, x.shape[-2:]) | modes)
 
 
-def upsample_nearest_sample(chooser: Chooser) -> Sample:
+def sample_upsample_nearest(chooser: Chooser) -> Sample:
     """Draw a call of upsample_nearest_neighbor."""
-    x = image_type(chooser, ("fp16", "fp32", "int32"))
-    return Sample({"x": Fill(x)}, scale_factors(chooser, x.shape[-2:]))
+    x = draw_image(chooser, NUMBERS)
+    return Sample({"x": Fill(x)}, draw_scale_factors(chooser, x.shape[-2:]))
 
 
-def upsample_sample(chooser: Chooser) -> Sample:
+def sample_upsample(chooser: Chooser) -> Sample:
     """Draw a call of upsample."""
-    return Sample({"x": Fill(image_type(chooser))}, {"scale": chooser.integer(1, 4)})
+    return Sample({"x": Fill(draw_image(chooser))}, {"scale": chooser.integer(1, 4)})
 
 
-def buffer_sample(dtype: str, low: float, high: float) -> Callable[[Chooser], Sample]:
+def buffer_sampler(dtype: str, low: float, high: float) -> Callable[[Chooser], Sample]:
     """Return what draws an image of four axes."""
 
     def sample(chooser: Chooser) -> Sample:
-        return Sample({"x": Fill(TensorType(shape(chooser, 4, 4), dtype), low, high)})
+        return Sample({"x": Fill(TensorType(draw_shape(chooser, 4, 4), dtype), low, high)})
 
     return sample
 
 
-# --- Entries ------------------------------------------------------------------------------------------------------
+# Entries.
 
 RESIZE_OP = Op(
     name="resize",
@@ -291,7 +285,7 @@ RESIZE_OP = Op(
     ),
     infer=resized_type,
     meaning=resize,
-    sample=resize_sample,
+    sample=sample_resize,
     opset="ios17",
     support=RESIZE,
 )
@@ -303,7 +297,7 @@ RESIZE_BILINEAR = Op(
     attributes=(*TARGET_SIZE, SAMPLING_MODE),
     infer=resized_type,
     meaning=resize_bilinear,
-    sample=resize_bilinear_sample,
+    sample=sample_resize_bilinear,
     surface=Surface.FUSED,
     support=RESIZE,
 )
@@ -315,7 +309,7 @@ RESIZE_NEAREST_NEIGHBOR = Op(
     attributes=TARGET_SIZE,
     infer=nearest_type,
     meaning=resize_nearest,
-    sample=resize_nearest_sample,
+    sample=sample_resize_nearest,
     surface=Surface.FUSED,
     support=RESIZE,
 )
@@ -331,7 +325,7 @@ UPSAMPLE_BILINEAR = Op(
     ),
     infer=bilinear_upsampled_type,
     meaning=upsample_bilinear,
-    sample=upsample_bilinear_sample,
+    sample=sample_upsample_bilinear,
     surface=Surface.FUSED,
     support=RESIZE,
 )
@@ -343,7 +337,7 @@ UPSAMPLE_NEAREST_NEIGHBOR = Op(
     attributes=SCALE_FACTORS,
     infer=upsampled_type,
     meaning=upsample_nearest,
-    sample=upsample_nearest_sample,
+    sample=sample_upsample_nearest,
     support=RESIZE,
 )
 UPSAMPLE = Op(
@@ -354,7 +348,7 @@ UPSAMPLE = Op(
     attributes=(Attribute("scale", AttributeKind.INTEGER, 2, least=1),),
     infer=repeated_type,
     meaning=upsample,
-    sample=upsample_sample,
+    sample=sample_upsample,
     surface=Surface.FUSED,
     mil="upsample_nearest_neighbor",
     support=RESIZE,
@@ -366,7 +360,7 @@ GAMMA = unary(
     "12.92 · x up to 0.0031308, then 1.055 · x^(1 / 2.4) − 0.055: light as sRGB encodes it; the curve is inferred",
     encoded,
     domain=Domain(-0.1, 1.2),
-    support=BRIDGE,
+    support=LIKELY_BRIDGE_F0,
 )
 DEGAMMA = unary(
     "degamma",
@@ -374,7 +368,7 @@ DEGAMMA = unary(
     "x / 12.92 up to 0.04045, then ((x + 0.055) / 1.055)^2.4: light that sRGB encodes as x; the curve is inferred",
     decoded,
     domain=Domain(-0.1, 1.2),
-    support=BRIDGE_F2,
+    support=LIKELY_BRIDGE_F2,
 )
 PIXEL_BUFFER_TO_TENSOR = Op(
     name="pixel_buffer_to_tensor",
@@ -383,8 +377,8 @@ PIXEL_BUFFER_TO_TENSOR = Op(
     operands=(Operand("x"),),
     infer=buffer_tensor_type,
     meaning=from_buffer,
-    sample=buffer_sample("uint8", 0, 255),
-    support=BRIDGE,
+    sample=buffer_sampler("uint8", 0, 255),
+    support=LIKELY_BRIDGE_F0,
 )
 TENSOR_TO_PIXEL_BUFFER = Op(
     name="tensor_to_pixel_buffer",
@@ -393,6 +387,6 @@ TENSOR_TO_PIXEL_BUFFER = Op(
     operands=(Operand("x"),),
     infer=pixel_buffer_type,
     meaning=to_buffer,
-    sample=buffer_sample("fp16", -60, 320),
-    support=BRIDGE,
+    sample=buffer_sampler("fp16", -60, 320),
+    support=LIKELY_BRIDGE_F0,
 )

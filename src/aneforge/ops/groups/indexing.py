@@ -12,41 +12,41 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.attributes import axis_attribute, dtype_attribute
 from aneforge.ops.groups.elementwise import real_quotient
-from aneforge.ops.op import Basis, MilStatus, Op, Support, meaning_dtype
-from aneforge.ops.sampling import Chooser, Fill, Sample
-from aneforge.ops.sampling import shape as draw_shape
-from aneforge.ops.shapes import common_dtype, normalised_axis
-from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.structural import (
-    CATEGORY,
-    LIKELY_F2,
-    NOWHERE,
-    any_tensor,
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, meaning_dtype
+from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_any, draw_axis, draw_shape, draw_type
+from aneforge.ops.shapes import (
+    common_dtype,
+    expect_integer,
+    expect_least_rank,
     expect_representable,
-    expect_whole_numbers,
+    expect_shape,
+    expect_within,
+    normalised_axis,
 )
-from aneforge.ops.types import DTYPES, Array, TensorType
+from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
+from aneforge.ops.supports import LIKELY_F2, NOWHERE
+from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+CATEGORY = Category.STRUCTURAL
 READ = (Operand("x"), Operand("indices"))
 WRITE = (Operand("data"), Operand("indices"), Operand("updates"))
-AXIS = Attribute("axis", AttributeKind.INTEGER, 0)
+AXIS = axis_attribute(0)
 BATCH_DIMS = Attribute("batch_dims", AttributeKind.INTEGER, 0, least=0)
 
 
-def places(indices: Array, extent: int, what: str = "an index") -> Array:
+def places(indices: Array, extent: int) -> Array:
     """Return indices counted from the front.
 
     Raises:
         GraphError: One is past the axis.
     """
     whole = indices.astype(np.int64)
-    outside = whole[(whole < -extent) | (whole >= extent)]
-    if outside.size:
-        raise GraphError(f"{what} is past the axis", seen=int(outside.flat[0]), limit=f"{-extent} to {extent - 1}")
+    expect_within(whole, -extent, extent - 1, "an index is past the axis")
     return np.where(whole < 0, whole + extent, whole)
 
 
@@ -71,9 +71,9 @@ def expect_batches(x: TensorType, indices: TensorType, batch_dims: int) -> None:
         )
 
 
-def infer_gather(x: TensorType, indices: TensorType, *, axis: int, batch_dims: int) -> TensorType:
+def gather_type(x: TensorType, indices: TensorType, *, axis: int, batch_dims: int) -> TensorType:
     """Return the type of slices taken along an axis."""
-    expect_whole_numbers("indices", indices)
+    expect_integer(indices, "indices")
     along = normalised_axis(axis, x.rank)
     expect_batches(x, indices, batch_dims)
     if batch_dims > along:
@@ -91,7 +91,7 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     return result
 
 
-def index_fill(chooser: Chooser, shape: Sequence[int], extent: int) -> Fill:
+def draw_indices(chooser: Chooser, shape: Sequence[int], extent: int) -> Fill:
     """Draw indices of an axis, of signed or unsigned whole numbers."""
     dtype = chooser.choose(["int32", "int32", "uint16"])
     return Fill(TensorType(tuple(shape), dtype), -extent if dtype == "int32" else 0, extent - 1)
@@ -103,9 +103,9 @@ def sample_gather(chooser: Chooser) -> Sample:
     along = chooser.integer(0, len(shape) - 1)
     batch_dims = chooser.integer(0, min(2, along))
     rest = tuple(chooser.integer(1, 3) for _ in range(chooser.integer(0, 2)))
-    indices = index_fill(chooser, shape[:batch_dims] + rest, shape[along])
+    indices = draw_indices(chooser, shape[:batch_dims] + rest, shape[along])
     axis = along - chooser.choose([0, len(shape)])
-    return Sample({"x": any_tensor(chooser, shape), "indices": indices}, {"axis": axis, "batch_dims": batch_dims})
+    return Sample({"x": draw_any(chooser, shape), "indices": indices}, {"axis": axis, "batch_dims": batch_dims})
 
 
 def expect_alike_but(name: str, x: TensorType, indices: TensorType, along: int) -> None:
@@ -114,7 +114,7 @@ def expect_alike_but(name: str, x: TensorType, indices: TensorType, along: int) 
     Raises:
         GraphError: They do not.
     """
-    expect_whole_numbers("indices", indices)
+    expect_integer(indices, "indices")
     same = indices.rank == x.rank and all(
         place == along or a == b for place, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True))
     )
@@ -126,7 +126,7 @@ def expect_alike_but(name: str, x: TensorType, indices: TensorType, along: int) 
         )
 
 
-def infer_gather_along_axis(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
+def gather_along_axis_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
     """Return the type of elements taken along an axis."""
     expect_alike_but("x", x, indices, normalised_axis(axis, x.rank))
     return x.with_shape(*indices.shape)
@@ -140,16 +140,16 @@ def gather_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
 def draw_along_axis(chooser: Chooser) -> tuple[tuple[int, ...], Fill, int]:
     """Draw a shape, indices along one of its axes, and that axis."""
     shape = draw_shape(chooser, longest=4)
-    axis = chooser.integer(-len(shape), len(shape) - 1)
+    axis = draw_axis(chooser, len(shape))
     along = axis % len(shape)
-    indices = index_fill(chooser, (*shape[:along], chooser.integer(1, 5), *shape[along + 1 :]), shape[along])
+    indices = draw_indices(chooser, (*shape[:along], chooser.integer(1, 5), *shape[along + 1 :]), shape[along])
     return shape, indices, axis
 
 
 def sample_gather_along_axis(chooser: Chooser) -> Sample:
     """Draw indices along an axis, fewer or more than its elements."""
     shape, indices, axis = draw_along_axis(chooser)
-    return Sample({"x": any_tensor(chooser, shape), "indices": indices}, {"axis": axis})
+    return Sample({"x": draw_any(chooser, shape), "indices": indices}, {"axis": axis})
 
 
 def coordinate_count(indices: TensorType, rank: int) -> int:
@@ -158,7 +158,7 @@ def coordinate_count(indices: TensorType, rank: int) -> int:
     Raises:
         GraphError: It names none, or more than there are.
     """
-    expect_whole_numbers("indices", indices)
+    expect_integer(indices, "indices")
     if indices.rank < 1 or not 1 <= indices.shape[-1] <= rank:
         raise GraphError(
             "the last axis of indices does not name 1 axis or more",
@@ -168,7 +168,7 @@ def coordinate_count(indices: TensorType, rank: int) -> int:
     return indices.shape[-1]
 
 
-def infer_gather_nd(x: TensorType, indices: TensorType, *, batch_dims: int) -> TensorType:
+def gather_nd_type(x: TensorType, indices: TensorType, *, batch_dims: int) -> TensorType:
     """Return the type of parts of a tensor that coordinates name."""
     expect_batches(x, indices, batch_dims)
     if batch_dims >= indices.rank:
@@ -187,7 +187,7 @@ def gather_nd(x: Array, indices: Array, *, batch_dims: int) -> Array:
     return result
 
 
-def coordinate_fill(chooser: Chooser, lead: Sequence[int], named: Sequence[int]) -> Fill:
+def draw_coordinates(chooser: Chooser, lead: Sequence[int], named: Sequence[int]) -> Fill:
     """Draw coordinates of the given axes, counted from either side."""
     generator = np.random.default_rng(chooser.integer(0, 1 << 16))
     extents = np.array(named)
@@ -200,15 +200,14 @@ def sample_gather_nd(chooser: Chooser) -> Sample:
     batch_dims = chooser.integer(0, min(2, len(shape) - 1))
     count = chooser.integer(1, len(shape) - batch_dims)
     lead = shape[:batch_dims] + tuple(chooser.integer(1, 3) for _ in range(chooser.integer(0, 2)))
-    indices = coordinate_fill(chooser, lead, shape[batch_dims : batch_dims + count])
-    return Sample({"x": any_tensor(chooser, shape), "indices": indices}, {"batch_dims": batch_dims})
+    indices = draw_coordinates(chooser, lead, shape[batch_dims : batch_dims + count])
+    return Sample({"x": draw_any(chooser, shape), "indices": indices}, {"batch_dims": batch_dims})
 
 
-def infer_gather_hw(x: TensorType, indices: TensorType) -> TensorType:
+def gather_hw_type(x: TensorType, indices: TensorType) -> TensorType:
     """Return the type of elements of the last two axes."""
-    expect_whole_numbers("indices", indices)
-    if x.rank < 2:
-        raise GraphError(f"x of shape {list(x.shape)} has no rows and columns", seen=x.rank, limit="rank 2 or more")
+    expect_integer(indices, "indices")
+    expect_least_rank(x, 2, "rows and columns")
     if indices.rank != 2 or indices.shape[1] != 2:
         raise GraphError("indices are not pairs of row and column", seen=list(indices.shape), limit="[K, 2]")
     return x.with_shape(*x.shape[:-2], indices.shape[0])
@@ -223,8 +222,8 @@ def gather_hw(x: Array, indices: Array) -> Array:
 def sample_gather_hw(chooser: Chooser) -> Sample:
     """Draw rows and columns."""
     shape = draw_shape(chooser, 2)
-    indices = coordinate_fill(chooser, (chooser.integer(1, 4),), shape[-2:])
-    return Sample({"x": any_tensor(chooser, shape), "indices": indices})
+    indices = draw_coordinates(chooser, (chooser.integer(1, 4),), shape[-2:])
+    return Sample({"x": draw_any(chooser, shape), "indices": indices})
 
 
 GATHER = Op(
@@ -233,7 +232,7 @@ GATHER = Op(
     summary="the slices of x along an axis that indices name, within every batch by its own indices",
     operands=READ,
     attributes=(AXIS, BATCH_DIMS),
-    infer=infer_gather,
+    infer=gather_type,
     meaning=gather,
     sample=sample_gather,
     support=LIKELY_F2,
@@ -244,7 +243,7 @@ GATHER_ALONG_AXIS = Op(
     summary="the elements of x along an axis that indices name, in every row by its own indices",
     operands=READ,
     attributes=(AXIS,),
-    infer=infer_gather_along_axis,
+    infer=gather_along_axis_type,
     meaning=gather_along_axis,
     sample=sample_gather_along_axis,
     support=LIKELY_F2,
@@ -255,7 +254,7 @@ GATHER_ND = Op(
     summary="the parts of x at the coordinates that the last axis of indices holds",
     operands=READ,
     attributes=(BATCH_DIMS,),
-    infer=infer_gather_nd,
+    infer=gather_nd_type,
     meaning=gather_nd,
     sample=sample_gather_nd,
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
@@ -265,7 +264,7 @@ GATHER_HW = Op(
     category=CATEGORY,
     summary="x[…, h, w] for every pair (h, w) of indices",
     operands=READ,
-    infer=infer_gather_hw,
+    infer=gather_hw_type,
     meaning=gather_hw,
     sample=sample_gather_hw,
     support=Support(floor=3, gate="texture_engine", mil_since=3),
@@ -293,8 +292,7 @@ def expect_updates(data: TensorType, updates: TensorType, wanted: Sequence[int],
         GraphError: The updates have another shape or element type, or bools are to be computed with.
     """
     common_dtype(data, updates)
-    if updates.shape != tuple(wanted):
-        raise GraphError("updates do not have the shape of the places", seen=list(updates.shape), limit=list(wanted))
+    expect_shape(updates, wanted, "the places", "updates")
     if data.dtype == "bool" and mode != "update":
         raise GraphError(f"bool cannot be scattered in mode {mode}", remedy="use mode update, or cast to int8")
     return data
@@ -316,9 +314,9 @@ def addresses(data: Array) -> Array:
     return np.arange(data.size).reshape(data.shape)
 
 
-def infer_scatter(data: TensorType, indices: TensorType, updates: TensorType, *, axis: int, mode: str) -> TensorType:
+def scatter_type(data: TensorType, indices: TensorType, updates: TensorType, *, axis: int, mode: str) -> TensorType:
     """Return the type of data with slices written."""
-    places_read = infer_gather(data, indices, axis=axis, batch_dims=0)
+    places_read = gather_type(data, indices, axis=axis, batch_dims=0)
     return expect_updates(data, updates, places_read.shape, mode)
 
 
@@ -327,7 +325,7 @@ def scatter(data: Array, indices: Array, updates: Array, *, axis: int, mode: str
     return written(data, gather(addresses(data), indices, axis=axis, batch_dims=0), updates, mode)
 
 
-def infer_scatter_along_axis(
+def scatter_along_axis_type(
     data: TensorType, indices: TensorType, updates: TensorType, *, axis: int, mode: str
 ) -> TensorType:
     """Return the type of data with elements written along an axis."""
@@ -340,9 +338,9 @@ def scatter_along_axis(data: Array, indices: Array, updates: Array, *, axis: int
     return written(data, gather_along_axis(addresses(data), indices, axis=axis), updates, mode)
 
 
-def infer_scatter_nd(data: TensorType, indices: TensorType, updates: TensorType, *, mode: str) -> TensorType:
+def scatter_nd_type(data: TensorType, indices: TensorType, updates: TensorType, *, mode: str) -> TensorType:
     """Return the type of data with parts written that coordinates name."""
-    return expect_updates(data, updates, infer_gather_nd(data, indices, batch_dims=0).shape, mode)
+    return expect_updates(data, updates, gather_nd_type(data, indices, batch_dims=0).shape, mode)
 
 
 def scatter_nd(data: Array, indices: Array, updates: Array, *, mode: str) -> Array:
@@ -354,7 +352,7 @@ def draw_write(
     chooser: Chooser, shape: Sequence[int], indices: Fill, wanted: Sequence[int], attributes: dict[str, AttributeValue]
 ) -> Sample:
     """Draw the element type and the mode of a scatter."""
-    dtype = chooser.choose(["fp16", "fp32", "int32"])
+    dtype = chooser.choose(NUMBERS)
     data, updates = Fill(TensorType(tuple(shape), dtype)), Fill(TensorType(tuple(wanted), dtype))
     mode = chooser.choose(MODE.choices)
     return Sample({"data": data, "indices": indices, "updates": updates}, {**attributes, "mode": mode})
@@ -363,10 +361,10 @@ def draw_write(
 def sample_scatter(chooser: Chooser) -> Sample:
     """Draw slices to write, some to one place."""
     shape = draw_shape(chooser, longest=4)
-    axis = chooser.integer(-len(shape), len(shape) - 1)
+    axis = draw_axis(chooser, len(shape))
     along = axis % len(shape)
     rest = tuple(chooser.integer(1, 4) for _ in range(chooser.integer(0, 2)))
-    indices = index_fill(chooser, rest, shape[along])
+    indices = draw_indices(chooser, rest, shape[along])
     return draw_write(chooser, shape, indices, (*shape[:along], *rest, *shape[along + 1 :]), {"axis": axis})
 
 
@@ -381,7 +379,7 @@ def sample_scatter_nd(chooser: Chooser) -> Sample:
     shape = draw_shape(chooser, longest=4)
     count = chooser.integer(1, len(shape))
     lead = tuple(chooser.integer(1, 3) for _ in range(chooser.integer(0, 2)))
-    return draw_write(chooser, shape, coordinate_fill(chooser, lead, shape[:count]), lead + shape[count:], {})
+    return draw_write(chooser, shape, draw_coordinates(chooser, lead, shape[:count]), lead + shape[count:], {})
 
 
 SCATTER = Op(
@@ -390,7 +388,7 @@ SCATTER = Op(
     summary="data with the slices along an axis that indices name combined with updates, one after another",
     operands=WRITE,
     attributes=(AXIS, MODE),
-    infer=infer_scatter,
+    infer=scatter_type,
     meaning=scatter,
     sample=sample_scatter,
     support=NOWHERE,
@@ -401,7 +399,7 @@ SCATTER_ALONG_AXIS = Op(
     summary="data with the elements along an axis that indices name combined with updates, one after another",
     operands=WRITE,
     attributes=(AXIS, MODE),
-    infer=infer_scatter_along_axis,
+    infer=scatter_along_axis_type,
     meaning=scatter_along_axis,
     sample=sample_scatter_along_axis,
     support=NOWHERE,
@@ -412,7 +410,7 @@ SCATTER_ND = Op(
     summary="data with the parts at the coordinates of indices combined with updates, one after another",
     operands=WRITE,
     attributes=(MODE,),
-    infer=infer_scatter_nd,
+    infer=scatter_nd_type,
     meaning=scatter_nd,
     sample=sample_scatter_nd,
     support=NOWHERE,
@@ -422,11 +420,11 @@ SCATTER_ND = Op(
 # one_hot, non_zero
 
 
-def infer_one_hot(
+def one_hot_type(
     indices: TensorType, *, one_hot_vector_size: int, axis: int, on_value: float, off_value: float, dtype: str
 ) -> TensorType:
     """Return the type of vectors with one element on."""
-    expect_whole_numbers("indices", indices)
+    expect_integer(indices, "indices")
     for name, value in (("on_value", on_value), ("off_value", off_value)):
         expect_representable(name, value, dtype)
     along = normalised_axis(axis, indices.rank + 1)
@@ -441,10 +439,7 @@ def one_hot(
     Raises:
         GraphError: A vector is too short for its index.
     """
-    outside = indices[(indices < 0) | (indices >= one_hot_vector_size)]
-    if outside.size:
-        limit = f"0 to {one_hot_vector_size - 1}"
-        raise GraphError("an index is past the one-hot vector", seen=int(outside.flat[0]), limit=limit)
+    expect_within(indices, 0, one_hot_vector_size - 1, "an index is past the one-hot vector")
     on = np.expand_dims(indices, -1) == np.arange(one_hot_vector_size)
     return np.moveaxis(np.where(on, on_value, off_value), -1, axis).astype(meaning_dtype(dtype))
 
@@ -452,21 +447,21 @@ def one_hot(
 def sample_one_hot(chooser: Chooser) -> Sample:
     """Draw indices of rank 0 to 3, values and an element type that has them."""
     size = chooser.integer(1, 5)
-    indices = Fill(TensorType(draw_shape(chooser, 0, 3), chooser.choose(["int32", "uint8"])), 0, size - 1)
+    indices = Fill(draw_type(chooser, ["int32", "uint8"], 0, 3), 0, size - 1)
     axis = chooser.integer(-indices.type.rank - 1, indices.type.rank)
     on, off, dtype = chooser.choose([(1.0, 0.0, "int32"), (2.5, -1.0, "fp16"), (0.0, 1.0, "bool"), (7.0, -7.0, "int8")])
     attributes = {"on_value": on, "off_value": off, "dtype": dtype}
     return Sample({"indices": indices}, {"one_hot_vector_size": size, "axis": axis, **attributes})
 
 
-def infer_non_zero(x: TensorType) -> TensorType:
+def non_zero_type(x: TensorType) -> TensorType:
     """Return the largest type that the result can have: it has a row for every element that is not 0."""
     return TensorType((x.size, x.rank), "int32")
 
 
 def sample_non_zero(chooser: Chooser) -> Sample:
     """Draw any tensor."""
-    return Sample({"x": any_tensor(chooser, draw_shape(chooser))})
+    return Sample({"x": draw_any(chooser, draw_shape(chooser))})
 
 
 ONE_HOT = Op(
@@ -476,12 +471,12 @@ ONE_HOT = Op(
     operands=(Operand("indices"),),
     attributes=(
         Attribute("one_hot_vector_size", AttributeKind.INTEGER, least=1),
-        Attribute("axis", AttributeKind.INTEGER, -1),
+        axis_attribute(-1),
         Attribute("on_value", AttributeKind.NUMBER, 1.0),
         Attribute("off_value", AttributeKind.NUMBER, 0.0),
-        Attribute("dtype", AttributeKind.TEXT, "int32", choices=tuple(DTYPES)),
+        dtype_attribute("int32"),
     ),
-    infer=infer_one_hot,
+    infer=one_hot_type,
     meaning=one_hot,
     sample=sample_one_hot,
     support=NOWHERE,
@@ -491,7 +486,7 @@ NON_ZERO = Op(
     category=CATEGORY,
     summary="the coordinates of the elements that are not 0; the type is that of a tensor without any 0",
     operands=(Operand("x"),),
-    infer=infer_non_zero,
+    infer=non_zero_type,
     meaning=None,
     no_meaning="the shape of its result depends on the data",
     sample=sample_non_zero,

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample, broadcast_pair, shape
-from aneforge.ops.shapes import broadcast, common_dtype
-from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
+from aneforge.ops.arithmetic import laid_along, unchanged
+from aneforge.ops.attributes import SHAPE
+from aneforge.ops.forms import Domain, binary
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
+from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
+from aneforge.ops.shapes import broadcast, common_dtype, expect_least_rank, expect_one_each, own_type
+from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
+from aneforge.ops.supports import BRIDGE_F0, LIKELY_BRIDGE_F0
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CATEGORY = "convolution, matmul and pooling"
-ANY_NUMBER = ("fp16", "fp32", "int32")
-BRIDGE = MilStatus.BRIDGE
+CATEGORY = Category.LAYER
 
 MODES: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
@@ -35,11 +38,6 @@ SCALED_MODES: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def pair_type(x: TensorType, y: TensorType, **_: object) -> TensorType:
-    """Return the type to which a pair broadcasts."""
-    return TensorType(broadcast(x, y), common_dtype(x, y))
-
-
 def combined(x: Array, y: Array, *, mode: str) -> Array:
     """Combine pairs of elements as the mode says."""
     return MODES[mode](x, y)
@@ -53,34 +51,19 @@ def scaled(x: Array, y: Array, *, mode: str, scale: float) -> Array:
 
 def goc_type(x: TensorType, gain: TensorType | None, offset: TensorType | None) -> TensorType:
     """Return the tensor's own type, gain and offset checked: one number per channel, axis 1."""
-    if x.rank < 2:
-        raise GraphError(f"x of shape {list(x.shape)} has no channels", seen=x.rank, limit="rank 2 or more")
+    expect_least_rank(x, 2, "channels on axis 1")
     if gain is None and offset is None:
         raise GraphError("there is neither gain nor offset", remedy="give one of them")
-    for what, part in (("gain", gain), ("offset", offset)):
-        if part is None:
-            continue
-        common_dtype(x, part)
-        if part.shape != (x.shape[1],):
-            raise GraphError(f"the {what} does not fit the channels", seen=list(part.shape), limit=f"[{x.shape[1]}]")
+    common_dtype(x, gain, offset)
+    expect_one_each(gain, x.shape[1], "channel of x", "gain")
+    expect_one_each(offset, x.shape[1], "channel of x", "offset")
     return x
 
 
 def gained(x: Array, gain: Array | None, offset: Array | None) -> Array:
     """Multiply every channel by its gain and add its offset."""
-    along = [1, -1, *[1] * (x.ndim - 2)]
-    result = x if gain is None else x * gain.reshape(along)
-    return result if offset is None else result + offset.reshape(along)
-
-
-def own_type(x: TensorType) -> TensorType:
-    """Return the tensor's own type."""
-    return x
-
-
-def bypassed(x: Array) -> Array:
-    """Return the tensor as it is."""
-    return x
+    result = x if gain is None else x * laid_along(gain, x.ndim)
+    return result if offset is None else result + laid_along(offset, x.ndim)
 
 
 def broadcast_type(x: TensorType, *, shape: tuple[int, ...]) -> TensorType:
@@ -96,26 +79,19 @@ def repeated(x: Array, *, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(x, shape).copy()
 
 
-def sample_pair(chooser: Chooser, dtypes: tuple[str, ...] = ANY_NUMBER) -> dict[str, Fill]:
-    """Draw a pair that broadcasts."""
-    dtype = chooser.choose(dtypes)
-    return {name: Fill(TensorType(one, dtype)) for name, one in zip("xy", broadcast_pair(chooser), strict=True)}
+def draw_mode(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw a mode."""
+    return {"mode": chooser.choose(list(MODES))}
 
 
-def sample_elementwise(chooser: Chooser) -> Sample:
-    """Draw a pair and a mode."""
-    return Sample(sample_pair(chooser), {"mode": chooser.choose(list(MODES))})
-
-
-def sample_scaled(chooser: Chooser) -> Sample:
-    """Draw a pair, a mode and a scale."""
-    mode = chooser.choose(list(SCALED_MODES))
-    return Sample(sample_pair(chooser, ("fp16", "fp32")), {"mode": mode, "scale": chooser.choose([1.0, 0.5, -2.0])})
+def draw_scaled_mode(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw a mode and a scale."""
+    return {"mode": chooser.choose(list(SCALED_MODES)), "scale": chooser.choose([1.0, 0.5, -2.0])}
 
 
 def sample_goc(chooser: Chooser) -> Sample:
     """Draw a tensor with a gain and an offset per channel."""
-    x = TensorType(shape(chooser, 2, 5, longest=4), chooser.choose(["fp16", "fp32"]))
+    x = draw_type(chooser, FLOATS, 2, 5, longest=4)
     channels = Fill(x.with_shape(x.shape[1]))
     return Sample({"x": Fill(x), "gain": channels, "offset": channels})
 
@@ -129,26 +105,24 @@ def sample_dynamic_goc(chooser: Chooser) -> Sample:
 
 def sample_bypass(chooser: Chooser) -> Sample:
     """Draw a tensor."""
-    return Sample({"x": Fill(TensorType(shape(chooser), chooser.choose(ANY_NUMBER)))})
+    return Sample({"x": Fill(draw_type(chooser, NUMBERS))})
 
 
 def sample_broadcast(chooser: Chooser) -> Sample:
     """Draw a shape and a tensor that broadcasts to it."""
-    wanted = shape(chooser)
+    wanted = draw_shape(chooser)
     cut = chooser.integer(0, len(wanted))
     given = tuple(chooser.choose([extent, 1]) for extent in wanted[cut:])
-    return Sample({"x": Fill(TensorType(given, chooser.choose(ANY_NUMBER)))}, {"shape": wanted})
+    return Sample({"x": Fill(TensorType(given, chooser.choose(NUMBERS)))}, {"shape": wanted})
 
 
-PE_ELEMENTWISE = Op(
-    name="pe_elementwise",
-    category=CATEGORY,
-    summary="x + y, x − y, x · y, or the larger or smaller of both, as the mode says",
-    operands=(Operand("x"), Operand("y")),
+PE_ELEMENTWISE = binary(
+    "pe_elementwise",
+    CATEGORY,
+    "x + y, x − y, x · y, or the larger or smaller of both, as the mode says",
+    combined,
     attributes=(Attribute("mode", AttributeKind.TEXT, "add", choices=tuple(MODES)),),
-    infer=pair_type,
-    meaning=combined,
-    sample=sample_elementwise,
+    domain=Domain(attributes=draw_mode),
 )
 PE_GOC = Op(
     name="pe_goc",
@@ -158,7 +132,7 @@ PE_GOC = Op(
     infer=goc_type,
     meaning=gained,
     sample=sample_goc,
-    support=Support(floor=0, mil_since=None, mil_otherwise=BRIDGE),
+    support=BRIDGE_F0,
 )
 NE_BYPASS = Op(
     name="ne_bypass",
@@ -166,9 +140,9 @@ NE_BYPASS = Op(
     summary="x",
     operands=(Operand("x"),),
     infer=own_type,
-    meaning=bypassed,
+    meaning=unchanged,
     sample=sample_bypass,
-    support=Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=BRIDGE),
+    support=LIKELY_BRIDGE_F0,
 )
 DYNAMIC_GOC = Op(
     name="dynamic_goc",
@@ -182,35 +156,34 @@ DYNAMIC_GOC = Op(
     infer=goc_type,
     meaning=gained,
     sample=sample_dynamic_goc,
-    support=Support(floor=0, gate="dynamic_gain_offset", basis=Basis.LIKELY, mil_since=None, mil_otherwise=BRIDGE),
+    support=replace(LIKELY_BRIDGE_F0, gate="dynamic_gain_offset"),
     catalogued=False,
 )
 BROADCAST = Op(
     name="broadcast",
-    category="structural",
+    category=Category.STRUCTURAL,
     summary="x repeated to a shape",
     operands=(Operand("x"),),
-    attributes=(Attribute("shape", AttributeKind.INTEGERS, least=0),),
+    attributes=(SHAPE,),
     infer=broadcast_type,
     meaning=repeated,
     sample=sample_broadcast,
     support=Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.INTERNAL),
     catalogued=False,
 )
-SCALED_ELEMENTWISE = Op(
-    name="scaled_elementwise",
-    category=CATEGORY,
-    summary="scale · (x + y), or scale · the smaller or larger (inferred: no source says where the scale applies); "
+SCALED_ELEMENTWISE = binary(
+    "scaled_elementwise",
+    CATEGORY,
+    "scale · (x + y), or scale · the smaller or larger (inferred: no source says where the scale applies); "
     "mult is x · y, which was seen not to be scaled",
-    operands=(Operand("x"), Operand("y")),
+    scaled,
     attributes=(
         Attribute("mode", AttributeKind.TEXT, "add", choices=tuple(SCALED_MODES)),
         Attribute("scale", AttributeKind.NUMBER, 1.0),
     ),
-    infer=pair_type,
-    meaning=scaled,
-    sample=sample_scaled,
+    domain=Domain(attributes=draw_scaled_mode),
+    dtypes=FLOATS,
     surface=Surface.NATIVE_LAYER,
-    support=Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=BRIDGE),
+    support=LIKELY_BRIDGE_F0,
     catalogued=False,
 )

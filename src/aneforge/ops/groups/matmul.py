@@ -4,35 +4,31 @@ from __future__ import annotations
 
 import math
 import string
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.op import Basis, Op, Support, Surface
-from aneforge.ops.sampling import Fill, Sample, broadcast_pair
-from aneforge.ops.shapes import broadcast, expect_rank, number_dtype
+from aneforge.ops.arithmetic import wide
+from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample, draw_broadcast_pair
+from aneforge.ops.shapes import broadcast, common_dtype, expect_least_rank, expect_number, expect_one_each, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
+from aneforge.ops.supports import LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aneforge.ops.sampling import Chooser
+    from aneforge.ops.forms import Details
 
-CATEGORY = "convolution, matmul and pooling"
+
+CATEGORY = Category.LAYER
 TRANSPOSES = (
     Attribute("transpose_x", AttributeKind.FLAG, default=False),
     Attribute("transpose_y", AttributeKind.FLAG, default=False),
 )
 EQUATION = Attribute("equation", AttributeKind.TEXT)
-LIKELY_F0 = Support(floor=0, basis=Basis.LIKELY)
-DTYPES = ("fp16", "fp32", "int32", "int8")
-
-
-def wide(x: Array) -> Array:
-    """Return whole numbers in 64 bits, where sums wrap as in their own type and NumPy can multiply any of them."""
-    return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.int64)
 
 
 def transposed(shape: tuple[int, ...], *, transpose: bool) -> tuple[int, ...]:
@@ -42,7 +38,8 @@ def transposed(shape: tuple[int, ...], *, transpose: bool) -> tuple[int, ...]:
 
 def matmul_type(x: TensorType, y: TensorType, *, transpose_x: bool = False, transpose_y: bool = False) -> TensorType:
     """Return the type of a matrix product: a vector is a row on the left, a column on the right."""
-    dtype = number_dtype(x, y)
+    dtype = common_dtype(x, y)
+    expect_number(x)
     for name, operand in (("x", x), ("y", y)):
         if operand.rank == 0:
             raise GraphError(f"{name} is a single number, not a vector or a matrix", seen=[], remedy="use mul")
@@ -79,8 +76,7 @@ def matmul_macs(x: TensorType, y: TensorType, *, transpose_x: bool = False, tran
 def batched_type(x: TensorType, y: TensorType) -> TensorType:
     """Return the type of a product of two batches of matrices."""
     for name, operand in (("x", x), ("y", y)):
-        if operand.rank < 2:
-            raise GraphError(f"{name} is not a matrix", seen=list(operand.shape), limit="rank 2 or more")
+        expect_least_rank(operand, 2, "matrices", name)
     if x.shape[-1] != y.shape[-2]:
         raise GraphError(
             f"x.shape[-1] and y.shape[-2] differ: {list(x.shape)} by {list(y.shape)}",
@@ -92,8 +88,8 @@ def batched_type(x: TensorType, y: TensorType) -> TensorType:
 
 def weighted_type(x: TensorType, y: TensorType) -> TensorType:
     """Return the type of a product of a batch of matrices with as many constant ones."""
-    expect_rank("x", x, 3)
-    expect_rank("y", y, 3)
+    expect_rank(x, 3)
+    expect_rank(y, 3, what="y")
     if x.shape[0] != y.shape[0]:
         raise GraphError(
             "there is not one weight for every matrix of the batch", seen=f"{y.shape[0]} weights", limit=x.shape[0]
@@ -101,14 +97,14 @@ def weighted_type(x: TensorType, y: TensorType) -> TensorType:
     return batched_type(x, y)
 
 
-def draw_matmul(chooser: Chooser) -> Sample:
+def sample_matmul(chooser: Chooser) -> Sample:
     """Draw a matrix product: vectors, matrices, and batches that broadcast."""
     transpose_x, transpose_y = chooser.choose([True, False]), chooser.choose([True, False])
     first, second = draw_batches(chooser)
     rows, inner, columns = (chooser.integer(1, 5) for _ in range(3))
     x = (inner,) if chooser.choose([False, False, True]) else (*first, rows, inner)
     y = (inner,) if chooser.choose([False, False, True]) else (*second, inner, columns)
-    dtype = chooser.choose(DTYPES)
+    dtype = chooser.choose(NUMBERS_AND_INT8)
     return Sample(
         {
             "x": Fill(TensorType(transposed(x, transpose=transpose_x), dtype)),
@@ -120,15 +116,15 @@ def draw_matmul(chooser: Chooser) -> Sample:
 
 def draw_batches(chooser: Chooser) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Draw the batch axes of two operands, which broadcast or are absent."""
-    first, second = broadcast_pair(chooser, most_rank=2)
+    first, second = draw_broadcast_pair(chooser, most_rank=2)
     return chooser.choose([(first, second), ((), second), (first, ()), ((), ())])
 
 
-def draw_bmm(chooser: Chooser) -> Sample:
+def sample_bmm(chooser: Chooser) -> Sample:
     """Draw a product of batches of matrices."""
     first, second = draw_batches(chooser)
     rows, inner, columns = (chooser.integer(1, 5) for _ in range(3))
-    dtype = chooser.choose(DTYPES)
+    dtype = chooser.choose(NUMBERS_AND_INT8)
     return Sample(
         {
             "x": Fill(TensorType((*first, rows, inner), dtype)),
@@ -137,10 +133,10 @@ def draw_bmm(chooser: Chooser) -> Sample:
     )
 
 
-def draw_bmm_w(chooser: Chooser) -> Sample:
+def sample_bmm_w(chooser: Chooser) -> Sample:
     """Draw a product of a batch of matrices with constant ones."""
     batch, rows, inner, columns = (chooser.integer(1, 5) for _ in range(4))
-    dtype = chooser.choose(DTYPES)
+    dtype = chooser.choose(NUMBERS_AND_INT8)
     return Sample(
         {
             "x": Fill(TensorType((batch, rows, inner), dtype)),
@@ -151,8 +147,9 @@ def draw_bmm_w(chooser: Chooser) -> Sample:
 
 def linear_type(x: TensorType, weight: TensorType, bias: TensorType | None) -> TensorType:
     """Return the type of a linear layer's result."""
-    dtype = number_dtype(x, weight, *([bias] if bias else []))
-    expect_rank("weight", weight, 2)
+    dtype = common_dtype(x, weight, bias)
+    expect_number(x)
+    expect_rank(weight, 2, what="weight")
     outer, inner = weight.shape
     if x.rank == 0 or x.shape[-1] != inner:
         raise GraphError(
@@ -161,8 +158,7 @@ def linear_type(x: TensorType, weight: TensorType, bias: TensorType | None) -> T
             limit=inner,
             remedy="weight is [D_out, D_in]; D_in is the length of the last axis of x",
         )
-    if bias is not None and bias.shape != (outer,):
-        raise GraphError("bias needs one value for every row of the weight", seen=list(bias.shape), limit=[outer])
+    expect_one_each(bias, outer, "row of the weight", "bias")
     return TensorType((*x.shape[:-1], outer), dtype)
 
 
@@ -177,11 +173,11 @@ def linear_macs(x: TensorType, weight: TensorType, _bias: TensorType | None) -> 
     return x.size * weight.shape[0]
 
 
-def draw_linear(chooser: Chooser) -> Sample:
+def sample_linear(chooser: Chooser) -> Sample:
     """Draw a linear layer."""
     outer, inner = chooser.integer(1, 5), chooser.integer(1, 5)
     others = tuple(chooser.integer(1, 4) for _ in range(chooser.integer(0, 3)))
-    dtype = chooser.choose(DTYPES)
+    dtype = chooser.choose(NUMBERS_AND_INT8)
     return Sample(
         {
             "x": Fill(TensorType((*others, inner), dtype)),
@@ -245,7 +241,9 @@ def label_extents(values: Sequence[TensorType], equation: str) -> dict[str, int]
 def einsum_type(values: tuple[TensorType, ...], *, equation: str) -> TensorType:
     """Return the type of a sum of products by labels."""
     extents = label_extents(values, equation)
-    return TensorType(tuple(extents[label] for label in labels_of(equation)[2]), number_dtype(*values))
+    dtype = common_dtype(*values)
+    expect_number(values[0], "operand 0")
+    return TensorType(tuple(extents[label] for label in labels_of(equation)[2]), dtype)
 
 
 def einsum(values: tuple[Array, ...], *, equation: str) -> Array:
@@ -273,17 +271,17 @@ EQUATIONS = (
 """What is drawn: products of matrices with and without a batch, an outer product, a trace, axes summed alone."""
 
 
-def draw_einsum(chooser: Chooser) -> Sample:
+def sample_einsum(chooser: Chooser) -> Sample:
     """Draw a sum of products by labels."""
     equation = chooser.choose(EQUATIONS)
     *operands, _ = labels_of(equation)
     extents = {label: chooser.integer(1, 4) for label in sorted(set("".join(operands)))}
-    dtype = chooser.choose(DTYPES)
+    dtype = chooser.choose(NUMBERS_AND_INT8)
     fills = (Fill(TensorType(tuple(extents[label] for label in labels), dtype)) for labels in operands)
     return Sample({"values": tuple(fills)}, {"equation": equation})
 
 
-def general_product(name: str, surface: Surface, support: Support) -> Op:
+def general_product(name: str, **details: Unpack[Details]) -> Op:
     """Return a matrix product with MIL's operands and attributes."""
     return Op(
         name=name,
@@ -294,14 +292,13 @@ def general_product(name: str, surface: Surface, support: Support) -> Op:
         infer=matmul_type,
         meaning=product,
         macs=matmul_macs,
-        sample=draw_matmul,
-        surface=surface,
-        support=support,
+        sample=sample_matmul,
+        **details,
     )
 
 
-MATMUL = general_product("matmul", Surface.FUSED, Support())
-NE_MATMUL = general_product("ne_matmul", Surface.MIL, LIKELY_F0)
+MATMUL = general_product("matmul", surface=Surface.FUSED)
+NE_MATMUL = general_product("ne_matmul", support=LIKELY_F0)
 BMM = Op(
     name="bmm",
     category=CATEGORY,
@@ -310,7 +307,7 @@ BMM = Op(
     infer=batched_type,
     meaning=product,
     macs=matmul_macs,
-    sample=draw_bmm,
+    sample=sample_bmm,
     surface=Surface.FUSED,
     mil="matmul",
     catalogued=False,
@@ -323,7 +320,7 @@ BMM_W = Op(
     infer=weighted_type,
     meaning=product,
     macs=matmul_macs,
-    sample=draw_bmm_w,
+    sample=sample_bmm_w,
     surface=Surface.FUSED,
     mil="matmul",
     catalogued=False,
@@ -340,7 +337,7 @@ LINEAR = Op(
     infer=linear_type,
     meaning=linear,
     macs=linear_macs,
-    sample=draw_linear,
+    sample=sample_linear,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -353,7 +350,7 @@ EINSUM = Op(
     infer=einsum_type,
     meaning=einsum,
     macs=einsum_macs,
-    sample=draw_einsum,
+    sample=sample_einsum,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )

@@ -6,25 +6,35 @@ another than that of `x`, whose type the result has.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import expect_float, reduced_axes
-from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import divisible, expect_rank, normalised_axes
-from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
+from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.attributes import AXES
+from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
+from aneforge.ops.shapes import (
+    divisible,
+    expect_elements,
+    expect_float,
+    expect_least_rank,
+    expect_rank,
+    expect_shape,
+    normalised_axes,
+    reduced_axes,
+)
+from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
+from aneforge.ops.supports import F2, LIKELY_BRIDGE_F2, LIKELY_F2
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aneforge.ops.signature import AttributeValue
 
-CATEGORY = "normalisation"
-FLOATS = ("fp16", "fp32")
+CATEGORY = Category.NORMALISATION
 EPSILONS = (0.0, 1e-5, 0.5)
 
 EPSILON = Attribute("epsilon", AttributeKind.NUMBER, 1e-5, least=0)
@@ -33,50 +43,32 @@ BETA = Operand("beta", OperandKind.CONSTANT)
 GAMMA_OR_NONE = Operand("gamma", OperandKind.CONSTANT, optional=True)
 BETA_OR_NONE = Operand("beta", OperandKind.CONSTANT, optional=True)
 
-F2 = Support(floor=2)
-
 
 # What the shape rules and the mathematics share.
 
 
-def expect_least_rank(x: TensorType, least: int) -> None:
-    """Check that a tensor has enough axes.
+def expect_normalised(x: TensorType, axes: Sequence[int]) -> None:
+    """Check that a tensor holds floating-point numbers, and that there is something to normalise over.
 
     Raises:
-        GraphError: It has fewer.
+        GraphError: It does not, no axis is named, or one is without elements.
     """
-    if x.rank < least:
-        raise GraphError(
-            f"x of shape {list(x.shape)} has too few axes", seen=x.rank, limit=f"{least} or more", remedy="expand_dims"
-        )
-
-
-def expect_elements(x: TensorType, axes: Sequence[int]) -> None:
-    """Check that there is something to normalise over.
-
-    Raises:
-        GraphError: No axis is named, or one is without elements.
-    """
+    expect_float(x)
     if not axes:
         raise GraphError("there is no axis to normalise over", seen="axes of length 0", limit="1 axis or more")
-    if any(x.shape[axis] == 0 for axis in axes):
-        raise GraphError("an axis without elements cannot be normalised over", seen=list(x.shape))
+    expect_elements(x, axes, "normalised over")
 
 
 def expect_parameters(shape: tuple[int, ...], of_what: str, **parameters: TensorType | None) -> None:
-    """Check that every parameter that is there is of a floating type and has one shape.
+    """Check that every parameter that is given is of a floating type and has one shape.
 
     Raises:
         GraphError: One is not, or has another.
     """
     for name, parameter in parameters.items():
-        if parameter is None:
-            continue
-        expect_float(parameter, name)
-        if parameter.shape != shape:
-            raise GraphError(
-                f"{name} does not have the shape of {of_what}", seen=list(parameter.shape), limit=list(shape)
-            )
+        if parameter is not None:
+            expect_float(parameter, name)
+            expect_shape(parameter, shape, of_what, name)
 
 
 def standardised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
@@ -85,15 +77,11 @@ def standardised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     return centred / np.sqrt(np.mean(np.square(centred), axis=axes, keepdims=True) + epsilon)
 
 
-def laid_along(parameter: Array, x: Array, axes: Sequence[int]) -> Array:
-    """Return a parameter in a shape that broadcasts over the other axes of `x`."""
-    return parameter.reshape([extent if axis in axes else 1 for axis, extent in enumerate(x.shape)])
-
-
-def scaled_and_shifted(x: Array, gamma: Array | None, beta: Array | None, axes: Sequence[int]) -> Array:
-    """Multiply by gamma and add beta, both laid along some axes of `x`, where they are given."""
-    scaled = x if gamma is None else x * laid_along(gamma, x, axes)
-    return scaled if beta is None else scaled + laid_along(beta, x, axes)
+def scaled_and_shifted(x: Array, gamma: Array | None, beta: Array | None, axes: Sequence[int] = (1,)) -> Array:
+    """Multiply by gamma and add beta, where they are given, both laid along axes of `x`: by default the channels."""
+    laid = [extent if axis in axes else 1 for axis, extent in enumerate(x.shape)]
+    scaled = x if gamma is None else x * gamma.reshape(laid)
+    return scaled if beta is None else scaled + beta.reshape(laid)
 
 
 def across_channels(x: Array, axis: int, size: int) -> Array:
@@ -103,17 +91,17 @@ def across_channels(x: Array, axis: int, size: int) -> Array:
     return np.moveaxis(np.lib.stride_tricks.sliding_window_view(padded, size, axis=-1).sum(axis=-1), -1, axis)
 
 
-def parameter(chooser: Chooser, *extents: int) -> Fill:
+def draw_parameter(chooser: Chooser, *extents: int) -> Fill:
     """Draw a parameter."""
     return Fill(TensorType(extents, chooser.choose(FLOATS)), -2, 2)
 
 
-def maybe_parameter(chooser: Chooser, *extents: int) -> Fill | None:
+def draw_parameter_or_none(chooser: Chooser, *extents: int) -> Fill | None:
     """Draw a parameter, or none."""
-    return parameter(chooser, *extents) if chooser.choose([True, False]) else None
+    return draw_parameter(chooser, *extents) if chooser.choose([True, False]) else None
 
 
-def tensor(chooser: Chooser, *extents: int) -> Fill:
+def draw_tensor(chooser: Chooser, *extents: int) -> Fill:
     """Draw a tensor of given extents."""
     return Fill(TensorType(extents, chooser.choose(FLOATS)))
 
@@ -136,24 +124,24 @@ def batch_norm_type(
     return x
 
 
-def batch_norm_meaning(
+def batch_norm(
     x: Array, mean: Array, variance: Array, gamma: Array | None, beta: Array | None, *, epsilon: float
 ) -> Array:
     """Normalise each channel by its given mean and variance."""
-    deviation = np.sqrt(laid_along(variance, x, (1,)) + epsilon)
-    return scaled_and_shifted((x - laid_along(mean, x, (1,))) / deviation, gamma, beta, (1,))
+    deviation = np.sqrt(laid_along(variance, x.ndim) + epsilon)
+    return scaled_and_shifted((x - laid_along(mean, x.ndim)) / deviation, gamma, beta)
 
 
-def batch_norm_sample(chooser: Chooser) -> Sample:
+def sample_batch_norm(chooser: Chooser) -> Sample:
     """Draw a tensor of rank 3 to 5 with its channels' statistics."""
-    extents = shape(chooser, 3, 5, longest=4)
+    extents = draw_shape(chooser, 3, 5, longest=4)
     channels = extents[1]
     operands = {
-        "x": tensor(chooser, *extents),
-        "mean": parameter(chooser, channels),
+        "x": draw_tensor(chooser, *extents),
+        "mean": draw_parameter(chooser, channels),
         "variance": Fill(TensorType((channels,), "fp32"), 0.1, 3),
-        "gamma": maybe_parameter(chooser, channels),
-        "beta": maybe_parameter(chooser, channels),
+        "gamma": draw_parameter_or_none(chooser, channels),
+        "beta": draw_parameter_or_none(chooser, channels),
     }
     return Sample(operands, {"epsilon": chooser.choose(EPSILONS)})
 
@@ -171,8 +159,8 @@ BATCH_NORM = Op(
     ),
     attributes=(EPSILON,),
     infer=batch_norm_type,
-    meaning=batch_norm_meaning,
-    sample=batch_norm_sample,
+    meaning=batch_norm,
+    sample=sample_batch_norm,
     surface=Surface.FUSED,
     support=F2,
 )
@@ -190,15 +178,14 @@ def layer_norm_type(
     **_: object,
 ) -> TensorType:
     """Return the type of `x`; the parameters have the shape of the normalised axes, in the order of `x`."""
-    expect_float(x)
     found = sorted(reduced_axes(x.rank, axes))
-    expect_elements(x, found)
+    expect_normalised(x, found)
     normalised = tuple(x.shape[axis] for axis in found)
     expect_parameters(normalised, "the normalised axes of x", gamma=gamma, beta=beta)
     return x
 
 
-def layer_norm_meaning(
+def layer_norm(
     x: Array, gamma: Array | None, beta: Array | None, *, axes: tuple[int, ...] | None, epsilon: float
 ) -> Array:
     """Normalise over some axes together, all of them by default."""
@@ -206,18 +193,18 @@ def layer_norm_meaning(
     return scaled_and_shifted(standardised(x, found, epsilon), gamma, beta, found)
 
 
-def layer_norm_sample(chooser: Chooser) -> Sample:
+def sample_layer_norm(chooser: Chooser) -> Sample:
     """Draw a tensor and some of its axes: all, the last, the last two, the first, or the ends in reverse order."""
-    extents = shape(chooser, longest=4)
+    extents = draw_shape(chooser, longest=4)
     rank = len(extents)
     several = [(-2, -1), (-1, 0), (1,)] if rank > 1 else []
     axes = chooser.choose([None, (-1,), (0,), *several])
     found = sorted(axis % rank for axis in (range(rank) if axes is None else axes))
     normalised = [extents[axis] for axis in found]
     operands = {
-        "x": tensor(chooser, *extents),
-        "gamma": maybe_parameter(chooser, *normalised),
-        "beta": maybe_parameter(chooser, *normalised),
+        "x": draw_tensor(chooser, *extents),
+        "gamma": draw_parameter_or_none(chooser, *normalised),
+        "beta": draw_parameter_or_none(chooser, *normalised),
     }
     return Sample(operands, {"axes": axes, "epsilon": chooser.choose(EPSILONS[1:])})
 
@@ -227,10 +214,10 @@ LAYER_NORM = Op(
     category=CATEGORY,
     summary="gamma · (x − μ) / √(σ² + epsilon) + beta; μ and σ² over the axes, all of them by default",
     operands=(Operand("x"), GAMMA_OR_NONE, BETA_OR_NONE),
-    attributes=(Attribute("axes", AttributeKind.INTEGERS, None), EPSILON),
+    attributes=(AXES, EPSILON),
     infer=layer_norm_type,
-    meaning=layer_norm_meaning,
-    sample=layer_norm_sample,
+    meaning=layer_norm,
+    sample=sample_layer_norm,
     surface=Surface.FUSED,
     support=F2,
 )
@@ -238,25 +225,24 @@ LAYER_NORM = Op(
 
 def instance_norm_type(x: TensorType, gamma: TensorType | None, beta: TensorType | None, **_: object) -> TensorType:
     """Return the type of `x`; the parameters hold one number a channel."""
-    expect_rank("x", x, 3, 4)
-    expect_float(x)
-    expect_elements(x, range(2, x.rank))
+    expect_rank(x, 3, 4)
+    expect_normalised(x, range(2, x.rank))
     expect_parameters((x.shape[1],), "the channels, axis 1 of x", gamma=gamma, beta=beta)
     return x
 
 
-def instance_norm_meaning(x: Array, gamma: Array | None, beta: Array | None, *, epsilon: float) -> Array:
+def instance_norm(x: Array, gamma: Array | None, beta: Array | None, *, epsilon: float) -> Array:
     """Normalise every channel of every sample over its places."""
-    return scaled_and_shifted(standardised(x, tuple(range(2, x.ndim)), epsilon), gamma, beta, (1,))
+    return scaled_and_shifted(standardised(x, tuple(range(2, x.ndim)), epsilon), gamma, beta)
 
 
-def instance_norm_sample(chooser: Chooser) -> Sample:
+def sample_instance_norm(chooser: Chooser) -> Sample:
     """Draw a sequence or an image."""
-    extents = shape(chooser, 3, 4)
+    extents = draw_shape(chooser, 3, 4)
     operands = {
-        "x": tensor(chooser, *extents),
-        "gamma": maybe_parameter(chooser, extents[1]),
-        "beta": maybe_parameter(chooser, extents[1]),
+        "x": draw_tensor(chooser, *extents),
+        "gamma": draw_parameter_or_none(chooser, extents[1]),
+        "beta": draw_parameter_or_none(chooser, extents[1]),
     }
     return Sample(operands, {"epsilon": chooser.choose(EPSILONS[1:])})
 
@@ -268,10 +254,10 @@ INSTANCE_NORM = Op(
     operands=(Operand("x"), GAMMA_OR_NONE, BETA_OR_NONE),
     attributes=(EPSILON,),
     infer=instance_norm_type,
-    meaning=instance_norm_meaning,
-    sample=instance_norm_sample,
+    meaning=instance_norm,
+    sample=sample_instance_norm,
     surface=Surface.FUSED,
-    support=Support(floor=2, gate="instance_norm_support"),
+    support=replace(F2, gate="instance_norm_support"),
 )
 
 
@@ -284,24 +270,23 @@ def channel_layer_norm_type(x: TensorType, gamma: TensorType, beta: TensorType, 
             limit="[N, C, 1, S]",
             remedy="reshape it, or use layer_norm",
         )
-    expect_float(x)
-    expect_elements(x, (1,))
+    expect_normalised(x, (1,))
     expect_parameters((x.shape[1],), "the channels, axis 1 of x", gamma=gamma, beta=beta)
     return x
 
 
-def channel_layer_norm_meaning(x: Array, gamma: Array, beta: Array, *, epsilon: float) -> Array:
+def channel_layer_norm(x: Array, gamma: Array, beta: Array, *, epsilon: float) -> Array:
     """Normalise over the channels at every place."""
-    return scaled_and_shifted(standardised(x, (1,), epsilon), gamma, beta, (1,))
+    return scaled_and_shifted(standardised(x, (1,), epsilon), gamma, beta)
 
 
-def channel_layer_norm_sample(chooser: Chooser) -> Sample:
+def sample_channel_layer_norm(chooser: Chooser) -> Sample:
     """Draw channels of a sequence."""
     batch, channels, length = (chooser.integer(1, 5) for _ in range(3))
     operands = {
-        "x": tensor(chooser, batch, channels, 1, length),
-        "gamma": parameter(chooser, channels),
-        "beta": parameter(chooser, channels),
+        "x": draw_tensor(chooser, batch, channels, 1, length),
+        "gamma": draw_parameter(chooser, channels),
+        "beta": draw_parameter(chooser, channels),
     }
     return Sample(operands, {"epsilon": chooser.choose(EPSILONS[1:])})
 
@@ -313,8 +298,8 @@ CHANNEL_LAYER_NORM = Op(
     operands=(Operand("x"), GAMMA, BETA),
     attributes=(EPSILON,),
     infer=channel_layer_norm_type,
-    meaning=channel_layer_norm_meaning,
-    sample=channel_layer_norm_sample,
+    meaning=channel_layer_norm,
+    sample=sample_channel_layer_norm,
     surface=Surface.FUSED,
     support=F2,
     catalogued=False,
@@ -323,28 +308,27 @@ CHANNEL_LAYER_NORM = Op(
 
 def group_norm_type(x: TensorType, gamma: TensorType, beta: TensorType, *, num_groups: int, **_: object) -> TensorType:
     """Return the type of `x`; the parameters hold one number a channel."""
-    expect_rank("x", x, 4)
-    expect_float(x)
-    expect_elements(x, (1, 2, 3))
+    expect_rank(x, 4)
+    expect_normalised(x, (1, 2, 3))
     divisible("the number of channels by num_groups", x.shape[1], num_groups)
     expect_parameters((x.shape[1],), "the channels, axis 1 of x", gamma=gamma, beta=beta)
     return x
 
 
-def group_norm_meaning(x: Array, gamma: Array, beta: Array, *, num_groups: int, epsilon: float) -> Array:
+def group_norm(x: Array, gamma: Array, beta: Array, *, num_groups: int, epsilon: float) -> Array:
     """Normalise over every group of neighbouring channels and their places."""
     groups = x.reshape(x.shape[0], num_groups, -1)
-    return scaled_and_shifted(standardised(groups, (2,), epsilon).reshape(x.shape), gamma, beta, (1,))
+    return scaled_and_shifted(standardised(groups, (2,), epsilon).reshape(x.shape), gamma, beta)
 
 
-def group_norm_sample(chooser: Chooser) -> Sample:
+def sample_group_norm(chooser: Chooser) -> Sample:
     """Draw an image and a number of groups, from one group for all channels to one for each."""
     groups, each = chooser.integer(1, 3), chooser.integer(1, 3)
     batch, height, width = (chooser.integer(1, 4) for _ in range(3))
     operands = {
-        "x": tensor(chooser, batch, groups * each, height, width),
-        "gamma": parameter(chooser, groups * each),
-        "beta": parameter(chooser, groups * each),
+        "x": draw_tensor(chooser, batch, groups * each, height, width),
+        "gamma": draw_parameter(chooser, groups * each),
+        "beta": draw_parameter(chooser, groups * each),
     }
     return Sample(operands, {"num_groups": groups, "epsilon": chooser.choose(EPSILONS[1:])})
 
@@ -356,8 +340,8 @@ GROUP_NORM = Op(
     operands=(Operand("x"), GAMMA, BETA),
     attributes=(Attribute("num_groups", AttributeKind.INTEGER, least=1), EPSILON),
     infer=group_norm_type,
-    meaning=group_norm_meaning,
-    sample=group_norm_sample,
+    meaning=group_norm,
+    sample=sample_group_norm,
     surface=Surface.FUSED,
     support=F2,
     catalogued=False,
@@ -369,21 +353,20 @@ GROUP_NORM = Op(
 
 def l2_norm_type(x: TensorType, *, axes: tuple[int, ...], **_: object) -> TensorType:
     """Return the type of `x`."""
-    expect_float(x)
-    expect_elements(x, normalised_axes(axes, x.rank))
+    expect_normalised(x, normalised_axes(axes, x.rank))
     return x
 
 
-def l2_norm_meaning(x: Array, *, axes: tuple[int, ...], epsilon: float) -> Array:
+def l2_norm(x: Array, *, axes: tuple[int, ...], epsilon: float) -> Array:
     """Divide by the Euclidean length over some axes, which is at least the root of epsilon."""
     return x / np.maximum(np.sqrt(np.sum(np.square(x), axis=axes, keepdims=True)), np.sqrt(epsilon))
 
 
-def l2_norm_sample(chooser: Chooser) -> Sample:
+def sample_l2_norm(chooser: Chooser) -> Sample:
     """Draw a tensor, some of its axes, and an epsilon that some lengths fall short of."""
-    extents = shape(chooser)
+    extents = draw_shape(chooser)
     axes = chooser.choose([(-1,), (0,), tuple(range(len(extents)))])
-    return Sample({"x": tensor(chooser, *extents)}, {"axes": axes, "epsilon": chooser.choose([1e-12, 4.0])})
+    return Sample({"x": draw_tensor(chooser, *extents)}, {"axes": axes, "epsilon": chooser.choose([1e-12, 4.0])})
 
 
 L2_NORM = Op(
@@ -396,8 +379,8 @@ L2_NORM = Op(
         Attribute("epsilon", AttributeKind.NUMBER, 1e-12, least=0),
     ),
     infer=l2_norm_type,
-    meaning=l2_norm_meaning,
-    sample=l2_norm_sample,
+    meaning=l2_norm,
+    sample=sample_l2_norm,
     surface=Surface.FUSED,
     support=F2,
 )
@@ -406,23 +389,22 @@ L2_NORM = Op(
 def rms_norm_type(x: TensorType, gamma: TensorType, **_: object) -> TensorType:
     """Return the type of `x`; gamma holds one number a place of the last axis."""
     expect_least_rank(x, 1)
-    expect_float(x)
-    expect_elements(x, (x.rank - 1,))
+    expect_normalised(x, (x.rank - 1,))
     expect_parameters((x.shape[-1],), "the last axis of x", gamma=gamma)
     return x
 
 
-def rms_norm_meaning(x: Array, gamma: Array, *, epsilon: float) -> Array:
+def rms_norm(x: Array, gamma: Array, *, epsilon: float) -> Array:
     """Divide by the root of the mean square, which is at least the root of epsilon: by lengths, as it is emitted."""
     extent = x.shape[-1]
     length = np.sqrt(np.sum(np.square(x), axis=-1, keepdims=True))
     return x / np.maximum(length, np.sqrt(extent * epsilon)) * (gamma * np.sqrt(extent))
 
 
-def rms_norm_sample(chooser: Chooser) -> Sample:
+def sample_rms_norm(chooser: Chooser) -> Sample:
     """Draw rows, and an epsilon that some rows' mean squares fall short of."""
-    extents = shape(chooser)
-    operands = {"x": tensor(chooser, *extents), "gamma": parameter(chooser, extents[-1])}
+    extents = draw_shape(chooser)
+    operands = {"x": draw_tensor(chooser, *extents), "gamma": draw_parameter(chooser, extents[-1])}
     return Sample(operands, {"epsilon": chooser.choose([1e-5, 5.0])})
 
 
@@ -433,8 +415,8 @@ RMS_NORM = Op(
     operands=(Operand("x"), GAMMA),
     attributes=(EPSILON,),
     infer=rms_norm_type,
-    meaning=rms_norm_meaning,
-    sample=rms_norm_sample,
+    meaning=rms_norm,
+    sample=sample_rms_norm,
     surface=Surface.FUSED,
     support=F2,
     catalogued=False,
@@ -449,7 +431,7 @@ POWER = Attribute("beta", AttributeKind.NUMBER, 0.75)
 K = Attribute("k", AttributeKind.NUMBER, 1.0)
 
 
-def response_attributes(chooser: Chooser) -> dict[str, AttributeValue]:
+def draw_response(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw alpha, beta and k so that the power is taken of a positive number."""
     return {
         "alpha": chooser.choose([1e-4, 0.5]),
@@ -465,47 +447,47 @@ def local_response_norm_type(x: TensorType, **_: object) -> TensorType:
     return x
 
 
-def local_response_norm_meaning(x: Array, *, size: int, alpha: float, beta: float, k: float) -> Array:
+def local_response_norm(x: Array, *, size: int, alpha: float, beta: float, k: float) -> Array:
     """Divide by a power of the squares of neighbouring channels, axis 1; channels beyond the ends count as 0."""
     return x / (k + alpha / size * across_channels(np.square(x), 1, size)) ** beta
 
 
-def local_response_norm_sample(chooser: Chooser) -> Sample:
+def sample_local_response_norm(chooser: Chooser) -> Sample:
     """Draw a tensor of rank 3 to 5 and a window, odd or even, longer than the channels or not."""
-    extents = shape(chooser, 3, 5, longest=4)
-    return Sample({"x": tensor(chooser, *extents)}, {"size": chooser.integer(1, 6), **response_attributes(chooser)})
+    extents = draw_shape(chooser, 3, 5, longest=4)
+    return Sample({"x": draw_tensor(chooser, *extents)}, {"size": chooser.integer(1, 6), **draw_response(chooser)})
 
 
 LOCAL_RESPONSE_NORM = Op(
     name="local_response_norm",
     category=CATEGORY,
-    summary="x / (k + alpha / size · Σ x²)^beta; the sum over size channels around each, axis 1",
+    summary="x / (k + alpha / size · Σ x²)^beta; the sum over `size` channels around each, axis 1",
     operands=(Operand("x"),),
     attributes=(Attribute("size", AttributeKind.INTEGER, 5, least=1), ALPHA, POWER, K),
     infer=local_response_norm_type,
-    meaning=local_response_norm_meaning,
-    sample=local_response_norm_sample,
+    meaning=local_response_norm,
+    sample=sample_local_response_norm,
     surface=Surface.FUSED,
-    support=Support(floor=2, gate="lrn_support", basis=Basis.LIKELY),
+    support=replace(LIKELY_F2, gate="lrn_support"),
 )
 
 
 def lrn_type(x: TensorType, **_: object) -> TensorType:
     """Return the type of `x`."""
-    expect_rank("x", x, 3)
+    expect_rank(x, 3)
     expect_float(x)
     return x
 
 
-def lrn_meaning(x: Array, *, kernel_channel: int, alpha: float, beta: float, k: float) -> Array:
+def lrn(x: Array, *, kernel_channel: int, alpha: float, beta: float, k: float) -> Array:
     """Divide by a power of the squares of neighbouring channels, axis 0; channels beyond the ends count as 0."""
     return x / (k + alpha / kernel_channel * across_channels(np.square(x), 0, kernel_channel)) ** beta
 
 
-def lrn_sample(chooser: Chooser) -> Sample:
+def sample_lrn(chooser: Chooser) -> Sample:
     """Draw an image and a window, odd or even."""
-    attributes = {"kernel_channel": chooser.integer(1, 6), **response_attributes(chooser)}
-    return Sample({"x": tensor(chooser, *shape(chooser, 3, 3))}, attributes)
+    attributes = {"kernel_channel": chooser.integer(1, 6), **draw_response(chooser)}
+    return Sample({"x": draw_tensor(chooser, *draw_shape(chooser, 3, 3))}, attributes)
 
 
 LRN = Op(
@@ -515,10 +497,10 @@ LRN = Op(
     operands=(Operand("x"),),
     attributes=(Attribute("kernel_channel", AttributeKind.INTEGER, 5, least=1), ALPHA, POWER, K),
     infer=lrn_type,
-    meaning=lrn_meaning,
-    sample=lrn_sample,
+    meaning=lrn,
+    sample=sample_lrn,
     surface=Surface.NATIVE_LAYER,
-    support=Support(floor=2, gate="lrn_support", basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
+    support=replace(LIKELY_BRIDGE_F2, gate="lrn_support"),
     catalogued=False,
 )
 
@@ -530,26 +512,25 @@ def minmax_axis(dimension: str) -> int:
 
 def minmax_norm_type(x: TensorType, *, dimension: str, **_: object) -> TensorType:
     """Return the type of `x`."""
-    expect_rank("x", x, 3)
-    expect_float(x)
-    expect_elements(x, (minmax_axis(dimension),))
+    expect_rank(x, 3)
+    expect_normalised(x, (minmax_axis(dimension),))
     return x
 
 
-def minmax_norm_meaning(x: Array, *, dimension: str, epsilon: float) -> Array:
+def minmax_norm(x: Array, *, dimension: str, epsilon: float) -> Array:
     """Bring the smallest along a dimension to 0 and the largest nearly to 1."""
     axis = minmax_axis(dimension)
     least = np.min(x, axis=axis, keepdims=True)
     return (x - least) / (np.max(x, axis=axis, keepdims=True) - least + epsilon)
 
 
-def minmax_norm_sample(chooser: Chooser) -> Sample:
+def sample_minmax_norm(chooser: Chooser) -> Sample:
     """Draw an image and one of its two dimensions."""
     attributes = {
         "dimension": chooser.choose(["width", "height"]),
         "epsilon": chooser.choose([1e-5, 0.5]),
     }
-    return Sample({"x": tensor(chooser, *shape(chooser, 3, 3))}, attributes)
+    return Sample({"x": draw_tensor(chooser, *draw_shape(chooser, 3, 3))}, attributes)
 
 
 MINMAX_NORM = Op(
@@ -559,11 +540,9 @@ MINMAX_NORM = Op(
     operands=(Operand("x"),),
     attributes=(Attribute("dimension", AttributeKind.TEXT, choices=("width", "height")), EPSILON),
     infer=minmax_norm_type,
-    meaning=minmax_norm_meaning,
-    sample=minmax_norm_sample,
+    meaning=minmax_norm,
+    sample=sample_minmax_norm,
     surface=Surface.NATIVE_LAYER,
-    support=Support(
-        floor=2, gate="minmax_norm_support", basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE
-    ),
+    support=replace(LIKELY_BRIDGE_F2, gate="minmax_norm_support"),
     catalogued=False,
 )

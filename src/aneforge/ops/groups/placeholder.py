@@ -1,20 +1,15 @@
-"""Where the values of a graph come from: the caller, and what the last run left behind."""
+"""Where the values of a graph come from: the caller, the program itself, and what the last run left behind."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from aneforge.ops.op import Basis, MilStatus, Op, Support
-from aneforge.ops.sampling import Sample, shape
+from aneforge.ops.attributes import SHAPE, dtype_attribute
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
+from aneforge.ops.sampling import FLOATS, Chooser, Sample, draw_shape
 from aneforge.ops.signature import Attribute, AttributeKind
-from aneforge.ops.types import DTYPES, TensorType
+from aneforge.ops.types import TensorType
 
-if TYPE_CHECKING:
-    from aneforge.ops.sampling import Chooser
-
-CATEGORY = "structural"
-SHAPE = Attribute("shape", AttributeKind.INTEGERS, least=0)
-DTYPE = Attribute("dtype", AttributeKind.TEXT, "fp16", choices=tuple(DTYPES))
+CATEGORY = Category.STRUCTURAL
+DTYPE = dtype_attribute("fp16")
 EVERYWHERE = Support(floor=0, basis=Basis.LIKELY, mil_since=2, mil_otherwise=MilStatus.INTERNAL)
 
 
@@ -27,14 +22,31 @@ def sample_input(chooser: Chooser) -> Sample:
     """Draw the type and the promise of an input."""
     promise = chooser.choose([None, 0.0, 4094.0])
     dtype = chooser.choose(["fp16", "uint8", "fp32", "int64", "bool"])
-    return Sample({}, {"shape": shape(chooser, 0, 6), "dtype": dtype, "name": "x", "max_abs": promise})
+    return Sample({}, {"shape": draw_shape(chooser, 0, 6), "dtype": dtype, "name": "x", "max_abs": promise})
 
 
 def sample_state(chooser: Chooser) -> Sample:
     """Draw the type of a state."""
-    return Sample({}, {"shape": shape(chooser, 0, 4), "dtype": chooser.choose(["fp16", "fp32"]), "name": "kept"})
+    return Sample({}, {"shape": draw_shape(chooser, 0, 4), "dtype": chooser.choose(FLOATS), "name": "kept"})
 
 
+def sample_const(chooser: Chooser) -> Sample:
+    """Draw the type of a constant."""
+    return Sample({}, {"shape": draw_shape(chooser, 0, 4), "dtype": chooser.choose(["fp16", "int8", "bool"])})
+
+
+CONST = Op(
+    name="const",
+    category=CATEGORY,
+    summary="a constant",
+    operands=(),
+    attributes=(SHAPE, DTYPE),
+    infer=stated_type,
+    meaning=None,
+    no_meaning="its value is the constant itself",
+    sample=sample_const,
+    support=EVERYWHERE,
+)
 INPUT = Op(
     name="input",
     category=CATEGORY,

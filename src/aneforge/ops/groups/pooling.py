@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NotRequired, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import expect_float
-from aneforge.ops.op import Basis, Op, Support, Surface
-from aneforge.ops.sampling import Fill, Sample
-from aneforge.ops.shapes import expect_rank, number_dtype
+from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
+from aneforge.ops.shapes import expect_float, expect_number, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
+from aneforge.ops.supports import LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 from aneforge.ops.windows import (
     PAD,
@@ -21,6 +21,7 @@ from aneforge.ops.windows import (
     Slide,
     WindowAttributes,
     draw_windows,
+    one_each,
     slides,
     windows_of,
 )
@@ -28,15 +29,13 @@ from aneforge.ops.windows import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from aneforge.ops.sampling import Chooser
 
-CATEGORY = "convolution, matmul and pooling"
+CATEGORY = Category.LAYER
 KERNEL_SIZES = Attribute("kernel_sizes", AttributeKind.INTEGERS, least=1)
 CEIL_MODE = Attribute("ceil_mode", AttributeKind.FLAG, default=False)
 EXCLUDE_PADDING = Attribute("exclude_padding_from_average", AttributeKind.FLAG, default=False)
 MODE = Attribute("mode", AttributeKind.TEXT, choices=("average", "max", "l2"))
 WINDOW = (KERNEL_SIZES, STRIDES, PAD_TYPE, PAD)
-LIKELY_F0 = Support(floor=0, basis=Basis.LIKELY)
 
 
 class PoolAttributes(WindowAttributes):
@@ -53,14 +52,9 @@ def pool_slides(extents: Sequence[int], attributes: PoolAttributes) -> tuple[Sli
     Raises:
         GraphError: The window does not fit the axes, or could see nothing but padding.
     """
-    kernel = attributes["kernel_sizes"]
-    if len(kernel) != len(extents):
-        raise GraphError(
-            "kernel_sizes needs one value for every spatial axis", seen=list(kernel), limit=f"{len(extents)} values"
-        )
     along = slides(
         extents,
-        kernel,
+        one_each("kernel_sizes", attributes["kernel_sizes"], len(extents)),
         {
             "strides": attributes["strides"],
             "pad_type": attributes["pad_type"],
@@ -82,8 +76,8 @@ def pool_slides(extents: Sequence[int], attributes: PoolAttributes) -> tuple[Sli
 
 def any_pool_type(x: TensorType, **attributes: Unpack[PoolAttributes]) -> TensorType:
     """Return the type of what pooling gives for any numbers."""
-    expect_rank("x", x, 3, 4, 5)
-    number_dtype(x)
+    expect_rank(x, 3, 4, 5)
+    expect_number(x)
     return x.with_shape(*x.shape[:2], *(slide.places for slide in pool_slides(x.shape[2:], attributes)))
 
 
@@ -143,7 +137,7 @@ def by_mode(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
     return pools[attributes.get("mode", "max")](x, **attributes)
 
 
-def sampler(*own: Attribute, dtypes: Sequence[str] = ("fp16", "fp32")) -> Callable[[Chooser], Sample]:
+def pool_sampler(*own: Attribute, dtypes: Sequence[str] = FLOATS) -> Callable[[Chooser], Sample]:
     """Return a function that draws pooling with attributes of its own besides the window's."""
 
     def sample(chooser: Chooser) -> Sample:
@@ -167,7 +161,7 @@ MAX_POOL = Op(
     attributes=(*WINDOW, CEIL_MODE),
     infer=any_pool_type,
     meaning=largest,
-    sample=sampler(CEIL_MODE, dtypes=("fp16", "fp32", "int32", "int8")),
+    sample=pool_sampler(CEIL_MODE, dtypes=NUMBERS_AND_INT8),
     surface=Surface.FUSED,
 )
 AVG_POOL = Op(
@@ -178,7 +172,7 @@ AVG_POOL = Op(
     attributes=(*WINDOW, CEIL_MODE, EXCLUDE_PADDING),
     infer=float_pool_type,
     meaning=average,
-    sample=sampler(CEIL_MODE, EXCLUDE_PADDING),
+    sample=pool_sampler(CEIL_MODE, EXCLUDE_PADDING),
     surface=Surface.FUSED,
 )
 L2_POOL = Op(
@@ -189,7 +183,7 @@ L2_POOL = Op(
     attributes=WINDOW,
     infer=float_pool_type,
     meaning=euclidean_norm,
-    sample=sampler(),
+    sample=pool_sampler(),
     support=LIKELY_F0,
 )
 
@@ -204,7 +198,7 @@ def unit_pool(name: str) -> Op:
         attributes=(MODE, *WINDOW, CEIL_MODE, EXCLUDE_PADDING),
         infer=unit_pool_type,
         meaning=by_mode,
-        sample=sampler(MODE, CEIL_MODE, EXCLUDE_PADDING),
+        sample=pool_sampler(MODE, CEIL_MODE, EXCLUDE_PADDING),
         support=LIKELY_F0,
     )
 

@@ -7,37 +7,28 @@ import math
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import expect_float
-from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface, meaning_dtype
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import common_dtype, normalised_axis
+from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.attributes import axis_attribute, dtype_attribute
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, meaning_dtype
+from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
+from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
-from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_float, is_integer, numpy_dtype
+from aneforge.ops.supports import LIKELY_BRIDGE_F2, LIKELY_F2, NOWHERE
+from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_integer, numpy_dtype, value_range
 
-CATEGORY = "quantisation"
+CATEGORY = Category.QUANTISATION
 CONSTANT = OperandKind.CONSTANT
-AXIS = Attribute("axis", AttributeKind.INTEGER, None)
+AXIS = axis_attribute(None)
 VECTOR_AXIS = Attribute("vector_axis", AttributeKind.INTEGER, None)
 EIGHT_BITS = ("int8", "uint8")
 FOUR_BITS = (numpy_dtype("int4"), numpy_dtype("uint4"))
 PALETTE_INDICES = ("uint8", "uint4")
-STREAMED = Support(floor=2, basis=Basis.LIKELY)
 FROM_BLOCKS = Support(floor=2, basis=Basis.LIKELY, mil_since=4, mil_otherwise=MilStatus.FOLD)
-
-
-def whole_range(dtype: str) -> tuple[int, int]:
-    """Return the least and the greatest number of a whole-number type.
-
-    >>> whole_range("uint4"), whole_range("int8")
-    ((0, 15), (-128, 127))
-    """
-    width = bits(dtype)
-    return (0, (1 << width) - 1) if dtype.startswith("u") else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
 
 
 def truncated(x: Array, dtype: str) -> Array:
     """Return real numbers as whole ones, cut towards zero; past the range its end, and 0 for what is no number."""
-    low, high = whole_range(dtype)
+    low, high = value_range(dtype)
     cut = np.trunc(x)
     inside = np.where((cut > low) & (cut < high), cut, 0).astype(meaning_dtype(dtype))
     ends = np.array([low, high]).astype(meaning_dtype(dtype)) if high < 1 << 63 else np.array([low, high], np.uint64)
@@ -69,8 +60,12 @@ def constexpr_cast(source_val: Array, *, output_dtype: str) -> Array:
     return cast_elements(source_val, dtype=output_dtype)
 
 
-def check_per_channel(what: str, part: TensorType | None, x: TensorType, axis: int | None) -> None:
-    """Check that a parameter is one number, or a list of one per channel."""
+def expect_per_channel(what: str, part: TensorType | None, x: TensorType, axis: int | None) -> None:
+    """Check that a parameter is one number, or a list of one per channel.
+
+    Raises:
+        GraphError: It is not.
+    """
     if part is None or not part.rank:
         return
     if axis is None:
@@ -87,13 +82,11 @@ def per_channel(part: Array | None, rank: int, axis: int | None) -> Array:
     if part is None:
         return np.zeros(())
     real = part.astype(np.float64)
-    if not part.ndim or axis is None:
-        return real
-    return real.reshape([-1 if one == axis % rank else 1 for one in range(rank)])
+    return laid_along(real, rank, axis) if part.ndim and axis is not None else real
 
 
 def quantize_type(
-    input: TensorType,  # noqa: A002 - MIL's name
+    x: TensorType,
     scale: TensorType,
     zero_point: TensorType | None,
     *,
@@ -101,17 +94,17 @@ def quantize_type(
     axis: int | None,
 ) -> TensorType:
     """Return the type of the quantised tensor."""
-    expect_float(input, "input")
-    common_dtype(input, scale)
+    expect_float(x, "input")
+    common_dtype(x, scale)
     if zero_point is not None and zero_point.dtype != output_dtype:
         raise GraphError("the zero point is not of the quantised type", seen=zero_point.dtype, limit=output_dtype)
-    check_per_channel("scale", scale, input, axis)
-    check_per_channel("zero point", zero_point, input, axis)
-    return input.with_dtype(output_dtype)
+    expect_per_channel("scale", scale, x, axis)
+    expect_per_channel("zero point", zero_point, x, axis)
+    return x.with_dtype(output_dtype)
 
 
 def quantize(
-    input: Array,  # noqa: A002 - MIL's name
+    x: Array,
     scale: Array,
     zero_point: Array | None,
     *,
@@ -119,8 +112,8 @@ def quantize(
     axis: int | None,
 ) -> Array:
     """Divide by the scale, round halves to even, add the zero point, and keep within the type."""
-    steps = np.rint(input / per_channel(scale, input.ndim, axis)) + per_channel(zero_point, input.ndim, axis)
-    return np.clip(steps, *whole_range(output_dtype)).astype(meaning_dtype(output_dtype))
+    steps = np.rint(x / per_channel(scale, x.ndim, axis)) + per_channel(zero_point, x.ndim, axis)
+    return np.clip(steps, *value_range(output_dtype)).astype(meaning_dtype(output_dtype))
 
 
 def dequantized_type(
@@ -132,26 +125,26 @@ def dequantized_type(
     expect_float(scale, "scale")
     if zero_point is not None and zero_point.dtype != data.dtype:
         raise GraphError("the zero point is not of the quantised type", seen=zero_point.dtype, limit=data.dtype)
-    check_per_channel("scale", scale, data, axis)
-    check_per_channel("zero point", zero_point, data, axis)
+    expect_per_channel("scale", scale, data, axis)
+    expect_per_channel("zero point", zero_point, data, axis)
     return data.with_dtype(scale.dtype)
 
 
 def dequantize_type(
-    input: TensorType,  # noqa: A002 - MIL's name
+    x: TensorType,
     scale: TensorType,
     zero_point: TensorType | None,
     *,
     axis: int | None,
 ) -> TensorType:
     """Return the type of the numbers."""
-    return dequantized_type(input, scale, zero_point, axis)
+    return dequantized_type(x, scale, zero_point, axis)
 
 
-def dequantize(input: Array, scale: Array, zero_point: Array | None, *, axis: int | None) -> Array:  # noqa: A002 - MIL's name
+def dequantize(x: Array, scale: Array, zero_point: Array | None, *, axis: int | None) -> Array:
     """Take the zero point off and multiply by the scale."""
-    steps = input.astype(np.float64) - per_channel(zero_point, input.ndim, axis)
-    return steps * per_channel(scale, input.ndim, axis)
+    steps = x.astype(np.float64) - per_channel(zero_point, x.ndim, axis)
+    return steps * per_channel(scale, x.ndim, axis)
 
 
 def affine_type(quantized_data: TensorType, scale: TensorType, zero_point: TensorType, *, axis: int) -> TensorType:
@@ -181,7 +174,7 @@ def table_vector(indices: TensorType, lut: TensorType, vector_axis: int | None) 
             limit=f"up to {1 << bits(indices.dtype)}",
         )
     if lut.rank > 1:
-        check_blocks("table", lut.shape[:-2], indices)
+        expect_blocks("table", lut.shape[:-2], indices)
     if vector > 1 and vector_axis is None:
         raise GraphError("a table of vectors needs an axis to lay them along", seen=vector, remedy="give vector_axis")
     if vector_axis is not None:
@@ -189,8 +182,12 @@ def table_vector(indices: TensorType, lut: TensorType, vector_axis: int | None) 
     return vector
 
 
-def check_blocks(what: str, blocks: tuple[int, ...], data: TensorType) -> None:
-    """Check that as many blocks divide each axis."""
+def expect_blocks(what: str, blocks: tuple[int, ...], data: TensorType) -> None:
+    """Check that as many blocks divide each axis.
+
+    Raises:
+        GraphError: They do not.
+    """
     if len(blocks) != data.rank or any(
         not count or extent % count for extent, count in zip(data.shape, blocks, strict=True)
     ):
@@ -214,8 +211,7 @@ def dense_from_table(indices: Array, lut: Array, *, vector_axis: int | None) -> 
     """Look every index up in the table of its block; a vector is laid along its axis."""
     places = indices.astype(np.intp)
     entries = lut.shape[0] if lut.ndim == 1 else lut.shape[-2]
-    if places.size and places.max() >= entries:
-        raise GraphError("an index is past the table", seen=int(places.max()), limit=entries - 1)
+    expect_within(places, 0, entries - 1, "an index is past the table")
     if lut.ndim == 1:
         return lut[places]
     blocks = [
@@ -230,8 +226,12 @@ def dense_from_table(indices: Array, lut: Array, *, vector_axis: int | None) -> 
     return laid.reshape([extent * (lut.shape[-1] if one == axis else 1) for one, extent in enumerate(indices.shape)])
 
 
-def check_sparse(mask: TensorType, nonzero: TensorType) -> None:
-    """Check the two parts of a sparse tensor, as far as types tell."""
+def expect_sparse(mask: TensorType, nonzero: TensorType) -> None:
+    """Check the two parts of a sparse tensor, as far as types tell.
+
+    Raises:
+        GraphError: They do not match.
+    """
     if mask.dtype not in ("bool", "uint8"):
         raise GraphError("a mask is not of bits", seen=mask.dtype, limit="bool, or uint8 of 0 and 1")
     if nonzero.rank != 1 or nonzero.size > mask.size:
@@ -249,16 +249,15 @@ def spread(mask: Array, nonzero: Array) -> Array:
 
 def sparse_type(mask: TensorType, nonzero_data: TensorType) -> TensorType:
     """Return the type of the dense tensor: the mask's shape."""
-    check_sparse(mask, nonzero_data)
+    expect_sparse(mask, nonzero_data)
     return mask.with_dtype(nonzero_data.dtype)
 
 
 def scaled_blocks_type(data: TensorType, scale: TensorType, offset: TensorType | None) -> TensorType:
     """Return the type of the weights."""
-    if not (is_integer(data.dtype) or is_float(data.dtype)):
-        raise GraphError("the data holds no numbers", seen=data.dtype, remedy="cast it to int8")
+    expect_number(data, "data")
     expect_float(scale, "scale")
-    check_blocks("scale", scale.shape, data)
+    expect_blocks("scale", scale.shape, data)
     if offset is not None and offset.shape != scale.shape:
         raise GraphError("scale and offset have different blocks", seen=list(offset.shape), limit=list(scale.shape))
     if offset is not None and offset.dtype not in (data.dtype, scale.dtype):
@@ -282,7 +281,7 @@ def sparse_scaled_types(
     data_mask: TensorType, nonzero_data: TensorType, scale: TensorType, offset: TensorType | None
 ) -> tuple[TensorType, TensorType]:
     """Return the types of the mask and of the values."""
-    check_sparse(data_mask, nonzero_data)
+    expect_sparse(data_mask, nonzero_data)
     scaled_blocks_type(data_mask.with_dtype(nonzero_data.dtype), scale, offset)
     return data_mask, nonzero_data.with_dtype(scale.dtype)
 
@@ -296,7 +295,7 @@ def sparse_from_table_types(
     indices_mask: TensorType, indices_nonzero_data: TensorType, lut: TensorType, *, vector_axis: int | None
 ) -> tuple[TensorType, TensorType]:
     """Return the types of the mask and of the values."""
-    check_sparse(indices_mask, indices_nonzero_data)
+    expect_sparse(indices_mask, indices_nonzero_data)
     indices = indices_mask.with_dtype(indices_nonzero_data.dtype)
     dense = dense_from_table_type(indices, lut, vector_axis=vector_axis)
     vector = table_vector(indices, lut, vector_axis)
@@ -313,77 +312,77 @@ def sparse_from_table(
     return mask, dense[mask != 0]
 
 
-def sample_cast(chooser: Chooser) -> tuple[Fill, str]:
+def draw_cast(chooser: Chooser) -> tuple[Fill, str]:
     """Draw a tensor and another element type that holds its values, whole numbers as well as others."""
-    tensor = TensorType(shape(chooser), chooser.choose(["fp16", "fp32", "int8", "int32", "uint8", "int4", "bool"]))
+    tensor = draw_type(chooser, ["fp16", "fp32", "int8", "int32", "uint8", "int4", "bool"])
     return Fill(tensor, 0 if tensor.dtype == "uint8" else -4, 7), chooser.choose(list(DTYPES))
 
 
-def sample_cast_call(chooser: Chooser) -> Sample:
+def sample_cast(chooser: Chooser) -> Sample:
     """Draw a change of elements."""
-    x, dtype = sample_cast(chooser)
+    x, dtype = draw_cast(chooser)
     return Sample({"x": x}, {"dtype": dtype})
 
 
 def sample_constexpr_cast(chooser: Chooser) -> Sample:
     """Draw a change of a constant's elements."""
-    x, dtype = sample_cast(chooser)
+    x, dtype = draw_cast(chooser)
     return Sample({"source_val": x}, {"output_dtype": dtype})
 
 
-def sample_affine(chooser: Chooser, data: TensorType, zero_dtype: str) -> tuple[Fill, Fill | None, int | None]:
+def draw_affine(chooser: Chooser, data: TensorType, zero_dtype: str) -> tuple[Fill, Fill | None, int | None]:
     """Draw a scale, perhaps a zero point, and perhaps the axis along which there are many."""
     axis = chooser.choose([None, *range(-data.rank, data.rank)])
     listed = () if axis is None else chooser.choose([(data.shape[axis],), ()])
     zeros = chooser.choose([None, (), listed])
-    scale = Fill(TensorType(listed, chooser.choose(["fp16", "fp32"])), 0.1, 1)
+    scale = Fill(TensorType(listed, chooser.choose(FLOATS)), 0.1, 1)
     low = 0 if zero_dtype == "uint8" else -4
     return scale, None if zeros is None else Fill(TensorType(zeros, zero_dtype), low, 4), axis
 
 
 def sample_quantize(chooser: Chooser) -> Sample:
     """Draw numbers, some of which are past the range."""
-    tensor = TensorType(shape(chooser))
+    tensor = TensorType(draw_shape(chooser))
     output = chooser.choose(EIGHT_BITS)
-    scale, zero_point, axis = sample_affine(chooser, tensor, output)
+    scale, zero_point, axis = draw_affine(chooser, tensor, output)
     wide = chooser.choose([10, 200])
     x = Fill(tensor.with_dtype(scale.type.dtype), -wide, wide)
     return Sample({"input": x, "scale": scale, "zero_point": zero_point}, {"output_dtype": output, "axis": axis})
 
 
-def sample_eight_bits(chooser: Chooser) -> Fill:
+def draw_eight_bits(chooser: Chooser) -> Fill:
     """Draw numbers of eight bits."""
     dtype = chooser.choose(EIGHT_BITS)
-    return Fill(TensorType(shape(chooser), dtype), *whole_range(dtype))
+    return Fill(TensorType(draw_shape(chooser), dtype), *value_range(dtype))
 
 
 def sample_dequantize(chooser: Chooser) -> Sample:
     """Draw quantised numbers."""
-    data = sample_eight_bits(chooser)
-    scale, zero_point, axis = sample_affine(chooser, data.type, data.type.dtype)
+    data = draw_eight_bits(chooser)
+    scale, zero_point, axis = draw_affine(chooser, data.type, data.type.dtype)
     return Sample({"input": data, "scale": scale, "zero_point": zero_point}, {"axis": axis})
 
 
 def sample_affine_weights(chooser: Chooser) -> Sample:
     """Draw quantised weights."""
-    data = sample_eight_bits(chooser)
-    scale, zero_point, axis = sample_affine(chooser, data.type, data.type.dtype)
+    data = draw_eight_bits(chooser)
+    scale, zero_point, axis = draw_affine(chooser, data.type, data.type.dtype)
     zero_point = zero_point or Fill(TensorType((), data.type.dtype), 0, 4)
     return Sample({"quantized_data": data, "scale": scale, "zero_point": zero_point}, {"axis": axis or 0})
 
 
-def sample_blocks(chooser: Chooser, least_rank: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def draw_blocks(chooser: Chooser, least_rank: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Draw how many blocks there are along each axis, and the shape that they divide."""
-    counts = shape(chooser, least_rank, 3, longest=3)
+    counts = draw_shape(chooser, least_rank, 3, longest=3)
     return counts, tuple(count * chooser.integer(1, 3) for count in counts)
 
 
-def sample_table(chooser: Chooser, extents: tuple[int, ...], counts: tuple[int, ...]) -> tuple[Fill, str, int | None]:
+def draw_table(chooser: Chooser, extents: tuple[int, ...], counts: tuple[int, ...]) -> tuple[Fill, str, int | None]:
     """Draw a table for the blocks, the type of its indices, and perhaps the axis of its vectors."""
     entries = chooser.choose([1, 2, 16])
     dtype = chooser.choose(PALETTE_INDICES)
     vector = chooser.integer(1, 3)
-    axis = chooser.integer(-len(extents), len(extents) - 1) if vector > 1 else chooser.choose([None, 0])
+    axis = draw_axis(chooser, len(extents)) if vector > 1 else chooser.choose([None, 0])
     table = (entries,) if vector == 1 and chooser.choose([True, False]) else (*counts, entries, vector)
     return Fill(TensorType(table, chooser.choose(["fp16", "int8"]))), dtype, axis
 
@@ -395,13 +394,13 @@ def table_entries(table: Fill) -> int:
 
 def sample_dense_from_table(chooser: Chooser) -> Sample:
     """Draw indices into a table of numbers or of vectors."""
-    counts, extents = sample_blocks(chooser)
-    table, dtype, axis = sample_table(chooser, extents, counts)
+    counts, extents = draw_blocks(chooser)
+    table, dtype, axis = draw_table(chooser, extents, counts)
     indices = Fill(TensorType(extents, dtype), 0, table_entries(table) - 1)
     return Sample({"indices": indices, "lut": table}, {"vector_axis": axis})
 
 
-def sample_mask(chooser: Chooser, extents: tuple[int, ...]) -> tuple[Fill, int]:
+def draw_mask(chooser: Chooser, extents: tuple[int, ...]) -> tuple[Fill, int]:
     """Draw a mask with none, some or all bits set, and how many."""
     every = chooser.integer(1, 4)
     bitmap = np.arange(math.prod(extents)).reshape(extents) % every == chooser.choose([0, every])
@@ -410,13 +409,13 @@ def sample_mask(chooser: Chooser, extents: tuple[int, ...]) -> tuple[Fill, int]:
 
 def sample_sparse(chooser: Chooser) -> Sample:
     """Draw a sparse tensor."""
-    mask, count = sample_mask(chooser, shape(chooser))
+    mask, count = draw_mask(chooser, draw_shape(chooser))
     return Sample({"mask": mask, "nonzero_data": Fill(TensorType((count,), chooser.choose(["fp16", "int8"])))})
 
 
-def sample_scaled(chooser: Chooser, counts: tuple[int, ...], dtype: str) -> dict[str, Fill | None]:
+def draw_scaled(chooser: Chooser, counts: tuple[int, ...], dtype: str) -> dict[str, Fill | None]:
     """Draw the scale of blocks and perhaps their offset."""
-    scale = TensorType(counts, chooser.choose(["fp16", "fp32"]))
+    scale = TensorType(counts, chooser.choose(FLOATS))
     offset = chooser.choose([None, dtype, scale.dtype])
     low = 0 if dtype.startswith("u") else -4
     return {
@@ -427,26 +426,26 @@ def sample_scaled(chooser: Chooser, counts: tuple[int, ...], dtype: str) -> dict
 
 def sample_scaled_blocks(chooser: Chooser) -> Sample:
     """Draw blocks with a scale each."""
-    counts, extents = sample_blocks(chooser)
+    counts, extents = draw_blocks(chooser)
     dtype = chooser.choose(["int4", "uint4", "int8", "uint8"])
-    data = Fill(TensorType(extents, dtype), *whole_range(dtype))
-    return Sample({"data": data, **sample_scaled(chooser, counts, dtype)})
+    data = Fill(TensorType(extents, dtype), *value_range(dtype))
+    return Sample({"data": data, **draw_scaled(chooser, counts, dtype)})
 
 
 def sample_sparse_scaled(chooser: Chooser) -> Sample:
     """Draw sparse blocks with a scale each."""
-    counts, extents = sample_blocks(chooser)
+    counts, extents = draw_blocks(chooser)
     dtype = chooser.choose(["int4", "uint4", "int8", "uint8"])
-    mask, count = sample_mask(chooser, extents)
-    data = Fill(TensorType((count,), dtype), *whole_range(dtype))
-    return Sample({"data_mask": mask, "nonzero_data": data, **sample_scaled(chooser, counts, dtype)})
+    mask, count = draw_mask(chooser, extents)
+    data = Fill(TensorType((count,), dtype), *value_range(dtype))
+    return Sample({"data_mask": mask, "nonzero_data": data, **draw_scaled(chooser, counts, dtype)})
 
 
 def sample_sparse_from_table(chooser: Chooser) -> Sample:
     """Draw sparse indices into a table."""
-    counts, extents = sample_blocks(chooser)
-    table, dtype, axis = sample_table(chooser, extents, counts)
-    mask, count = sample_mask(chooser, extents)
+    counts, extents = draw_blocks(chooser)
+    table, dtype, axis = draw_table(chooser, extents, counts)
+    mask, count = draw_mask(chooser, extents)
     indices = Fill(TensorType((count,), dtype), 0, table_entries(table) - 1)
     attributes: dict[str, AttributeValue] = {"vector_axis": axis}
     return Sample({"indices_mask": mask, "indices_nonzero_data": indices, "lut": table}, attributes)
@@ -457,10 +456,10 @@ CAST = Op(
     category=CATEGORY,
     summary="x as another element type: to a whole number cut towards zero, to bool x ≠ 0",
     operands=(Operand("x"),),
-    attributes=(Attribute("dtype", AttributeKind.TEXT, choices=tuple(DTYPES)),),
+    attributes=(dtype_attribute(),),
     infer=cast_type,
     meaning=cast_elements,
-    sample=sample_cast_call,
+    sample=sample_cast,
     surface=Surface.FUSED,
 )
 QUANTIZE = Op(
@@ -497,7 +496,7 @@ CONSTEXPR_LUT_TO_DENSE = Op(
     meaning=dense_from_table,
     sample=sample_dense_from_table,
     opset="ios16",
-    support=STREAMED,
+    support=LIKELY_F2,
 )
 CONSTEXPR_SPARSE_TO_DENSE = Op(
     name="constexpr_sparse_to_dense",
@@ -508,7 +507,7 @@ CONSTEXPR_SPARSE_TO_DENSE = Op(
     meaning=spread,
     sample=sample_sparse,
     opset="ios16",
-    support=STREAMED,
+    support=LIKELY_F2,
 )
 CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_blockwise_shift_scale",
@@ -542,7 +541,7 @@ CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     category=CATEGORY,
     summary="scale · (quantized_data − zero_point)",
     operands=(Operand("quantized_data", CONSTANT), Operand("scale", CONSTANT), Operand("zero_point", CONSTANT)),
-    attributes=(Attribute("axis", AttributeKind.INTEGER),),
+    attributes=(axis_attribute(),),
     infer=affine_type,
     meaning=affine_weights,
     sample=sample_affine_weights,
@@ -559,17 +558,17 @@ CONSTEXPR_LUT_TO_SPARSE = Op(
     meaning=sparse_from_table,
     sample=sample_sparse_from_table,
     opset="ios18",
-    support=Support(floor=2, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
+    support=LIKELY_BRIDGE_F2,
 )
 CONSTEXPR_CAST = Op(
     name="constexpr_cast",
     category=CATEGORY,
     summary="source_val as another element type",
     operands=(Operand("source_val", CONSTANT),),
-    attributes=(Attribute("output_dtype", AttributeKind.TEXT, choices=tuple(DTYPES)),),
+    attributes=(dtype_attribute(name="output_dtype"),),
     infer=constexpr_cast_type,
     meaning=constexpr_cast,
     sample=sample_constexpr_cast,
     opset="ios16",
-    support=Support(floor=None, mil_since=None),
+    support=NOWHERE,
 )

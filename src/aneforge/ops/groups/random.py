@@ -12,21 +12,22 @@ from statistics import NormalDist
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import expect_float
-from aneforge.ops.op import Below, MilStatus, Op, Support
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
+from aneforge.ops.attributes import SHAPE
+from aneforge.ops.forms import Domain, unary
+from aneforge.ops.op import Below, Category, MilStatus, Op, Support
+from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
+from aneforge.ops.shapes import expect_float
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
+from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import DTYPES, Array, TensorType, is_float
 
-CATEGORY = "detection"
-SHAPE = Attribute("shape", AttributeKind.INTEGERS, least=0)
+CATEGORY = Category.DETECTION
 LOW = Attribute("low", AttributeKind.NUMBER, 0.0)
 HIGH = Attribute("high", AttributeKind.NUMBER, 1.0)
 SEED = Attribute("seed", AttributeKind.INTEGER, 0, least=0)
 DTYPE = Attribute("dtype", AttributeKind.TEXT, "fp32", choices=tuple(name for name in DTYPES if is_float(name)))
 BLOCK = Support(floor=4, gate="random_block", below=Below.DECOMPOSE, mil_since=4)
 LAYER = Support(floor=4, gate="random_block", below=Below.DECOMPOSE, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
-NOWHERE = Support(floor=None, mil_since=None)
 STANDARD_NORMAL = NormalDist()
 
 
@@ -40,31 +41,31 @@ def drawn_type(*, shape: tuple[int, ...], dtype: str, **_: object) -> TensorType
     return TensorType(shape, dtype)
 
 
-def uniform_type(*, shape: tuple[int, ...], low: float, high: float, seed: int, dtype: str) -> TensorType:  # noqa: ARG001 - the seed does not change the type
+def uniform_type(*, shape: tuple[int, ...], low: float, high: float, dtype: str, **_: object) -> TensorType:
     """Return the type that the attributes state, the range checked."""
     if low > high:
         raise GraphError("the range has its end before its begin", seen=f"{low:g} to {high:g}")
     return TensorType(shape, dtype)
 
 
-def uniform(*, shape: tuple[int, ...], low: float, high: float, seed: int, dtype: str) -> Array:  # noqa: ARG001 - nothing is rounded
+def uniform(*, shape: tuple[int, ...], low: float, high: float, seed: int, **_: object) -> Array:
     """Draw evenly from a range."""
     return low + (high - low) * stream(shape, seed)
 
 
-def normal(*, shape: tuple[int, ...], mean: float, stddev: float, seed: int, dtype: str) -> Array:  # noqa: ARG001 - nothing is rounded
+def normal(*, shape: tuple[int, ...], mean: float, stddev: float, seed: int, **_: object) -> Array:
     """Draw from a normal distribution."""
     inside = np.maximum(stream(shape, seed), 2.0**-54)  # the inverse at 0 is no number
     quantiles = [STANDARD_NORMAL.inv_cdf(one) for one in inside.ravel().tolist()]
     return mean + stddev * np.array(quantiles, np.float64).reshape(shape)
 
 
-def bernoulli(*, shape: tuple[int, ...], prob: float, seed: int, dtype: str) -> Array:  # noqa: ARG001 - nothing is rounded
+def bernoulli(*, shape: tuple[int, ...], prob: float, seed: int, **_: object) -> Array:
     """Draw 1 with a probability, else 0."""
     return (stream(shape, seed) < prob).astype(np.float64)
 
 
-def categorical_type(x: TensorType, *, mode: str, size: int, seed: int) -> TensorType:  # noqa: ARG001 - the seed does not change the type
+def categorical_type(x: TensorType, *, size: int, **_: object) -> TensorType:
     """Return the type of the classes drawn: `size` for each line of `x`."""
     expect_float(x)
     if not x.rank or not x.shape[-1]:
@@ -81,12 +82,14 @@ def categorical(x: Array, *, mode: str, size: int, seed: int) -> Array:
     return np.minimum(classes, x.shape[-1] - 1).astype(np.float64)
 
 
-def dropout_type(x: TensorType, *, rate: float, seed: int) -> TensorType:  # noqa: ARG001 - the seed does not change the type
-    """Return the tensor's own type, the rate checked."""
-    expect_float(x)
+def expect_kept(*, rate: float, **_: object) -> None:
+    """Check that a rate does not drop everything.
+
+    Raises:
+        GraphError: It does.
+    """
     if rate >= 1:
         raise GraphError("nothing would be kept", seen=rate, limit="a rate of 0 or more and less than 1")
-    return x
 
 
 def dropout(x: Array, *, rate: float, seed: int) -> Array:
@@ -94,43 +97,42 @@ def dropout(x: Array, *, rate: float, seed: int) -> Array:
     return np.where(stream(x.shape, seed) < rate, 0, x / (1 - rate))
 
 
-def sample_drawn(chooser: Chooser) -> dict[str, AttributeValue]:
+def draw_distribution(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw what all distributions take."""
     return {
-        "shape": shape(chooser, 0, 3),
+        "shape": draw_shape(chooser, 0, 3),
         "seed": chooser.integer(0, 2**31 - 1),
-        "dtype": chooser.choose(["fp16", "fp32"]),
+        "dtype": chooser.choose(FLOATS),
     }
 
 
 def sample_uniform(chooser: Chooser) -> Sample:
     """Draw a range, also an empty one."""
     low, high = chooser.choose([(0.0, 1.0), (-3.0, 5.0), (2.0, 2.0)])
-    return Sample({}, {**sample_drawn(chooser), "low": low, "high": high})
+    return Sample({}, {**draw_distribution(chooser), "low": low, "high": high})
 
 
 def sample_normal(chooser: Chooser) -> Sample:
     """Draw a normal distribution, also one without width."""
     mean, stddev = chooser.choose([(0.0, 1.0), (-3.0, 5.0), (2.0, 0.0)])
-    return Sample({}, {**sample_drawn(chooser), "mean": mean, "stddev": stddev})
+    return Sample({}, {**draw_distribution(chooser), "mean": mean, "stddev": stddev})
 
 
 def sample_bernoulli(chooser: Chooser) -> Sample:
     """Draw a probability, also the ends."""
-    return Sample({}, {**sample_drawn(chooser), "prob": chooser.choose([0.0, 0.25, 0.5, 1.0])})
+    return Sample({}, {**draw_distribution(chooser), "prob": chooser.choose([0.0, 0.25, 0.5, 1.0])})
 
 
 def sample_categorical(chooser: Chooser) -> Sample:
     """Draw weights of classes."""
     mode = chooser.choose(["logits", "probs"])
-    x = Fill(TensorType(shape(chooser, 1, 3)), -2 if mode == "logits" else 0.1, 2)
+    x = Fill(TensorType(draw_shape(chooser, 1, 3)), -2 if mode == "logits" else 0.1, 2)
     return Sample({"x": x}, {"mode": mode, "size": chooser.integer(1, 5), "seed": chooser.integer(0, 2**31 - 1)})
 
 
-def sample_dropout(chooser: Chooser) -> Sample:
-    """Draw a rate, also none."""
-    x = Fill(TensorType(shape(chooser), chooser.choose(["fp16", "fp32"])))
-    return Sample({"x": x}, {"rate": chooser.choose([0.0, 0.5, 0.9]), "seed": chooser.integer(0, 2**31 - 1)})
+def draw_rate(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw a rate, also none, and a seed."""
+    return {"rate": chooser.choose([0.0, 0.5, 0.9]), "seed": chooser.integer(0, 2**31 - 1)}
 
 
 RANDOM_UNIFORM = Op(
@@ -175,7 +177,7 @@ RANDOM_BERNOULLI = Op(
 RANDOM_CATEGORICAL = Op(
     name="random_categorical",
     category=CATEGORY,
-    summary="class at which the summed probabilities pass u, `size` times for each line, u even in [0, 1)",
+    summary="the class at which the summed probabilities pass u, `size` times for each line, u even in [0, 1)",
     operands=(Operand("x"),),
     attributes=(
         Attribute("mode", AttributeKind.TEXT, "logits", choices=("logits", "probs")),
@@ -187,15 +189,14 @@ RANDOM_CATEGORICAL = Op(
     sample=sample_categorical,
     support=NOWHERE,
 )
-DROPOUT = Op(
-    name="dropout",
-    category=CATEGORY,
-    summary="0 where u < rate, else x / (1 − rate), u even in [0, 1)",
-    operands=(Operand("x"),),
+DROPOUT = unary(
+    "dropout",
+    CATEGORY,
+    "0 where u < rate, else x / (1 − rate), u even in [0, 1)",
+    dropout,
     attributes=(Attribute("rate", AttributeKind.NUMBER, 0.5, least=0, most=1), SEED),
-    infer=dropout_type,
-    meaning=dropout,
-    sample=sample_dropout,
+    domain=Domain(attributes=draw_rate),
+    check=expect_kept,
     support=LAYER,
     catalogued=False,
 )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import expect_float
-from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import common_dtype, expect_rank, normalised_axis
+from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
+from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
+from aneforge.ops.shapes import common_dtype, expect_float, expect_rank, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
+from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import Array, TensorType
 
-CATEGORY = "detection"
-AXIS = Attribute("axis", AttributeKind.INTEGER, -1)
+CATEGORY = Category.DETECTION
+AXIS = axis_attribute(-1)
 ASCENDING = Attribute("ascending", AttributeKind.FLAG, default=False)
 
 
@@ -25,7 +26,7 @@ def ranked(x: Array, axis: int, *, ascending: bool) -> Array:
     return x.shape[axis] - 1 - np.flip(backwards, axis)
 
 
-def topk_types(x: TensorType, *, k: int, axis: int, ascending: bool, sort: bool) -> tuple[TensorType, TensorType]:  # noqa: ARG001 - order does not change the type
+def topk_types(x: TensorType, *, k: int, axis: int, **_: object) -> tuple[TensorType, TensorType]:
     """Return the types of values and places: `k` along the axis."""
     along = normalised_axis(axis, x.rank)
     if k > x.shape[along]:
@@ -34,13 +35,13 @@ def topk_types(x: TensorType, *, k: int, axis: int, ascending: bool, sort: bool)
     return kept, kept.with_dtype("int32")
 
 
-def topk(x: Array, *, k: int, axis: int, ascending: bool, sort: bool) -> tuple[Array, Array]:  # noqa: ARG001 - see below
+def topk(x: Array, *, k: int, axis: int, ascending: bool, **_: object) -> tuple[Array, Array]:
     """Return the `k` largest or smallest and their places; in order also where no order is asked for."""
     places = np.take(ranked(x, axis, ascending=ascending), np.arange(k), axis)
     return np.take_along_axis(x, places, axis), places.astype(np.int32)
 
 
-def argsort_type(x: TensorType, *, axis: int, ascending: bool) -> TensorType:  # noqa: ARG001 - order does not change the type
+def argsort_type(x: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of places."""
     normalised_axis(axis, x.rank)
     return x.with_dtype("int32")
@@ -51,7 +52,7 @@ def argsort(x: Array, *, axis: int, ascending: bool) -> Array:
     return ranked(x, axis, ascending=ascending).astype(np.int32)
 
 
-def sort_type(x: TensorType, *, axis: int, descending: bool) -> TensorType:  # noqa: ARG001 - order does not change the type
+def sort_type(x: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of the sorted tensor: its own."""
     normalised_axis(axis, x.rank)
     return x
@@ -69,7 +70,7 @@ def suppression_types(
     dtype = common_dtype(boxes, scores)
     for what, operand in (("boxes", boxes), ("scores", scores)):
         expect_float(operand, what)
-        expect_rank(what, operand, 3)
+        expect_rank(operand, 3, what=what)
     if boxes.shape[2] != 4:
         raise GraphError(
             "a box is not four numbers",
@@ -145,17 +146,17 @@ def suppression(
     return coordinates, confidences, places, number
 
 
-def sample_ranked(chooser: Chooser) -> tuple[Fill, int]:
+def draw_ranked(chooser: Chooser) -> tuple[Fill, int]:
     """Draw a tensor to put in order, with equal elements, and an axis of it."""
-    tensor = TensorType(shape(chooser), chooser.choose(["fp16", "fp32", "int32", "uint8"]))
-    axis = chooser.integer(-tensor.rank, tensor.rank - 1)
+    tensor = draw_type(chooser, (*NUMBERS, "uint8"))
+    axis = draw_axis(chooser, tensor.rank)
     low = 0 if tensor.dtype == "uint8" else -2
     return Fill(tensor, low, 2), axis
 
 
 def sample_topk(chooser: Chooser) -> Sample:
     """Draw a choice of one to all elements."""
-    x, axis = sample_ranked(chooser)
+    x, axis = draw_ranked(chooser)
     k = chooser.integer(1, x.type.shape[axis])
     ascending, in_order_too = chooser.choose([True, False]), chooser.choose([True, False])
     return Sample({"x": x}, {"k": k, "axis": axis, "ascending": ascending, "sort": in_order_too})
@@ -163,19 +164,19 @@ def sample_topk(chooser: Chooser) -> Sample:
 
 def sample_argsort(chooser: Chooser) -> Sample:
     """Draw an order of places."""
-    x, axis = sample_ranked(chooser)
+    x, axis = draw_ranked(chooser)
     return Sample({"x": x}, {"axis": axis, "ascending": chooser.choose([True, False])})
 
 
 def sample_sort(chooser: Chooser) -> Sample:
     """Draw an order of elements."""
-    x, axis = sample_ranked(chooser)
+    x, axis = draw_ranked(chooser)
     return Sample({"x": x}, {"axis": axis, "descending": chooser.choose([True, False])})
 
 
 def sample_suppression(chooser: Chooser) -> Sample:
     """Draw boxes that often overlap, with more or fewer places than boxes."""
-    dtype = chooser.choose(["fp16", "fp32"])
+    dtype = chooser.choose(FLOATS)
     batch, boxes, classes = chooser.integer(1, 2), chooser.integer(1, 7), chooser.integer(1, 3)
     return Sample(
         {
@@ -211,7 +212,7 @@ TOPK = Op(
 ARGSORT = Op(
     name="argsort",
     category=CATEGORY,
-    summary="places of the elements along an axis in descending (or ascending) order; equal ones by place",
+    summary="the places of the elements along an axis in descending (or ascending) order; equal ones by place",
     operands=(Operand("x"),),
     attributes=(AXIS, ASCENDING),
     infer=argsort_type,
@@ -222,7 +223,7 @@ ARGSORT = Op(
 SORT = Op(
     name="sort",
     category=CATEGORY,
-    summary="elements along an axis in ascending (or descending) order",
+    summary="the elements along an axis in ascending (or descending) order",
     operands=(Operand("x"),),
     attributes=(AXIS, Attribute("descending", AttributeKind.FLAG, default=False)),
     infer=sort_type,
@@ -235,7 +236,7 @@ SORT = Op(
 NON_MAXIMUM_SUPPRESSION = Op(
     name="non_maximum_suppression",
     category=CATEGORY,
-    summary="best boxes (centre x, centre y, width, height), the best first, none over iou_threshold with a better one",
+    summary="the best boxes (centre x, centre y, width, height), best first, none over iou_threshold with a better one",
     operands=(Operand("boxes"), Operand("scores")),
     attributes=(
         Attribute("iou_threshold", AttributeKind.NUMBER, least=0, most=1),
@@ -246,5 +247,5 @@ NON_MAXIMUM_SUPPRESSION = Op(
     infer=suppression_types,
     meaning=suppression,
     sample=sample_suppression,
-    support=Support(floor=None, mil_since=None),
+    support=NOWHERE,
 )

@@ -6,41 +6,40 @@ place (i, j) of channel c. Channel-major: channel (c·b + i)·b + j does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.op import Basis, MilStatus, Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Sample
-from aneforge.ops.shapes import divisible, expect_rank
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
+from aneforge.ops.sampling import Chooser, Sample, draw_any
+from aneforge.ops.shapes import divisible, expect_entries, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.structural import CATEGORY, LIKELY_F0, LIKELY_F2, any_tensor, expect_entries
+from aneforge.ops.supports import LIKELY_BRIDGE_F2, LIKELY_F0, LIKELY_F2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from aneforge.ops.forms import Details
     from aneforge.ops.types import Array, TensorType
 
-X = (Operand("x"),)
-BLOCK_SIZE = Attribute("block_size", AttributeKind.INTEGER, least=1)
+
+CATEGORY = Category.STRUCTURAL
 NO_BORDER = (0, 0, 0, 0)
 
 
 # space_to_depth, depth_to_space, pixel_shuffle, pixel_unshuffle, space_to_channel, channel_to_space
 
 
-def infer_to_channels(x: TensorType, block: int) -> TensorType:
+def to_channels_type(x: TensorType, block: int) -> TensorType:
     """Return the type of images whose blocks have become channels."""
-    expect_rank("x", x, 4)
+    expect_rank(x, 4)
     batch, channels, height, width = x.shape
     rows, columns = divisible("the height", height, block), divisible("the width", width, block)
     return x.with_shape(batch, channels * block * block, rows, columns)
 
 
-def infer_to_blocks(x: TensorType, block: int) -> TensorType:
+def to_blocks_type(x: TensorType, block: int) -> TensorType:
     """Return the type of images whose channels have become blocks."""
-    expect_rank("x", x, 4)
+    expect_rank(x, 4)
     batch, channels, height, width = x.shape
     kept = divisible("the number of channels", channels, block * block)
     return x.with_shape(batch, kept, height * block, width * block)
@@ -65,166 +64,113 @@ def to_blocks(x: Array, block: int, *, block_major: bool) -> Array:
     return ordered.reshape(batch, kept, height * block, width * block)
 
 
-def infer_space_to_depth(x: TensorType, *, block_size: int) -> TensorType:
-    """Return the type of images whose blocks have become channels."""
-    return infer_to_channels(x, block_size)
-
-
-def space_to_depth(x: Array, *, block_size: int) -> Array:
-    """Make channels of blocks, block-major."""
-    return to_channels(x, block_size, block_major=True)
-
-
-def infer_depth_to_space(x: TensorType, *, block_size: int) -> TensorType:
-    """Return the type of images whose channels have become blocks."""
-    return infer_to_blocks(x, block_size)
-
-
-def depth_to_space(x: Array, *, block_size: int) -> Array:
-    """Make blocks of channels, block-major."""
-    return to_blocks(x, block_size, block_major=True)
-
-
-def infer_pixel_shuffle(x: TensorType, *, upscale_factor: int) -> TensorType:
-    """Return the type of images whose channels have become blocks."""
-    return infer_to_blocks(x, upscale_factor)
-
-
-def pixel_shuffle(x: Array, *, upscale_factor: int) -> Array:
-    """Make blocks of channels, channel-major."""
-    return to_blocks(x, upscale_factor, block_major=False)
-
-
-def infer_pixel_unshuffle(x: TensorType, *, downscale_factor: int) -> TensorType:
-    """Return the type of images whose blocks have become channels."""
-    return infer_to_channels(x, downscale_factor)
-
-
-def pixel_unshuffle(x: Array, *, downscale_factor: int) -> Array:
-    """Make channels of blocks, channel-major."""
-    return to_channels(x, downscale_factor, block_major=False)
-
-
 def expect_one_image(x: TensorType, instead: str) -> None:
     """Check that a batch holds one image.
 
     Raises:
         GraphError: It holds several, or is no batch of images.
     """
-    expect_rank("x", x, 4)
+    expect_rank(x, 4)
     if x.shape[0] != 1:
         raise GraphError("the batch holds several images", seen=x.shape[0], limit=1, remedy=f"use {instead}")
 
 
-def infer_space_to_channel(x: TensorType, *, block_size: int) -> TensorType:
-    """Return the type of one image whose blocks have become channels."""
-    expect_one_image(x, "space_to_depth")
-    return infer_to_channels(x, block_size)
+def exchange(
+    name: str,
+    summary: str,
+    block: str = "block_size",
+    *,
+    into_channels: bool,
+    block_major: bool = True,
+    one_image_of: str | None = None,
+    **details: Unpack[Details],
+) -> Op:
+    """Return an operation between blocks and channels; `block` is the attribute that gives the block's extent.
 
+    An operation that takes one image alone names the one that takes several, as `one_image_of`.
+    """
+    type_of, values_of = (to_channels_type, to_channels) if into_channels else (to_blocks_type, to_blocks)
 
-def infer_channel_to_space(x: TensorType, *, block_size: int) -> TensorType:
-    """Return the type of one image whose channels have become blocks."""
-    expect_one_image(x, "depth_to_space")
-    return infer_to_blocks(x, block_size)
+    def infer(x: TensorType, **attributes: int) -> TensorType:
+        if one_image_of is not None:
+            expect_one_image(x, one_image_of)
+        return type_of(x, attributes[block])
 
-
-def sample_to_channels(name: str, most_images: int = 3) -> Callable[[Chooser], Sample]:
-    """Return what draws images that blocks divide."""
-
-    def sample(chooser: Chooser) -> Sample:
-        block = chooser.integer(1, 3)
-        images, channels = chooser.integer(1, most_images), chooser.integer(1, 3)
-        shape = (images, channels, block * chooser.integer(1, 3), block * chooser.integer(1, 3))
-        return Sample({"x": any_tensor(chooser, shape)}, {name: block})
-
-    return sample
-
-
-def sample_to_blocks(name: str, most_images: int = 3) -> Callable[[Chooser], Sample]:
-    """Return what draws images whose channels make blocks."""
+    def evaluate(x: Array, **attributes: int) -> Array:
+        return values_of(x, attributes[block], block_major=block_major)
 
     def sample(chooser: Chooser) -> Sample:
-        block = chooser.integer(1, 3)
-        images, channels = chooser.integer(1, most_images), block * block * chooser.integer(1, 3)
-        shape = (images, channels, chooser.integer(1, 3), chooser.integer(1, 3))
-        return Sample({"x": any_tensor(chooser, shape)}, {name: block})
+        extent = chooser.integer(1, 3)
+        images = chooser.integer(1, 3 if one_image_of is None else 1)
+        channels, rows, columns = (chooser.integer(1, 3) for _ in range(3))
+        if into_channels:
+            shape = (images, channels, extent * rows, extent * columns)
+        else:
+            shape = (images, extent * extent * channels, rows, columns)
+        return Sample({"x": draw_any(chooser, shape)}, {block: extent})
 
-    return sample
+    return Op(
+        name=name,
+        category=CATEGORY,
+        summary=summary,
+        operands=(Operand("x"),),
+        attributes=(Attribute(block, AttributeKind.INTEGER, least=1),),
+        infer=infer,
+        meaning=evaluate,
+        sample=sample,
+        **details,
+    )
 
 
-SPACE_TO_DEPTH = Op(
-    name="space_to_depth",
-    category=CATEGORY,
-    summary="place (i, j) of every b × b block of channel c becomes channel (i·b + j)·C + c",
-    operands=X,
-    attributes=(BLOCK_SIZE,),
-    infer=infer_space_to_depth,
-    meaning=space_to_depth,
-    sample=sample_to_channels("block_size"),
+SPACE_TO_DEPTH = exchange(
+    "space_to_depth",
+    "place (i, j) of every b × b block of channel c becomes channel (i·b + j)·C + c",
+    into_channels=True,
     surface=Surface.FUSED,
     support=LIKELY_F2,
 )
-DEPTH_TO_SPACE = Op(
-    name="depth_to_space",
-    category=CATEGORY,
-    summary="channel (i·b + j)·C + c becomes place (i, j) of every b × b block of channel c",
-    operands=X,
-    attributes=(BLOCK_SIZE,),
-    infer=infer_depth_to_space,
-    meaning=depth_to_space,
-    sample=sample_to_blocks("block_size"),
+DEPTH_TO_SPACE = exchange(
+    "depth_to_space",
+    "channel (i·b + j)·C + c becomes place (i, j) of every b × b block of channel c",
+    into_channels=False,
     surface=Surface.FUSED,
     support=LIKELY_F2,
 )
-PIXEL_SHUFFLE = Op(
-    name="pixel_shuffle",
-    category=CATEGORY,
-    summary="channel (c·r + i)·r + j becomes place (i, j) of every r × r block of channel c",
-    operands=X,
-    attributes=(Attribute("upscale_factor", AttributeKind.INTEGER, least=1),),
-    infer=infer_pixel_shuffle,
-    meaning=pixel_shuffle,
-    sample=sample_to_blocks("upscale_factor"),
+PIXEL_SHUFFLE = exchange(
+    "pixel_shuffle",
+    "channel (c·r + i)·r + j becomes place (i, j) of every r × r block of channel c",
+    "upscale_factor",
+    into_channels=False,
+    block_major=False,
     surface=Surface.FUSED,
     support=Support(floor=0, basis=Basis.SYMBOL),
 )
-PIXEL_UNSHUFFLE = Op(
-    name="pixel_unshuffle",
-    category=CATEGORY,
-    summary="place (i, j) of every r × r block of channel c becomes channel (c·r + i)·r + j",
-    operands=X,
-    attributes=(Attribute("downscale_factor", AttributeKind.INTEGER, least=1),),
-    infer=infer_pixel_unshuffle,
-    meaning=pixel_unshuffle,
-    sample=sample_to_channels("downscale_factor"),
+PIXEL_UNSHUFFLE = exchange(
+    "pixel_unshuffle",
+    "place (i, j) of every r × r block of channel c becomes channel (c·r + i)·r + j",
+    "downscale_factor",
+    into_channels=True,
+    block_major=False,
     surface=Surface.FUSED,
     opset="ios16",
     support=LIKELY_F0,
 )
-SPACE_TO_CHANNEL = Op(
-    name="space_to_channel",
-    category=CATEGORY,
-    summary="space_to_depth of one image",
-    operands=X,
-    attributes=(BLOCK_SIZE,),
-    infer=infer_space_to_channel,
-    meaning=space_to_depth,
-    sample=sample_to_channels("block_size", 1),
+SPACE_TO_CHANNEL = exchange(
+    "space_to_channel",
+    "space_to_depth of one image",
+    into_channels=True,
+    one_image_of="space_to_depth",
     surface=Surface.NATIVE_LAYER,
     support=Support(floor=2, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
     catalogued=False,
 )
-CHANNEL_TO_SPACE = Op(
-    name="channel_to_space",
-    category=CATEGORY,
-    summary="depth_to_space of one image",
-    operands=X,
-    attributes=(BLOCK_SIZE,),
-    infer=infer_channel_to_space,
-    meaning=depth_to_space,
-    sample=sample_to_blocks("block_size", 1),
+CHANNEL_TO_SPACE = exchange(
+    "channel_to_space",
+    "depth_to_space of one image",
+    into_channels=False,
+    one_image_of="depth_to_space",
     surface=Surface.NATIVE_LAYER,
-    support=Support(floor=2, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
+    support=LIKELY_BRIDGE_F2,
     catalogued=False,
 )
 
@@ -239,12 +185,12 @@ def expect_blocks(x: TensorType, block_shape: tuple[int, ...], name: str, border
     Raises:
         GraphError: One is not so.
     """
-    expect_rank("x", x, 4)
+    expect_rank(x, 4)
     expect_entries("block_shape", block_shape, 2, "axis of a block")
     expect_entries(name, border, 4, "side: top, bottom, left, right")
 
 
-def infer_space_to_batch(x: TensorType, *, block_shape: tuple[int, ...], paddings: tuple[int, ...]) -> TensorType:
+def space_to_batch_type(x: TensorType, *, block_shape: tuple[int, ...], paddings: tuple[int, ...]) -> TensorType:
     """Return the type of images parted into images of every bh-th row and bw-th column."""
     expect_blocks(x, block_shape, "paddings", paddings)
     images, channels, height, width = x.shape
@@ -274,10 +220,10 @@ def sample_space_to_batch(chooser: Chooser) -> Sample:
         extents.append(total - before - after)
         paddings += [before, after]
     shape = (chooser.integer(1, 3), chooser.integer(1, 3), *extents)
-    return Sample({"x": any_tensor(chooser, shape)}, {"block_shape": block, "paddings": tuple(paddings)})
+    return Sample({"x": draw_any(chooser, shape)}, {"block_shape": block, "paddings": tuple(paddings)})
 
 
-def infer_batch_to_space(x: TensorType, *, block_shape: tuple[int, ...], crops: tuple[int, ...]) -> TensorType:
+def batch_to_space_type(x: TensorType, *, block_shape: tuple[int, ...], crops: tuple[int, ...]) -> TensorType:
     """Return the type of images put together again."""
     expect_blocks(x, block_shape, "crops", crops)
     images, channels, height, width = x.shape
@@ -308,19 +254,19 @@ def sample_batch_to_space(chooser: Chooser) -> Sample:
         before = chooser.integer(0, min(2, one * extent - 1))
         crops += [before, chooser.integer(0, min(2, one * extent - 1 - before))]
     shape = (block[0] * block[1] * chooser.integer(1, 2), chooser.integer(1, 3), *extents)
-    return Sample({"x": any_tensor(chooser, shape)}, {"block_shape": block, "crops": tuple(crops)})
+    return Sample({"x": draw_any(chooser, shape)}, {"block_shape": block, "crops": tuple(crops)})
 
 
 SPACE_TO_BATCH = Op(
     name="space_to_batch",
     category=CATEGORY,
     summary="image (n·bh + i)·bw + j of the result is x[n, :, i::bh, j::bw], 0 around x first",
-    operands=X,
+    operands=(Operand("x"),),
     attributes=(
         Attribute("block_shape", AttributeKind.INTEGERS, least=1),
         Attribute("paddings", AttributeKind.INTEGERS, NO_BORDER, least=0),
     ),
-    infer=infer_space_to_batch,
+    infer=space_to_batch_type,
     meaning=space_to_batch,
     sample=sample_space_to_batch,
     surface=Surface.NATIVE_LAYER,
@@ -330,12 +276,12 @@ BATCH_TO_SPACE = Op(
     name="batch_to_space",
     category=CATEGORY,
     summary="image (n·bh + i)·bw + j of x is [n, :, i::bh, j::bw] of the result, borders cut last",
-    operands=X,
+    operands=(Operand("x"),),
     attributes=(
         Attribute("block_shape", AttributeKind.INTEGERS, least=1),
         Attribute("crops", AttributeKind.INTEGERS, NO_BORDER, least=0),
     ),
-    infer=infer_batch_to_space,
+    infer=batch_to_space_type,
     meaning=batch_to_space,
     sample=sample_batch_to_space,
     surface=Surface.NATIVE_LAYER,

@@ -11,35 +11,26 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import expect_float
-from aneforge.ops.op import Op, Support
-from aneforge.ops.sampling import Chooser, Fill, Sample
-from aneforge.ops.shapes import common_dtype, divisible, expect_rank
+from aneforge.ops.arithmetic import logistic, rectified, unchanged
+from aneforge.ops.op import Category, Op
+from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
+from aneforge.ops.shapes import common_dtype, divisible, expect_float, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
+from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CATEGORY = "recurrent"
-NOWHERE = Support(floor=None, mil_since=None)
+CATEGORY = Category.RECURRENT
 CONSTANT = OperandKind.CONSTANT
+SEQUENCE = (Operand("x"), Operand("initial_h"))
+WEIGHTS = (
+    Operand("weight_ih", CONSTANT),
+    Operand("weight_hh", CONSTANT),
+    Operand("bias", CONSTANT, optional=True),
+)
 ONE_WAY = ("forward", "reverse")
-
-
-def linear(x: Array) -> Array:
-    """Return the value itself."""
-    return x
-
-
-def rectified(x: Array) -> Array:
-    """Return the value, or 0 for a negative one."""
-    return np.maximum(x, 0)
-
-
-def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + e⁻ˣ), written so that it does not overflow."""
-    return (1 + np.tanh(x / 2)) / 2
 
 
 def hard_sigmoid(x: Array) -> Array:
@@ -48,9 +39,9 @@ def hard_sigmoid(x: Array) -> Array:
 
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "linear": linear,
+    "linear": unchanged,
     "relu": rectified,
-    "sigmoid": sigmoid,
+    "sigmoid": logistic,
     "sigmoid_hard": hard_sigmoid,
     "tanh": np.tanh,
 }
@@ -68,26 +59,32 @@ DIRECTION = Attribute("direction", AttributeKind.TEXT, "forward", choices=ONE_WA
 
 
 def hidden_size(x: TensorType, weight_ih: TensorType, weight_hh: TensorType, gates: int) -> int:
-    """Return the hidden size, sequence and weights checked."""
+    """Return the hidden size, sequence and weights checked.
+
+    Raises:
+        GraphError: They do not fit one another.
+    """
     expect_float(x)
-    expect_rank("x", x, 3)
-    expect_rank("weight_ih", weight_ih, 2)
-    expect_rank("weight_hh", weight_hh, 2)
+    expect_rank(x, 3)
+    expect_rank(weight_ih, 2, what="weight_ih")
+    expect_rank(weight_hh, 2, what="weight_hh")
     common_dtype(x, weight_ih, weight_hh)
     if not x.size:
         raise GraphError("the sequence is empty", seen=list(x.shape))
     hidden = divisible("the number of rows of weight_ih", weight_ih.shape[0], gates)
-    check_part("weight_ih", weight_ih, x, (gates * hidden, x.shape[2]))
-    check_part("weight_hh", weight_hh, x, (gates * hidden, hidden))
+    expect_part("weight_ih", weight_ih, x, (gates * hidden, x.shape[2]))
+    expect_part("weight_hh", weight_hh, x, (gates * hidden, hidden))
     return hidden
 
 
-def check_part(what: str, part: TensorType | None, x: TensorType, shape: tuple[int, ...]) -> None:
-    """Check a weight, a bias or a state."""
-    if part is None:
-        return
+def expect_part(what: str, part: TensorType | None, x: TensorType, shape: tuple[int, ...]) -> None:
+    """Check a weight, a bias or a state, where it is given.
+
+    Raises:
+        GraphError: It has another element type than x, or another shape than the layer's.
+    """
     common_dtype(x, part)
-    if part.shape != shape:
+    if part is not None and part.shape != shape:
         raise GraphError(f"{what} has the wrong shape", seen=list(part.shape), limit=list(shape))
 
 
@@ -153,8 +150,8 @@ def rnn_types(
 ) -> tuple[TensorType, ...]:
     """Return the types of output and hidden state."""
     hidden = hidden_size(x, weight_ih, weight_hh, 1)
-    check_part("initial_h", initial_h, x, (x.shape[1], hidden))
-    check_part("bias", bias, x, (hidden,))
+    expect_part("initial_h", initial_h, x, (x.shape[1], hidden))
+    expect_part("bias", bias, x, (hidden,))
     return result_types(x, hidden, 1, output_sequence=attributes["output_sequence"])
 
 
@@ -186,9 +183,9 @@ def gru_types(
 ) -> tuple[TensorType, ...]:
     """Return the types of output and hidden state."""
     hidden = hidden_size(x, weight_ih, weight_hh, 3)
-    check_part("initial_h", initial_h, x, (x.shape[1], hidden))
+    expect_part("initial_h", initial_h, x, (x.shape[1], hidden))
     for what, bias in zip(("bias", "input_bias"), biases, strict=True):
-        check_part(what, bias, x, (3 * hidden,))
+        expect_part(what, bias, x, (3 * hidden,))
     return result_types(x, hidden, 1, output_sequence=attributes["output_sequence"])
 
 
@@ -232,9 +229,9 @@ def lstm_types(
 ) -> tuple[TensorType, ...]:
     """Return the types of output, hidden state and cell state."""
     forward, back = weights[:4], weights[4:]
-    hidden = check_lstm_weights(x, forward, "")
+    hidden = one_way_hidden_size(x, forward, "")
     ways = 2 if attributes["direction"] == "bidirectional" else 1
-    if ways == 2 and hidden != check_lstm_weights(x, back, "_back"):
+    if ways == 2 and hidden != one_way_hidden_size(x, back, "_back"):
         raise GraphError("the two directions have different hidden sizes", limit=hidden)
     if ways == 1 and any(weight is not None for weight in back):
         raise GraphError(
@@ -243,18 +240,22 @@ def lstm_types(
             remedy="set direction to 'bidirectional'",
         )
     for what, state in (("initial_h", initial_h), ("initial_c", initial_c)):
-        check_part(what, state, x, (x.shape[1], ways * hidden))
+        expect_part(what, state, x, (x.shape[1], ways * hidden))
     return result_types(x, ways * hidden, 2, output_sequence=attributes["output_sequence"])
 
 
-def check_lstm_weights(x: TensorType, weights: tuple[TensorType | None, ...], suffix: str) -> int:
-    """Return the hidden size of one direction, its weights checked."""
+def one_way_hidden_size(x: TensorType, weights: tuple[TensorType | None, ...], suffix: str) -> int:
+    """Return the hidden size of one direction, its weights checked.
+
+    Raises:
+        GraphError: Weights are missing, or do not fit the sequence.
+    """
     weight_ih, weight_hh, bias, peephole = weights
     if weight_ih is None or weight_hh is None:
         raise GraphError("the weights for the way back are missing", remedy="give weight_ih_back and weight_hh_back")
     hidden = hidden_size(x, weight_ih, weight_hh, 4)
-    check_part(f"bias{suffix}", bias, x, (4 * hidden,))
-    check_part(f"peephole{suffix}", peephole, x, (3 * hidden,))
+    expect_part(f"bias{suffix}", bias, x, (4 * hidden,))
+    expect_part(f"peephole{suffix}", peephole, x, (3 * hidden,))
     return hidden
 
 
@@ -312,9 +313,9 @@ def lstm_macs(
     return x.shape[0] * x.shape[1] * sum(matrix.size for matrix in matrices if matrix is not None)
 
 
-def sample_layer(chooser: Chooser, gates: int) -> tuple[dict[str, Fill | None], dict[str, AttributeValue]]:
+def draw_layer(chooser: Chooser, gates: int) -> tuple[dict[str, Fill | None], dict[str, AttributeValue]]:
     """Draw what all recurrent layers take, for one direction."""
-    dtype = chooser.choose(["fp16", "fp32"])
+    dtype = chooser.choose(FLOATS)
     steps, batch, width, hidden = (chooser.integer(1, 4) for _ in range(4))
     bias = Fill(TensorType((gates * hidden,), dtype), -1, 1)
     operands: dict[str, Fill | None] = {
@@ -334,12 +335,12 @@ def sample_layer(chooser: Chooser, gates: int) -> tuple[dict[str, Fill | None], 
 
 def sample_rnn(chooser: Chooser) -> Sample:
     """Draw a plain recurrent layer."""
-    return Sample(*sample_layer(chooser, 1))
+    return Sample(*draw_layer(chooser, 1))
 
 
 def sample_gru(chooser: Chooser) -> Sample:
     """Draw a gated recurrent layer."""
-    operands, attributes = sample_layer(chooser, 3)
+    operands, attributes = draw_layer(chooser, 3)
     weight = operands["weight_ih"]
     rows = weight.type.with_shape(weight.type.shape[0]) if weight else TensorType(())
     operands["input_bias"] = chooser.choose([None, Fill(rows, -1, 1)])
@@ -350,7 +351,7 @@ def sample_gru(chooser: Chooser) -> Sample:
 
 def sample_lstm(chooser: Chooser) -> Sample:
     """Draw a layer with long short-term memory, one way or both."""
-    operands, attributes = sample_layer(chooser, 4)
+    operands, attributes = draw_layer(chooser, 4)
     attributes["direction"] = chooser.choose([*ONE_WAY, "bidirectional"])
     attributes["recurrent_activation"] = chooser.choose(["sigmoid", "sigmoid_hard"])
     attributes["cell_activation"] = chooser.choose(["tanh", "sigmoid"])
@@ -373,14 +374,8 @@ def sample_lstm(chooser: Chooser) -> Sample:
 RNN = Op(
     name="rnn",
     category=CATEGORY,
-    summary="hₜ = activation(W·xₜ + R·hₜ₋₁ + b)",
-    operands=(
-        Operand("x"),
-        Operand("initial_h"),
-        Operand("weight_ih", CONSTANT),
-        Operand("weight_hh", CONSTANT),
-        Operand("bias", CONSTANT, optional=True),
-    ),
+    summary="hₜ = activation(W · xₜ + R · hₜ₋₁ + b)",
+    operands=(*SEQUENCE, *WEIGHTS),
     attributes=(DIRECTION, OUTPUT_SEQUENCE, ACTIVATION),
     infer=rnn_types,
     meaning=rnn,
@@ -391,15 +386,9 @@ RNN = Op(
 GRU = Op(
     name="gru",
     category=CATEGORY,
-    summary="hₜ = (1 − z)·activation(W·xₜ + R·(r·hₜ₋₁) + b) + z·hₜ₋₁, r and z gates of xₜ and hₜ₋₁; rows r, o, z",
-    operands=(
-        Operand("x"),
-        Operand("initial_h"),
-        Operand("weight_ih", CONSTANT),
-        Operand("weight_hh", CONSTANT),
-        Operand("bias", CONSTANT, optional=True),
-        Operand("input_bias", CONSTANT, optional=True),
-    ),
+    summary="hₜ = (1 − z) · activation(W · xₜ + R · (r · hₜ₋₁) + b) + z · hₜ₋₁, r and z gates of xₜ and hₜ₋₁; "
+    "rows r, o, z",
+    operands=(*SEQUENCE, *WEIGHTS, Operand("input_bias", CONSTANT, optional=True)),
     attributes=(
         DIRECTION,
         OUTPUT_SEQUENCE,
@@ -416,14 +405,12 @@ GRU = Op(
 LSTM = Op(
     name="lstm",
     category=CATEGORY,
-    summary="cₜ = f·cₜ₋₁ + i·g, hₜ = o·activation(cₜ), gates i, f, o and candidate g of xₜ and hₜ₋₁; rows i, f, o, g",
+    summary="cₜ = f · cₜ₋₁ + i · g, hₜ = o · activation(cₜ), gates i, f, o and candidate g of xₜ and hₜ₋₁; "
+    "rows i, f, o, g",
     operands=(
-        Operand("x"),
-        Operand("initial_h"),
+        *SEQUENCE,
         Operand("initial_c"),
-        Operand("weight_ih", CONSTANT),
-        Operand("weight_hh", CONSTANT),
-        Operand("bias", CONSTANT, optional=True),
+        *WEIGHTS,
         Operand("peephole", CONSTANT, optional=True),
         Operand("weight_ih_back", CONSTANT, optional=True),
         Operand("weight_hh_back", CONSTANT, optional=True),

@@ -5,27 +5,23 @@ Names and defaults are MIL's. Sums and products of whole numbers stay in their o
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.errors import GraphError
-from aneforge.ops.forms import Details, Domain, expect_float, reduction
-from aneforge.ops.op import Basis, Below, MilStatus, Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import expect_rank, normalised_axis
+from aneforge.ops.attributes import KEEP_DIMS, axis_attribute
+from aneforge.ops.forms import Details, Domain, reduction
+from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface
+from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
+from aneforge.ops.shapes import expect_elements, expect_float, expect_number, expect_rank, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.types import Array, TensorType, is_float, is_integer
+from aneforge.ops.supports import BRIDGE_F0, F2, LIKELY_F0, NOWHERE
+from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CATEGORY = "reduction"
-ANY_NUMBER = ("fp16", "fp32", "int32")
-KEEP_DIMS = Attribute("keep_dims", AttributeKind.FLAG, default=False)
-F2 = Support(floor=2)
-NOWHERE = Support(floor=None, mil_since=None)
+CATEGORY = Category.REDUCTION
 FUSED: Details = {"surface": Surface.FUSED, "support": F2}
 
 
@@ -81,47 +77,7 @@ def log_of_total_of_powers(x: Array, axes: tuple[int, ...]) -> Array:
     return np.log(total(np.exp(x - shift), axes)) + shift
 
 
-def expect_number(x: TensorType) -> None:
-    """Check that a tensor holds numbers, whole or not.
-
-    Raises:
-        GraphError: It does not.
-    """
-    if not (is_float(x.dtype) or is_integer(x.dtype)):
-        raise GraphError("x does not hold numbers", seen=x.dtype, remedy="cast it to int32 or fp16")
-
-
-def expect_elements(x: TensorType, *axes: int) -> None:
-    """Check that there is an element to point out along every one of several axes.
-
-    Raises:
-        GraphError: There is none.
-    """
-    if any(x.shape[axis] == 0 for axis in axes):
-        raise GraphError("an axis without elements cannot be searched", seen=list(x.shape))
-
-
-def checked(op: Op, check: Callable[[TensorType], None]) -> Op:
-    """Return a reduction that checks the type of `x` before its shape rule is asked."""
-
-    def infer(x: TensorType, **attributes: object) -> TensorType | tuple[TensorType, ...]:
-        check(x)
-        return op.infer(x, **attributes)
-
-    return replace(op, infer=infer)
-
-
-def of_numbers(op: Op) -> Op:
-    """Return a reduction that takes any numbers."""
-    return checked(op, expect_number)
-
-
-def of_floats(op: Op) -> Op:
-    """Return a reduction that takes floating-point numbers alone."""
-    return checked(op, expect_float)
-
-
-def fill_with_ties(chooser: Chooser, tensor: TensorType) -> Fill:
+def draw_with_ties(chooser: Chooser, tensor: TensorType) -> Fill:
     """Draw an operand in which equal elements are met, in a floating type as well."""
     if not chooser.choose([True, False]):
         return Fill(tensor, -2, 2)
@@ -135,7 +91,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
     def infer(x: TensorType, *, axis: int, keep_dims: bool) -> TensorType:
         expect_number(x)
         found = normalised_axis(axis, x.rank)
-        expect_elements(x, found)
+        expect_elements(x, (found,), "searched")
         before, after = x.shape[:found], x.shape[found + 1 :]
         return TensorType((*before, 1, *after) if keep_dims else (*before, *after), "int32")
 
@@ -143,17 +99,17 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         return np.asarray(find(x, axis=axis, keepdims=keep_dims), np.int32)
 
     def sample(chooser: Chooser) -> Sample:
-        tensor = TensorType(shape(chooser), chooser.choose(ANY_NUMBER))
-        axis = chooser.integer(-tensor.rank, tensor.rank - 1)
+        tensor = draw_type(chooser, NUMBERS)
+        axis = draw_axis(chooser, tensor.rank)
         keep = chooser.choose([True, False])
-        return Sample({"x": fill_with_ties(chooser, tensor)}, {"axis": axis, "keep_dims": keep})
+        return Sample({"x": draw_with_ties(chooser, tensor)}, {"axis": axis, "keep_dims": keep})
 
     return Op(
         name=name,
         category=CATEGORY,
         summary=summary,
         operands=(Operand("x"),),
-        attributes=(Attribute("axis", AttributeKind.INTEGER, -1), KEEP_DIMS),
+        attributes=(axis_attribute(-1), KEEP_DIMS),
         infer=infer,
         meaning=evaluate,
         sample=sample,
@@ -163,41 +119,41 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
 
 def argmax_type(x: TensorType, *, axis: int) -> TensorType:
     """Return the type of places kept in the elements' own type, the axis kept with length 1."""
-    expect_rank("x", x, 2)
+    expect_rank(x, 2)
     expect_float(x)
     found = normalised_axis(axis, x.rank)
-    expect_elements(x, found)
+    expect_elements(x, (found,), "searched")
     return x.with_shape(*(1 if place == found else extent for place, extent in enumerate(x.shape)))
 
 
-def argmax_meaning(x: Array, *, axis: int) -> Array:
+def argmax(x: Array, *, axis: int) -> Array:
     """Return the places of the largest elements, as numbers of the elements' own type."""
     return np.argmax(x, axis=axis, keepdims=True).astype(x.dtype)
 
 
-def argmax_sample(chooser: Chooser) -> Sample:
+def sample_argmax(chooser: Chooser) -> Sample:
     """Draw a matrix and an axis."""
-    tensor = TensorType(shape(chooser, 2, 2, longest=7), chooser.choose(["fp16", "fp32"]))
-    return Sample({"x": fill_with_ties(chooser, tensor)}, {"axis": chooser.integer(-2, 1)})
+    tensor = draw_type(chooser, FLOATS, 2, 2, longest=7)
+    return Sample({"x": draw_with_ties(chooser, tensor)}, {"axis": draw_axis(chooser, 2)})
 
 
-def global_type(x: TensorType, **_: object) -> TensorType:
+def global_arg_type(x: TensorType, **_: object) -> TensorType:
     """Return the type of one place in a whole tensor."""
     expect_number(x)
-    expect_elements(x, *range(x.rank))
+    expect_elements(x, range(x.rank), "searched")
     return TensorType((), "int32")
 
 
-def global_meaning(x: Array, *, mode: str) -> Array:
+def global_arg(x: Array, *, mode: str) -> Array:
     """Return the place of the extreme element, counted in row-major order."""
     find = np.argmax if mode == "max" else np.argmin
     return np.asarray(find(x), np.int32)
 
 
-def global_sample(chooser: Chooser) -> Sample:
+def sample_global_arg(chooser: Chooser) -> Sample:
     """Draw a tensor of any rank, with none at all among them."""
-    tensor = TensorType(shape(chooser, 0), chooser.choose(ANY_NUMBER))
-    return Sample({"x": fill_with_ties(chooser, tensor)}, {"mode": chooser.choose(["max", "min"])})
+    tensor = draw_type(chooser, NUMBERS, 0)
+    return Sample({"x": draw_with_ties(chooser, tensor)}, {"mode": chooser.choose(["max", "min"])})
 
 
 def cumsum_type(x: TensorType, *, axis: int, **_: object) -> TensorType:
@@ -207,7 +163,7 @@ def cumsum_type(x: TensorType, *, axis: int, **_: object) -> TensorType:
     return x
 
 
-def cumsum_meaning(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     """Add up along an axis from its start, or its end; an exclusive sum leaves the element itself out."""
     along = np.moveaxis(x, axis, 0)
     ordered = along[::-1] if reverse else along
@@ -217,30 +173,28 @@ def cumsum_meaning(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Ar
     return np.moveaxis(sums[::-1] if reverse else sums, 0, axis)
 
 
-def cumsum_sample(chooser: Chooser) -> Sample:
+def sample_cumsum(chooser: Chooser) -> Sample:
     """Draw a tensor, an axis and both flags."""
-    tensor = TensorType(shape(chooser), chooser.choose(ANY_NUMBER))
+    tensor = draw_type(chooser, NUMBERS)
     attributes = {
-        "axis": chooser.integer(-tensor.rank, tensor.rank - 1),
+        "axis": draw_axis(chooser, tensor.rank),
         "exclusive": chooser.choose([True, False]),
         "reverse": chooser.choose([True, False]),
     }
     return Sample({"x": Fill(tensor)}, attributes)
 
 
-REDUCE_SUM = of_numbers(reduction("reduce_sum", "Σ x", total, dtypes=ANY_NUMBER, **FUSED))
-REDUCE_SUM_SQUARE = of_numbers(reduction("reduce_sum_square", "Σ x²", total_of_squares, dtypes=ANY_NUMBER, **FUSED))
-REDUCE_L1_NORM = of_numbers(reduction("reduce_l1_norm", "Σ |x|", total_of_magnitudes, dtypes=ANY_NUMBER, **FUSED))
-REDUCE_MAX = of_numbers(reduction("reduce_max", "the largest x", largest, dtypes=ANY_NUMBER, **FUSED))
-REDUCE_MIN = of_numbers(reduction("reduce_min", "the smallest x", smallest, dtypes=ANY_NUMBER, **FUSED))
-REDUCE_PROD = of_numbers(
-    reduction("reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=ANY_NUMBER, support=NOWHERE)
-)
-REDUCE_MEAN = of_floats(reduction("reduce_mean", "Σ x / n", mean, **FUSED))
-REDUCE_L2_NORM = of_floats(reduction("reduce_l2_norm", "√(Σ x²)", root_of_squares, **FUSED))
-REDUCE_LOG_SUM = of_floats(reduction("reduce_log_sum", "log Σ x", log_of_total, domain=Domain(0.1, 9), **FUSED))
-REDUCE_LOG_SUM_EXP = of_floats(
-    reduction("reduce_log_sum_exp", "log Σ eˣ", log_of_total_of_powers, domain=Domain(-900, 900), **FUSED)
+REDUCE_SUM = reduction("reduce_sum", "Σ x", total, dtypes=NUMBERS, **FUSED)
+REDUCE_SUM_SQUARE = reduction("reduce_sum_square", "Σ x²", total_of_squares, dtypes=NUMBERS, **FUSED)
+REDUCE_L1_NORM = reduction("reduce_l1_norm", "Σ |x|", total_of_magnitudes, dtypes=NUMBERS, **FUSED)
+REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED)
+REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED)
+REDUCE_PROD = reduction("reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=NUMBERS, support=NOWHERE)
+REDUCE_MEAN = reduction("reduce_mean", "Σ x / n", mean, **FUSED)
+REDUCE_L2_NORM = reduction("reduce_l2_norm", "√(Σ x²)", root_of_squares, **FUSED)
+REDUCE_LOG_SUM = reduction("reduce_log_sum", "log Σ x", log_of_total, domain=Domain(0.1, 9), **FUSED)
+REDUCE_LOG_SUM_EXP = reduction(
+    "reduce_log_sum_exp", "log Σ eˣ", log_of_total_of_powers, domain=Domain(-900, 900), **FUSED
 )
 
 REDUCE_ARGMAX = arg_reduction(
@@ -257,12 +211,12 @@ ARGMAX = Op(
     category=CATEGORY,
     summary="the first place of the largest x along an axis of a matrix, in the type of x",
     operands=(Operand("x"),),
-    attributes=(Attribute("axis", AttributeKind.INTEGER),),
+    attributes=(axis_attribute(),),
     infer=argmax_type,
-    meaning=argmax_meaning,
-    sample=argmax_sample,
+    meaning=argmax,
+    sample=sample_argmax,
     surface=Surface.NATIVE_LAYER,
-    support=Support(floor=0, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
+    support=BRIDGE_F0,
     catalogued=False,
 )
 GLOBAL_ARG_MIN_MAX = Op(
@@ -271,9 +225,9 @@ GLOBAL_ARG_MIN_MAX = Op(
     summary="the first place of the extreme x in the whole tensor, counted in row-major order",
     operands=(Operand("x"),),
     attributes=(Attribute("mode", AttributeKind.TEXT, "max", choices=("max", "min")),),
-    infer=global_type,
-    meaning=global_meaning,
-    sample=global_sample,
+    infer=global_arg_type,
+    meaning=global_arg,
+    sample=sample_global_arg,
     support=Support(
         floor=4, gate="global_arg_reduction", below=Below.DECOMPOSE, mil_since=4, mil_otherwise=MilStatus.BRIDGE
     ),
@@ -282,16 +236,16 @@ GLOBAL_ARG_MIN_MAX = Op(
 
 CUMSUM = Op(
     name="cumsum",
-    category="elementwise",
+    category=Category.ELEMENTWISE,
     summary="Σ x up to every place along an axis",
     operands=(Operand("x"),),
     attributes=(
-        Attribute("axis", AttributeKind.INTEGER, 0),
+        axis_attribute(0),
         Attribute("exclusive", AttributeKind.FLAG, default=False),
         Attribute("reverse", AttributeKind.FLAG, default=False),
     ),
     infer=cumsum_type,
-    meaning=cumsum_meaning,
-    sample=cumsum_sample,
-    support=Support(floor=0, basis=Basis.LIKELY),
+    meaning=cumsum,
+    sample=sample_cumsum,
+    support=LIKELY_F0,
 )

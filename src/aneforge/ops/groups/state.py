@@ -6,45 +6,42 @@ is for the program that holds the state to keep them.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.op import Basis, MilStatus, Op, Support
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import common_dtype, normalised_axis
+from aneforge.ops.arithmetic import unchanged
+from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
+from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
+from aneforge.ops.shapes import common_dtype, normalised_axis, own_type
 from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
-from aneforge.ops.types import Array, TensorType
+from aneforge.ops.supports import F2
 
-CATEGORY = "state"
+if TYPE_CHECKING:
+    from aneforge.ops.types import Array, TensorType
+
+CATEGORY = Category.STATE
 OFFSET = Attribute("offset", AttributeKind.INTEGER, 0)
-AXIS = Attribute("axis", AttributeKind.INTEGER, 0)
+AXIS = axis_attribute(0)
 MOVER = Support(floor=2, mil_since=None, mil_otherwise=MilStatus.INTERNAL)
 LIKELY_MOVER = Support(floor=2, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.INTERNAL)
 
 
-def own_type(x: TensorType) -> TensorType:
-    """Return the type of the contents: the operand's own."""
-    return x
-
-
-def contents(x: Array) -> Array:
-    """Return the contents as they are."""
-    return x
-
-
-def written_type(input: TensorType, data: TensorType) -> TensorType:  # noqa: A002 - MIL's name
+def written_type(state: TensorType, data: TensorType) -> TensorType:
     """Return the type of the state, which what is written must have."""
-    if data != input:
-        raise GraphError("what is written is not of the state's type", seen=data, limit=input)
-    return input
+    if data != state:
+        raise GraphError("what is written is not of the state's type", seen=data, limit=state)
+    return state
 
 
-def written(input: Array, data: Array) -> Array:  # noqa: A002, ARG001 - MIL's name; the old contents are gone
-    """Return the contents after the write."""
+def written(_: Array, data: Array) -> Array:
+    """Return the contents after the write; the old ones are gone."""
     return data
 
 
-def circular_read_type(buffer: TensorType, *, offset: int, axis: int) -> TensorType:  # noqa: ARG001 - the offset does not change the type
+def circular_read_type(buffer: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of the contents."""
     normalised_axis(axis, buffer.rank)
     return buffer
@@ -55,7 +52,7 @@ def circular_read(buffer: Array, *, offset: int, axis: int) -> Array:
     return np.roll(buffer, -offset, axis)
 
 
-def circular_write_type(buffer: TensorType, x: TensorType, *, offset: int, axis: int) -> TensorType:  # noqa: ARG001 - the offset does not change the type
+def circular_write_type(buffer: TensorType, x: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of the buffer, which must have room for what is written."""
     common_dtype(buffer, x)
     if x.rank != buffer.rank:
@@ -84,43 +81,43 @@ def circular_write(buffer: Array, x: Array, *, offset: int, axis: int) -> Array:
     return np.moveaxis(result, 0, axis)
 
 
-def drawn(chooser: Chooser) -> Fill:
+def draw_contents(chooser: Chooser) -> Fill:
     """Draw the contents of a state."""
-    return Fill(TensorType(shape(chooser), chooser.choose(["fp16", "fp32", "int32"])))
+    return Fill(draw_type(chooser, NUMBERS))
 
 
 def sample_read_state(chooser: Chooser) -> Sample:
     """Draw a state to read."""
-    return Sample({"input": drawn(chooser)})
+    return Sample({"input": draw_contents(chooser)})
 
 
 def sample_write_state(chooser: Chooser) -> Sample:
     """Draw a state and its new contents."""
-    state = drawn(chooser)
+    state = draw_contents(chooser)
     return Sample({"input": state, "data": Fill(state.type)})
 
 
 def sample_buffer(chooser: Chooser) -> Sample:
     """Draw a buffer."""
-    return Sample({"buffer": drawn(chooser)})
+    return Sample({"buffer": draw_contents(chooser)})
 
 
 def sample_tensor(chooser: Chooser) -> Sample:
     """Draw a tensor to put into a buffer."""
-    return Sample({"x": drawn(chooser)})
+    return Sample({"x": draw_contents(chooser)})
 
 
 def sample_circular_read(chooser: Chooser) -> Sample:
     """Draw a buffer and where to begin, also before its begin or behind its end."""
-    buffer = drawn(chooser)
-    axis = chooser.integer(-buffer.type.rank, buffer.type.rank - 1)
+    buffer = draw_contents(chooser)
+    axis = draw_axis(chooser, buffer.type.rank)
     return Sample({"buffer": buffer}, {"offset": chooser.integer(-7, 7), "axis": axis})
 
 
 def sample_circular_write(chooser: Chooser) -> Sample:
     """Draw a buffer and something that fits into it."""
-    buffer = drawn(chooser)
-    axis = chooser.integer(-buffer.type.rank, buffer.type.rank - 1)
+    buffer = draw_contents(chooser)
+    axis = draw_axis(chooser, buffer.type.rank)
     along = axis % buffer.type.rank
     extents = [chooser.integer(1, extent) if one == along else extent for one, extent in enumerate(buffer.type.shape)]
     return Sample(
@@ -132,13 +129,13 @@ def sample_circular_write(chooser: Chooser) -> Sample:
 READ_STATE = Op(
     name="read_state",
     category=CATEGORY,
-    summary="contents of the state",
+    summary="the contents of the state",
     operands=(Operand("input", OperandKind.TENSOR),),
     infer=own_type,
-    meaning=contents,
+    meaning=unchanged,
     sample=sample_read_state,
     opset="ios18",
-    support=Support(floor=2),
+    support=F2,
 )
 WRITE_STATE = Op(
     name="write_state",
@@ -149,15 +146,15 @@ WRITE_STATE = Op(
     meaning=written,
     sample=sample_write_state,
     opset="ios18",
-    support=Support(floor=2),
+    support=F2,
 )
 TENSOR_BUFFER_TO_TENSOR = Op(
     name="tensor_buffer_to_tensor",
     category=CATEGORY,
-    summary="contents of the buffer",
+    summary="the contents of the buffer",
     operands=(Operand("buffer"),),
     infer=own_type,
-    meaning=contents,
+    meaning=unchanged,
     sample=sample_buffer,
     opset="ios18",
     support=MOVER,
@@ -168,7 +165,7 @@ TENSOR_TO_TENSOR_BUFFER = Op(
     summary="a buffer that holds x",
     operands=(Operand("x"),),
     infer=own_type,
-    meaning=contents,
+    meaning=unchanged,
     sample=sample_tensor,
     opset="ios18",
     support=LIKELY_MOVER,

@@ -8,13 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.op import Below, Support, Surface
+from aneforge.ops.op import Below, Category, Support, Surface
+from aneforge.ops.supports import F2, NOWHERE
 
-CATEGORY = "trigonometry"
-F2 = Support(floor=2)
+CATEGORY = Category.TRIGONOMETRY
 F4 = Support(floor=4, below=Below.DECOMPOSE, mil_since=4)
 """Below its floor MIL is given a polynomial."""
-NOWHERE = Support(floor=None, mil_since=None)
 WIDE = Domain(-9, 9)
 UNIT = Domain(-1, 1)
 

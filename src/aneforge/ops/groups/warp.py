@@ -11,15 +11,21 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.forms import expect_float
 from aneforge.ops.interpolation import SAMPLING_MODES, grid_points, normalised, pixels, places, sampled
-from aneforge.ops.op import Op, Support, Surface
-from aneforge.ops.sampling import Chooser, Fill, Sample, shape
-from aneforge.ops.shapes import expect_rank
+from aneforge.ops.op import Category, Op, Support, Surface
+from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape
+from aneforge.ops.shapes import (
+    expect_elements,
+    expect_float,
+    expect_integer,
+    expect_number,
+    expect_one_each,
+    expect_rank,
+)
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.types import Array, TensorType, is_float, is_integer
+from aneforge.ops.types import Array, TensorType
 
-CATEGORY = "image"
+CATEGORY = Category.IMAGE
 BOX_COORDINATE_MODES = (
     "CORNERS_HEIGHT_FIRST",
     "CORNERS_WIDTH_FIRST",
@@ -32,7 +38,7 @@ TEXTURE = Support(floor=3, gate="texture_engine", mil_since=3)
 PADDING_VALUE = Attribute("padding_value", AttributeKind.NUMBER, 0.0)
 
 
-# --- Shape rules --------------------------------------------------------------------------------------------------
+# Shape rules.
 
 
 class Cropping(TypedDict):
@@ -75,10 +81,9 @@ def expect_images(x: TensorType) -> None:
     Raises:
         GraphError: It does not.
     """
-    expect_rank("x", x, 4)
+    expect_rank(x, 4)
     expect_float(x)
-    if 0 in x.shape:
-        raise GraphError("an image without elements cannot be sampled", seen=list(x.shape))
+    expect_elements(x, range(4), "sampled")
 
 
 def cropped_type(
@@ -97,18 +102,16 @@ def cropped_type(
                 limit="1 image, or as many as boxes",
                 remedy="give box_indices",
             )
-    elif box_indices.shape != (count,):
-        raise GraphError("box_indices do not name one image per box", seen=list(box_indices.shape), limit=[count])
-    elif not is_integer(box_indices.dtype):
-        raise GraphError("box_indices are not whole numbers", seen=box_indices.dtype, remedy="cast them to int32")
+    else:
+        expect_one_each(box_indices, count, "box", "box_indices")
+        expect_integer(box_indices, "box_indices")
     return x.with_shape(count, x.shape[1], attributes["target_height"], attributes["target_width"])
 
 
 def resampled_type(x: TensorType, coordinates: TensorType, **_: object) -> TensorType:
     """Return the type of images read at coordinates."""
     expect_images(x)
-    if not (is_float(coordinates.dtype) or is_integer(coordinates.dtype)):
-        raise GraphError("coordinates are not numbers", seen=coordinates.dtype)
+    expect_number(coordinates, "coordinates")
     if coordinates.rank != 4 or coordinates.shape[0] != x.shape[0] or coordinates.shape[3] != 2:
         raise GraphError(
             "coordinates do not give a column and a row for each result of each image",
@@ -132,7 +135,7 @@ def transformed_type(x: TensorType, transform_matrix: TensorType, **attributes: 
     return x.with_shape(*x.shape[:2], attributes["output_height"], attributes["output_width"])
 
 
-# --- Meanings -----------------------------------------------------------------------------------------------------
+# Meanings.
 
 
 def box_ends(boxes: Array, mode: str) -> Array:
@@ -205,17 +208,17 @@ def affine(x: Array, transform_matrix: Array, **attributes: Unpack[Transforming]
     )
 
 
-# --- Samples ------------------------------------------------------------------------------------------------------
+# Samples.
 
 
-def images_type(chooser: Chooser) -> TensorType:
+def draw_images(chooser: Chooser) -> TensorType:
     """Draw the type of one or two images."""
-    return TensorType((*shape(chooser, 2, 2, longest=2), *shape(chooser, 2, 2)), chooser.choose(["fp16", "fp32"]))
+    return TensorType((*draw_shape(chooser, 2, 2, longest=2), *draw_shape(chooser, 2, 2)), chooser.choose(FLOATS))
 
 
-def crop_resize_sample(chooser: Chooser) -> Sample:
+def sample_crop_resize(chooser: Chooser) -> Sample:
     """Draw a call of crop_resize: boxes of any size down to one place, inside the image and beyond it."""
-    x = images_type(chooser)
+    x = draw_images(chooser)
     count = chooser.choose([x.shape[0], chooser.integer(1, 3)])
     normalised_boxes = chooser.choose([True, False])
     mode = chooser.choose(BOX_COORDINATE_MODES)
@@ -242,12 +245,12 @@ def crop_resize_sample(chooser: Chooser) -> Sample:
     )
 
 
-def resample_sample(chooser: Chooser) -> Sample:
+def sample_resample(chooser: Chooser) -> Sample:
     """Draw a call of resample, with coordinates beyond the image on all sides."""
-    x = images_type(chooser)
+    x = draw_images(chooser)
     mode = chooser.choose(COORDINATES_MODES)
     low, high = {"unnormalized": (-9.0, 15.0), "normalized_minus_one_to_one": (-2.5, 2.5)}.get(mode, (-0.8, 1.8))
-    dtype = chooser.choose(["fp16", "fp32", "int32"]) if mode == "unnormalized" else x.dtype
+    dtype = chooser.choose(NUMBERS) if mode == "unnormalized" else x.dtype
     coordinates = TensorType((x.shape[0], chooser.integer(1, 4), chooser.integer(1, 4), 2), dtype)
     return Sample(
         {"x": Fill(x), "coordinates": Fill(coordinates, low, high)},
@@ -261,9 +264,9 @@ def resample_sample(chooser: Chooser) -> Sample:
     )
 
 
-def affine_sample(chooser: Chooser) -> Sample:
+def sample_affine(chooser: Chooser) -> Sample:
     """Draw a call of affine."""
-    x = images_type(chooser)
+    x = draw_images(chooser)
     matrix = TensorType((chooser.choose([1, x.shape[0]]), 6), x.dtype)
     return Sample(
         {"x": Fill(x), "transform_matrix": Fill(matrix, -1.5, 1.5)},
@@ -276,7 +279,7 @@ def affine_sample(chooser: Chooser) -> Sample:
     )
 
 
-# --- Entries ------------------------------------------------------------------------------------------------------
+# Entries.
 
 CROP_RESIZE = Op(
     name="crop_resize",
@@ -294,7 +297,7 @@ CROP_RESIZE = Op(
     ),
     infer=cropped_type,
     meaning=crop_resize,
-    sample=crop_resize_sample,
+    sample=sample_crop_resize,
     opset="ios17",
     support=TEXTURE,
 )
@@ -312,7 +315,7 @@ RESAMPLE = Op(
     ),
     infer=resampled_type,
     meaning=resample,
-    sample=resample_sample,
+    sample=sample_resample,
     support=TEXTURE,
 )
 AFFINE = Op(
@@ -336,7 +339,7 @@ AFFINE = Op(
     ),
     infer=transformed_type,
     meaning=affine,
-    sample=affine_sample,
+    sample=sample_affine,
     surface=Surface.FUSED,
     support=TEXTURE,
 )

@@ -9,7 +9,7 @@ from aneforge.rules.subject import Subject
 PORTS = {"input", "output", "state"}
 FP8 = "fp8e4m3fn"
 INDEX_OPERATIONS = {
-    "argsort", "dynamic_slice", "gather", "gather_along_axis", "gather_hw", "gather_nd",
+    "argsort", "dynamic_slice", "gather", "gather_along_axis", "gather_hw", "gather_nd", "global_arg_min_max",
     "reduce_argmax", "reduce_argmin", "topk",
 }  # fmt: skip
 """Operations that read or make indices: MIL spells them as whole numbers, the engine holds them in 16 bits."""
@@ -32,7 +32,9 @@ def output_dtype(subject: Subject) -> Iterator[Seen]:
     Remedy: cast to fp16 inside the program and convert on the host.
     """
     for tensor in subject.operands:
-        yield Seen(tensor.dtype, "output")
+        is_index = subject.attributes.get("producer") in INDEX_OPERATIONS and is_integer(tensor.dtype)
+        if not is_index:
+            yield Seen(tensor.dtype, "output")
 
 
 @rule("ANE-DTYPE-003", Severity.REJECT, bound="engine_dtypes", relation=Relation.ONE_OF)

@@ -18,17 +18,17 @@ def doubles(shape: tuple[int, ...], seed: int) -> Array:
     return np.array([(int(one) >> 11) / 2**53 for one in raw]).reshape(shape)
 
 
-def uniform(*, shape: tuple[int, ...], low: float, high: float, seed: int, dtype: str) -> Array:  # noqa: ARG001
+def uniform(*, shape: tuple[int, ...], low: float, high: float, seed: int, **_: object) -> Array:
     return np.array(stats.uniform.ppf(doubles(shape, seed), loc=low, scale=high - low) if high > low else low) + (
         np.zeros(shape)
     )
 
 
-def normal(*, shape: tuple[int, ...], mean: float, stddev: float, seed: int, dtype: str) -> Array:  # noqa: ARG001
+def normal(*, shape: tuple[int, ...], mean: float, stddev: float, seed: int, **_: object) -> Array:
     return np.array(special.ndtri(doubles(shape, seed))) * stddev + mean
 
 
-def bernoulli(*, shape: tuple[int, ...], prob: float, seed: int, dtype: str) -> Array:  # noqa: ARG001
+def bernoulli(*, shape: tuple[int, ...], prob: float, seed: int, **_: object) -> Array:
     return np.array([1.0 if one < prob else 0.0 for one in doubles(shape, seed).ravel()]).reshape(shape)
 
 

@@ -20,7 +20,7 @@ def places(line: Sequence[float], *, ascending: bool) -> list[int]:
     return [place for _, place in sorted((sign * value, place) for place, value in enumerate(line))]
 
 
-def topk(x: Array, *, k: int, axis: int, ascending: bool, sort: bool) -> tuple[Array, Array]:  # noqa: ARG001
+def topk(x: Array, *, k: int, axis: int, ascending: bool, **_: object) -> tuple[Array, Array]:
     def chosen(line: Sequence[float]) -> list[float]:
         return [line[place] for place in places(line, ascending=ascending)[:k]]
 

@@ -1,4 +1,4 @@
-"""Independent implementations of slicing and padding: places by Python's own lists, then torch; plain loops."""
+"""Independent implementations of slicing: places by Python's own lists, then torch; plain loops."""
 
 import itertools
 
@@ -15,22 +15,15 @@ def selected(x: Array, places: list[list[int]]) -> Array:
     return array(result)
 
 
-def slice_by_size(x: Array, *, begin: tuple[int, ...], size: tuple[int, ...]) -> Array:
-    result = tensor(x)
-    for axis, (first, count) in enumerate(zip(begin, size, strict=True)):
-        result = torch.narrow(result, axis, first, x.shape[axis] - first if count < 0 else count)
-    return array(result)
-
-
 def region_places(
     extents: tuple[int, ...],
     begin: tuple[int, ...],
     end: tuple[int, ...],
     stride: tuple[int, ...] | None,
-    masks: tuple[tuple[int, ...] | None, ...],
+    masks: tuple[tuple[bool, ...] | None, ...],
 ) -> tuple[list[list[int]], list[int]]:
     """Return the places of a region on every axis, and the axes that are dropped."""
-    begin_mask, end_mask, squeeze_mask = (mask or [0] * len(extents) for mask in masks)
+    begin_mask, end_mask, squeeze_mask = (mask or [False] * len(extents) for mask in masks)
     places: list[list[int]] = []
     for axis, extent in enumerate(extents):
         every = list(range(extent))
@@ -48,13 +41,20 @@ def region_places(
     return places, [axis for axis, dropped in enumerate(squeeze_mask) if dropped]
 
 
+def slice_by_size(x: Array, *, begin: tuple[int, ...], size: tuple[int, ...]) -> Array:
+    result = tensor(x)
+    for axis, (first, count) in enumerate(zip(begin, size, strict=True)):
+        result = torch.narrow(result, axis, first, x.shape[axis] - first if count < 0 else count)
+    return array(result)
+
+
 def slice_by_index(
     x: Array,
     *,
     begin: tuple[int, ...],
     end: tuple[int, ...],
     stride: tuple[int, ...] | None,
-    **masks: tuple[int, ...] | None,
+    **masks: tuple[bool, ...] | None,
 ) -> Array:
     ordered = (masks["begin_mask"], masks["end_mask"], masks["squeeze_mask"])
     places, dropped = region_places(x.shape, begin, end, stride, ordered)
@@ -71,7 +71,7 @@ def slice_update(
     begin: tuple[int, ...],
     end: tuple[int, ...],
     stride: tuple[int, ...] | None,
-    **masks: tuple[int, ...] | None,
+    **masks: tuple[bool, ...] | None,
 ) -> Array:
     ordered = (masks["begin_mask"], masks["end_mask"], masks["squeeze_mask"])
     places, _ = region_places(x.shape, begin, end, stride, ordered)
@@ -82,59 +82,9 @@ def slice_update(
     return result
 
 
-def mirrored(every: list[int], before: int, after: int, mode: str) -> list[int]:
-    """Return the places of an axis with its border in front of it and behind."""
-    if mode == "replicate":
-        return every[:1] * before + every + every[-1:] * after
-    skipped = 1 if mode == "reflect" else 0
-    backwards = every[::-1]
-    return (
-        backwards[len(every) - skipped - before : len(every) - skipped] + every + backwards[skipped : skipped + after]
-    )
-
-
-def pad(x: Array, *, pad: tuple[int, ...], mode: str, constant_val: float) -> Array:
-    pairs = [(pad[place], pad[place + 1]) for place in range(0, len(pad), 2)]
-    if mode == "constant":
-        backwards = [side for pair in reversed(pairs) for side in pair]
-        return array(torch.nn.functional.pad(tensor(x), backwards, value=constant_val))
-    untouched = x.ndim - len(pairs)
-    places = [list(range(extent)) for extent in x.shape]
-    for axis, (before, after) in enumerate(pairs, untouched):
-        places[axis] = mirrored(places[axis], before, after, mode)
-    return selected(x, places)
-
-
-def crop(x: Array, *, crop_height: tuple[int, int], crop_width: tuple[int, int]) -> Array:
-    (top, bottom), (left, right) = crop_height, crop_width
-    return array(torch.nn.functional.pad(tensor(x), [-left, -right, -top, -bottom]))
-
-
-def reverse(x: Array, *, axes: tuple[int, ...] | None) -> Array:
-    return array(torch.flip(tensor(x), list(range(x.ndim)) if axes is None else axes))
-
-
-def reverse_sequence(x: Array, lengths: Array, *, seq_axis: int, batch_axis: int) -> Array:
-    sequences = tensor(x).movedim((batch_axis, seq_axis), (0, 1))
-    parts = [
-        torch.cat([sequence[:length].flip(0), sequence[length:]])
-        for sequence, length in zip(sequences, lengths.tolist(), strict=True)
-    ]
-    return array(torch.stack(parts).movedim((0, 1), (batch_axis, seq_axis)))
-
-
 def sliding_windows(x: Array, *, axis: int, size: int, stride: int) -> Array:
     along = axis if axis >= 0 else axis + x.ndim
     return array(tensor(x).unfold(along, size, stride).movedim(-1, along + 1))
-
-
-def band_part(x: Array, *, lower: int, upper: int) -> Array:
-    kept = tensor(x)
-    if lower >= 0:
-        kept = torch.triu(kept, -lower)
-    if upper >= 0:
-        kept = torch.tril(kept, upper)
-    return array(kept)
 
 
 def input_view(x: Array, *, axis: int, offset: int, size: int, step: int) -> Array:
@@ -153,12 +103,7 @@ ORACLES: dict[str, Oracle] = {
     "slice_by_size": slice_by_size,
     "slice_by_index": slice_by_index,
     "slice_update": slice_update,
-    "pad": pad,
-    "crop": crop,
-    "reverse": reverse,
-    "reverse_sequence": reverse_sequence,
     "sliding_windows": sliding_windows,
-    "band_part": band_part,
     "input_view": input_view,
     "dynamic_slice": dynamic_slice,
 }

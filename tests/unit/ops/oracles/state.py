@@ -6,9 +6,8 @@ import torch
 from oracle_tools import Array, Oracle, array, tensor, torch_unary
 
 
-def write_state(input: Array, data: Array) -> Array:  # noqa: A002 - MIL's name
-    state = tensor(input)
-    return array(state.copy_(tensor(data)))
+def write_state(state: Array, data: Array) -> Array:
+    return array(tensor(state).copy_(tensor(data)))
 
 
 def circular_read(buffer: Array, *, offset: int, axis: int) -> Array:

@@ -1,22 +1,9 @@
-"""The text form of a graph: printed for people, read back exactly.
-
-One line per node: result, operation, operands by name, attributes that differ from their defaults, types, place.
-Constants stand outside the text, by symbol; a line at the end gives each one's type, encoding and hash.
-
-    graph {
-      %0 = input() {shape = [1, 4], dtype = "fp16"} : fp16[1, 4]
-      %1 = add(x = %0, y = @c0) : fp16[1, 4] at "model.py" line 3
-      %2 = split(x = %1) {num_splits = 2, axis = 1} : fp16[1, 2], fp16[1, 2]
-      return y = %2#1
-      constant @c0 : fp16[1, 4] dense sha256:…
-    }
-"""
+"""Reads the text form of a graph back, exactly; `printing` says what it looks like."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from functools import cache
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -35,90 +22,7 @@ if TYPE_CHECKING:
     from aneforge.ops.constant import Constant
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["graph_text", "parse_graph"]
-
-
-def graph_text(graph: Graph) -> str:
-    """Return a graph as text."""
-    numbers = {node: number for number, node in enumerate(graph.nodes)}
-    symbols = {constant: symbol for symbol, constant in graph.constants.items()}
-
-    def value_text(value: Value) -> str:
-        return output_text(value) if isinstance(value, Tensor) else f"@{symbols[cast('Constant', value)]}"
-
-    def output_text(output: Output) -> str:
-        several = len(output.node.types) > 1
-        return f"%{numbers[output.node]}" + (f"#{output.index}" if several else "")
-
-    def argument_text(argument: Argument) -> str:
-        if isinstance(argument, tuple):
-            return f"[{', '.join(map(value_text, argument))}]"
-        return value_text(argument)
-
-    lines = ["graph {"]
-    for node, number in numbers.items():
-        operands = ", ".join(f"{name} = {argument_text(argument)}" for name, argument in node.operands.items())
-        types = ", ".join(map(str, node.types))
-        lines.append(f"  %{number} = {node.op.name}({operands}){attributes_text(node)} : {types}{place_text(node)}")
-    returned = ", ".join(f"{name_text(name)} = {output_text(output)}" for name, output in graph.outputs.items())
-    lines.append(f"  return {returned}".rstrip())
-    lines.extend(f"  write {name_text(name)} = {output_text(output)}" for name, output in graph.states.items())
-    for symbol, constant in graph.constants.items():
-        lines.append(f"  constant @{symbol} : {constant.type} {constant.encoding} sha256:{constant.digest}")
-    return "\n".join([*lines, "}"]) + "\n"
-
-
-def attributes_text(node: Node) -> str:
-    """Return the attributes that differ from their defaults."""
-    own = [
-        f"{attribute.name} = {attribute_text(node.attributes[attribute.name])}"
-        for attribute in node.op.attributes
-        if repr(node.attributes[attribute.name]) != repr(attribute.default)
-    ]
-    return f" {{{', '.join(own)}}}" if own else ""
-
-
-def attribute_text(value: AttributeValue) -> str:
-    """Return an attribute's value; numbers keep every bit."""
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return json.dumps(value)
-        case float():
-            return number_text(value)
-        case int():
-            return str(value)
-        case _:
-            return f"[{', '.join(attribute_text(item) for item in value)}]"
-
-
-def number_text(value: float) -> str:
-    """Return a number that is told from a whole number by its point."""
-    if math.isnan(value):
-        return "nan.0"
-    if math.isinf(value):
-        return "inf.0" if value > 0 else "-inf.0"
-    return repr(value)
-
-
-def place_text(node: Node) -> str:
-    """Return where the user made a node."""
-    place = node.location
-    if place is None:
-        return ""
-    file = f" {json.dumps(place.file)}" if place.file is not None else ""
-    line = f" line {place.line}" if place.line is not None else ""
-    name = f" node {json.dumps(place.node)}" if place.node is not None else ""
-    return f" at{file}{line}{name}" if file or line or name else ""
-
-
-def name_text(name: str) -> str:
-    """Return the name of an output or state."""
-    return name if name.isidentifier() else json.dumps(name)
-
+__all__ = ["parse_graph"]
 
 GRAMMAR = r"""
     start: "graph" "{" node* returned write* constant* "}"

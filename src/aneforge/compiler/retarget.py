@@ -1,0 +1,139 @@
+"""A graph for one target: what is native stays, what is not is rebuilt from operations that are, or refused.
+
+The ordinary route is that of MIL programs. The direct route is that of network descriptions, which alone reaches the
+two oldest families of the compiler's enumeration; they have fewer operations, and other forms of some.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.decompose import DECOMPOSITIONS
+from aneforge.compiler.direct import DIRECT_FORMS
+from aneforge.errors import IllegalGraphError, NotSupportedError
+from aneforge.graph.graph import as_graph
+from aneforge.graph.rewrite import rewrite
+from aneforge.rules.operations import op_status
+from aneforge.rules.preflight import Status, preflight
+from aneforge.rules.rule import Severity
+from aneforge.targets import LegalityFamily, TargetLike, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.compiler.forms import Form, SuppliedInput
+    from aneforge.errors import Location
+    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.graph.node import Argument, Node
+    from aneforge.graph.tensor import Tensor
+    from aneforge.rules.preflight import OpReport, Preflight
+    from aneforge.targets import Target
+
+__all__ = ["Change", "Retargeted", "Route", "retarget"]
+
+LAST_DIRECT_FAMILY = LegalityFamily.A12
+"""The newest family that only the direct route reaches."""
+MIL_FLOOR = "ANE-FLOOR-001"
+
+
+class Route(StrEnum):
+    """How a program reaches the engine."""
+
+    MIL = "mil"
+    DIRECT = "direct"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One operation that was rebuilt from others."""
+
+    op: str
+    location: Location | None
+    detail: str
+    """What it became, with the domain and the largest error where it is an approximation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retargeted:
+    """A graph for one target, and what was done to get there."""
+
+    graph: Graph
+    target: str
+    route: Route
+    verdict: Preflight
+    """The verdict on the graph as it was."""
+    changes: tuple[Change, ...]
+    supplied: tuple[SuppliedInput, ...]
+    """New inputs that the caller must feed, such as random numbers."""
+
+    @property
+    def oversize(self) -> list[OpReport]:
+        """Operations that legalisation must still split."""
+        return self.verdict.oversize
+
+
+def retarget(graph: GraphLike, target: TargetLike = None, route: str = "mil") -> Retargeted:
+    """Return a graph for one target.
+
+    >>> import aneforge as af
+    >>> result = retarget(af.input((1, 8)).sin(), af.targets.Family.A13)
+    >>> [change.op for change in result.changes], "sin" in str(result.graph)
+    (['sin'], False)
+
+    Raises:
+        IllegalGraphError: An operation cannot run there; the error lists all of them, with reasons and remedies.
+        UnknownTargetError: Nothing has that name.
+    """
+    chosen, resolved = Route(route), resolve(target)
+    original = as_graph(graph)
+    verdict = preflight(original, resolved)
+    forms = forms_for(chosen, resolved)
+    refuse(verdict, chosen, forms)
+    changes: list[Change] = []
+    supplied: list[SuppliedInput] = []
+
+    def replace(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
+        form = forms.get(node.op.name)
+        made = form(node, operands, len(supplied)) if form else None
+        if made is None:
+            return None
+        changes.append(Change(node.op.name, node.location, made.detail))
+        supplied.extend(made.supplied)
+        return made.results
+
+    return Retargeted(rewrite(original, replace), resolved.name, chosen, verdict, tuple(changes), tuple(supplied))
+
+
+def forms_for(route: Route, target: Target) -> Mapping[str, Form]:
+    """Return the forms that operations take on a target, by the operation's name.
+
+    Raises:
+        NotSupportedError: The direct route was asked for a target that the ordinary one reaches.
+    """
+    if route is Route.MIL:
+        return {name: form for name, form in DECOMPOSITIONS.items() if op_status(name, target) != Status.NATIVE}
+    if target.legality is None or target.legality > LAST_DIRECT_FAMILY:
+        raise NotSupportedError(
+            "the direct route answers for the families below the floor of MIL programs alone",
+            target=target.name,
+            remedy='use route="mil"',
+        )
+    return DIRECT_FORMS
+
+
+def refuse(verdict: Preflight, route: Route, forms: Mapping[str, Form]) -> None:
+    """Raise one error for all operations that cannot run.
+
+    On the direct route the floor of MIL programs does not hold, and an operation with a direct form is not refused.
+    """
+    stopping = [
+        str(finding)
+        for report in verdict.reports
+        for finding in report.findings
+        if finding.severity is Severity.REJECT
+        and not (route is Route.DIRECT and (finding.rule == MIL_FLOOR or report.op in forms))
+    ]
+    if stopping:
+        raise IllegalGraphError.of(verdict.target, stopping)

@@ -1,0 +1,47 @@
+"""Mathematics that the meanings of several groups share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from aneforge.ops.types import Array
+
+__all__ = ["laid_along", "logistic", "rectified", "softmax", "unchanged", "wide"]
+
+
+def unchanged(x: Array) -> Array:
+    """Return the values as they are."""
+    return x
+
+
+def rectified(x: Array) -> Array:
+    """Return x, and 0 below 0."""
+    return np.maximum(x, 0)
+
+
+def logistic(x: Array) -> Array:
+    """Return 1 / (1 + e⁻ˣ); a power that overflows gives 0, as it should."""
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x: Array, axis: int) -> Array:
+    """Return the powers of e along an axis, scaled to the sum 1; the largest is taken off first against overflow."""
+    powers = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def laid_along(values: Array, rank: int, axis: int = 1) -> Array:
+    """Return a list of numbers in a shape that broadcasts along one axis of a tensor; by default that of channels.
+
+    >>> laid_along(np.arange(3), 4).shape
+    (1, 3, 1, 1)
+    """
+    return values.reshape([-1 if place == axis % rank else 1 for place in range(rank)])
+
+
+def wide(x: Array) -> Array:
+    """Return whole numbers in 64 bits, where sums wrap as in their own type and NumPy can multiply any of them."""
+    return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.int64)
