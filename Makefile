@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-external lint format bench docs docs-tables clean
+.PHONY: help demo test test-external lint format bench fingerprints docs docs-tables clean
 
 help:
 	@echo "make demo           show the main job"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint           ruff and pyright, package and tests"
 	@echo "make format         rewrite the sources in the project's form"
 	@echo "make bench          print every budget with what was measured"
+	@echo "make fingerprints   reproduce the published figures of real chips"
 	@echo "make docs           build the documentation site into site/"
 	@echo "make docs-tables    write the generated reference pages"
 
@@ -37,6 +38,9 @@ format: $(VENV)/dev.stamp
 
 bench: $(VENV)/run.stamp
 	@for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+
+fingerprints: $(VENV)/run.stamp
+	$(BIN)/python tools/fingerprints.py
 
 docs: docs-tables $(VENV)/docs.stamp
 	$(BIN)/mkdocs build --strict

@@ -1,0 +1,201 @@
+"""The engine's activations: tables of 33 knots, interpolated in fp16 with three roundings.
+
+Between the knots y[b] and y[c] a fraction f on the way gives, all ties away from zero:
+
+    d = fp16(y[c] − y[b]);  p = eleven bits of f · d;  result = fp16(y[b] + p)
+
+Two-sided tables are addressed outward from zero, odd ones by magnitude, the tables of exponentials, logarithms and
+roots by a part of the number's own representation. Evidence: GELU is exact on M1, M1 Max and M5 to ten digits; the
+others give every extreme that was published for the M6. Not determined, and refused here: erf from 2 on, sin, cos, elu,
+softplus.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from math import erf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.engine.rounding import to_eleven_bits, to_fp16
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["ACTIVATIONS", "MODELLED_ERF_FROM"]
+
+SEGMENTS = 32
+LOG2_E = 1.4423828125
+"""log2(e) rounded to fp16, by which the engine multiplies before its table of powers of two."""
+LN_2 = float(np.float16(np.log(2)))
+MODELLED_ERF_FROM = 2.0
+"""The table of erf ends here; between this and about 2.33 the engine's values are not determined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A line beyond the ends of a table, up to a clamp from which on it is constant."""
+
+    slope: float
+    intercept: float
+    clamp: float
+    clamp_value: float
+
+    def value(self, x: Array) -> Array:
+        """Return the line, each step rounded to fp16."""
+        return to_fp16(to_fp16(x * self.slope) + self.intercept)
+
+
+@cache
+def data() -> Mapping[str, Mapping[str, Any]]:
+    """Return the knots and tails that are not samples of a function."""
+    text = (Path(__file__).parent / "data" / "activations.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def samples(function: Callable[[Array], Array], points: Array) -> Array:
+    """Return samples of a function, rounded to fp16 as NumPy does it, in float64."""
+    return function(points).astype(np.float16).astype(np.float64)
+
+
+def between(knots: Array, start: Array, end: Array, fraction: Array) -> Array:
+    """Interpolate between two knots with the engine's three roundings."""
+    difference = to_fp16(knots[end] - knots[start])
+    part = to_eleven_bits(fraction * difference)
+    return to_fp16(knots[start] + part)
+
+
+def outward(x: Array, knots: Array, step: float) -> Array:
+    """Read a two-sided table of 33 knots, outward from its middle; the ends of the table are within it."""
+    distance = np.abs(x) / step
+    place = np.minimum(np.floor(distance), SEGMENTS // 2 - 1)
+    direction = np.where(x < 0, -1, 1)
+    start = (SEGMENTS // 2 + direction * place).astype(np.int64)
+    return between(knots, start, start + direction, distance - place)
+
+
+def by_magnitude(x: Array, knots: Array, step: float) -> Array:
+    """Read a table of an odd function, for magnitudes within it."""
+    distance = np.abs(x) / step
+    place = np.minimum(np.floor(distance), SEGMENTS - 1).astype(np.int64)
+    return np.copysign(between(knots, place, place + 1, distance - place), x)
+
+
+def gelu(x: Array) -> Array:
+    """Return GELU; its exact and its tanh form are one table, which gives −0.00075388 at 0."""
+    table = data()["gelu"]
+    inside = outward(np.clip(x, -4, 4), np.array(table["knots"]), table["step"])
+    return np.where(x < -4, 0.0, np.where(x >= 4, x, inside))
+
+
+def silu(x: Array) -> Array:
+    """Return SiLU: a line below −8, zero from −10.203125 down, x from 8 on."""
+    table = data()["silu"]
+    below = Tail(**table["below"])
+    inside = outward(np.clip(x, -8, 8), np.array(table["knots"]), table["step"])
+    low = np.where(x <= below.clamp, below.clamp_value, below.value(x))
+    return np.where(x < -8, low, np.where(x >= 8, x, inside))
+
+
+def sigmoid(x: Array) -> Array:
+    """Return the logistic function: lines beyond ±8, 0 from −9.9375 down, 1 from 8.3203125 on."""
+    knots = samples(lambda points: 1 / (1 + np.exp(-points)), np.linspace(-8, 8, SEGMENTS + 1))
+    below, above = Tail(**data()["sigmoid"]["below"]), Tail(**data()["sigmoid"]["above"])
+    inside = outward(np.clip(x, -8, 8), knots, 0.5)
+    low = np.where(x <= below.clamp, below.clamp_value, below.value(x))
+    high = np.where(x >= above.clamp, above.clamp_value, above.value(x))
+    return np.where(x < -8, low, np.where(x >= 8, high, inside))
+
+
+def tanh(x: Array) -> Array:
+    """Return the hyperbolic tangent; ±1 from magnitude 4 on."""
+    knots = samples(np.tanh, np.linspace(0, 4, SEGMENTS + 1))
+    inside = by_magnitude(np.clip(x, -4, 4), knots, 0.125)
+    return np.where(np.abs(x) >= 4, np.sign(x), inside)
+
+
+def error_function(x: Array) -> Array:
+    """Return erf; from magnitude 2 on it is modelled as ±1."""
+    knots = samples(np.vectorize(erf, otypes=[np.float64]), np.linspace(0, 2, SEGMENTS + 1))
+    inside = by_magnitude(np.clip(x, -2, 2), knots, 0.0625)
+    return np.where(np.abs(x) >= MODELLED_ERF_FROM, np.sign(x), inside)
+
+
+def exp(x: Array) -> Array:
+    """Return the exponential: 2 to the power fp16(x · log2 e), whole and fraction apart. Infinite from 11.094 on."""
+    return power_of_two(to_fp16(x * LOG2_E))
+
+
+def power_of_two(t: Array) -> Array:
+    """Return 2 to a power, by a table of its fractional part."""
+    knots = samples(np.exp2, np.arange(SEGMENTS + 1) / SEGMENTS)
+    whole = np.floor(t)
+    coordinate = (t - whole) * SEGMENTS
+    place = np.minimum(np.floor(coordinate), SEGMENTS - 1).astype(np.int64)
+    mantissa = between(knots, place, place + 1, coordinate - place)
+    return to_fp16(np.ldexp(mantissa, np.clip(whole, -1000, 1000).astype(np.int64)))
+
+
+def log(x: Array) -> Array:
+    """Return the natural logarithm of positive numbers: fp16(fp16(log2 of the mantissa + exponent) · ln 2)."""
+    knots = samples(np.log2, 0.5 + np.arange(SEGMENTS + 1) / (2 * SEGMENTS))
+    mantissa, exponent = np.frexp(x)
+    coordinate = (mantissa - 0.5) * 2 * SEGMENTS
+    place = np.minimum(np.floor(coordinate), SEGMENTS - 1).astype(np.int64)
+    binary = to_fp16(between(knots, place, place + 1, coordinate - place) + exponent)
+    return to_fp16(binary * LN_2)
+
+
+def sqrt(x: Array) -> Array:
+    """Return the square root of positive numbers."""
+    return root(x, np.sqrt, 1)
+
+
+def rsqrt(x: Array) -> Array:
+    """Return 1 over the square root of positive numbers."""
+    return root(x, lambda points: 1 / np.sqrt(points), -1)
+
+
+def root(x: Array, function: Callable[[Array], Array], sign: int) -> Array:
+    """Read a table of a root: x is m · 4^q with m from ½ up to 2, read at 16 · m in entries 8 to 32."""
+    knots = np.concatenate([np.zeros(8), samples(function, np.arange(8, SEGMENTS + 1) / 16)])
+    mantissa, exponent = np.frexp(x)
+    odd = exponent % 2
+    quarter = (exponent - odd) // 2
+    coordinate = mantissa * np.where(odd, 2.0, 1.0) * 16
+    place = np.minimum(np.floor(coordinate), SEGMENTS - 1).astype(np.int64)
+    return to_fp16(np.ldexp(between(knots, place, place + 1, coordinate - place), sign * quarter))
+
+
+def inverse(x: Array) -> Array:
+    """Return 1 over x, without the epsilon that the operation adds first."""
+    knots = samples(np.reciprocal, 0.5 + np.arange(SEGMENTS + 1) / (2 * SEGMENTS))
+    mantissa, exponent = np.frexp(np.abs(x))
+    coordinate = (mantissa - 0.5) * 2 * SEGMENTS
+    place = np.minimum(np.floor(coordinate), SEGMENTS - 1).astype(np.int64)
+    magnitude = to_fp16(np.ldexp(between(knots, place, place + 1, coordinate - place), -exponent))
+    return np.copysign(magnitude, x)
+
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "erf": error_function,
+    "exp": exp,
+    "exp2": power_of_two,
+    "gelu": gelu,
+    "inverse": inverse,
+    "log": log,
+    "rsqrt": rsqrt,
+    "sigmoid": sigmoid,
+    "silu": silu,
+    "sqrt": sqrt,
+    "tanh": tanh,
+}
+"""Functions of fp16 values, held in float64."""
