@@ -313,7 +313,7 @@ def operation_row(entry: Op) -> Sequence[object]:
         ", ".join(operand_text(operand) for operand in entry.operands),
         attributes,
         entry.surface,
-        f"`{entry.mil_name}` {entry.opset}",
+        f"`{entry.mil_name}` {entry.opset}" if entry.mil_name else "",
         floor + below,
         f"`{support.gate}`" if support.gate else "",
         front,
@@ -348,7 +348,10 @@ def statement(known: Rule) -> str:
 
 def operations_text(known: Rule) -> str:
     """Return the operations that a rule concerns."""
-    return "all" if known.ops is None else ", ".join(f"`{op}`" for op in sorted(known.ops))
+    if known.ops is not None:
+        return ", ".join(f"`{op}`" for op in sorted(known.ops))
+    concerned = [f"`{name}`" for name in ops() if known.concerns(name)]
+    return "all" if len(concerned) == len(ops()) else ", ".join(concerned)
 
 
 def bound_text(known: Rule) -> str:

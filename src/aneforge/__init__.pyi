@@ -3,9 +3,10 @@
 from . import errors as errors
 from . import evidence as evidence
 from . import rules as rules
+from . import special as special
 from . import targets as targets
 from ._version import __version__ as __version__
-from .graph import special as special
+from .compiler.retarget import retarget as retarget
 from .graph.builder.attention import cross_attention as cross_attention
 from .graph.builder.attention import geglu as geglu
 from .graph.builder.attention import mha as mha
@@ -18,6 +19,7 @@ from .graph.builder.combination import select as select
 from .graph.builder.combination import split as split
 from .graph.builder.combination import stack as stack
 from .graph.builder.combination import where as where
+from .graph.builder.conversion import cast as cast
 from .graph.builder.convolution import conv as conv
 from .graph.builder.convolution import conv_transpose as conv_transpose
 from .graph.builder.convolution import dynamic_conv as dynamic_conv

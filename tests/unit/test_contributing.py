@@ -74,7 +74,7 @@ def test_the_new_rule_is_found_and_fires(blocks: dict[str, str], tmp_path: Path)
 def extended_table(blocks: dict[str, str], tmp_path: Path) -> Iterator[None]:
     """Add the page's group of operations to the package's folder of groups, for one test."""
     (tmp_path / "powers.py").write_text(blocks["groups/powers.py"], encoding="utf-8")
-    caches = (table.ops, operations.catalogue, preflight.rules_about)
+    caches = (table.ops, table.names, operations.catalogue, preflight.rules_about)
     groups.__path__.append(str(tmp_path))
     for cached in caches:
         cached.cache_clear()

@@ -55,6 +55,13 @@ def global_arg_reduction(node: Node, operands: Mapping[str, Argument], _: int) -
     return Made([Tensor(place)], "an arg-reduction along one row of all elements")
 
 
+def unfused_square(node: Node, operands: Mapping[str, Argument], _: int) -> Made:
+    """Rebuild a square that follows a sum as the two operations that it is."""
+    total = build("reduce_sum", {"x": tensor_operand(node, operands, "x")}, node.attributes, node.location)
+    square = build("square", {"x": Tensor(total)}, {}, node.location)
+    return Made([Tensor(square)], "a sum and a square, with one more rounding between them")
+
+
 def supplied_dropout(node: Node, operands: Mapping[str, Argument], count: int) -> Made:
     """Make the mask of a dropout an input."""
     x = tensor_operand(node, operands, "x")
@@ -88,4 +95,5 @@ DECOMPOSITIONS: dict[str, Form] = {
     "random": supplied_random,
     "random_uniform": supplied_random,
     "sin": sine,
+    "sq_after_reduce": unfused_square,
 }

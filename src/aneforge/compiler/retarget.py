@@ -13,29 +13,30 @@ from typing import TYPE_CHECKING
 from aneforge.compiler.decompose import DECOMPOSITIONS
 from aneforge.compiler.direct import DIRECT_FORMS
 from aneforge.errors import IllegalGraphError, NotSupportedError
-from aneforge.graph.graph import as_graph
+from aneforge.graph.graph import Graph, as_graph
+from aneforge.graph.node import build
 from aneforge.graph.rewrite import rewrite
+from aneforge.graph.tensor import Tensor
+from aneforge.rules.catalogue import explain
 from aneforge.rules.operations import op_status
-from aneforge.rules.preflight import Status, preflight
+from aneforge.rules.preflight import Status, port_of, preflight
 from aneforge.rules.rule import Severity
-from aneforge.targets import LegalityFamily, TargetLike, resolve
+from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.compiler.forms import Form, SuppliedInput
     from aneforge.errors import Location
-    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.graph.graph import GraphLike
     from aneforge.graph.node import Argument, Node
-    from aneforge.graph.tensor import Tensor
     from aneforge.rules.preflight import OpReport, Preflight
     from aneforge.targets import Target
 
 __all__ = ["Change", "Retargeted", "Route", "retarget"]
 
-LAST_DIRECT_FAMILY = LegalityFamily.A12
-"""The newest family that only the direct route reaches."""
 MIL_FLOOR = "ANE-FLOOR-001"
+CAST_OUTPUT = "ANE-DTYPE-005"
 
 
 class Route(StrEnum):
@@ -103,7 +104,18 @@ def retarget(graph: GraphLike, target: TargetLike = None, route: str = "mil") ->
         supplied.extend(made.supplied)
         return made.results
 
-    return Retargeted(rewrite(original, replace), resolved.name, chosen, verdict, tuple(changes), tuple(supplied))
+    rebuilt = with_cast_outputs(rewrite(original, replace), resolved, changes)
+    return Retargeted(rebuilt, resolved.name, chosen, verdict, tuple(changes), tuple(supplied))
+
+
+def with_cast_outputs(graph: Graph, target: Target, changes: list[Change]) -> Graph:
+    """Return a graph whose outputs of truth values and indices leave through a cast, as the rule for them says."""
+    outputs = dict(graph.outputs)
+    for name, output in graph.outputs.items():
+        if explain(CAST_OUTPUT).check(port_of(output), target) is not None:
+            changes.append(Change(output.node.op.name, output.node.location, f"a cast of output {name!r} to fp16"))
+            outputs[name] = Tensor(build("cast", {"x": output}, {"dtype": "fp16"}, output.node.location))
+    return Graph(outputs, graph.states)
 
 
 def forms_for(route: Route, target: Target) -> Mapping[str, Form]:
@@ -114,7 +126,7 @@ def forms_for(route: Route, target: Target) -> Mapping[str, Form]:
     """
     if route is Route.MIL:
         return {name: form for name, form in DECOMPOSITIONS.items() if op_status(name, target) != Status.NATIVE}
-    if target.legality is None or target.legality > LAST_DIRECT_FAMILY:
+    if target.limits.flag("mil_programs"):
         raise NotSupportedError(
             "the direct route answers for the families below the floor of MIL programs alone",
             target=target.name,

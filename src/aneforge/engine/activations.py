@@ -5,9 +5,9 @@ Between the knots y[b] and y[c] a fraction f on the way gives, all ties away fro
     d = fp16(y[c] − y[b]);  p = eleven bits of f · d;  result = fp16(y[b] + p)
 
 Two-sided tables are addressed outward from zero, odd ones by magnitude, the tables of exponentials, logarithms and
-roots by a part of the number's own representation. Evidence: GELU is exact on M1, M1 Max and M5 to ten digits; the
-others give every extreme that was published for the M6. Not determined, and refused here: erf from 2 on, sin, cos, elu,
-softplus.
+roots by a part of the number's own representation. Evidence: GELU is exact to ten digits wherever a figure is
+published; the others give every extreme that was published for one chip (`activation_tables` of the target database
+names the chips). Not determined: erf from 2 on, which is modelled; sin, cos, elu and softplus, which are not here.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def row(operand: Operand, k: int) -> Operand:
 def convolution(x: Array, weight: Array, bias: Array | None = None, *, stride: int = 1, pad: int = 0) -> Array:
     """Return the direct convolution of images [N, C, H, W] with kernels [Cout, C, kH, kW], fp16 in and out.
 
-    Exact for the 3×3 convolutions of M1, M2 and M4.
+    Exact for 3×3 kernels on the targets whose data say that they do not run Winograd.
     """
     images = padded(decoded(x), pad)
     kernels = decoded(weight)
@@ -119,9 +119,9 @@ def convolution(x: Array, weight: Array, bias: Array | None = None, *, stride: i
 def winograd_convolution(x: Array, weight: Array) -> Array:
     """Return a 3×3 convolution of stride 1 and padding 1 as one-dimensional Winograd F(2,3) along the width.
 
-    Exact for M5, M5 Pro and M6 on even widths. Kernel and data are transformed along the width, each value rounded once
-    to fp16; the three rows of the kernel are summed directly; the four sums are combined in the accumulator. Odd
-    widths are modelled: the last tile is cut.
+    Exact on even widths, for the targets whose value `winograd_on_width` says so. Kernel and data are transformed along
+    the width, each value rounded once to fp16; the three rows of the kernel are summed directly; the four sums are
+    combined in the accumulator. Odd widths are modelled: the last tile is cut.
     """
     kernels = [to_fp16(part) for part in kernel_transform(weight.astype(np.float64))]
     width = x.shape[3]
@@ -173,7 +173,7 @@ def spread(values: Array) -> Array:
 def elementwise(result: Array) -> Array:
     """Round the exact result of an addition, subtraction, product or choice on the planar engine.
 
-    Full fp16 range, subnormals kept (measured on M6: 2^-12 · 2^-12 is 2^-24, 2048 + 1 is 2050).
+    Full fp16 range, subnormals kept (measured: 2^-12 · 2^-12 is 2^-24, 2048 + 1 is 2050).
     """
     return to_fp16(result)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import FrozenInstanceError, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import NoReturn, Self, cast
 
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.node import Node, Output
 from aneforge.graph.printing import graph_text
+from aneforge.ops.constant import Constant
 from aneforge.ops.op import Work
-
-if TYPE_CHECKING:
-    from aneforge.ops.constant import Constant
 
 __all__ = ["INPUT", "STATE", "Graph", "GraphLike", "as_graph"]
 
@@ -26,7 +26,7 @@ class Graph:
     """What a user means: an immutable graph of operations.
 
     A state is read at the start of a run, through the value of its placeholder, and written at the end, with the value
-    that `states` gives for its name.
+    that `states` gives for its name. A copy of a graph is the graph itself; pickled it is its text and its constants.
 
     >>> import aneforge as af
     >>> x = af.input((1, 4))
@@ -35,12 +35,21 @@ class Graph:
     ['input', 'relu']
     """
 
+    outputs: Mapping[str, Output]
+    states: Mapping[str, Output]
+
     def __init__(self, outputs: Mapping[str, Output], states: Mapping[str, Output] | None = None) -> None:
-        if not outputs and not states:
+        object.__setattr__(self, "outputs", checked_ports("output", outputs))
+        object.__setattr__(self, "states", checked_ports("state", {} if states is None else states))
+        if not self.outputs and not self.states:
             raise GraphError("a graph needs an output")
-        self.outputs = dict(outputs)
-        self.states = dict(states or {})
-        self._check_states()
+        check_placeholders(self)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise FrozenInstanceError(f"a graph never changes: cannot assign to {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise FrozenInstanceError(f"a graph never changes: cannot delete {name!r}")
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -50,16 +59,29 @@ class Graph:
         return (*placeholders, *(node for node in ordered if node.op.name not in PLACEHOLDERS))
 
     @cached_property
+    def placeholders(self) -> tuple[Node, ...]:
+        """The inputs and the states that are read, in the order of their making."""
+        return tuple(itertools.takewhile(lambda node: node.op.name in PLACEHOLDERS, self.nodes))
+
+    @cached_property
     def inputs(self) -> Mapping[str, Node]:
-        """The input placeholders by name, in the order in which values are fed."""
-        nodes = [node for node in self.nodes if node.op.name == INPUT]
+        """The input placeholders by name, in the order in which values are fed.
+
+        One without a name is called x and its place among the inputs; where that is taken, the next number is tried.
+        """
+        nodes = [node for node in self.placeholders if node.op.name == INPUT]
+        taken = {*(given_name(node) for node in nodes), *self.state_placeholders}
         names: dict[str, Node] = {}
-        for number, node in enumerate(nodes):
-            name = str(node.attributes["name"] or f"x{number}")
-            if name in names:
-                raise GraphError(f"two inputs are called {name!r}", location=node.location, remedy="name them apart")
+        for place, node in enumerate(nodes):
+            name = given_name(node) or next(f"x{n}" for n in itertools.count(place) if f"x{n}" not in taken)
+            taken.add(name)
             names[name] = node
-        return names
+        return MappingProxyType(names)
+
+    @cached_property
+    def state_placeholders(self) -> Mapping[str, Node]:
+        """The placeholders through which states are read, by name."""
+        return MappingProxyType({given_name(node): node for node in self.placeholders if node.op.name == STATE})
 
     @cached_property
     def constants(self) -> Mapping[str, Constant]:
@@ -68,7 +90,7 @@ class Graph:
         for node in self.nodes:
             for constant in node.constants():
                 symbols.setdefault(constant, f"c{len(symbols)}")
-        return {symbol: constant for constant, symbol in symbols.items()}
+        return MappingProxyType({symbol: constant for constant, symbol in symbols.items()})
 
     @cached_property
     def consumers(self) -> Mapping[Node, tuple[Node, ...]]:
@@ -77,7 +99,7 @@ class Graph:
         for node in self.nodes:
             for source in dict.fromkeys(value.node for value in node.sources()):
                 readers[source].append(node)
-        return {node: tuple(found) for node, found in readers.items()}
+        return MappingProxyType({node: tuple(found) for node, found in readers.items()})
 
     def work(self) -> Work:
         """Return what one run costs, whatever the target."""
@@ -101,8 +123,13 @@ class Graph:
             work=self.work(),
         )
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
+        """The graph as text, which `parse` reads back exactly."""
         return graph_text(self)
+
+    def __str__(self) -> str:
+        return self.text
 
     def __repr__(self) -> str:
         return f"<graph of {len(self.nodes)} nodes: {', '.join(self.inputs)} -> {', '.join(self.outputs)}>"
@@ -111,10 +138,19 @@ class Graph:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Graph) and str(self) == str(other)
+        return self is other or (isinstance(other, Graph) and self.text == other.text)
 
     def __hash__(self) -> int:
-        return hash(str(self))
+        return hash(self.text)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Graph], tuple[str, dict[str, Constant]]]:
+        return unpickled, (self.text, dict(self.constants))
 
     @classmethod
     def parse(cls, text: str, constants: Mapping[str, Constant] | None = None) -> Graph:
@@ -125,15 +161,7 @@ class Graph:
         """
         from aneforge.graph.parsing import parse_graph  # noqa: PLC0415 - it makes graphs, so it imports this module
 
-        return parse_graph(text, constants or {})
-
-    def _check_states(self) -> None:
-        placeholders = {str(node.attributes["name"]): node for node in self.nodes if node.op.name == STATE}
-        for name, value in self.states.items():
-            if name not in placeholders:
-                raise GraphError(f"state {name!r} is written and never read", remedy="read it, or make it an output")
-            if placeholders[name].types[0] != value.type:
-                raise GraphError(f"state {name!r} changes its type", seen=value.type, limit=placeholders[name].types[0])
+        return parse_graph(text, {} if constants is None else constants)
 
 
 GraphLike = Graph | Output | Sequence[Output] | Mapping[str, Output]
@@ -151,15 +179,91 @@ def as_graph(out: GraphLike) -> Graph:
         case Output():
             return Graph({"y": out})
         case Mapping():
-            outputs = dict(out)
-        case _ if isinstance(out, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            outputs = {f"y{number}": value for number, value in enumerate(out)}
+            return Graph(out)
+        case _ if isinstance(out, Iterable) and not isinstance(out, str | bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            return Graph({f"y{number}": value for number, value in enumerate(out)})
         case _:
             raise GraphTypeError("a graph is made of tensors", seen=type(out).__name__)
-    for name, value in outputs.items():
-        if not isinstance(value, Output):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise GraphTypeError(f"output {name!r} is not a tensor", seen=type(value).__name__)
-    return Graph(outputs)
+
+
+def checked_ports(what: str, given: object) -> Mapping[str, Output]:
+    """Return outputs or states, which must be tensors by name, in a mapping that nobody can change.
+
+    Raises:
+        GraphTypeError: It is no mapping, a name is not text, or a value is no tensor.
+        GraphError: A name cannot be written down.
+    """
+    if not isinstance(given, Mapping):
+        raise GraphTypeError(
+            f"the {what}s of a graph are not tensors by name",
+            seen=type(given).__name__,
+            remedy=f'give a dict, such as {{"{"y" if what == "output" else "total"}": tensor}}',
+        )
+    ports = dict(cast("Mapping[object, object]", given))
+    for name, value in ports.items():
+        check_name(what, name)
+        if not isinstance(value, Output):
+            raise GraphTypeError(f"{what} {name!r} is not a tensor", seen=type(value).__name__)
+    return MappingProxyType(cast("dict[str, Output]", ports))
+
+
+def check_name(what: str, name: object) -> None:
+    """Check that the text of a graph can hold a name and give it back.
+
+    Raises:
+        GraphTypeError: It is not text.
+        GraphError: It has half a character: two such halves would come back as a whole one.
+    """
+    if not isinstance(name, str):
+        raise GraphTypeError(f"the name of {what} {name!r} is not text", seen=type(name).__name__)
+    if not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name):
+        raise GraphError(f"{what} {name!r} has half of a surrogate pair in its name", remedy="name it otherwise")
+
+
+def check_placeholders(graph: Graph) -> None:
+    """Check that inputs and states are told apart by their names, and that states are read and keep their types.
+
+    Raises:
+        GraphError: They are not.
+    """
+    named: dict[str, Node] = {}
+    for node in graph.placeholders:
+        if node.op.name == STATE or given_name(node):
+            check_name(node.op.name, given_name(node))
+            check_distinct(named.setdefault(given_name(node), node), node)
+    for name, value in graph.states.items():
+        placeholder = graph.state_placeholders.get(name)
+        if placeholder is None:
+            raise GraphError(f"state {name!r} is written and never read", remedy="read it, or make it an output")
+        if placeholder.types[0] != value.type:
+            raise GraphError(f"state {name!r} changes its type", seen=value.type, limit=placeholder.types[0])
+
+
+def check_distinct(first: Node, node: Node) -> None:
+    """Check that two placeholders of one name are one node.
+
+    Raises:
+        GraphError: They are two.
+    """
+    if first is node:
+        return
+    kinds = {first.op.name, node.op.name}
+    what = "an input and a state" if len(kinds) > 1 else f"two {node.op.name}s"
+    remedy = "read the state once and use the tensor again" if kinds == {STATE} else "name them apart"
+    raise GraphError(f"{what} are called {given_name(node)!r}", location=node.location, remedy=remedy)
+
+
+def given_name(node: Node) -> str:
+    """Return the name that the user gave a placeholder; it is empty where none was given."""
+    return str(node.attributes["name"] or "")
+
+
+def unpickled(text: str, constants: Mapping[str, Constant]) -> Graph:
+    """Return the graph of a pickle; NumPy forgets that the constants' arrays are read-only, so it is said again."""
+    for constant in constants.values():
+        for part in constant.parts.values():
+            part.flags.writeable = False
+    return Graph.parse(text, constants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +289,20 @@ def work_of(node: Node) -> Work:
         name: tuple(one.type for one in argument) if isinstance(argument, tuple) else argument.type
         for name, argument in node.operands.items()
     }
-    constants = {
-        name: argument.nbytes for name, argument in node.operands.items() if not isinstance(argument, tuple | Output)
-    }
-    return node.op.work(types, node.attributes, constants)
+    constants = {name: argument.nbytes for name, argument in node.operands.items() if isinstance(argument, Constant)}
+    work = node.op.work(types, node.attributes, constants)
+    listed = [
+        value
+        for argument in node.operands.values()
+        if isinstance(argument, tuple)
+        for value in argument
+        if isinstance(value, Constant)
+    ]
+    return replace(
+        work,
+        bytes_in=work.bytes_in - sum(constant.type.nbytes for constant in listed),
+        bytes_weights=work.bytes_weights + sum(constant.nbytes for constant in listed),
+    )
 
 
 def topological_order(outputs: Iterable[Output]) -> list[Node]:

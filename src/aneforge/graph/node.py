@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from dataclasses import dataclass
+import os
+from dataclasses import FrozenInstanceError, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Never, NoReturn, Self
 
-from aneforge.errors import GraphError, GraphTypeError, Location
+from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Op
 from aneforge.ops.signature import AttributeValue, Operand, OperandKind
@@ -24,21 +27,54 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import TensorType
 
-__all__ = ["Argument", "Node", "Output", "Value", "build", "users_location"]
+__all__ = ["Argument", "Node", "Output", "Value", "build", "new_node", "users_location"]
 
-PACKAGE = str(Path(__file__).parent.parent)
+PACKAGE = str(Path(__file__).parent.parent) + os.sep
 CREATION = itertools.count()
 """Stamps nodes in the order of their making, the documented order of a program's inputs. Nothing else reads it."""
 
+NOTHING: MappingProxyType[str, Never] = MappingProxyType({})
+"""The operands or attributes of a node that has none: one for all, for large graphs hold many."""
+
 
 class Output:
-    """One value that a node gives. Operands of other nodes refer to it."""
+    """One value that a node gives. Operands of other nodes refer to it.
+
+    A copy of it is itself. It is not pickled alone: two that share a node would come back sharing nothing, so it is the
+    graph that is pickled.
+    """
 
     __slots__ = ("index", "node")
 
+    node: Node
+    index: int
+
     def __init__(self, node: Node, index: int = 0) -> None:
-        self.node = node
-        self.index = index
+        if not isinstance(node, Node):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise GraphTypeError("a tensor is a result of a node", seen=type(node).__name__)
+        if type(index) is not int:
+            raise GraphTypeError("the number of a result is not a whole number", seen=repr(index))
+        if not 0 <= index < len(node.types):
+            raise GraphError(
+                f"it has no result {index}", operation=node.op.name, seen=index, limit=f"0 to {len(node.types) - 1}"
+            )
+        object.__setattr__(self, "node", node)
+        object.__setattr__(self, "index", index)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise FrozenInstanceError(f"a tensor never changes: cannot assign to {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise FrozenInstanceError(f"a tensor never changes: cannot delete {name!r}")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise pickled_alone("a tensor")
 
     @property
     def type(self) -> TensorType:
@@ -62,7 +98,7 @@ Argument = Value | tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One operation with its operands and attributes."""
+    """One operation with its operands and attributes. A copy of it is itself; it is pickled as part of a graph."""
 
     op: Op
     operands: Mapping[str, Argument]
@@ -72,6 +108,21 @@ class Node:
     types: tuple[TensorType, ...]
     location: Location | None
     created: int
+
+    def __post_init__(self) -> None:
+        if type(self.operands) is not MappingProxyType:
+            object.__setattr__(self, "operands", MappingProxyType(dict(self.operands)))
+        if type(self.attributes) is not MappingProxyType:
+            object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise pickled_alone("a node")
 
     def values(self) -> tuple[tuple[str, Value], ...]:
         """Return every operand value with the name of its operand, lists taken apart."""
@@ -102,20 +153,40 @@ def build(
         UnknownNameError: There is no such operation.
         GraphError: The operands or attributes do not fit it; the error names the place in the user's file.
     """
-    entry = op if isinstance(op, Op) else op_named(op)
     place = location or users_location()
-    given = {name: argument for name, argument in operands.items() if argument is not None}
     try:
-        completed = entry.complete(attributes or {})
-        for operand in entry.operands:
-            if operand.name in given:
-                check_argument(operand, given[operand.name])
-        types = entry.types({name: type_of(argument) for name, argument in given.items()}, completed)
-    except GraphError as error:
-        error.operation = error.operation or entry.name
+        return new_node(op if isinstance(op, Op) else op_named(op), operands, attributes or {}, place)
+    except AneforgeError as error:
         error.location = error.location or place
         raise
-    return Node(entry, given, completed, types, place, next(CREATION))
+
+
+def new_node(
+    op: Op, operands: Mapping[str, Argument | None], attributes: Mapping[str, object], place: Location | None
+) -> Node:
+    """Return a new node at a place, which may be unknown.
+
+    Raises:
+        GraphError: The operands or attributes do not fit the operation.
+    """
+    given = {name: argument for name, argument in operands.items() if argument is not None}
+    try:
+        completed = op.complete(attributes)
+        for operand in op.operands:
+            if operand.name in given:
+                check_argument(operand, given[operand.name])
+        types = op.types({name: type_of(argument) for name, argument in given.items()}, completed)
+    except GraphError as error:
+        error.operation = error.operation or op.name
+        raise
+    return Node(
+        op,
+        MappingProxyType(given) if given else NOTHING,
+        MappingProxyType(completed) if completed else NOTHING,
+        types,
+        place,
+        next(CREATION),
+    )
 
 
 def check_argument(operand: Operand, argument: Argument) -> None:
@@ -146,4 +217,15 @@ def users_location() -> Location | None:
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
-    return Location(frame.f_code.co_filename, frame.f_lineno) if frame else None
+    return location_at(frame.f_code.co_filename, frame.f_lineno) if frame else None
+
+
+@lru_cache(1024)
+def location_at(file: str, line: int) -> Location:
+    """Return a place; a loop that makes many nodes in one line makes one."""
+    return Location(file, line)
+
+
+def pickled_alone(what: str) -> GraphTypeError:
+    """Return the error for a part of a graph that is to be pickled without the graph."""
+    return GraphTypeError(f"{what} is pickled only as part of its graph", remedy='pickle af.Graph({"y": tensor})')

@@ -1,74 +1,117 @@
-"""Reads the text form of a graph back, exactly; `printing` says what it looks like."""
+"""Reads the text form of a graph back, exactly; `printing` says what it looks like.
+
+The text is read line by line, each line with a rule of the grammar for its kind, so that memory follows the longest
+line and every error names its line. The end of a node's line (attributes, types, place) is alike for many nodes and is
+looked at once for those.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import io
 import json
-from functools import cache
-from typing import TYPE_CHECKING, Protocol, cast
+import math
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import lark
 
-from aneforge.errors import GraphError, Location
+from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
 from aneforge.graph.graph import Graph
-from aneforge.graph.node import build
+from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Constant
+from aneforge.ops.table import op_named
 from aneforge.ops.types import TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from aneforge.graph.node import Argument, Node, Output, Value
-    from aneforge.ops.constant import Constant
     from aneforge.ops.signature import AttributeValue
 
 __all__ = ["parse_graph"]
 
 GRAMMAR = r"""
-    start: "graph" "{" node* returned write* constant* "}"
-    node: "%" WHOLE "=" NAME "(" operands ")" attributes ":" types place
-    operands: [operand ("," operand)*]
-    operand: NAME "=" (output | symbol | list)
-    list: "[" [(output | symbol) ("," (output | symbol))*] "]"
-    output: "%" WHOLE ["#" WHOLE]
-    symbol: "@" NAME
+    opening: "graph" "{"
+    call: VALUE "=" NAME "(" [operand ("," operand)*] ")"
+    operand: NAME "=" (VALUE | SYMBOL | list)
+    list: "[" [(VALUE | SYMBOL) ("," (VALUE | SYMBOL))*] "]"
+    description: attributes ":" types place
     attributes: ["{" attribute ("," attribute)* "}"]
-    attribute: NAME "=" literal
-    ?literal: NAME -> word | STRING -> text | FLOAT -> number | WHOLE -> whole | literals
+    attribute: NAME "=" (literal | literals)
+    literal: NAME | STRING | FLOAT | WHOLE
     literals: "[" [literal ("," literal)*] "]"
-    types: type ("," type)*
-    type: NAME "[" [WHOLE ("," WHOLE)*] "]"
+    types: TYPE ("," TYPE)*
     place: ["at" [STRING] ["line" WHOLE] ["node" STRING]]
     returned: "return" [named ("," named)*]
-    write: "write" named
-    named: (NAME | STRING) "=" output
-    constant: "constant" "@" NAME ":" type NAME "sha256" ":" HASH
+    written: "write" named
+    named: (NAME | STRING) "=" VALUE
+    constant: "constant" SYMBOL ":" TYPE NAME DIGEST
+    closing: "}"
 
     NAME: /[A-Za-z_][A-Za-z0-9_]*/
-    HASH.3: /[0-9a-f]{64}/
-    FLOAT.2: /-?(inf|nan)\.0|-?\d+(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)/
-    WHOLE.1: /-?\d+/
+    VALUE: /%[0-9]+(#[0-9]+)?/
+    SYMBOL: /@[A-Za-z_][A-Za-z0-9_]*/
+    TYPE: /[a-z][a-z0-9]*\[([0-9]+([ \t]*,[ \t]*[0-9]+)*)?\]/
+    DIGEST: /sha256:[0-9a-f]{64}/
+    FLOAT.2: /-?(inf|nan)\.0|-?[0-9]+(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)/
+    WHOLE.1: /-?[0-9]+/
     STRING: /"([^"\\\n]|\\.)*"/
-    %import common.WS
-    %ignore WS
+    %ignore /[ \t\r]+/
 """
 
 Tree = lark.Tree[lark.Token]
+T = TypeVar("T")
 WORDS: dict[str, AttributeValue] = {"none": None, "true": True, "false": False}
+BEGINNING = re.compile(r"graph\b|%|return\b|write\b|constant\b|}", re.ASCII)
+RULES = {
+    "graph": "opening",
+    "%": "call",
+    "return": "returned",
+    "write": "written",
+    "constant": "constant",
+    "}": "closing",
+}
+"""The rule for a line, by how it begins."""
+FOLLOWS = {
+    "opening": {""},
+    "call": {"opening", "call"},
+    "returned": {"opening", "call"},
+    "written": {"returned", "written"},
+    "constant": {"returned", "written", "constant"},
+    "closing": {"returned", "written", "constant"},
+}
+"""The kinds of lines after which a line of each kind may stand."""
+BLANKS = " \t\r\n"
+SHOWN = 40
+"""Characters of a line that a syntax error shows on each side."""
+DESCRIPTIONS_KEPT = 1024
 
 
 class TextParser(Protocol):
     """What is needed of lark here, typed."""
 
-    def parse(self, text: str) -> Tree:
+    def parse(self, text: str, start: str) -> Tree:
         """Return the tree of a text."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a node's line says behind the operands."""
+
+    attributes: Mapping[str, object]
+    types: tuple[TensorType, ...]
+    place: Location | None
 
 
 @cache
 def parser() -> TextParser:
     """Return the parser of the text form."""
-    return cast("TextParser", lark.Lark(GRAMMAR, parser="lalr", maybe_placeholders=True))
+    rules = ["description", *RULES.values()]
+    return cast("TextParser", lark.Lark(GRAMMAR, parser="lalr", start=rules, maybe_placeholders=True))
 
 
 def parse_graph(text: str, constants: Mapping[str, Constant]) -> Graph:
@@ -77,93 +120,191 @@ def parse_graph(text: str, constants: Mapping[str, Constant]) -> Graph:
     Raises:
         GraphError: The text is not a graph, or a constant is missing or not the one that was meant.
     """
-    try:
-        tree = parser().parse(text)
-    except lark.exceptions.UnexpectedInput as error:
-        place = Location("graph text", getattr(error, "line", None))
-        raise GraphError(f"this is not a graph:\n{error.get_context(text)}", location=place) from None
-    return Reader(constants).graph(tree)
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise GraphTypeError("a graph is read from text", seen=type(text).__name__)
+    if not isinstance(constants, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise GraphTypeError("constants are given by their symbols", seen=type(constants).__name__)
+    return Reader(constants).graph(text)
 
 
 class Reader:
-    """Turns a parsed text into a graph."""
+    """Reads the lines of a text and holds what they defined so far."""
 
     def __init__(self, constants: Mapping[str, Constant]) -> None:
-        self.constants = constants
+        self.given = constants
+        self.description = lru_cache(DESCRIPTIONS_KEPT)(description_of)
+        self.number = 1
+        """The line that is read, for errors."""
+        self.before = ""
+        """The kind of the line before."""
         self.nodes: dict[int, Node] = {}
+        self.used: dict[str, int] = {}
+        """The symbols of constants, each with the line of its first use."""
+        self.declared: set[str] = set()
+        self.outputs: dict[str, Output] = {}
+        self.states: dict[str, Output] = {}
 
-    def graph(self, tree: Tree) -> Graph:
+    def graph(self, text: str) -> Graph:
         """Return the whole graph."""
-        outputs: dict[str, Output] = {}
-        states: dict[str, Output] = {}
-        for line in subtrees(tree):
-            match line.data:
-                case "node":
-                    self.node(line)
-                case "returned":
-                    outputs.update(self.named(one) for one in subtrees(line))
-                case "write":
-                    states.update(self.named(one) for one in subtrees(line))
-                case _:
-                    self.check_constant(line)
-        return Graph(outputs, states)
+        try:
+            for number, line in enumerate(io.StringIO(text), 1):
+                if stripped := line.strip(BLANKS):
+                    self.number = number
+                    self.line(stripped)
+            if self.before != "closing":
+                raise GraphError("this is not a graph: the text ends before its closing brace")
+            return Graph(self.outputs, self.states)
+        except AneforgeError as error:
+            error.location = Location("graph text", self.number)
+            raise
 
-    def node(self, line: Tree) -> None:
+    def line(self, line: str) -> None:
+        """Read one line."""
+        beginning = BEGINNING.match(line)
+        if beginning is None:
+            raise not_a_graph(line, 0)
+        rule = RULES[beginning[0]]
+        if self.before not in FOLLOWS[rule]:
+            raise GraphError(f"this is not a graph, the line does not belong here:\n{excerpt(line, 0)}")
+        self.before = rule
+        if rule == "call":
+            self.node(line)
+            return
+        tree = parsed(line, rule)
+        match rule:
+            case "returned":
+                for named in subtrees(tree):
+                    self.add_port("output", self.outputs, named)
+            case "written":
+                self.add_port("state", self.states, subtrees(tree)[0])
+            case "constant":
+                self.check_constant(tree)
+            case "closing":
+                self.check_declared()
+            case _:
+                pass
+
+    def node(self, line: str) -> None:
         """Read one node and check that its types are those that its operation gives."""
-        number, name = tokens(line)
-        operands, attributes, types, place = subtrees(line)
-        location = place_of(place)
-        made = build(
-            name,
-            {tokens(one)[0]: self.argument(subtrees(one)[0]) for one in subtrees(operands)},
-            {tokens(one)[0]: literal(subtrees(one)[0]) for one in subtrees(attributes)},
-            location or Location(),
-        )
-        made = dataclasses.replace(made, location=location)
-        written = tuple(map(type_of, subtrees(types)))
-        if made.types != written:
-            seen, given = (", ".join(map(str, one)) for one in (written, made.types))
-            raise GraphError("the types are not those that the operation gives", operation=name, seen=seen, limit=given)
-        if int(number) in self.nodes:
+        end = line.find(")") + 1 or len(line)
+        call = parsed(line[:end], "call")
+        described = self.description(line[end:])
+        value, name = tokens(call)
+        number, index = numbers(value)
+        if index is not None:
+            raise GraphError("a node is defined by its number alone", operation=name, seen=value, limit=f"%{number}")
+        if number in self.nodes:
             raise GraphError(f"%{number} is defined twice", operation=name)
-        self.nodes[int(number)] = made
+        operands = unique("operand", [(tokens(one)[0], self.argument(one)) for one in subtrees(call)])
+        made = new_node(op_named(name), operands, described.attributes, described.place)
+        if made.types != described.types:
+            seen, given = (", ".join(map(str, types)) for types in (described.types, made.types))
+            raise GraphError("the types are not those that the operation gives", operation=name, seen=seen, limit=given)
+        self.nodes[number] = made
 
-    def argument(self, tree: Tree) -> Argument:
+    def argument(self, operand: Tree) -> Argument:
         """Read one operand."""
-        if tree.data == "list":
-            return tuple(self.value(one) for one in subtrees(tree))
-        return self.value(tree)
+        listed = subtrees(operand)
+        return tuple(map(self.value, tokens(listed[0]))) if listed else self.value(tokens(operand)[1])
 
-    def value(self, tree: Tree) -> Value:
+    def value(self, word: str) -> Value:
         """Read one value: a node's, or a constant."""
-        return self.constant(tokens(tree)[0]) if tree.data == "symbol" else self.output(tree)
+        return self.output(word) if word.startswith("%") else self.constant(word[1:])
 
-    def output(self, tree: Tree) -> Tensor:
+    def output(self, word: str) -> Tensor:
         """Read one value of a node that stands before."""
-        number, *index = (int(token) for token in tokens(tree))
+        number, index = numbers(word)
         if number not in self.nodes:
             raise GraphError(f"%{number} is used before it is defined")
-        result = index[0] if index else 0
-        if result >= len(self.nodes[number].types):
-            raise GraphError(f"%{number} has no result {result}", limit=len(self.nodes[number].types) - 1)
-        return Tensor(self.nodes[number], result)
+        results = len(self.nodes[number].types)
+        if (index or 0) >= results:
+            raise GraphError(f"%{number} has no result {index}", limit=results - 1)
+        return Tensor(self.nodes[number], index or 0)
 
     def constant(self, symbol: str) -> Constant:
         """Return the constant that a symbol stands for."""
-        if symbol not in self.constants:
-            raise GraphError(f"constant @{symbol} is not given", limit=", ".join(self.constants) or "no constants")
-        return self.constants[symbol]
+        if symbol not in self.given:
+            raise GraphError(f"constant @{symbol} is not given", limit=", ".join(self.given) or "no constants")
+        constant = self.given[symbol]
+        if not isinstance(constant, Constant):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise GraphTypeError(f"@{symbol} is given something that is no constant", seen=type(constant).__name__)
+        self.used.setdefault(symbol, self.number)
+        return constant
 
-    def check_constant(self, line: Tree) -> None:
-        """Check that the constant given for a symbol is the one that was meant."""
-        symbol, _, digest = tokens(line)
-        if self.constant(symbol).digest != digest:
-            raise GraphError(f"constant @{symbol} is not the one of the text", seen=self.constant(symbol).digest)
+    def check_constant(self, tree: Tree) -> None:
+        """Check that a constant is used, and that what is given for its symbol is the one that was meant."""
+        word, kind, encoding, digest = tokens(tree)
+        symbol = word[1:]
+        if symbol not in self.used:
+            raise GraphError(f"constant {word} is never used")
+        if symbol in self.declared:
+            raise GraphError(f"constant {word} is declared twice")
+        self.declared.add(symbol)
+        constant = self.given[symbol]
+        if (type_of(kind), encoding, digest) != (constant.type, constant.encoding, f"sha256:{constant.digest}"):
+            raise GraphError(
+                f"constant {word} is not the one of the text",
+                seen=f"{constant.type} {constant.encoding} sha256:{constant.digest}",
+                limit=f"{kind} {encoding} {digest}",
+            )
 
-    def named(self, tree: Tree) -> tuple[str, Tensor]:
+    def check_declared(self) -> None:
+        """Check that every constant that is used has its line."""
+        for symbol, number in self.used.items():
+            if symbol not in self.declared:
+                self.number = number
+                raise GraphError(f"constant @{symbol} has no line at the end that says which it is")
+
+    def add_port(self, what: str, ports: dict[str, Output], named: Tree) -> None:
         """Read a named output or state."""
-        name = tokens(tree)[0]
-        return (json.loads(name) if name.startswith('"') else name), self.output(subtrees(tree)[0])
+        word, value = tokens(named)
+        name = text_of(word) if word.startswith('"') else word
+        if name in ports:
+            raise GraphError(f"two {what}s are called {name!r}")
+        ports[name] = self.output(value)
+
+
+def parsed(text: str, rule: str) -> Tree:
+    """Return the tree of a line, or of a part of one.
+
+    Raises:
+        GraphError: It is not what the rule says.
+    """
+    try:
+        return parser().parse(text, rule)
+    except lark.exceptions.UnexpectedInput as error:
+        raise not_a_graph(text, error.pos_in_stream or 0) from None
+
+
+def not_a_graph(line: str, column: int) -> GraphError:
+    """Return the error for a line that breaks the grammar at a column."""
+    return GraphError(f"this is not a graph:\n{excerpt(line, column)}")
+
+
+def excerpt(line: str, column: int) -> str:
+    """Return the surroundings of a column, and a mark below it."""
+    first = max(column - SHOWN, 0)
+    return f"{line[first : column + SHOWN]}\n{' ' * (column - first)}^"
+
+
+def description_of(text: str) -> Description:
+    """Read what a node's line says behind the operands."""
+    attributes, types, place = subtrees(parsed(text, "description"))
+    return Description(
+        unique("attribute", [(tokens(one)[0], attribute_of(one)) for one in subtrees(attributes)]),
+        tuple(map(type_of, tokens(types))),
+        place_of(place),
+    )
+
+
+def unique(what: str, pairs: list[tuple[str, T]]) -> dict[str, T]:
+    """Return names and values, no name twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise GraphError(f"{what} {twice!r} is given twice")
+    return found
 
 
 def subtrees(tree: Tree) -> list[Tree]:
@@ -176,28 +317,80 @@ def tokens(tree: Tree) -> list[str]:
     return [str(child) for child in tree.children if isinstance(child, lark.Token)]
 
 
-def type_of(tree: Tree) -> TensorType:
+def numbers(value: str) -> tuple[int, int | None]:
+    """Read the number of a node, and which of its results is meant if that is said."""
+    number, _, index = value[1:].partition("#")
+    return whole(number), whole(index) if index else None
+
+
+def whole(word: str) -> int:
+    """Read a whole number.
+
+    Raises:
+        GraphError: Python does not read that many digits.
+    """
+    try:
+        return int(word)
+    except ValueError:
+        limit = f"{sys.get_int_max_str_digits()} digits"
+        raise GraphError("the number is too long", seen=f"{len(word)} digits", limit=limit) from None
+
+
+def real(word: str) -> float:
+    """Read a number.
+
+    Raises:
+        GraphError: It is written as a finite one and is none.
+    """
+    if word.lstrip("-")[0] in "in":
+        return float(word.removesuffix(".0"))
+    number = float(word)
+    if math.isinf(number):
+        remedy = "infinity is written inf.0"
+        raise GraphError("the number is too large", seen=word[:SHOWN], limit=sys.float_info.max, remedy=remedy)
+    return number
+
+
+def text_of(word: str) -> str:
+    """Read a quoted text.
+
+    Raises:
+        GraphError: It has an escape that JSON does not know, or a control character.
+    """
+    try:
+        return cast("str", json.loads(word))
+    except ValueError as error:
+        limit = "the escapes of JSON, and no control characters"
+        raise GraphError(f"this text cannot be read: {error}", seen=repr(word[:SHOWN]), limit=limit) from None
+
+
+def type_of(word: str) -> TensorType:
     """Read a tensor type."""
-    dtype, *shape = tokens(tree)
-    return TensorType(tuple(map(int, shape)), dtype)
+    dtype, _, extents = word.removesuffix("]").partition("[")
+    return TensorType(tuple(whole(extent.strip()) for extent in extents.split(",") if extent), dtype)
 
 
-def literal(tree: Tree) -> object:
+def attribute_of(attribute: Tree) -> object:
     """Read an attribute's value."""
-    words = tokens(tree)
-    match tree.data:
-        case "literals":
-            return [literal(one) for one in subtrees(tree)]
-        case "text":
-            return cast("str", json.loads(words[0]))
-        case "number":
-            return float(words[0].removesuffix(".0") if words[0].lstrip("-")[0] in "in" else words[0])
-        case "whole":
-            return int(words[0])
-        case _ if words[0] in WORDS:
-            return WORDS[words[0]]
+    (value,) = subtrees(attribute)
+    return [literal(one) for one in subtrees(value)] if value.data == "literals" else literal(value)
+
+
+def literal(tree: Tree) -> AttributeValue:
+    """Read one value."""
+    (token,) = tree.children
+    word = str(token)
+    match token:
+        case lark.Token(type="STRING"):
+            return text_of(word)
+        case lark.Token(type="FLOAT"):
+            return real(word)
+        case lark.Token(type="WHOLE"):
+            return whole(word)
+        case _ if word in WORDS:
+            return WORDS[word]
         case _:
-            raise GraphError("this is no value of an attribute", seen=words[0], limit="none, true, false")
+            raise GraphError("this is no value of an attribute", seen=word, limit="none, true, false")
 
 
 def place_of(tree: Tree) -> Location | None:
@@ -206,7 +399,7 @@ def place_of(tree: Tree) -> Location | None:
     if file is line is node is None:
         return None
     return Location(
-        None if file is None else cast("str", json.loads(str(file))),
-        None if line is None else int(str(line)),
-        None if node is None else cast("str", json.loads(str(node))),
+        None if file is None else text_of(str(file)),
+        None if line is None else whole(str(line)),
+        None if node is None else text_of(str(node)),
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING
 
 from aneforge.graph.node import Output
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
 
 __all__ = ["graph_text"]
+
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+KEYWORDS = {"at", "constant", "false", "graph", "line", "node", "none", "return", "true", "write"}
 
 
 def graph_text(graph: Graph) -> str:
@@ -106,5 +110,5 @@ def place_text(node: Node) -> str:
 
 
 def name_text(name: str) -> str:
-    """Return the name of an output or state."""
-    return name if name.isidentifier() else json.dumps(name)
+    """Return the name of an output or state; a word of the grammar, or what is no plain word, is quoted."""
+    return name if PLAIN_NAME.fullmatch(name) and name not in KEYWORDS else json.dumps(name)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.errors import GraphError
-from aneforge.graph.graph import PLACEHOLDERS, STATE, Graph, as_graph
+from aneforge.errors import GraphError, GraphTypeError
+from aneforge.graph.graph import PLACEHOLDERS, Graph, as_graph
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import meaning_dtype
+from aneforge.ops.types import DTYPES, is_float, is_integer, value_range
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import GraphLike
@@ -26,7 +27,8 @@ Feed = Mapping[str, "Array"] | Sequence["Array"]
 def reference(graph: GraphLike, inputs: Feed = (), states: Mapping[str, Array] | None = None) -> dict[str, Array]:
     """Return the outputs of a graph as the mathematics gives them, without any rounding of the engine's.
 
-    States start from `states`, or from zeros.
+    States start from `states`, or from zeros. An input of a floating type takes real numbers of any type, one of whole
+    numbers takes those that it can hold, and one of bool takes bool.
 
     >>> import aneforge as af
     >>> x = af.input((2,))
@@ -34,7 +36,9 @@ def reference(graph: GraphLike, inputs: Feed = (), states: Mapping[str, Array] |
     [3.0, -6.0]
 
     Raises:
-        GraphError: A value is missing, unknown or of the wrong shape; or an operation has no meaning of its own.
+        GraphError: A value is missing, unknown, of the wrong shape or out of range; or an operation has no meaning of
+            its own.
+        GraphTypeError: A value is of a type that its input does not take, or the values are no list and no mapping.
     """
     results, _ = evaluate(as_graph(graph), inputs, states)
     return results
@@ -44,7 +48,7 @@ def evaluate(
     graph: Graph, inputs: Feed = (), states: Mapping[str, Array] | None = None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return outputs and final states. A value is dropped after its last reader, so memory follows the widest cut."""
-    given = placeholder_values(graph, inputs, states or {})
+    given = placeholder_values(graph, inputs, {} if states is None else states)
     results = [*graph.outputs.values(), *graph.states.values()]
     remaining = {node: len(readers) for node, readers in graph.consumers.items()}
     for output in results:
@@ -85,27 +89,105 @@ def evaluate_node(node: Node, values: Mapping[Node, tuple[Array, ...]]) -> tuple
 
 def placeholder_values(graph: Graph, inputs: Feed, states: Mapping[str, Array]) -> Mapping[Node, tuple[Array, ...]]:
     """Return the value of every input and state placeholder."""
-    named = inputs if isinstance(inputs, Mapping) else dict(zip(graph.inputs, inputs, strict=False))
-    if not isinstance(inputs, Mapping) and len(inputs) != len(graph.inputs):
-        raise GraphError("the inputs do not match", seen=len(inputs), limit=f"{len(graph.inputs)} values")
-    if unknown := sorted(set(named) - set(graph.inputs)):
-        raise GraphError(f"there is no input {unknown[0]!r}", limit=", ".join(graph.inputs) or "no inputs")
+    values = named_values("input", in_order(inputs, graph.inputs), graph.inputs)
+    starts = named_values("state", states, graph.state_placeholders)
     found: dict[Node, tuple[Array, ...]] = {}
     for name, node in graph.inputs.items():
-        if name not in named:
+        if name not in values:
             raise GraphError(f"input {name!r} has no value", limit=", ".join(graph.inputs))
-        found[node] = (fitted(f"input {name!r}", named[name], node.types[0]),)
-    for node in graph.nodes:
-        if node.op.name == STATE:
-            name = str(node.attributes["name"])
-            start = states[name] if name in states else np.zeros(node.types[0].shape)
-            found[node] = (fitted(f"state {name!r}", start, node.types[0]),)
+        found[node] = (fitted(f"input {name!r}", values[name], node.types[0]),)
+    for name, node in graph.state_placeholders.items():
+        kind = node.types[0]
+        start = starts[name] if name in starts else np.zeros(kind.shape, meaning_dtype(kind.dtype))
+        found[node] = (fitted(f"state {name!r}", start, kind),)
     return found
 
 
-def fitted(what: str, value: Array, wanted: TensorType) -> Array:
-    """Return a value in the type of the mathematics; its shape must be right."""
-    array = np.asarray(value)
+def in_order(inputs: Feed, known: Mapping[str, Node]) -> object:
+    """Return values by name, where they were given in the order of the inputs.
+
+    Raises:
+        GraphError: There are more or fewer of them than inputs.
+    """
+    if not isinstance(inputs, Sequence) or isinstance(inputs, str | bytes):
+        return inputs
+    if len(inputs) != len(known):
+        raise GraphError("the inputs do not match", seen=len(inputs), limit=f"{len(known)} values")
+    return dict(zip(known, inputs, strict=True))
+
+
+def named_values(what: str, given: object, known: Mapping[str, Node]) -> Mapping[str, object]:
+    """Return values that are given by name, every name a known one.
+
+    Raises:
+        GraphTypeError: It is no mapping, or a name is not text.
+        GraphError: A name is unknown.
+    """
+    if not isinstance(given, Mapping):
+        forms = "a list or a mapping" if what == "input" else "a mapping"
+        remedy = f"give {forms} of arrays"
+        raise GraphTypeError(f"the values of the {what}s are not {forms}", seen=type(given).__name__, remedy=remedy)
+    for name in cast("Mapping[object, object]", given):
+        if not isinstance(name, str):
+            raise GraphTypeError(f"the name of {what} {name!r} is not text", seen=type(name).__name__)
+        if name not in known:
+            raise GraphError(f"there is no {what} {name!r}", limit=", ".join(known) or f"no {what}s")
+    return cast("Mapping[str, object]", given)
+
+
+def fitted(what: str, value: object, wanted: TensorType) -> Array:
+    """Return a value in the type of the mathematics, its shape, element type and range checked.
+
+    Raises:
+        GraphTypeError: Its elements are of a sort that the type does not take.
+        GraphError: Its shape is wrong, or a whole number is out of range.
+    """
+    array = array_of(what, value)
     if array.shape != wanted.shape:
         raise GraphError(f"{what} has the wrong shape", seen=list(array.shape), limit=list(wanted.shape))
-    return array.astype(meaning_dtype(wanted.dtype))
+    takes, sorts = taken(wanted.dtype)
+    if sort_of(array) not in sorts:
+        raise GraphTypeError(f"{what} is {wanted.dtype} and takes {takes}", seen=str(array.dtype))
+    if is_integer(wanted.dtype):
+        check_range(what, array, wanted.dtype)
+    with np.errstate(over="ignore"):  # a number beyond float64 is infinite there
+        return array.astype(meaning_dtype(wanted.dtype))
+
+
+def array_of(what: str, value: object) -> Array:
+    """Return a value as an array.
+
+    Raises:
+        GraphTypeError: NumPy makes none of it.
+    """
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise GraphTypeError(f"{what} is no array: {error}", seen=type(value).__name__) from None
+
+
+def taken(dtype: str) -> tuple[str, tuple[str, ...]]:
+    """Return which elements a placeholder of an element type takes: in words, and their sorts."""
+    if is_float(dtype):
+        return "real numbers", ("float", "integer")
+    return ("whole numbers", ("integer",)) if is_integer(dtype) else ("bool", ("bool",))
+
+
+def sort_of(array: Array) -> str:
+    """Return the sort of an array's elements: float, integer, bool, or other."""
+    name = next((name for name, (dtype, _) in DTYPES.items() if dtype == array.dtype), "")
+    if name:  # also the types that are not NumPy's own
+        return "float" if is_float(name) else "integer" if is_integer(name) else "bool"
+    return {"f": "float", "i": "integer", "u": "integer"}.get(array.dtype.kind, "other")
+
+
+def check_range(what: str, array: Array, dtype: str) -> None:
+    """Check that a type of whole numbers holds all of an array's.
+
+    Raises:
+        GraphError: It does not.
+    """
+    least, most = value_range(dtype)
+    for extreme in (array.min(), array.max()) if array.size else ():
+        if not least <= int(extreme) <= most:
+            raise GraphError(f"{what} is out of range for {dtype}", seen=int(extreme), limit=f"{least} to {most}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from aneforge.errors import GraphTypeError
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import Node, Output
 from aneforge.graph.tensor import Tensor
@@ -41,7 +42,13 @@ def rewrite(graph: Graph, replace: Replace) -> Graph:
             results = [Tensor(kept, index) for index in range(len(node.types))]
         for index, (result, kind) in enumerate(zip(results, node.types, strict=True)):
             if result.type != kind:
-                raise TypeError(f"{node.op.name} of type {kind} was replaced by a tensor of type {result.type}")
+                raise GraphTypeError(
+                    "a node was replaced by a tensor of another type",
+                    operation=node.op.name,
+                    location=node.location,
+                    seen=result.type,
+                    limit=kind,
+                )
             now[node, index] = result
     outputs, states = (
         {name: now[output.node, output.index] for name, output in ports.items()}

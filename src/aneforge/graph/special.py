@@ -19,8 +19,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aneforge.graph.builder.arguments import expect_tensor
 from aneforge.graph.builder.combination import maximum, minimum, where
+from aneforge.graph.methods.arguments import misuse
+from aneforge.graph.methods.base import constant_or_tensor
 from aneforge.graph.tensor import Tensor
+from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +115,13 @@ def sin(x: Tensor) -> Tensor:
     """Return the sine, for targets without one of their own: degree 7 after reduction by the nearest multiple of π.
 
     Domain: -200 <= x <= 200. Maximum error: 6.0e-07 absolute.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(sin(input((1,))), [[1.5]])["y"][0]), 4)
+    0.9975
     """
+    x = argument(x, "sin")
     remainder, sign = half_period(x)
     return sign * (remainder * horner(SINE, remainder.square()))
 
@@ -120,7 +130,13 @@ def cos(x: Tensor) -> Tensor:
     """Return the cosine, for targets without one of their own: degree 6 after reduction by the nearest multiple of π.
 
     Domain: -200 <= x <= 200. Maximum error: 6.8e-06 absolute.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(cos(input((1,))), [[1.5]])["y"][0]), 4)
+    0.0707
     """
+    x = argument(x, "cos")
     remainder, sign = half_period(x)
     return sign * horner(COSINE, remainder.square())
 
@@ -129,7 +145,13 @@ def erf(x: Tensor) -> Tensor:
     """Return the error function, without a table of the engine's: degree 19 up to 3, and what it is there beyond.
 
     Domain: -8 <= x <= 8. Maximum error: 2.6e-05 absolute.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(erf(input((1,))), [[0.5]])["y"][0]), 4)
+    0.5205
     """
+    x = argument(x, "erf")
     near = x.clip(-3.0, 3.0)
     return (near * horner(ERROR_FUNCTION, near.square() * (1 / 4.5) - 1.0)).clip(-1.0, 1.0)
 
@@ -138,7 +160,13 @@ def erfc(x: Tensor) -> Tensor:
     """Return 1 − erf(x), without the loss of digits that the subtraction has for large x.
 
     Domain: -4 <= x <= 4. Maximum error: 1.7e-05 relative.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(erfc(input((1,))), [[2.0]])["y"][0]), 4)
+    0.0047
     """
+    x = argument(x, "erfc")
     near = x.clip(-1.0, 1.0)
     inner = 1.0 - near * horner(ERROR_FUNCTION_NEAR, near.square())
     root = horner(ERROR_TAIL, x.abs().clip(1.0, 4.0) - 2.5)
@@ -150,7 +178,13 @@ def expm1(x: Tensor) -> Tensor:
     """Return exp(x) − 1, without the loss of digits that the subtraction has near 0.
 
     Domain: -16 <= x <= 11. Maximum error: 3.9e-07 relative.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(expm1(input((1,))), [[0.125]])["y"][0]), 4)
+    0.1331
     """
+    x = argument(x, "expm1")
     near = x.clip(-1.0, 1.0)
     return where(below(x.abs(), 1.0), near * horner(EXPONENTIAL_LESS_ONE, near), x.exp() - 1.0)
 
@@ -159,7 +193,13 @@ def log1p(x: Tensor) -> Tensor:
     """Return log(1 + x), without the loss of digits that the addition has near 0.
 
     Domain: -0.999 <= x <= 65504. Maximum error: 1.7e-07 relative.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(log1p(input((1,))), [[0.125]])["y"][0]), 4)
+    0.1178
     """
+    x = argument(x, "log1p")
     near = x.clip(-0.5, 1.0)
     ratio = near / (near + 2.0)
     is_near = below((x - 0.25).abs(), 0.75)
@@ -170,7 +210,13 @@ def lgamma(x: Tensor) -> Tensor:
     """Return the logarithm of the gamma function for positive x.
 
     Domain: 0.001 <= x <= 8000. Maximum error: 5.1e-07 mixed.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(lgamma(input((1,))), [[5.0]])["y"][0]), 4)
+    3.1781
     """
+    x = argument(x, "lgamma")
     small = below(x, 1.0)
     shifted = where(small, x + 1.0, minimum(x, 3.0))
     near = (shifted - 1.0) * (shifted - 2.0) * horner(LOG_GAMMA, shifted - 2.0)
@@ -186,7 +232,13 @@ def gamma(x: Tensor) -> Tensor:
     """Return the gamma function for positive x: Γ(1 + f) for the fraction f of x, times x − 1, x − 2, ….
 
     Domain: 0.001 <= x <= 10. Maximum error: 1.2e-06 relative.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(gamma(input((1,))), [[5.0]])["y"][0]), 4)
+    24.0
     """
+    x = argument(x, "gamma")
     fraction = x - x.floor()
     result = horner(GAMMA, fraction * 2.0 - 1.0) * minimum(x, 1.0).inverse()
     for step in range(1, 10):
@@ -198,7 +250,13 @@ def gamma_via_lgamma(x: Tensor) -> Tensor:
     """Return the gamma function for positive x as exp(log Γ(x)): fewer operations than `gamma`, and more rounding.
 
     Domain: 0.001 <= x <= 10. Maximum error: 5.1e-07 relative.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(gamma_via_lgamma(input((1,))), [[5.0]])["y"][0]), 4)
+    24.0
     """
+    x = argument(x, "gamma_via_lgamma")
     return lgamma(x).exp()
 
 
@@ -206,7 +264,13 @@ def bessel_j0(x: Tensor) -> Tensor:
     """Return the Bessel function of the first kind and order 0.
 
     Domain: -64 <= x <= 64. Maximum error: 3.0e-06 absolute.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(bessel_j0(input((1,))), [[1.0]])["y"][0]), 4)
+    0.7652
     """
+    x = argument(x, "bessel_j0")
     magnitude = x.abs()
     near = horner(BESSEL_J0, minimum(magnitude, 4.0).square() * 0.125 - 1.0)
     large = maximum(magnitude, 4.0)
@@ -221,7 +285,13 @@ def bessel_i0(x: Tensor) -> Tensor:
     """Return the modified Bessel function of the first kind and order 0.
 
     Domain: -14 <= x <= 14. Maximum error: 2.2e-06 relative.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(bessel_i0(input((1,))), [[1.0]])["y"][0]), 4)
+    1.2661
     """
+    x = argument(x, "bessel_i0")
     magnitude = x.abs()
     near = horner(BESSEL_I0, (minimum(magnitude, 4.0) * 0.25).square())
     large = maximum(magnitude, 4.0)
@@ -234,7 +304,13 @@ def bessel_k0(x: Tensor) -> Tensor:
     """Return the modified Bessel function of the second kind and order 0, for positive x.
 
     Domain: 0.0001 <= x <= 16. Maximum error: 9.0e-07 relative.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(bessel_k0(input((1,))), [[1.0]])["y"][0]), 4)
+    0.421
     """
+    x = argument(x, "bessel_k0")
     half = minimum(x, 2.0) * 0.5
     variable = half.square()
     near = horner(BESSEL_K0, variable) - half.log() * horner(BESSEL_I0_SMALL, variable)
@@ -249,7 +325,13 @@ def exp_wide(x: Tensor) -> Tensor:
     The argument is reduced exactly, so large ones keep the digits that the engine's own function loses.
 
     Domain: -87 <= x <= 88. Maximum error: 7.8e-08 relative.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(exp_wide(input((1,))), [[2.0]])["y"][0]), 4)
+    7.3891
     """
+    x = argument(x, "exp_wide")
     exponent = (x * (1 / math.log(2))).round()
     fraction = reduced(x, exponent, LOG_TWO_PARTS)
     half = (exponent * 0.5).floor()
@@ -260,7 +342,13 @@ def log_wide(x: Tensor) -> Tensor:
     """Return log(x), the argument first brought near 1 by powers of two.
 
     Domain: 1e-09 <= x <= 500000. Maximum error: 1.0e-15 mixed.
+
+    >>> from aneforge.graph.builder.inputs import input
+    >>> from aneforge.graph.reference import reference
+    >>> round(float(reference(log_wide(input((1,))), [[1000000.0]])["y"][0]), 4)
+    13.8155
     """
+    x = argument(x, "log_wide")
     value, steps = x, list[Tensor]()
     for _ in range(2):
         is_large = below(value, 8.0).logical_not()
@@ -273,6 +361,20 @@ def log_wide(x: Tensor) -> Tensor:
     return value.log() + sum(steps[1:], steps[0]) * math.log(SCALE)
 
 
+def argument(x: object, function: str) -> Tensor:
+    """Return the argument of a special function.
+
+    Raises:
+        GraphTypeError: It is not a tensor.
+        GraphError: It does not hold floating-point numbers.
+    """
+    op = f"special.{function}"
+    tensor = expect_tensor(x, op)
+    if not is_float(tensor.dtype):
+        raise misuse(op, "x does not hold floating-point numbers", seen=tensor.dtype, remedy="cast it to fp16")
+    return tensor
+
+
 def horner(coefficients: Sequence[float], x: Tensor) -> Tensor:
     """Return a polynomial of one or more degrees, its coefficients given with the constant term first."""
     result = x * coefficients[-1]
@@ -283,7 +385,7 @@ def horner(coefficients: Sequence[float], x: Tensor) -> Tensor:
 
 def below(x: Tensor, number: float) -> Tensor:
     """Tell where a tensor is less than a number, which fp16 must represent."""
-    return x.apply("less", {"y": x.constant_or_tensor(number)})
+    return x.apply("less", {"y": constant_or_tensor(number, "less")})
 
 
 def half_period(x: Tensor) -> tuple[Tensor, Tensor]:

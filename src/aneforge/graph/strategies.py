@@ -1,6 +1,6 @@
 """Hypothesis strategies for whole graphs, generated out of the op table.
 
-A library for tests, here and downstream; it needs Hypothesis (`pip install hypothesis`).
+A library for tests, here and downstream; it needs Hypothesis (`pip install 'aneforge-open[test]'`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import strategies as st
+
+try:
+    from hypothesis import strategies as st
+except ImportError as error:
+    raise ImportError(
+        f"{__name__} needs Hypothesis: pip install 'aneforge-open[test]' (in a checkout: pip install '.[test]')",
+        name="hypothesis",
+    ) from error
 
 from aneforge.graph.graph import INPUT, STATE, Graph
 from aneforge.graph.node import Node, build

@@ -31,7 +31,10 @@ class Tensor(ArithmeticMethods, FunctionMethods, ShapeMethods, LayerMethods):
     @property
     def srcs(self) -> tuple[Tensor, ...]:
         """The tensors that the operation reads."""
-        return tuple(source for source in self.node.sources() if isinstance(source, Tensor))
+        return tuple(
+            source if isinstance(source, Tensor) else Tensor(source.node, source.index)
+            for source in self.node.sources()
+        )
 
     @property
     def attrs(self) -> dict[str, object]:

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
-__all__ = ["laid_along", "logistic", "rectified", "softmax", "unchanged", "wide"]
+__all__ = ["euclidean_length", "laid_along", "logistic", "rectified", "softmax", "unchanged", "wide"]
 
 
 def unchanged(x: Array) -> Array:
@@ -31,6 +31,21 @@ def softmax(x: Array, axis: int) -> Array:
     """Return the powers of e along an axis, scaled to the sum 1; the largest is taken off first against overflow."""
     powers = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
     return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def euclidean_length(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return the root of the sum of squares along axes, which stay with length 1.
+
+    The largest magnitude is brought near 1 by a power of two first, so that no square overflows or vanishes and nothing
+    is rounded more than once.
+
+    >>> euclidean_length(np.ldexp([3.0, 4.0], 900), (0,)) == np.ldexp(5.0, 900)
+    array([ True])
+    """
+    peak = np.max(np.abs(x), axis=axes, keepdims=True, initial=0)
+    _, exponent = np.frexp(np.where(np.isfinite(peak), peak, 0.0))
+    scaled = np.ldexp(x, -exponent)
+    return np.ldexp(np.sqrt(np.sum(np.square(scaled), axis=axes, keepdims=True)), exponent)
 
 
 def laid_along(values: Array, rank: int, axis: int = 1) -> Array:

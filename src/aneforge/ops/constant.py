@@ -3,9 +3,10 @@
 A constant knows its tensor type (what it stands for), the bytes that it takes in storage, and how to become dense. Two
 constants are equal when they are stored equally; `digest` names one without its bytes.
 
-A constant never changes. An array that could still be written to is copied when the constant is made; one that is
-read-only (a file mapped into memory, an array whose `writeable` flag was taken away) is kept as it is, so whoever reads
-large weights hands them over once, without a copy, by making them read-only first.
+A constant never changes. An array that could still be written to is copied, once, when the constant is made; one that
+is read-only (a file mapped into memory, an array whose `writeable` flag was taken away) is kept as it is. So whoever
+owns large weights hands them over without a copy by making them read-only first; `Dense.owning` does it for an array
+that was made for the constant and that nobody else holds.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
-from aneforge.errors import GraphError
+from aneforge.errors import GraphError, GraphTypeError
 from aneforge.ops.arithmetic import laid_along
 from aneforge.ops.shapes import normalised_axis
-from aneforge.ops.types import DTYPES, Array, TensorType, bits
+from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_float, is_integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,10 +79,17 @@ class Constant(ABC):
     def __str__(self) -> str:
         return f"{self.type} {self.encoding} sha256:{self.digest[:12]}"
 
-    def _freeze(self) -> None:
-        for name, part in list(vars(self).items()):
-            if isinstance(part, np.ndarray):
-                object.__setattr__(self, name, frozen(cast("Array", part)))
+    def _freeze(self, *names: str) -> None:
+        """Put read-only arrays into the fields that hold arrays; None stays where a field is left out.
+
+        Raises:
+            GraphTypeError: A field holds something else.
+            GraphError: No tensor can hold such elements.
+        """
+        for name in names:
+            part = cast("object", getattr(self, name))
+            if part is not None or name not in ("zero_point", "offset"):
+                object.__setattr__(self, name, frozen(expect_array(part, name)))
 
 
 def dtype_name(array: Array) -> str:
@@ -94,6 +102,41 @@ def dtype_name(array: Array) -> str:
         if dtype == array.dtype:
             return name
     raise GraphError("no tensor holds elements of this type", seen=str(array.dtype), limit=", ".join(DTYPES))
+
+
+def expect_array(value: object, name: str) -> Array:
+    """Return a value that must be an array.
+
+    Raises:
+        GraphTypeError: It is something else.
+    """
+    if not isinstance(value, np.ndarray):
+        raise GraphTypeError(
+            f"{name} of a constant is not a NumPy array",
+            seen=type(value).__name__,
+            remedy="make it one with np.array, and give the element type",
+        )
+    return cast("Array", value)
+
+
+def expect_scale(scale: Array) -> None:
+    """Check that a scale is of floating-point numbers, whose type the dense values have.
+
+    Raises:
+        GraphError: It is not.
+    """
+    if not is_float(dtype_name(scale)):
+        raise GraphError("the scale does not hold floating-point numbers", seen=dtype_name(scale), limit="fp16, fp32")
+
+
+def expect_shift(what: str, shift: Array | None) -> None:
+    """Check that what is taken off before scaling, where it is given, is a number.
+
+    Raises:
+        GraphError: It is a truth value.
+    """
+    if shift is not None and dtype_name(shift) == "bool":
+        raise GraphError(f"the {what} does not hold numbers", seen="bool")
 
 
 def stored_bytes(*parts: Array | None) -> int:
@@ -127,7 +170,21 @@ class Dense(Constant):
     values: Array
 
     def __post_init__(self) -> None:
-        self._freeze()
+        self._freeze("values")
+
+    @classmethod
+    def owning(cls, values: Array) -> Self:
+        """Return the constant of an array that the caller made for it, which becomes read-only and is not copied.
+
+        An array that looks into another one's memory is copied nevertheless: the other could still be written to.
+
+        >>> fresh = np.arange(3, dtype=np.float32)
+        >>> Dense.owning(fresh).values is fresh, fresh.flags.writeable
+        (True, False)
+        """
+        if expect_array(values, "values").flags.owndata:
+            values.flags.writeable = False
+        return cls(values)
 
     @property
     def type(self) -> TensorType:
@@ -169,9 +226,15 @@ class Int8Affine(Constant):
     axis: int = 0
 
     def __post_init__(self) -> None:
-        self._freeze()
+        self._freeze("quantized", "scale", "zero_point")
         if dtype_name(self.quantized) not in ("int8", "uint8"):
             raise GraphError("affine weights are not int8 or uint8", seen=str(self.quantized.dtype))
+        if not self.quantized.ndim:
+            raise GraphError(
+                "affine weights have no axis of channels", seen="one number", remedy="use a dense constant"
+            )
+        expect_scale(self.scale)
+        expect_shift("zero point", self.zero_point)
         object.__setattr__(self, "axis", normalised_axis(self.axis, self.quantized.ndim))
         channels = self.quantized.shape[self.axis]
         for what, part in (("scale", self.scale), ("zero point", self.zero_point)):
@@ -224,13 +287,15 @@ class Palette(Constant):
     bits: int
 
     def __post_init__(self) -> None:
-        self._freeze()
+        self._freeze("indices", "table")
         if self.bits not in PALETTE_BITS:
             raise GraphError(
                 "a palette has no such index width", seen=self.bits, limit=", ".join(map(str, PALETTE_BITS))
             )
         if self.indices.dtype != np.uint8:
             raise GraphError("palette indices are not uint8", seen=str(self.indices.dtype))
+        if not self.table.size:
+            raise GraphError("the palette is empty", seen=self.table.shape, limit="one value or more")
         if self.table.ndim != 1 or self.table.size > 1 << self.bits:
             raise GraphError("the palette is too long for its indices", seen=self.table.shape, limit=1 << self.bits)
         if self.indices.size and int(self.indices.max()) >= self.table.size:
@@ -274,7 +339,7 @@ class Sparse(Constant):
     nonzero: Array
 
     def __post_init__(self) -> None:
-        self._freeze()
+        self._freeze("mask", "nonzero")
         if self.mask.dtype != np.bool_:
             raise GraphError("a sparse mask is not bool", seen=str(self.mask.dtype))
         if self.nonzero.shape != (int(self.mask.sum()),):
@@ -323,7 +388,11 @@ class Blockwise(Constant):
     offset: Array | None = None
 
     def __post_init__(self) -> None:
-        self._freeze()
+        self._freeze("data", "scale", "offset")
+        if not is_integer(dtype_name(self.data)):
+            raise GraphError("the data of blocks does not hold whole numbers", seen=dtype_name(self.data))
+        expect_scale(self.scale)
+        expect_shift("offset", self.offset)
         for what, part in (("scale", self.scale), ("offset", self.offset)):
             if part is None:
                 continue

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.ops.attributes import AXES, KEEP_DIMS
-from aneforge.ops.op import Category, Op, Support, Surface
+from aneforge.ops.op import Category, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair, draw_shape, draw_type
 from aneforge.ops.shapes import broadcast, common_dtype, expect_elements, expect_kind, reduced_axes
 from aneforge.ops.signature import Attribute, AttributeValue, Operand
@@ -29,9 +29,12 @@ class Details(TypedDict, total=False):
 
     surface: Surface
     mil: str
+    in_mil: bool
     opset: str
     support: Support
     catalogued: bool
+    traits: frozenset[Trait]
+    aliases: tuple[str, ...]
 
 
 class ElementDetails(Details, total=False):
@@ -65,14 +68,14 @@ def unary(
 ) -> Op:
     """Return an operation on every element of `x` by itself.
 
-    `check` takes the attributes by name, and raises what the domain of each alone cannot.
+    `check` takes the type of `x` and the attributes by name, and raises what the domain of each alone cannot.
     """
     sampled = tuple(dtypes)
 
     def infer(x: TensorType, **given: object) -> TensorType:
         expect_kind(x, sampled)
         if check is not None:
-            check(**given)
+            check(x, **given)
         return x
 
     def sample(chooser: Chooser) -> Sample:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.ops.arithmetic import laid_along
+
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
@@ -19,6 +21,7 @@ __all__ = [
     "bilinear",
     "extended",
     "grid_points",
+    "linear_along",
     "nearest_indices",
     "normalised",
     "pixels",
@@ -92,11 +95,9 @@ def mixed(first: Array, second: Array, weight: Array) -> Array:
 
 
 def linear_along(x: Array, axis: int, points: Array) -> Array:
-    """Read an array at fractional places along one of the last two axes: the two neighbours, weighted."""
+    """Read an array at fractional places along an axis: the two neighbours, weighted."""
     lower, upper = np.floor(points).astype(np.intp), np.ceil(points).astype(np.intp)
-    weight = points - lower
-    if axis == -2:
-        weight = weight[:, None]
+    weight = laid_along(points - lower, x.ndim, axis)
     return mixed(np.take(x, lower, axis), np.take(x, upper, axis), weight)
 
 

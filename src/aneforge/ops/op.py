@@ -21,7 +21,7 @@ from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
 if TYPE_CHECKING:
     from aneforge.ops.sampling import Chooser, Sample
 
-__all__ = ["Basis", "Below", "Category", "MilStatus", "Op", "OperandTypes", "Support", "Surface", "Work"]
+__all__ = ["Basis", "Below", "Category", "MilStatus", "Op", "OperandTypes", "Support", "Surface", "Trait", "Work"]
 
 OperandTypes = Mapping[str, TensorType | tuple[TensorType, ...] | None]
 OperandArrays = Mapping[str, Array | tuple[Array, ...] | None]
@@ -89,6 +89,19 @@ class MilStatus(StrEnum):
     """No form of it reaches the engine."""
 
 
+class Trait(StrEnum):
+    """What several operations have in common, so that a rule about all of them names none."""
+
+    AVERAGING = "averaging"
+    """It divides what a window sees by a count."""
+    CONVOLUTION = "convolution"
+    """It slides a kernel of weights."""
+    INDICES = "indices"
+    """It reads or makes places of elements."""
+    REDUCTION = "reduction"
+    """It sums, averages, or takes the largest or smallest along axes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Support:
     """Where an operation runs.
@@ -139,19 +152,29 @@ class Op:
     surface: Surface = Surface.MIL
     mil: str | None = None
     """Spelling in MIL, where it differs from the name or is several operations' own."""
+    in_mil: bool = True
+    """It is one operation of MIL; what is not is a layer of its own, or is emitted as several."""
     opset: str = "ios15"
-    """First MIL opset that has it."""
+    """First MIL opset that has it in this form; attributes that have defaults may have come later."""
     support: Support = Support()
     catalogued: bool = True
     """It is a row of the catalogue of MIL operations."""
+    traits: frozenset[Trait] = frozenset()
+    aliases: tuple[str, ...] = ()
+    """Other names by which it is found."""
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
+    def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
+        from aneforge.ops.table import op_named  # noqa: PLC0415 - the table imports this module
+
+        return op_named, (self.name,)
+
     @property
-    def mil_name(self) -> str:
-        """Spelling in MIL."""
-        return self.mil or self.name
+    def mil_name(self) -> str | None:
+        """Spelling in MIL; None for what is not one operation of MIL."""
+        return (self.mil or self.name) if self.in_mil else None
 
     def operand(self, name: str) -> Operand:
         """Return an operand by its name."""

@@ -23,6 +23,7 @@ __all__ = [
     "common_dtype",
     "divisible",
     "expect_bool",
+    "expect_countable",
     "expect_elements",
     "expect_entries",
     "expect_float",
@@ -254,17 +255,26 @@ def reduced_axes(rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
 def sliding_extent(extent: int, window: int, stride: int, pad: Sequence[int], dilation: int, *, ceil: bool) -> int:
     """Return how many places a window takes along an axis.
 
+    Rounding up adds a place for what is left over. A last window that would begin behind the axis and its left padding
+    is left out where there is padding, as MIL does it; where there is none, MIL keeps it and it sees nothing.
+
     Raises:
-        GraphError: The window is longer than the padded axis.
+        GraphError: The window is longer than the padded axis, or sees nothing at its last place.
     """
     span = dilation * (window - 1) + 1
     room = extent + sum(pad) - span
     if room < 0:
         raise GraphError("the window is longer than the padded axis", seen=span, limit=extent + sum(pad))
     places = (room + (stride - 1 if ceil else 0)) // stride + 1
-    if ceil and (places - 1) * stride >= extent + pad[0]:  # a window may not begin behind the axis and its left padding
-        places -= 1
-    return places
+    if not ceil or (places - 1) * stride < extent + pad[0]:
+        return places
+    if not any(pad):
+        raise GraphError(
+            "in ceil mode the last window begins behind the axis and sees nothing",
+            seen=f"a window of {span} every {stride} along an axis of {extent}",
+            remedy="set ceil_mode to false, or take a stride no longer than the window",
+        )
+    return places - 1
 
 
 # Attributes and values.
@@ -289,6 +299,17 @@ def divisible(what: str, value: int, by: int) -> int:
     if by == 0 or value % by:
         raise GraphError(f"{what} is not divisible", seen=value, limit=f"a multiple of {by}")
     return value // by
+
+
+def expect_countable(extent: int, dtype: str) -> None:
+    """Check that every place along an axis is a value of the element type that places are given in.
+
+    Raises:
+        GraphError: The last one is not.
+    """
+    _, most = value_range(dtype)
+    if extent - 1 > most:
+        raise GraphError(f"the axis is too long for places in {dtype}", seen=extent, limit=most + 1, remedy="use int32")
 
 
 def expect_within(values: Array, least: int, most: int, otherwise: str) -> None:

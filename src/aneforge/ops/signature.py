@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final, cast
@@ -12,6 +14,8 @@ from aneforge.errors import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from aneforge.ops.types import Array
 
 __all__ = ["REQUIRED", "Attribute", "AttributeKind", "AttributeValue", "Operand", "OperandKind", "Required"]
 
@@ -73,6 +77,8 @@ class Attribute:
     choices: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
+    finite: bool = False
+    """Neither infinity nor NaN is a value."""
 
     def checked(self, value: object) -> AttributeValue:
         """Return a value in this attribute's type: lists become tuples, NumPy scalars become Python's.
@@ -122,13 +128,19 @@ class Attribute:
 
     def _number(self, value: object) -> float:
         number = python_value(value)
-        if isinstance(number, int | float) and not isinstance(number, bool):
+        if not isinstance(number, int | float) or isinstance(number, bool):
+            raise self._wrong(value)
+        try:
             return float(number)
-        raise self._wrong(value)
+        except OverflowError:
+            raise GraphError(
+                f"attribute {self.name!r} is too large for a floating-point number", limit=f"{sys.float_info.max:g}"
+            ) from None
 
     def _text(self, value: object) -> str:
-        if isinstance(value, str):
-            return value
+        text = python_value(value)
+        if isinstance(text, str):
+            return text
         raise self._wrong(value)
 
     def _flag(self, value: object) -> bool:
@@ -144,9 +156,10 @@ class Attribute:
         raise self._wrong(value)
 
     def _items(self, value: object) -> Iterable[object]:
-        if isinstance(value, list | tuple | np.ndarray):
-            return cast("Iterable[object]", value)
-        raise self._wrong(value)
+        items: object = cast("Array", value).tolist() if isinstance(value, np.ndarray) else value
+        if isinstance(items, list | tuple):  # an array without axes is one number
+            return cast("Iterable[object]", items)
+        raise self._wrong(items)
 
     def _check_domain(self, item: object) -> None:
         if self.choices and item not in self.choices:
@@ -155,6 +168,8 @@ class Attribute:
             )
         if not isinstance(item, int | float):
             return
+        if self.finite and not math.isfinite(item):
+            raise GraphError(f"attribute {self.name!r} is not finite", seen=item)
         if self.least is not None and not item >= self.least:
             raise GraphError(f"attribute {self.name!r} is too small", seen=item, limit=f"at least {self.least:g}")
         if self.most is not None and not item <= self.most:
@@ -165,5 +180,5 @@ class Attribute:
 
 
 def python_value(value: object) -> object:
-    """Return a NumPy scalar as Python's own number, and anything else as it is."""
+    """Return a NumPy scalar as Python's own value, and anything else as it is."""
     return cast("object", value.item()) if isinstance(value, np.generic) else value

@@ -29,25 +29,47 @@ def ops_in(modules: Iterable[ModuleType]) -> Mapping[str, Op]:
     """Return the operations that modules declare, by name and in the order of names.
 
     Raises:
-        ValueError: Two operations have one name.
+        ValueError: Two operations have one name, an alias of one counted.
     """
     found: dict[str, Op] = {}
     for declared in (value for module in modules for value in vars(module).values()):
         if isinstance(declared, Op) and found.setdefault(declared.name, declared) is not declared:
             raise ValueError(f"two operations are called {declared.name}")
+    by_any_name(found.values())
     return dict(sorted(found.items()))
 
 
-def op_named(name: str) -> Op:
-    """Return an operation by its name.
+def by_any_name(entries: Iterable[Op]) -> dict[str, Op]:
+    """Return operations by their names and aliases.
 
-    >>> op_named("add").summary
-    'x + y'
+    Raises:
+        ValueError: Two operations have one name, an alias of one counted.
+    """
+    found: dict[str, Op] = {}
+    for entry in entries:
+        for name in (entry.name, *entry.aliases):
+            if name in found:
+                raise ValueError(f"two operations are called {name}")
+            found[name] = entry
+    return found
+
+
+@cache
+def names() -> Mapping[str, Op]:
+    """Return every operation by its name and its aliases."""
+    return by_any_name(ops().values())
+
+
+def op_named(name: str) -> Op:
+    """Return an operation by its name or an alias of it.
+
+    >>> op_named("add").summary, op_named("global_argmax").name
+    ('x + y', 'global_arg_min_max')
 
     Raises:
         UnknownNameError: There is no such operation.
     """
-    found = ops().get(name)
+    found = names().get(name)
     if found is None:
-        raise UnknownNameError.of("operation", name, ops())
+        raise UnknownNameError.of("operation", name, names())
     return found

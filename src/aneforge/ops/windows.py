@@ -173,16 +173,21 @@ class WindowSample:
 
     extents: tuple[int, ...]
     window: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    padding: tuple[int, ...]
+    """What custom padding puts before and after every axis."""
     attributes: dict[str, AttributeValue]
 
 
-def draw_windows(chooser: Chooser, *, dilated: bool, pad_below_window: bool) -> WindowSample:
+def draw_windows(
+    chooser: Chooser, *, dilated: bool, pad_below_window: bool, pad_type_attribute: Attribute = PAD_TYPE
+) -> WindowSample:
     """Draw windows on one to three axes that fit the padded axes."""
     count = chooser.integer(1, 3)
     window = tuple(chooser.integer(1, 3) for _ in range(count))
     strides = chooser.choose([None, tuple(chooser.integer(1, 3) for _ in range(count))])
     dilations = chooser.choose([None, tuple(chooser.integer(1, 2) for _ in range(count))]) if dilated else None
-    pad_type = chooser.choose(PAD_TYPE.choices)
+    pad_type = chooser.choose(pad_type_attribute.choices)
     pad = None
     if pad_type == "custom":
         most = [min(length - 1, 2) if pad_below_window else 2 for length in window for _ in range(2)]
@@ -195,4 +200,4 @@ def draw_windows(chooser: Chooser, *, dilated: bool, pad_below_window: bool) -> 
     attributes: dict[str, AttributeValue] = {"strides": strides, "pad_type": pad_type, "pad": pad}
     if dilated:
         attributes["dilations"] = dilations
-    return WindowSample(tuple(extents), window, attributes)
+    return WindowSample(tuple(extents), window, strides, pad or (0,) * (2 * count), attributes)

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
+from aneforge.ops.op import MilStatus
 from aneforge.ops.table import op_named, ops
 from aneforge.rules.preflight import Status
 from aneforge.targets import Family, TargetLike, family_of, resolve, supports_mil
@@ -40,7 +41,8 @@ class OpInfo:
     name: str
     category: str
     summary: str
-    mil: str
+    mil: str | None
+    """Spelling in MIL; None for what is no single operation there."""
     opset: str
     support: Support
     status: Mapping[Family, str]
@@ -66,7 +68,7 @@ def mil_status(support: Support, family: Family) -> str:
     return str(support.mil_otherwise)
 
 
-def op_status(op: str, target: TargetLike = None) -> str:
+def op_status(op: str, family: TargetLike = None) -> str:
     """Return what happens to an operation on a family: `native`, `decompose` or `reject`.
 
     This is the route of family floors; `device_status` answers for the MIL front end.
@@ -78,10 +80,10 @@ def op_status(op: str, target: TargetLike = None) -> str:
         UnknownNameError: The op table has no such operation.
     """
     support = op_named(op).support
-    family = family_of(resolve(target))
-    if support.floor is None or not supports_mil(family):
+    found = family_of(resolve(family))
+    if support.floor is None or not supports_mil(found):
         return str(Status.REJECT)
-    return NATIVE if family >= support.floor else str(support.below)
+    return NATIVE if found >= support.floor else str(support.below)
 
 
 def op_info(op: str) -> OpInfo:
@@ -95,7 +97,7 @@ def op_info(op: str) -> OpInfo:
     return catalogue()[op]
 
 
-def device_status(op: str, target: TargetLike = None) -> str:
+def device_status(op: str, chip: TargetLike = None) -> str:
     """Return what the MIL front end does with an operation on a target.
 
     `native`, `bridge` (a network description can carry it), `software` (built from others), `fold` (computed at compile
@@ -107,18 +109,24 @@ def device_status(op: str, target: TargetLike = None) -> str:
     Raises:
         UnknownNameError: The catalogue has no such row.
     """
-    family = family_of(resolve(target))
+    family = family_of(resolve(chip))
     return mil_status(op_info(op).support, family) if supports_mil(family) else "none"
 
 
-def is_native(op: str, target: TargetLike = None) -> bool:
+def is_native(op: str, chip: TargetLike = None) -> bool:
     """Tell whether a MIL program runs an operation natively on a target."""
-    return device_status(op, target) == NATIVE
+    return device_status(op, chip) == NATIVE
 
 
-def ops_on(target: TargetLike = None, status: str = NATIVE) -> list[str]:
-    """Return the catalogue's operations that have a status on a target, in order of name."""
-    resolved = resolve(target)
+def ops_on(chip: TargetLike = None, status: str = NATIVE) -> list[str]:
+    """Return the catalogue's operations that have a status on a target, in order of name.
+
+    Raises:
+        UnknownNameError: There is no such status.
+    """
+    if status not in (NATIVE, *MilStatus):
+        raise UnknownNameError.of("status", status, (NATIVE, *MilStatus))
+    resolved = resolve(chip)
     return [op for op in catalogue() if device_status(op, resolved) == status]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aneforge.graph.graph import as_graph
 from aneforge.rules.catalogue import rules
 from aneforge.rules.rule import Finding, Rule, Seen, Severity
-from aneforge.rules.subject import Operation
+from aneforge.rules.subject import PORT, Operation
 from aneforge.targets import Target, TargetLike, group, resolve
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.targets import Fact
 
-__all__ = ["OpReport", "Preflight", "Status", "operations_of", "preflight", "preflight_all"]
+__all__ = ["OpReport", "Preflight", "Status", "port_of", "preflight", "preflight_all"]
 
 
 class Status(StrEnum):
@@ -34,8 +34,6 @@ class Status(StrEnum):
     REJECT = "reject"
 
 
-PORT = "output"
-"""An output of the graph is no operation: it is reported only where a rule objects to it."""
 STATUS_OF = {Severity.REJECT: Status.REJECT, Severity.OVERSIZE: Status.OVERSIZE, Severity.DECOMPOSE: Status.DECOMPOSE}
 
 
@@ -47,7 +45,13 @@ class OpReport:
     shape: tuple[int, ...]
     status: Status
     findings: tuple[Finding, ...]
+    """What rules found in it, and in the outputs of the graph that it makes, worst first."""
     location: Location | None
+
+    @property
+    def oversize(self) -> bool:
+        """True if it must be split, whatever else there is to say of it."""
+        return any(finding.severity is Severity.OVERSIZE for finding in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +98,26 @@ class Preflight:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """An operation, what each rule sees in it, and the verdict if no rule objects."""
+class Look:
+    """What one rule sees in an operation."""
 
     operation: Operation
-    seen: Sequence[tuple[Rule, Sequence[Seen]]]
+    rule: Rule
+    seen: Sequence[Seen]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What rules see in a node, and the verdict on it if none objects."""
+
+    looks: Sequence[Look]
     clean: OpReport
 
 
 Bounds = dict[str, "Fact | NoDataError"]
 
 
-def preflight(out: GraphLike, target: TargetLike = None) -> Preflight:
+def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
     """Return the verdict on a graph for one target.
 
     >>> import aneforge as af
@@ -117,7 +129,7 @@ def preflight(out: GraphLike, target: TargetLike = None) -> Preflight:
         UnknownTargetError: Nothing has that name.
         NoDataError: The target is a name without data.
     """
-    return verdicts(observe(as_graph(out)), [resolve(target)])[0]
+    return verdicts(observe(as_graph(out)), [resolve(family)])[0]
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
@@ -126,18 +138,26 @@ def preflight_all(out: GraphLike) -> dict[str, Preflight]:
 
 
 def observe(graph: Graph) -> list[Observation]:
-    """Return every operation with what each rule sees in it; operations alike but for their place are seen once."""
-    alike: dict[tuple[object, ...], Sequence[tuple[Rule, Sequence[Seen]]]] = {}
+    """Return what rules see in every node; nodes alike but for their place are looked at once."""
+    ports: dict[Node, list[Look]] = {}
+    for output in graph.outputs.values():
+        ports.setdefault(output.node, []).extend(looks_at(port_of(output)))
+    alike: dict[tuple[object, ...], Sequence[Look]] = {}
     found: list[Observation] = []
-    for operation in operations_of(graph):
+    for node in graph.nodes:
+        operation = operation_of(node, graph.consumers[node])
         attributes = tuple(operation.attributes.items())
         kind = (operation.op, operation.operands, operation.results, attributes, operation.consumers)
         if kind not in alike:
-            alike[kind] = [(rule, seen) for rule in rules_about(operation.op) if (seen := rule.extreme(operation))]
-        shape = operation.results[0].shape if operation.results else ()
-        clean = OpReport(operation.op, shape, Status.NATIVE, (), operation.location)
-        found.append(Observation(operation, alike[kind], clean))
+            alike[kind] = looks_at(operation)
+        looks = [Look(operation, look.rule, look.seen) for look in alike[kind]] + ports.get(node, [])
+        found.append(Observation(looks, OpReport(node.op.name, node.types[0].shape, Status.NATIVE, (), node.location)))
     return found
+
+
+def looks_at(operation: Operation) -> list[Look]:
+    """Return what every rule that concerns an operation sees in it."""
+    return [Look(operation, rule, seen) for rule in rules_about(operation.op) if (seen := rule.extreme(operation))]
 
 
 @cache
@@ -160,29 +180,22 @@ def verdicts(observations: Sequence[Observation], targets: Sequence[Target]) -> 
         for place in objected.get(profile, range(len(observations))):
             reports[place] = report(observations[place], target, bounds)
         objected[profile] = [place for place, one in enumerate(reports) if one.findings]
-        found.append(Preflight(target.name, tuple(one for one in reports if one.op != PORT or one.findings)))
+        found.append(Preflight(target.name, tuple(reports)))
     return found
 
 
 def report(observed: Observation, target: Target, bounds: Bounds) -> OpReport:
     """Return the verdict on one operation."""
-    operation = observed.operation
     findings = [
         finding
-        for rule, seen in observed.seen
-        if (finding := rule.judge(operation, seen, target, bounds[rule.id])) is not None
+        for look in observed.looks
+        if (finding := look.rule.judge(look.operation, look.seen, target, bounds[look.rule.id])) is not None
     ]
     if not findings:
         return observed.clean
     findings.sort(key=lambda finding: (finding.severity.rank, finding.rule))
     status = STATUS_OF.get(findings[0].severity, Status.NATIVE)
     return replace(observed.clean, status=status, findings=tuple(findings))
-
-
-def operations_of(graph: Graph) -> list[Operation]:
-    """Return the operations of a graph as rules see them; every output of the graph is a port of its own."""
-    operations = [operation_of(node, graph.consumers[node]) for node in graph.nodes]
-    return operations + [port_of(output) for output in graph.outputs.values()]
 
 
 def port_of(output: Output) -> Operation:

@@ -16,11 +16,14 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.errors import NoDataError
+from aneforge.ops import table
+from aneforge.rules.subject import PORT
 from aneforge.targets import first_tier_with
 
 if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.evidence import Evidence
+    from aneforge.ops.op import Trait
     from aneforge.rules.subject import Subject
     from aneforge.targets import Fact, Target, Value
 
@@ -109,7 +112,11 @@ class Rule:
     """Name of the value in the target database."""
     relation: Relation
     ops: frozenset[str] | None
-    """Operations that it concerns; None for all."""
+    """Operations that it concerns; None for all but the ports of a graph."""
+    gated: bool
+    """It concerns the operations that the op table gates by its bound."""
+    trait: Trait | None
+    """It concerns the operations that have this trait in the op table."""
     look: Look
     message: str
     remedy: str
@@ -117,7 +124,12 @@ class Rule:
 
     def concerns(self, op: str) -> bool:
         """Tell whether the rule looks at operations of that name."""
-        return self.ops is None or op in self.ops
+        entry = table.names().get(op)
+        if self.gated:
+            return entry is not None and entry.support.gate == self.bound
+        if self.trait is not None:
+            return entry is not None and self.trait in entry.traits
+        return op != PORT if self.ops is None else op in self.ops
 
     def check(self, subject: Subject, target: Target) -> Finding | None:
         """Return the worst that the subject shows against this rule, or nothing.
@@ -212,13 +224,19 @@ def rule(
     bound: str,
     relation: Relation,
     ops: Iterable[str] | None = None,
+    gated: bool = False,
+    trait: Trait | None = None,
 ) -> Callable[[Look], Rule]:
-    """Declare a rule: the decorated function yields what it sees, its docstring is the text."""
+    """Declare a rule: the decorated function yields what it sees, its docstring is the text.
+
+    A rule concerns all operations, or those it names, or those that the op table gates by its bound (`gated`), or those
+    that have a trait there.
+    """
 
     def declare(look: Look) -> Rule:
         message, remedy, explanation = split_text(inspect.getdoc(look) or "")
         concerned = None if ops is None else frozenset(ops)
-        return Rule(rule_id, severity, bound, relation, concerned, look, message, remedy, explanation)
+        return Rule(rule_id, severity, bound, relation, concerned, gated, trait, look, message, remedy, explanation)
 
     return declare
 

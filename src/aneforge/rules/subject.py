@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["Operation", "Subject", "TensorType"]
+__all__ = ["PORT", "Operation", "Subject", "TensorType"]
+
+PORT = "output"
+"""The name under which an output of a graph is a subject; rules look at it only where they name it."""
 
 
 class Subject(Protocol):

@@ -58,7 +58,7 @@ def arch_for_family(family: Family | int | None = None) -> str | tuple[str, ...]
     return representative(family).name
 
 
-def limit(name: str, target: TargetLike = None) -> int:
+def limit(name: str, family: TargetLike = None) -> int:
     """Return a numeric limit: one of `target.limits`, else a field of the hardware-abstraction blob that is one.
 
     >>> limit("max_tensor_dim", Family.A16), limit("conv_kw_max", "m1"), limit("reduction_transpose_extent", "m3")
@@ -69,18 +69,18 @@ def limit(name: str, target: TargetLike = None) -> int:
         NoDataError: No source gives it for that target.
         TypeError: It is no number there: a list, a flag, or the words `none` and `unbounded`.
     """
-    resolved = resolve(target)
+    resolved = resolve(family)
     in_blob = resolved.hal.knows(name) and not resolved.limits.knows(name)
     return (resolved.hal if in_blob else resolved.limits).integer(name)
 
 
-def has_texture_engine(target: TargetLike = None) -> bool:
+def has_texture_engine(family: TargetLike = None) -> bool:
     """Tell whether the texture engine is there (HAL byte 0x81d).
 
     >>> has_texture_engine(Family.A13), has_texture_engine(Family.A14)
     (False, True)
     """
-    return resolve(target).hal.flag("texture_engine")
+    return resolve(family).hal.flag("texture_engine")
 
 
 def first_tier_with(flag: str) -> Tier:
@@ -104,7 +104,7 @@ def first_tier_with(flag: str) -> Tier:
     raise NoDataError(f"no tier is known to have {flag!r}")
 
 
-def native_streams(target: TargetLike = None) -> frozenset[str]:
+def native_streams(family: TargetLike = None) -> frozenset[str]:
     """Return the weight encodings that stay compressed on the way to the engine; the others fold to dense fp16.
 
     Targets below the MIL floor have none, as the documented API promises: nobody has looked at their streams, and no
@@ -116,7 +116,7 @@ def native_streams(target: TargetLike = None) -> frozenset[str]:
     Raises:
         NoDataError: No source says what streams on that target.
     """
-    resolved = resolve(target)
+    resolved = resolve(family)
     if not resolved.streams and (resolved.family is None or supports_mil(resolved.family)):
         raise NoDataError("no published source says which weight encodings stream here", target=resolved.name)
     return frozenset(name for name, stream in resolved.streams.items() if stream.streams)

@@ -51,7 +51,7 @@ def representative(family: Family | int) -> Target:
     Raises:
         UnknownTargetError: There is no family of that number.
     """
-    if isinstance(family, bool) or family not in set(Family):
+    if not isinstance(family, int) or isinstance(family, bool) or family not in set(Family):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         numbers = ", ".join(f"{known.value} ({known.name})" for known in Family)
         raise UnknownTargetError(f"unknown target family {family!r}; the families are {numbers}")
     return database().targets[database().representatives[Family(family)]]

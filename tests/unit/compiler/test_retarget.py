@@ -232,3 +232,11 @@ def test_a_constant_cannot_be_rebuilt() -> None:
     y = af.Tensor(build("sin", {"x": Dense(np.ones(2, np.float16))}))
     with pytest.raises(GraphTypeError, match="operand 'x' is a constant"):
         retarget(y, "m1")
+
+
+def test_truth_values_leave_through_a_cast() -> None:
+    y = af.input((2,)).greater(af.input((2,)))
+    result = retarget(y, "m1")
+    assert op_names(result.graph) == ["input", "input", "greater", "cast"]
+    assert [change.detail for change in result.changes] == ["a cast of output 'y' to fp16"]
+    assert af.reference(result.graph, [np.array([1.0, 2.0]), np.array([2.0, 1.0])])["y"].tolist() == [0.0, 1.0]

@@ -75,7 +75,7 @@ MISUSES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: af.instance_norm(image(2, 3)), ValueError, "not an image"),
     (lambda: af.concat([]), ValueError, "there are no tensors"),
     (lambda: af.concat([image(1, 2), image(1, 3)], axis=0), ValueError, "concat"),
-    (lambda: af.concat([image(1, 2), 3]), TypeError, "a value is not a tensor"),  # pyright: ignore[reportArgumentType] - misuse
+    (lambda: af.concat([image(1, 2), 3]), TypeError, "value 1 is not a tensor"),  # pyright: ignore[reportArgumentType] - misuse
     (lambda: af.split(image(5, 2), 2), ValueError, "split"),
     (lambda: af.gather(image(5, 2), [7]), ValueError, "an index is out of range .seen 7, limit -5 to 4"),
     (lambda: af.gather(image(5, 2), []), ValueError, "there are no indices"),

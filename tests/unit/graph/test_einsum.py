@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -238,7 +239,7 @@ def test_unsupported_equations(equation: str, shapes: Shapes, message: str) -> N
 
 
 def test_operands_must_be_tensors() -> None:
-    with pytest.raises(GraphTypeError, match=r"operand 1 of 'i,i->i' is not a tensor \(seen ndarray\)"):
+    with pytest.raises(GraphTypeError, match=r"operand 1 of 'i,i->i' is not a tensor \(seen an array of float64 of"):
         einsum("i,i->i", graph_input((2,)), np.ones(2))  # pyright: ignore[reportArgumentType] - what is tested
 
 
@@ -259,3 +260,17 @@ def test_other_equations_have_no_native_operation() -> None:
         "there is no native operation for 'ij,jk->ik' (limit 'nchw,nwhu->nchu'). "
         "Remedy: einsum builds others from matrix products"
     )
+
+
+def test_the_search_for_an_order_ends() -> None:
+    pairs = [first + second for first, second in combinations("abcdefghi", 2)]
+    with pytest.raises(EinsumUnsupported, match="every order that was tried"):
+        einsum(",".join(pairs) + "->", *inputs(*[(2, 2)] * len(pairs)))
+    assert einsum(",".join(pairs[:15]) + "->", *inputs(*[(2, 2)] * 15)).shape == ()
+
+
+def test_a_long_chain_of_products() -> None:
+    equation = ",".join("ab" if place % 2 else "ba" for place in range(64)) + "->ab"
+    assert einsum(equation, *inputs(*[(2, 2)] * 64)).shape == (2, 2)
+    with pytest.raises(GraphError, match=r"too many operands \(seen 65, limit 64"):
+        einsum(",".join(["a"] * 65) + "->a", *inputs(*[(2,)] * 65))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.graph.node import build
+from aneforge.graph.graph import work_of
+from aneforge.graph.node import Output, build
+from aneforge.graph.rewrite import rewrite
+from aneforge.ops.constant import Dense
 
 
 def test_a_tensor_tells_what_made_it() -> None:
@@ -111,8 +117,35 @@ def test_a_state_keeps_its_type() -> None:
 
 def test_two_inputs_of_one_name_are_refused() -> None:
     x, y = af.input((1,), name="x"), af.input((1,), name="x")
-    with pytest.raises(GraphError, match="two inputs are called 'x'"):
-        _ = af.Graph({"y": x + y}).inputs
+    with pytest.raises(
+        GraphError, match=r"^at .*test_graph\.py:\d+: two inputs are called 'x'\. Remedy: name them apart"
+    ):
+        af.Graph({"y": x + y})
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,)])
+def test_two_states_of_one_name_are_refused(shape: tuple[int, ...]) -> None:
+    one, other = af.state("kept", (1,)), af.state("kept", shape)
+    with pytest.raises(GraphError, match=r"two states are called 'kept'\. Remedy: read the state once"):
+        af.Graph({"a": one, "b": other})
+
+
+def test_a_state_and_an_input_of_one_name_are_refused() -> None:
+    with pytest.raises(GraphError, match="an input and a state are called 'x'"):
+        af.Graph({"a": af.state("x", (1,)), "b": af.input((1,), name="x")})
+    with pytest.raises(GraphError, match="an input and a state are called 'x'"):
+        af.Graph({"b": af.input((1,), name="x"), "a": af.state("x", (1,))})
+
+
+def test_inputs_without_a_name_avoid_the_names_that_are_given() -> None:
+    first, named, third = af.input((1,)), af.input((1,), name="x0"), af.input((1,))
+    kept = af.state("x2", (1,))
+    graph = af.Graph({"y": (first - named) * third + kept})
+    assert list(graph.inputs) == ["x1", "x0", "x3"]
+    assert list(af.Graph({"y": af.input((1,), name="x1") - af.input((1,))}).inputs) == ["x1", "x2"]
+    values = {"x1": np.array([5.0]), "x0": np.array([3.0]), "x3": np.array([10.0])}
+    assert af.reference(graph, values)["y"].tolist() == [20.0]
+    assert list(af.Graph.parse(str(graph)).inputs) == list(graph.inputs)
 
 
 def test_a_graph_needs_an_output() -> None:
@@ -124,6 +157,72 @@ def test_a_graph_needs_an_output() -> None:
 def test_a_graph_is_made_of_tensors(out: object) -> None:
     with pytest.raises(GraphTypeError, match="tensor"):
         af.preflight(out, 5)  # pyright: ignore[reportArgumentType] - what an untyped caller may pass
+
+
+@pytest.mark.parametrize(
+    ("outputs", "states", "message"),
+    [
+        ({"y": 5}, None, r"output 'y' is not a tensor \(seen int\)"),
+        ([1], None, r"the outputs of a graph are not tensors by name \(seen list\)\. Remedy: give a dict"),
+        (af.input((1,)), None, r"the outputs of a graph are not tensors by name \(seen Tensor\)"),
+        (None, None, "the outputs of a graph are not tensors by name"),
+        ({5: af.input((1,))}, None, r"the name of output 5 is not text \(seen int\)"),
+        ({}, {"s": 5}, "state 's' is not a tensor"),
+        ({"y": af.input((1,))}, [af.input((1,))], "the states of a graph are not tensors by name"),
+        ({"y": af.input((1,))}, 0, "the states of a graph are not tensors by name"),
+    ],
+)
+def test_outputs_and_states_are_tensors_by_name(outputs: object, states: object, message: str) -> None:
+    with pytest.raises(GraphTypeError, match=message):
+        af.Graph(cast("Any", outputs), cast("Any", states))
+
+
+def test_a_name_that_text_cannot_hold_is_refused() -> None:
+    with pytest.raises(GraphError, match="has half of a surrogate pair in its name"):
+        af.Graph({"\ud83d\ude00": af.input((1,))})
+    with pytest.raises(GraphError, match=r"input .* has half of a surrogate pair"):
+        af.Graph({"y": af.Tensor(build("input", {}, {"shape": (1,), "name": "\ud83d\ude00"}))})
+
+
+def test_operands_may_be_bare_outputs() -> None:
+    x = af.input((2,))
+    y = af.Tensor(build("relu", {"x": Output(x.node)}))
+    (source,) = y.srcs
+    assert isinstance(source, af.Tensor)
+    assert source.node is x.node
+
+
+def test_a_constant_in_a_list_counts_as_a_weight() -> None:
+    x = af.input((1, 4))
+    y = af.Tensor(build("concat", {"values": (x, Dense(np.ones((1, 2), np.float16)), x)}, {"axis": 1}))
+    work = work_of(y.node)
+    assert (work.bytes_in, work.bytes_weights, work.bytes_out) == (16, 4, 20)
+    total = af.Graph({"y": y}).work()
+    assert (total.bytes_in, total.bytes_weights) == (16, 4)
+
+
+def test_a_replacement_has_the_type_of_what_it_replaces() -> None:
+    x = af.input((2,))
+    with pytest.raises(
+        GraphTypeError, match=r"relu at .*: a node was replaced by a tensor of another type \(seen fp16"
+    ):
+        rewrite(af.Graph({"y": x.relu()}), lambda node, _: [x.expand_dims(0)] if node.op.name == "relu" else None)
+
+
+def test_a_file_beside_the_package_is_the_users() -> None:
+    """A user's folder may begin with the name of this package's."""
+    file = str(Path(af.__file__).parent) + "_models/net.py"
+    names: dict[str, Any] = {"af": af}
+    exec(compile("y = af.input((1,)).relu()", file, "exec"), names)  # noqa: S102 - code of a file that need not be there
+    assert names["y"].node.location.file == file
+
+
+@pytest.mark.parametrize("module", ["aneforge.ops.strategies", "aneforge.graph.strategies"])
+def test_strategies_say_what_they_need(module: str) -> None:
+    program = f"import sys; sys.modules['hypothesis'] = None; import {module}"
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    remedy = "pip install 'aneforge-open[test]' (in a checkout: pip install '.[test]')"
+    assert done.stderr.rstrip().endswith(f"ImportError: {module} needs Hypothesis: {remedy}")
 
 
 def test_graphs_are_general_in_type_and_rank() -> None:

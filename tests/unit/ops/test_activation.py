@@ -11,7 +11,7 @@ import pytest
 from aneforge.errors import GraphError
 from aneforge.ops.table import op_named
 from aneforge.ops.types import TensorType
-from op_calls import evaluated
+from op_calls import evaluated, value_of
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
@@ -47,12 +47,15 @@ def test_clamped_relu_bounds_the_scaled_side_too() -> None:
     assert apply("clamped_relu", [-8, -1, 1], alpha=-1, beta=3) == [3, 1, 1]
 
 
+def test_known_values_of_what_has_no_defaults() -> None:
+    assert apply("thresholded_relu", [0.5, 1], alpha=1) == [0, 1]
+    assert apply("linear_activation", [1.25], alpha=2, beta=-1) == [1.5]
+    assert apply("scaled_tanh", [0.5], alpha=3, beta=2) == [3 * math.tanh(1)]
+
+
 def test_defaults() -> None:
     assert apply("leaky_relu", [-100, 3]) == [-1, 3]
-    assert apply("thresholded_relu", [0.5, 1]) == [0, 1]
     assert apply("sigmoid_hard", [-2.5, 0, 1, 2.5]) == [0, 0.5, 0.7, 1]
-    assert apply("linear_activation", [1.25]) == [1.25]
-    assert apply("scaled_tanh", [0.5]) == [math.tanh(0.5)]
     assert apply("elu", [-1]) == [math.expm1(-1)]
     assert apply("gelu", [1.0]) == apply("gelu", [1.0], mode="EXACT")
 
@@ -139,3 +142,34 @@ def test_whole_numbers_are_cast_first(name: str) -> None:
     attributes = {"alpha": 0, "beta": 1} if name == "clip" else {}
     with pytest.raises(GraphError, match=f"{name}: x does not hold floating-point numbers .*cast it to fp16"):
         infer(name, {"x": TensorType((2,), "int32")}, **attributes)
+
+
+def test_a_level_is_a_value_of_the_type() -> None:
+    whole = np.array([-3, 0, 5], np.int32)
+    result = value_of("threshold", whole, alpha=2)
+    assert result.dtype == np.int32
+    assert result.tolist() == [2, 2, 5]
+    assert apply("threshold", [-3, 0.25], alpha=0.125) == [0.125, 0.25]
+    with pytest.raises(GraphError, match=r"alpha is not a value of int32 \(seen 0.5"):
+        infer("threshold", {"x": TensorType((2,), "int32")}, alpha=0.5)
+    with pytest.raises(GraphError, match="alpha is not a value of uint8"):
+        infer("threshold", {"x": TensorType((2,), "uint8")}, alpha=-1)
+
+
+@pytest.mark.parametrize("name", ["leaky_relu", "elu", "threshold", "clamped_relu", "sigmoid_hard", "scaled_tanh"])
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_slopes_and_levels_are_finite(name: str, value: float) -> None:
+    with pytest.raises(GraphError, match="attribute 'alpha' is not finite"):
+        op_named(name).complete({"alpha": value})
+
+
+def test_bounds_may_be_infinite_and_are_numbers() -> None:
+    assert apply("clip", [-1e9, 0, 9], alpha=-math.inf, beta=3) == [-1e9, 0, 3]
+    with pytest.raises(GraphError, match="the lower bound alpha is above"):
+        infer("clip", {"x": TensorType((2,))}, alpha=0, beta=math.nan)
+
+
+@pytest.mark.parametrize("name", ["thresholded_relu", "scaled_tanh", "linear_activation"])
+def test_what_has_no_default_in_mil_must_be_given(name: str) -> None:
+    with pytest.raises(GraphError, match="attribute 'alpha' is missing"):
+        op_named(name).complete({})

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 
-from aneforge.errors import GraphError
+from aneforge.errors import GraphError, GraphTypeError
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.types import DTYPES, Array, TensorType
 
@@ -264,7 +264,60 @@ def test_a_file_mapped_for_reading_is_kept_without_a_copy(tmp_path: Path) -> Non
     assert np.shares_memory(Dense(mapped).dense(), mapped)
 
 
+def test_an_array_made_for_the_constant_is_not_copied() -> None:
+    fresh = fp16(1, 2)
+    constant = Dense.owning(fresh)
+    assert constant.values is fresh
+    assert not fresh.flags.writeable
+
+
+def test_an_array_that_looks_into_another_is_copied_even_if_it_is_given_away() -> None:
+    whole = fp16(1, 2, 3)
+    constant = Dense.owning(whole[:2])
+    whole[0] = 9
+    assert constant.values.tolist() == [1, 2]
+    assert whole.flags.writeable
+
+
+def test_an_array_that_may_be_written_is_copied_once() -> None:
+    class Counted(np.ndarray[tuple[int], np.dtype[np.float16]]):
+        copies = 0
+
+        def copy(self, *_: object, **__: object) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+            Counted.copies += 1
+            return np.array(self)
+
+    Dense(fp16(1, 2).view(Counted))
+    assert Counted.copies == 1
+
+
 # One clear error for each misuse.
+
+BITS = np.array([True, True])
+NO_ARRAYS: list[tuple[Callable[..., Constant], tuple[object, ...], str]] = [
+    (Dense, ([1, 2],), "values of a constant is not a NumPy array (seen list). Remedy: make it one with np.array"),
+    (Dense, (1.5,), "values of a constant is not a NumPy array (seen float)"),
+    (Dense, (np.float16(1),), "values of a constant is not a NumPy array (seen float16)"),
+    (Dense, (None,), "values of a constant is not a NumPy array (seen NoneType)"),
+    (Dense.owning, ([1, 2],), "values of a constant is not a NumPy array (seen list)"),
+    (Int8Affine, ([1, 2], fp16(1)), "quantized of a constant is not a NumPy array (seen list)"),
+    (Int8Affine, (int8(1, 2), 0.5), "scale of a constant is not a NumPy array (seen float)"),
+    (Int8Affine, (int8(1, 2), None), "scale of a constant is not a NumPy array (seen NoneType)"),
+    (Int8Affine, (int8(1, 2), fp16(1), 0), "zero_point of a constant is not a NumPy array (seen int)"),
+    (Palette, ([0], fp16(1), 1), "indices of a constant is not a NumPy array (seen list)"),
+    (Palette, (np.zeros(2, np.uint8), [1.0], 1), "table of a constant is not a NumPy array (seen list)"),
+    (Sparse, ([True, True], fp16(1, 2)), "mask of a constant is not a NumPy array (seen list)"),
+    (Sparse, (BITS, [1.0, 2.0]), "nonzero of a constant is not a NumPy array (seen list)"),
+    (Blockwise, ([1], fp16(1)), "data of a constant is not a NumPy array (seen list)"),
+    (Blockwise, (int8(1), fp16(1), [0]), "offset of a constant is not a NumPy array (seen list)"),
+]
+
+
+@pytest.mark.parametrize(("make", "parts", "message"), NO_ARRAYS, ids=[message for *_, message in NO_ARRAYS])
+def test_what_is_no_array_is_refused(make: Callable[..., Constant], parts: tuple[object, ...], message: str) -> None:
+    with pytest.raises(GraphTypeError, match=re.escape(message)):
+        make(*parts)
+
 
 WRONG: list[tuple[Callable[[], Constant], str]] = [
     (lambda: Dense(np.zeros(2, np.complex64)), "no tensor holds elements of this type (seen complex64, limit fp16"),
@@ -289,7 +342,16 @@ WRONG: list[tuple[Callable[[], Constant], str]] = [
         "the palette is too long for its indices (seen (1, 1), limit 2)",
     ),
     (lambda: Palette(np.array([0, 2], np.uint8), fp16(1, 2), 4), "an index is past the palette (seen 2, limit 1)"),
+    (lambda: Palette(np.zeros(0, np.uint8), fp16(), 4), "the palette is empty (seen (0,), limit one value or more)"),
+    (lambda: Int8Affine(int8(1, 2), int8(1)), "the scale does not hold floating-point numbers (seen int8"),
+    (lambda: Int8Affine(int8(1, 2), fp16(1), BITS), "the zero point does not hold numbers (seen bool)"),
+    (lambda: Int8Affine(np.array(1, np.int8), fp16(1)), "affine weights have no axis of channels (seen one number)"),
+    (lambda: Blockwise(fp16(1, 2), fp16(1)), "the data of blocks does not hold whole numbers (seen fp16)"),
+    (lambda: Blockwise(BITS, fp16(1)), "the data of blocks does not hold whole numbers (seen bool)"),
+    (lambda: Blockwise(int8(1, 2), int8(1)), "the scale does not hold floating-point numbers (seen int8"),
+    (lambda: Blockwise(int8(1, 2), fp16(1), np.array([True])), "the offset does not hold numbers (seen bool)"),
     (lambda: Sparse(np.array([1, 0], np.uint8), fp16(1)), "a sparse mask is not bool (seen uint8)"),
+    (lambda: Sparse(fp16(1, 0), fp16(1)), "a sparse mask is not bool (seen float16)"),
     (lambda: Sparse(np.array([True, True]), fp16(1)), "values and mask do not match (seen 1, limit 2)"),
     (
         lambda: Blockwise(int8(1, 2, 3), fp16(1, 2)),

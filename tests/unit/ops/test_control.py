@@ -17,6 +17,7 @@ from aneforge.ops.groups.control import (
 )
 from aneforge.ops.op import Op
 from aneforge.ops.types import TensorType
+from op_calls import evaluated
 
 A, B = TensorType((2,)), TensorType((3,), "int32")
 BOOL, INDEX = TensorType((), "bool"), TensorType((), "int32")
@@ -101,3 +102,8 @@ def test_a_value_is_of_the_elements_type() -> None:
 def test_there_is_an_element_for_each_index() -> None:
     with pytest.raises(GraphError, match="does not stack an element for each index"):
         LIST_SCATTER.types({"ls": LIST, "indices": TensorType((2,), "int32"), "value": TensorType((3, 2))}, {})
+
+
+def test_a_list_keeps_its_length_though_it_may_grow() -> None:
+    for dynamic in (True, False):
+        assert evaluated("make_list", init_length=2, elem_shape=[1], dynamic_length=dynamic) == [[0], [0]]

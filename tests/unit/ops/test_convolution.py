@@ -89,8 +89,12 @@ def test_the_transpose_of_same_is_longer_by_the_stride() -> None:
     kernel = np.array([[[1.0, 10.0, 100.0]]])
     x = np.array([[[1.0, 2.0]]])
     assert value_of("conv_transpose", x, kernel, strides=[2], pad_type="same").tolist() == [[[1, 10, 102, 20]]]
-    assert value_of("conv_transpose", x, kernel, strides=[2], pad_type="same_lower").tolist() == [[[10, 102, 20, 200]]]
     assert shape("conv_transpose", [1, 4, 7, 9], [4, 2, 3, 3], strides=[2, 3], pad_type="same") == [1, 2, 14, 27]
+
+
+def test_the_transpose_has_no_same_lower() -> None:
+    with pytest.raises(GraphError, match=r"'pad_type' is not one of its choices .*limit valid, same, custom"):
+        shape("conv_transpose", [1, 1, 2], [1, 1, 3], pad_type="same_lower")
 
 
 def test_output_shape_adds_what_no_element_of_x_reaches() -> None:

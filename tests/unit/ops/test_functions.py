@@ -44,7 +44,8 @@ def test_known_values() -> None:
     assert apply("erf", []) == []
     assert apply("exp", [0, 1]) == [1, math.e]
     assert apply("exp2", [-1, 0, 10]) == [0.5, 1, 1024]
-    assert apply("log", [1, 0]) == [0, -math.inf]
+    assert apply("log", [1, 0], epsilon=0) == [0, -math.inf]
+    assert apply("log", [1, 0]) == [0, math.log(1e-45)]
     assert apply("log", [0, 0.5], epsilon=0.5) == [math.log(0.5), 0], "epsilon is added, not a lower bound"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -150,14 +152,83 @@ def test_an_empty_image_has_nothing_to_read() -> None:
 def test_between_whole_numbers_there_is_nothing() -> None:
     x = TensorType((1, 4, 4), "int32")
     with pytest.raises(GraphError, match="resize: x does not hold floating-point numbers"):
-        type_of(image.RESIZE_OP, x, target_size_height=2, target_size_width=2)
-    nearest = {"target_size_height": 2, "target_size_width": 2, "interpolation_mode": "NEAREST_NEIGHBOR"}
+        type_of(image.RESIZE_OP, x, shape=[2, 2], resized_dims=2)
+    nearest = {"shape": [2, 2], "resized_dims": 2, "interpolation_mode": "NEAREST_NEIGHBOR"}
     assert type_of(image.RESIZE_OP, x, **nearest) == TensorType((1, 2, 2), "int32")
 
 
-@pytest.mark.parametrize("factor", [0.1, 0.0, -2.0, float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    ("shape", "resized_dims", "result"),
+    [
+        ([7], 1, (2, 3, 4, 7)),
+        ([6, 7], 2, (2, 3, 6, 7)),
+        ([9, 9, 6, 7], 2, (2, 3, 6, 7)),
+        ([9, 0], 2, (2, 3, 9, 5)),
+        ([0, 0, 0, 0], 4, (2, 3, 4, 5)),
+        ([8, 0, 7], 3, (2, 8, 4, 7)),
+    ],
+)
+def test_the_last_axes_take_the_last_lengths(shape: list[int], resized_dims: int, result: tuple[int, ...]) -> None:
+    x = TensorType((2, 3, 4, 5))
+    assert type_of(image.RESIZE_OP, x, shape=shape, resized_dims=resized_dims).shape == result
+
+
+def test_two_resized_axes_are_an_image() -> None:
+    sampling = {"sampling_mode": "ALIGN_CORNERS"}
+    resized = value_of(image.RESIZE_OP, PICTURE, shape=[0, 5, 5], resized_dims=2, **sampling)
+    bilinear = value_of(image.RESIZE_BILINEAR, PICTURE, target_size_height=5, target_size_width=5, **sampling)
+    assert resized.tolist() == bilinear.tolist()
+    assert value_of(image.RESIZE_OP, np.array([0.0, 4.0]), shape=[4], resized_dims=1).tolist() == [0, 2, 4, 4]
+
+
+def test_an_image_becomes_one_element_unless_a_size_is_given() -> None:
+    assert type_of(image.RESIZE_BILINEAR, TensorType((1, 2, 4, 4))).shape == (1, 2, 1, 1)
+    with pytest.raises(GraphError, match="'target_size_height' is missing"):
+        type_of(image.RESIZE_NEAREST_NEIGHBOR, TensorType((1, 2, 4, 4)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "resized_dims", "message"),
+    [
+        ([2, 2, 2], 3, r"x has fewer axes than are to be resized \(seen 3, limit 2\)"),
+        ([2], 2, r"shape has fewer lengths than axes are to be resized \(seen 1, limit 2\)"),
+        ([2, 2], 0, "'resized_dims' is too small"),
+        ([2, -1], 2, "'shape' is too small"),
+    ],
+)
+def test_lengths_that_do_not_fit(shape: list[int], resized_dims: int, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        type_of(image.RESIZE_OP, TensorType((4, 4)), shape=shape, resized_dims=resized_dims)
+
+
+def test_a_size_is_multiplied_in_single_precision() -> None:
+    for extent, factor, single, double in ((25, 1.16, 29, 28), (25, 2.12, 52, 53), (30, 2.1, 62, 63)):
+        assert math.floor(extent * factor) == double, "in double precision it may be another"
+        x = TensorType((1, extent, 1))
+        assert type_of(image.UPSAMPLE_BILINEAR, x, scale_factor_height=factor).shape == (1, single, 1)
+        assert type_of(image.UPSAMPLE_NEAREST_NEIGHBOR, x, scale_factor_height=factor).shape == (1, single, 1)
+        line = np.arange(float(extent)).reshape(1, extent, 1)
+        assert value_of(image.UPSAMPLE_BILINEAR, line, scale_factor_height=factor).shape == (1, single, 1)
+        assert value_of(image.UPSAMPLE_NEAREST_NEIGHBOR, line, scale_factor_height=factor).shape == (1, single, 1)
+
+
+def test_repetition_stays_exact_where_single_precision_is_not() -> None:
+    extent = 2**24 + 1
+    assert type_of(image.UPSAMPLE, TensorType((1, 1, extent)), scale=1).shape == (1, 1, extent)
+
+
+def test_a_factor_beyond_all_sizes() -> None:
+    with pytest.raises(GraphError, match="the scale factor makes the height too large"):
+        type_of(image.UPSAMPLE_BILINEAR, TensorType((1, 5, 5)), scale_factor_height=1e39)
+    with pytest.raises(GraphError, match="'scale_factor_width' is not finite"):
+        type_of(image.UPSAMPLE_BILINEAR, TensorType((1, 5, 5)), scale_factor_width=float("nan"))
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.0, -2.0])
 def test_a_factor_that_leaves_nothing(factor: float) -> None:
-    with pytest.raises(GraphError, match=r"the scale factor leaves no width .*at least 1/5 for a width of 5"):
+    with pytest.raises(
+        GraphError, match=r"the scale factor leaves no width .*limit 5 times it is 1 or more in single precision"
+    ):
         type_of(image.UPSAMPLE_NEAREST_NEIGHBOR, TensorType((1, 5, 5)), scale_factor_width=factor)
 
 

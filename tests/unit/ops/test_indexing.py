@@ -204,3 +204,17 @@ def test_non_zero_has_the_type_of_its_largest_result_and_no_meaning() -> None:
     assert inferred("non_zero", X) == "int32[24, 3]"
     with pytest.raises(GraphError, match="the shape of its result depends on the data"):
         op_named("non_zero").evaluate({"x": np.zeros(3)}, {})
+
+
+@pytest.mark.parametrize("name", ["gather", "gather_along_axis", "gather_nd"])
+def test_an_index_past_the_axis_is_an_error_whether_or_not_it_is_looked_for(name: str) -> None:
+    for validate in (True, False):
+        with pytest.raises(GraphError, match="an index is past the axis"):
+            evaluated(name, [1, 2], [2], validate_indices=validate)
+
+
+@pytest.mark.parametrize("name", ["scatter", "scatter_along_axis", "scatter_nd"])
+def test_looking_for_indices_changes_no_result(name: str) -> None:
+    indices = [[1]] if name == "scatter_nd" else [1]
+    for validate in (True, False):
+        assert evaluated(name, [1, 2], indices, [5], validate_indices=validate) == [1, 7]

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
 from aneforge.errors import GraphError
 from aneforge.ops.op import Op
 from aneforge.ops.signature import OperandKind
 from aneforge.ops.table import op_named
 from aneforge.ops.types import TensorType
+from oracle_tools import array, tensor
 
 
 def types(op: Op, *shapes: list[int]) -> dict[str, TensorType | tuple[TensorType, ...] | None]:
@@ -89,6 +91,36 @@ def test_einsum_takes_diagonals_and_adds_labels_of_one_operand() -> None:
         assert op.evaluate({"values": (x, y)}, {"equation": equation})[0].tolist() == result
 
 
+@pytest.mark.parametrize(
+    ("equation", "x", "y", "result"),
+    [
+        ("bij,bjk->bik", [1, 2, 3], [5, 3, 4], [5, 2, 4]),
+        ("bij,bjk->bik", [5, 2, 3], [1, 3, 4], [5, 2, 4]),
+        ("bhij,bhjk->bhik", [2, 1, 2, 3], [1, 4, 3, 2], [2, 4, 2, 2]),
+        ("i,i->i", [1], [0], [0]),
+    ],
+)
+def test_a_label_of_all_three_broadcasts(equation: str, x: list[int], y: list[int], result: list[int]) -> None:
+    assert shape("einsum", x, y, equation=equation) == result
+    arrays = [np.random.default_rng(0).normal(size=one) for one in (x, y)]
+    expected = array(torch.einsum(equation, *map(tensor, arrays)))
+    (values,) = op_named("einsum").evaluate({"values": tuple(arrays)}, {"equation": equation})
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+
+
+def test_a_broadcast_label_counts_with_its_length() -> None:
+    assert macs("einsum", [1, 2, 3], [5, 3, 4], equation="bij,bjk->bik") == 5 * 2 * 3 * 4
+
+
+@pytest.mark.parametrize(
+    ("equation", "x", "y"),
+    [("ij,jk->ik", [2, 1], [3, 4]), ("ii,ij->ij", [1, 3], [3, 2]), ("ij,ij->ij", [2, 3], [4, 3])],
+)
+def test_no_other_label_broadcasts(equation: str, x: list[int], y: list[int]) -> None:
+    with pytest.raises(GraphError, match="has two lengths"):
+        shape("einsum", x, y, equation=equation)
+
+
 def test_kinds_of_operands() -> None:
     assert {operand.kind for operand in op_named("bmm").operands} == {OperandKind.TENSOR}
     assert op_named("bmm_w").operand("y").kind is OperandKind.CONSTANT
@@ -133,7 +165,7 @@ def test_misuse_is_explained(name: str, shapes: list[list[int]], message: str) -
         ("ij,jk->il", r"the result has the label 'l', which no operand has"),
         ("ij,jk->ikk", r"the result has the label 'k' twice"),
         ("ijk,jk->i", r"operand 0 has labels 'ijk' and shape \[2, 3\] \(seen rank 2, limit rank 3\)"),
-        ("ij,ik->jk", r"the label 'i' of 'ij,ik->jk' has two lengths \(seen 2 and 3\)"),
+        ("ij,ik->jk", r"the label 'i' of 'ij,ik->jk' has two lengths \(seen 2 and 3, limit one length, or 1 in"),
         ("ii,jk->ik", r"the label 'i' of 'ii,jk->ik' has two lengths"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from aneforge.errors import GraphError
 from aneforge.ops.table import op_named
 from aneforge.ops.types import Array, TensorType
+from op_calls import value_of
 
 C3 = TensorType((3,))
 IMAGE = TensorType((2, 3, 4, 5))
@@ -218,3 +219,16 @@ def test_minmax_norm_by_hand() -> None:
     np.testing.assert_array_equal(
         evaluated("minmax_norm", {"x": x}, dimension="height", epsilon=0.0), [[[0.0, 0.0], [1.0, 1.0]]]
     )
+
+
+def test_lengths_do_not_overflow() -> None:
+    x = np.array([3e200, -4e200])
+    np.testing.assert_allclose(value_of("l2_norm", x), [0.6, -0.8], rtol=1e-15)
+    np.testing.assert_allclose(value_of("rms_norm", x, np.ones(2)), np.array([0.6, -0.8]) * np.sqrt(2), rtol=1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [-1e-9, np.inf, np.nan])
+@pytest.mark.parametrize("name", ["batch_norm", "layer_norm", "instance_norm", "l2_norm", "rms_norm"])
+def test_epsilon_is_finite_and_not_negative(name: str, epsilon: float) -> None:
+    with pytest.raises(GraphError, match=r"'epsilon' is (too small|not finite)"):
+        op_named(name).complete({"epsilon": epsilon})

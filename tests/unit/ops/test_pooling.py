@@ -54,7 +54,26 @@ def test_no_window_begins_in_the_padding_behind() -> None:
     assert shape("max_pool", [1, 1, 4], **pads, pad=[1, 1], ceil_mode=True) == [1, 1, 3]
     assert shape("max_pool", [1, 1, 5], **pads, pad=[1, 1], ceil_mode=True) == [1, 1, 3]
     assert shape("max_pool", [1, 1, 5], kernel_sizes=[2], strides=[2], ceil_mode=True) == [1, 1, 3]
-    assert shape("max_pool", [1, 1, 5], kernel_sizes=[1], strides=[3], ceil_mode=True) == [1, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["max_pool", "avg_pool", "l2_pool"])
+def test_a_last_window_without_padding_that_sees_nothing_is_refused(name: str) -> None:
+    apart: dict[str, object] = {"kernel_sizes": [1], "strides": [4], "ceil_mode": True}
+    with pytest.raises(GraphError, match=r"sees nothing \(seen a window of 1 every 4 along an axis of 4\).*ceil_mode"):
+        shape(name, [1, 1, 4], **apart)
+    with pytest.raises(GraphError, match="sees nothing"):
+        shape(name, [1, 1, 4], **apart, pad_type="custom", pad=[0, 0])
+    half_padded: dict[str, object] = {"pad_type": "custom", "pad": [0, 0, 1, 1], "ceil_mode": True}
+    with pytest.raises(GraphError, match="sees nothing"):
+        shape(name, [1, 1, 4, 4], kernel_sizes=[1, 2], strides=[4, 4], **half_padded)
+    assert shape(name, [1, 1, 5], **apart) == [1, 1, 2]
+    padded: dict[str, object] = {"kernel_sizes": [2], "strides": [5], "pad_type": "custom", "ceil_mode": True}
+    assert shape(name, [1, 1, 4], **padded, pad=[0, 1]) == [1, 1, 1], "where there is padding, it is left out"
+
+
+def test_the_root_of_squares_rounds_up_too() -> None:
+    assert value_of("l2_pool", LINE, kernel_sizes=[3], strides=[3], ceil_mode=True)[..., 1].item() == np.hypot(4, 5)
+    assert value_of("l2_pool", np.array([[[3e200, -4e200]]]), kernel_sizes=[2]).item() == pytest.approx(5e200)
 
 
 def test_l2_is_the_root_of_the_sum_of_squares() -> None:
@@ -92,7 +111,9 @@ def test_ceil_mode_and_counts_are_those_of_torch(extent: int, window: int, strid
         "pad": [pad, pad, 1, 1],
     }
     sizes = (window, 2), (stride, 3), (pad, 1)
-    for ceil in (False, True):
+    # Where the last window would see nothing, torch leaves it out; that is refused here, and tested apart.
+    sees_nothing = pad == 0 and -((window - extent) // stride) * stride >= extent
+    for ceil in (False,) if sees_nothing else (False, True):
         largest = functional.max_pool2d(tensor(x), *sizes, ceil_mode=ceil)
         np.testing.assert_array_equal(value_of("max_pool", x, **given, ceil_mode=ceil), array(largest))
         for exclude in (False, True):

@@ -106,6 +106,17 @@ def test_there_is_a_class_to_draw() -> None:
         RANDOM_CATEGORICAL.types({"x": TensorType((2, 0))}, RANDOM_CATEGORICAL.complete({}))
 
 
-def test_a_seed_is_not_negative() -> None:
+def test_a_runtime_chooses_the_stream_and_the_meaning_takes_the_first() -> None:
+    assert RANDOM_UNIFORM.complete({"shape": [3]})["seed"] == -1
+    np.testing.assert_array_equal(drawn(RANDOM_UNIFORM, seed=-1), drawn(RANDOM_UNIFORM, seed=0))
+
+
+def test_there_are_no_seeds_below() -> None:
     with pytest.raises(GraphError, match="'seed' is too small"):
-        RANDOM_NORMAL.complete({"shape": [1], "seed": -1})
+        RANDOM_NORMAL.complete({"shape": [1], "seed": -2})
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**400])
+def test_a_range_is_finite(value: float) -> None:
+    with pytest.raises(GraphError, match=r"'high' is (not finite|too large)"):
+        RANDOM_UNIFORM.complete({"shape": [1], "high": value})

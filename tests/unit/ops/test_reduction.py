@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
+from aneforge.ops.op import Below
 from aneforge.ops.table import op_named
 from aneforge.ops.types import DTYPES, TensorType, is_integer
 from op_calls import type_of, value_of
@@ -150,6 +151,39 @@ def test_known_values_of_the_composites() -> None:
     assert value_of("reduce_mean", x) == 3.5
     assert value_of("reduce_log_sum", np.array([0.25, 0.75])) == 0.0
     np.testing.assert_allclose(value_of("reduce_log_sum_exp", np.zeros(8)), math.log(8), rtol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200, 5e-324, 1.0])
+def test_a_length_neither_overflows_nor_vanishes(scale: float) -> None:
+    x = np.array([[3.0, -4.0], [0.0, 0.0]]) * scale
+    np.testing.assert_allclose(value_of("reduce_l2_norm", x, axes=[1]), np.array([5 * scale, 0]), rtol=1e-15)
+
+
+def test_a_length_that_is_no_number_stays_so() -> None:
+    x = np.array([[np.inf, 1.0], [np.nan, 1e200], [-np.inf, 1e300]])
+    lengths = value_of("reduce_l2_norm", x, axes=[-1])
+    assert lengths[0] == lengths[2] == np.inf
+    assert np.isnan(lengths[1])
+
+
+def test_the_square_comes_after_the_sum() -> None:
+    x = np.array([[1, 2, -5], [3, 0, 1]], np.int32)
+    assert value_of("sq_after_reduce", x, axes=[1]).tolist() == [4, 16]
+    assert value_of("sq_after_reduce", x, keep_dims=True).tolist() == [[4]]
+    assert value_of("sq_after_reduce", np.array([2**16], np.int32)).item() == 0, "it wraps around"
+    support = op_named("sq_after_reduce").support
+    assert (support.floor, support.gate, support.below) == (3, "square_after_reduction", Below.DECOMPOSE)
+
+
+@pytest.mark.parametrize("name", ["reduce_argmax", "reduce_argmin"])
+def test_places_may_be_of_sixteen_bits(name: str) -> None:
+    short = {"output_dtype": "uint16"}
+    assert type_of(name, TensorType((2, 65536)), **short) == TensorType((2,), "uint16")
+    assert value_of(name, np.array([[1.0, 1.0]]), **short).dtype == np.uint16
+    with pytest.raises(GraphError, match=r"too long for places in uint16 \(seen 65537, limit 65536\)"):
+        type_of(name, TensorType((2, 65537)), **short)
+    with pytest.raises(GraphError, match="'output_dtype' is not one of its choices"):
+        type_of(name, TensorType((2, 3)), output_dtype="int8")
 
 
 def test_log_sum_exp_does_not_overflow() -> None:

@@ -27,6 +27,11 @@ def test_reverse_sequence_leaves_the_rest_as_it_is() -> None:
     assert evaluated("reverse_sequence", x, [0, 3, 4], seq_axis=1) == [[1, 2, 3, 4], [7, 6, 5, 8], [12, 11, 10, 9]]
 
 
+def test_sequences_run_along_the_first_axis_by_default() -> None:
+    x = [[1, 2], [3, 4], [5, 6]]
+    assert evaluated("reverse_sequence", x, [3, 2], batch_axis=1) == [[5, 4], [3, 2], [1, 6]]
+
+
 @pytest.mark.parametrize(
     ("lengths", "axes", "message"),
     [

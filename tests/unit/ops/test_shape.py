@@ -20,18 +20,24 @@ MATRIX = [[1, 2], [3, 4], [5, 6]]
     [
         ((24,), "fp16[24]"),
         ((-1,), "fp16[24]"),
-        ((0, -1), "fp16[2, 12]"),
-        ((0, 0, 2, 2), "fp16[2, 3, 2, 2]"),
-        ((-1, 0), "fp16[8, 3]"),
+        ((0, -1), "fp16[3, 8]"),
+        ((-1, 0), "fp16[6, 4]"),
+        ((0, 0, 0), "fp16[2, 3, 4]"),
+        ((0, 0, 3, 4), "fp16[1, 2, 3, 4]"),
+        ((0, 0, 2, 3, 0), "fp16[1, 1, 2, 3, 4]"),
         ((4, 1, -1), "fp16[4, 1, 6]"),
     ],
 )
 def test_reshape_copies_and_computes_axes(shape: tuple[int, ...], result: str) -> None:
+    """A 0 copies the axis that is as far from the end; before the first axis it is 1."""
     assert inferred("reshape", X, shape=shape) == result
 
 
 def test_reshape_of_no_elements_and_to_a_scalar() -> None:
     assert inferred("reshape", TensorType((0, 3)), shape=(3, -1)) == "fp16[3, 0]"
+    assert inferred("reshape", TensorType((3, 0)), shape=(3, 0)) == "fp16[3, 0]"
+    assert inferred("reshape", TensorType((1,)), shape=(0, 0, 0)) == "fp16[1, 1, 1]"
+    assert inferred("reshape", TensorType(()), shape=(0,)) == "fp16[1]"
     with pytest.raises(GraphError, match=re.escape("leaves no length for the -1 of the shape [0, -1]")):
         inferred("reshape", TensorType((0, 3)), shape=(0, -1))
     assert inferred("reshape", TensorType((1, 1)), shape=()) == "fp16[]"
@@ -46,7 +52,7 @@ def test_reshape_of_no_elements_and_to_a_scalar() -> None:
             "a tensor of 24 elements leaves no length for the -1 of the shape [5, -1] (seen 5 elements beside it",
         ),
         ((-1, -1), "the shape leaves more than one axis open (seen [-1, -1], limit one -1)"),
-        ((2, 3, 4, 0), "a 0 of the shape has no axis to copy (seen [2, 3, 4, 0], limit the axes of [2, 3, 4])"),
+        ((2, 3, 4, 0), "a tensor of 24 elements cannot take the shape [2, 3, 4, 0] of 96 elements"),
         ((-2, 12), "attribute 'shape' is too small (seen -2, limit at least -1)"),
     ],
 )

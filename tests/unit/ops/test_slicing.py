@@ -7,7 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from aneforge.errors import GraphError
+import aneforge as af
+from aneforge.errors import GraphError, Location
+from aneforge.graph.node import build
+from aneforge.ops.table import op_named
 from aneforge.ops.types import TensorType
 from op_calls import evaluated, inferred
 
@@ -136,3 +139,21 @@ def test_dynamic_slice_reads_the_background_outside(begin: int, result: list[int
 def test_dynamic_slice_errors(x: TensorType, begin: TensorType, attributes: dict[str, object], message: str) -> None:
     with pytest.raises(GraphError, match=re.escape(message)):
         inferred("dynamic_slice", x, begin, **{"size": 2, **attributes})
+
+
+def test_masks_are_flags_and_may_be_written_as_0_and_1() -> None:
+    flags, numbers = (True, False), (1, 0)
+    one, other = (
+        op_named("slice_by_index").complete({"begin": (0, 0), "end": (1, 1), "begin_mask": mask})
+        for mask in (flags, numbers)
+    )
+    assert repr(one) == repr(other)
+    assert one["begin_mask"] == flags
+
+
+def test_masks_survive_the_text_of_a_graph() -> None:
+    x = af.input((2, 3))
+    node = build("slice_by_index", {"x": x}, {"begin": (1, 0), "end": (0, 2), "squeeze_mask": (1, 0)}, Location())
+    graph = af.Graph({"y": af.Tensor(node)})
+    assert "squeeze_mask = [true, false]" in str(graph)
+    assert af.Graph.parse(str(graph)) == graph

@@ -107,6 +107,16 @@ def test_boxes_name_their_images() -> None:
     assert own.ravel().tolist() == [0, 100]
     only = warp.CROP_RESIZE.evaluate({"x": SQUARE, "boxes": boxes}, attributes)[0]
     assert only.ravel().tolist() == [0, 0]
+    first = warp.CROP_RESIZE.evaluate({"x": x, "boxes": boxes[:1]}, attributes)[0]
+    assert first.ravel().tolist() == [0], "fewer boxes are cut from the first images"
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_a_box_names_an_image_that_is_there(index: int) -> None:
+    x = np.stack([SQUARE[0], SQUARE[0]])
+    operands = {"x": x, "boxes": np.zeros((1, 4)), "box_indices": np.array([index])}
+    with pytest.raises(GraphError, match=r"a box names an image that is not there .*limit 0 to 1"):
+        warp.CROP_RESIZE.evaluate(operands, warp.CROP_RESIZE.complete({}))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +194,9 @@ def test_a_transform_to_one_element_reads_the_middle() -> None:
 
 def test_the_shapes_of_warps() -> None:
     assert crop_type(TensorType((2, 4))).shape == (2, 3, 7, 8)
+    assert crop_type(TensorType((1, 4))).shape == (1, 3, 7, 8)
     assert crop_type(TensorType((5, 4)), TensorType((5,), "int32")).shape == (5, 3, 7, 8)
+    assert crop_type(TensorType((5, 4)), x=TensorType((1, 3, 4, 5))).shape == (5, 3, 7, 8)
     assert resample_type(TensorType((2, 6, 7, 2), "int32")) == TensorType((2, 3, 6, 7))
     assert affine_type(TensorType((1, 6))).shape == affine_type(TensorType((2, 6))).shape == (2, 3, 7, 8)
 

@@ -50,6 +50,7 @@ PROBES: dict[str, Probe] = {
     "ANE-DTYPE-002": lambda dtype: Operation("output", operands=(TensorType((1, 8), str(dtype)),)),
     "ANE-DTYPE-003": lambda dtype: Operation("add", operands=(TensorType((1, 8), str(dtype)),)),
     "ANE-DTYPE-004": lambda _: Operation("add", operands=(TensorType((1, 8), "fp8e4m3fn"),)),
+    "ANE-DTYPE-005": lambda dtype: Operation("output", operands=(TensorType((1, 8), str(dtype)),)),
     "ANE-GATE-001": needs("crop_resize"),
     "ANE-GATE-002": needs("pad", mode="reflect"),
     "ANE-GATE-003": needs("dropout"),
@@ -63,6 +64,8 @@ PROBES: dict[str, Probe] = {
     "ANE-GATE-011": lambda _: Operation("reduce_sum", consumers=frozenset({"square"})),
 }
 
+PAST: dict[str, int | str] = {"ANE-DTYPE-005": "bool"}
+"""Values past a bound, of rules that are silent about the ordinary one."""
 FLOOR_RULES = {"ANE-FLOOR-002", "ANE-FLOOR-003", "ANE-FLOOR-004"}
 """Rules whose value is the operation's own floor in the op table; they have tests of their own below."""
 RULES_AND_TARGETS = [
@@ -102,13 +105,14 @@ def test_at_the_limit_and_one_past_it(known: Rule, target: Target) -> None:
     is_known = any(known.bound in group for group in target.groups.values())
     bound = target.fact(known.bound) if is_known else None
     if bound is None:
-        finding = found_by(known, probe("fp64" if known.relation is Relation.ONE_OF else 1), target)
+        finding = found_by(known, probe(PAST.get(known.id, "fp64" if known.relation is Relation.ONE_OF else 1)), target)
         assert finding is not None
         assert finding.severity is Severity.INFO
         assert finding.message.startswith("cannot be decided: ")
         assert finding.evidence is None
         return
     within, past = values_around(known.relation, bound.value)
+    past = PAST.get(known.id, past)
     if within is not None:
         assert found_by(known, probe(within), target) is None
     if past is not None:

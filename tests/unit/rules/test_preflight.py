@@ -7,7 +7,7 @@ import pytest
 
 import aneforge as af
 from aneforge import _targets as tg
-from aneforge.errors import NoDataError, UnknownTargetError
+from aneforge.errors import NoDataError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
 from aneforge.rules.preflight import Status
 from aneforge.targets import group
@@ -125,3 +125,49 @@ def test_wrong_targets() -> None:
         tg.preflight(y, "h99")
     with pytest.raises(NoDataError):
         tg.preflight(y, "h20")
+
+
+def test_only_nodes_are_reported() -> None:
+    y = af.input((1, 8)).sin()
+    assert [r.op for r in tg.preflight(y, 1).reject] == ["input", "sin"]
+    assert [r.op for r in tg.preflight(y, 2).reports] == ["input", "sin"]
+
+
+def test_truth_values_and_indices_leave_through_a_cast() -> None:
+    compared = af.input((4,)).greater(af.input((4,)))
+    report = tg.preflight(compared, "m1")
+    assert report.ok
+    assert [(r.op, r.findings[0].rule) for r in report.decompose] == [("greater", "ANE-DTYPE-005")]
+    values, indices = af.topk(af.input((4, 8)), 2)
+    assert tg.preflight([values, indices], "m2").ok
+    whole = af.Tensor(build("cast", {"x": values}, {"dtype": "int32"}))
+    assert [finding.rule for finding in tg.preflight(whole, "m2").findings] == ["ANE-DTYPE-002", "ANE-DTYPE-003"]
+
+
+def test_a_report_tells_whether_it_is_oversize() -> None:
+    x = af.input((1, 8, 1, 17_000))
+    rejected = tg.preflight(af.Tensor(build("tan", {"x": x})), "m1").reject[0]
+    assert rejected.oversize
+    assert not tg.preflight(af.input((1, 8)), "m1").reports[0].oversize
+
+
+def test_documented_keywords() -> None:
+    y = af.input((1, 4)).relu()
+    assert tg.preflight(out=y, family=2).ok
+    assert tg.op_status(op="sin", family=2) == "decompose"
+    assert tg.limit(name="conv_kw_max", family=2) == 13
+    assert tg.native_streams(family=2) == {"int4", "sparse"}
+    assert tg.has_texture_engine(family=3)
+    assert af.device_status(op="conv", chip="m1") == "native"
+    assert "conv" in af.ops_on(chip="m1", status="native")
+
+
+@pytest.mark.parametrize("wrong", [2.0, [2], object(), 1j])
+def test_what_names_no_target_is_refused(wrong: object) -> None:
+    with pytest.raises(UnknownTargetError):
+        tg.preflight(af.input((1, 4)), wrong)  # pyright: ignore[reportArgumentType] - what an untyped caller may pass
+
+
+def test_an_unknown_status_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="unknown status 'natve'; nearest: native"):
+        af.ops_on("m1", "natve")

@@ -1,6 +1,7 @@
 """Attention, and the composites of transformer blocks.
 
-Weights are matrices [out, in], biases [out]. Sequences are matrices [S, D]; heads lie side by side along D.
+Weights are matrices [out, in], biases [out]. Sequences are matrices [S, D]; heads lie side by side along D. Masks are
+added to the scores, so −inf or a large negative number hides a key; they are tensors or arrays.
 """
 
 from __future__ import annotations
@@ -9,13 +10,20 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from aneforge.errors import GraphError, NotSupportedError
+import numpy as np
+
+from aneforge.errors import GraphTypeError, NotSupportedError
+from aneforge.graph.builder.arguments import expect_tensor
 from aneforge.graph.builder.combination import concat, cut, split
-from aneforge.graph.methods.base import build_checked
-from aneforge.graph.node import users_location
+from aneforge.graph.methods.arguments import flag, misuse, number, part_of, whole
+from aneforge.graph.methods.base import build_checked, weight
+from aneforge.graph.node import Output
 from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
+    from aneforge.graph.node import Value
     from aneforge.ops.types import Array
 
 __all__ = ["cross_attention", "geglu", "mha", "sdpa"]
@@ -25,6 +33,8 @@ NATIVE_LONGER_AT_MOST = 2048
 """The native layer is right only while the shorter sequence is below the one and the longer at most the other."""
 CROSS_TILES_FROM = (768, 512)
 """Lengths of query and context from which cross-attention is tiled."""
+TILES_MOST = 4096
+"""More tiles of queries are not built: every one is several operations, and no engine takes so long an axis."""
 
 
 def sdpa(
@@ -33,68 +43,122 @@ def sdpa(
     v: Tensor,
     scale: float | None = None,
     is_causal: bool = False,  # noqa: FBT001, FBT002 - the documented signature
-    attn_mask: Tensor | None = None,
+    attn_mask: Tensor | Array | None = None,
 ) -> Tensor:
     """Return softmax(q · kᵀ · scale + mask) · v for [1, heads, S, D]; the scale is 1/√D by default.
 
-    Inside the regime in which the engine's own layer is right it is one native layer, else it is built from products
-    and softmax over tiles of queries.
+    The mask is [1, 1, S, T] for S queries and T keys, and is added. Inside the regime in which the engine's own layer
+    is right it is one native layer, else it is built from products and softmax over tiles of queries.
+
+    >>> import aneforge as af
+    >>> q, k, v = (af.input((1, 8, 64, 32)) for _ in range(3))
+    >>> af.sdpa(q, k, v, is_causal=True).shape
+    (1, 8, 64, 32)
 
     Raises:
         GraphError: The shapes do not fit, or a mask and is_causal are given together.
+        GraphTypeError: q, k or v is not a tensor, or the mask is neither a tensor nor an array of numbers.
         NotSupportedError: is_causal outside the native regime, or with sequences of different lengths.
     """
-    check_attention(q, k, v, attn_mask, is_causal=is_causal)
-    queries, keys = q.shape[2], k.shape[2]
+    query, key, value = (expect_heads(tensor, name) for name, tensor in (("q", q), ("k", k), ("v", v)))
+    queries, keys = query.shape[2], key.shape[2]
+    causal = flag(is_causal, "sdpa", "is_causal")
+    factor = None if scale is None else number(scale, "sdpa", "scale")
+    if causal and attn_mask is not None:
+        raise misuse("sdpa", "a mask and is_causal are given together", remedy="put the causal part into the mask")
+    mask = expect_mask(attn_mask, "sdpa")
+    if mask is not None and mask.type.shape != (1, 1, queries, keys):
+        raise misuse("sdpa", "the mask has the wrong shape", seen=list(mask.type.shape), limit=[1, 1, queries, keys])
     native = min(queries, keys) < NATIVE_SHORTER_BELOW and max(queries, keys) <= NATIVE_LONGER_AT_MOST
-    if is_causal and (queries != keys or not native):
-        raise NotSupportedError(
+    if causal and (queries != keys or not native):
+        raise misuse(
+            "sdpa",
             "causal attention has a native form alone, for equal and short sequences",
-            operation="sdpa",
-            location=users_location(),
             seen=f"{queries} queries and {keys} keys",
             limit=f"equal lengths below {NATIVE_SHORTER_BELOW}",
             remedy="pass an additive attn_mask",
+            error=NotSupportedError,
         )
     if native:
-        operands = {"query": q, "key": k, "value": v, "attn_mask": attn_mask}
-        return Tensor(build_checked("sdpa", operands, scale=scale, is_causal=is_causal))
-    factor = scale if scale is not None else 1 / math.sqrt(q.shape[3])
-    return tiled_attention(q, k, v, factor, attn_mask, tiles(queries))
+        operands = {"query": query, "key": key, "value": value, "attn_mask": mask}
+        return Tensor(build_checked("sdpa", operands, scale=factor, is_causal=causal))
+    with part_of("sdpa"):
+        return tiled_attention(query, key, value, factor, mask, tiles(queries))
 
 
 def mha(  # noqa: PLR0913, PLR0917 - the documented signature
     x: Tensor, Wq: Array, bq: Array, Wk: Array, bk: Array, Wv: Array, bv: Array, Wo: Array, bo: Array,  # noqa: N803 - the documented names
-    n_heads: int, mask: Tensor | None = None,
+    n_heads: int, mask: Tensor | Array | None = None,
 ) -> Tensor:  # fmt: skip
     """Return multi-head self-attention of a sequence [S, D].
 
+    The mask is [S, S], or any shape that broadcasts to [1, heads, S, S], and is added.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> weights = [np.zeros((16, 16)), np.zeros(16)] * 4
+    >>> af.mha(af.input((10, 16)), *weights, n_heads=4).shape
+    (10, 16)
+
     Raises:
         GraphError: The width is not divisible by the heads, or a shape does not fit.
+        GraphTypeError: It is not a tensor, or a weight or the mask is not what it must be.
     """
-    q, k, v = (heads(x.linear(w, b), n_heads) for w, b in ((Wq, bq), (Wk, bk), (Wv, bv)))
-    return merged(attend(q, k, v, mask, tiles(x.shape[0]))).linear(Wo, bo)
+    op = "mha"
+    sequence = expect_sequence(x, op, "x")
+    count = whole(n_heads, op, "n_heads", least=1)
+    added = expect_mask(mask, op, (1, count, sequence.shape[0], sequence.shape[0]))
+    with part_of(op):
+        q, k, v = (heads(sequence.linear(w, b), count) for w, b in ((Wq, bq), (Wk, bk), (Wv, bv)))
+        return merged(tiled_attention(q, k, v, None, added, tiles(sequence.shape[0]))).linear(Wo, bo)
 
 
 def cross_attention(  # noqa: PLR0913, PLR0917 - the documented signature
     x: Tensor, context: Tensor, Wq: Array, bq: Array, Wk: Array, bk: Array, Wv: Array, bv: Array, Wo: Array, bo: Array,  # noqa: N803 - the documented names
-    n_heads: int, mask: Tensor | None = None,
+    n_heads: int, mask: Tensor | Array | None = None,
 ) -> Tensor:  # fmt: skip
     """Return multi-head attention of a sequence [S, D] over a context [T, E].
 
+    The mask is [S, T], or any shape that broadcasts to [1, heads, S, T], and is added.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> weights = [np.zeros((16, 16)), np.zeros(16)] * 4
+    >>> af.cross_attention(af.input((10, 16)), af.input((7, 16)), *weights, n_heads=4).shape
+    (10, 16)
+
     Raises:
         GraphError: The width is not divisible by the heads, or a shape does not fit.
+        GraphTypeError: It is not a tensor, or a weight or the mask is not what it must be.
     """
-    q = heads(x.linear(Wq, bq), n_heads)
-    k, v = (heads(context.linear(w, b), n_heads) for w, b in ((Wk, bk), (Wv, bv)))
-    long = x.shape[0] >= CROSS_TILES_FROM[0] and context.shape[0] >= CROSS_TILES_FROM[1]
-    return merged(attend(q, k, v, mask, tiles(x.shape[0]) if long else 1)).linear(Wo, bo)
+    op = "cross_attention"
+    sequence, other = expect_sequence(x, op, "x"), expect_sequence(context, op, "context")
+    count = whole(n_heads, op, "n_heads", least=1)
+    queries, keys = sequence.shape[0], other.shape[0]
+    added = expect_mask(mask, op, (1, count, queries, keys))
+    long = queries >= CROSS_TILES_FROM[0] and keys >= CROSS_TILES_FROM[1]
+    with part_of(op):
+        q = heads(sequence.linear(Wq, bq), count)
+        k, v = (heads(other.linear(w, b), count) for w, b in ((Wk, bk), (Wv, bv)))
+        return merged(tiled_attention(q, k, v, None, added, tiles(queries) if long else 1)).linear(Wo, bo)
 
 
 def geglu(x: Tensor, W: Array, b: Array | None = None) -> Tensor:  # noqa: N803 - the documented name
-    """Project to twice the width, and return the first half times gelu of the second."""
-    value, gate = split(x.linear(W, b), 2, axis=-1)
-    return value * gate.gelu()
+    """Project to twice the width, and return the first half times gelu of the second.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> af.geglu(af.input((2, 3)), np.zeros((8, 3)), np.zeros(8)).shape
+    (2, 4)
+
+    Raises:
+        GraphError: The shapes do not fit, or the weight does not have an even number of rows.
+        GraphTypeError: It is not a tensor, or the weights are not arrays of floating-point numbers.
+    """
+    tensor = expect_tensor(x, "geglu")
+    with part_of("geglu"):
+        value, gate = split(tensor.linear(W, b), 2, axis=-1)
+        return value * gate.gelu()
 
 
 def tiles(queries: int) -> int:
@@ -102,8 +166,20 @@ def tiles(queries: int) -> int:
 
     >>> tiles(128), tiles(1024)
     (1, 2)
+
+    Raises:
+        GraphError: There are too many.
     """
-    return max(1, (queries + 256) // 512)
+    count = max(1, (queries + 256) // 512)
+    if count > TILES_MOST:
+        raise misuse(
+            "attention",
+            "the sequence is too long to be built from tiles",
+            seen=queries,
+            limit=f"less than {512 * TILES_MOST + 256} queries",
+            remedy="attend over parts of the sequence",
+        )
+    return count
 
 
 def heads(x: Tensor, count: int) -> Tensor:
@@ -113,14 +189,8 @@ def heads(x: Tensor, count: int) -> Tensor:
         GraphError: The width is not divisible by the heads.
     """
     length, width = x.shape
-    if count < 1 or width % count:
-        raise GraphError(
-            "the width is not divisible by the heads",
-            operation="attention",
-            location=users_location(),
-            seen=width,
-            limit=f"a multiple of {count}",
-        )
+    if width % count:
+        raise misuse("heads", "the width is not divisible by the heads", seen=width, limit=f"a multiple of {count}")
     return x.reshape(1, length, count, width // count).transpose(0, 2, 1, 3)
 
 
@@ -130,48 +200,97 @@ def merged(x: Tensor) -> Tensor:
     return x.transpose(0, 2, 1, 3).reshape(length, count * width)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, count: int) -> Tensor:
-    """Return attention built from products and softmax, over tiles of queries."""
-    return tiled_attention(q, k, v, 1 / math.sqrt(q.shape[3]), mask, count)
-
-
-def tiled_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, count: int) -> Tensor:
-    """Return attention of tiles of queries, joined."""
+def tiled_attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None, mask: Value | None, count: int) -> Tensor:
+    """Return attention built from products and softmax: of tiles of queries, joined."""
     keys = k.transpose(0, 1, 3, 2)
     length = q.shape[2]
+    factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
     edges = [length * number // count for number in range(count + 1)]
     parts: list[Tensor] = []
     for first, end in pairwise(edges):
         query = q if count == 1 else cut(q, 2, first, end - first)
-        scores = (query @ keys) * scale
+        scores = (query @ keys) * factor
         if mask is not None:
-            whole = count == 1 or mask.shape[-2] == 1
-            scores = scores + (mask if whole else cut(mask, len(mask.shape) - 2, first, end - first))
+            scores = scores + (mask if count == 1 else rows_of(mask, first, end))
         parts.append(scores.softmax(-1) @ v)
     return parts[0] if count == 1 else concat(parts, axis=2)
 
 
-def check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool) -> None:
-    """Check the shapes of attention.
+def rows_of(mask: Value, first: int, end: int) -> Value:
+    """Return the rows of a mask that belong to a tile of queries: all that there are, if one stands for all."""
+    shape = mask.type.shape
+    if len(shape) < 2 or shape[-2] == 1:
+        return mask
+    if isinstance(mask, Constant):
+        return Dense(mask.dense()[..., first:end, :])
+    return cut(Tensor(mask.node, mask.index), len(shape) - 2, first, end - first)
+
+
+# What the caller gives
+
+
+def expect_sequence(value: object, op: str, what: str) -> Tensor:
+    """Return a sequence [S, D].
 
     Raises:
-        GraphError: They do not fit.
+        GraphTypeError: It is not a tensor.
+        GraphError: It is not a matrix.
     """
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if len(tensor.shape) != 4 or tensor.shape[0] != 1:
-            raise GraphError(
-                f"{name} is not [1, heads, S, D]", operation="sdpa", location=users_location(), seen=list(tensor.shape)
-            )
+    tensor = expect_tensor(value, op, what)
+    if len(tensor.shape) != 2:
+        raise misuse(op, f"{what} is not a sequence [S, D]", seen=list(tensor.shape), remedy="reshape it")
+    return tensor
+
+
+def expect_heads(value: object, what: str) -> Tensor:
+    """Return the heads of a sequence, [1, heads, S, D].
+
+    Raises:
+        GraphTypeError: It is not a tensor.
+        GraphError: It is laid out otherwise.
+    """
+    tensor = expect_tensor(value, "sdpa", what)
+    if len(tensor.shape) != 4 or tensor.shape[0] != 1:
+        raise misuse("sdpa", f"{what} is not [1, heads, S, D]", seen=list(tensor.shape))
+    return tensor
+
+
+def expect_mask(mask: object, op: str, scores: tuple[int, ...] | None = None) -> Value | None:
+    """Return a mask to be added, an array as a constant; or none. It must broadcast to the scores where they are given.
+
+    Raises:
+        GraphTypeError: It is neither a tensor nor an array, or holds no floating-point numbers.
+        GraphError: It does not broadcast to the scores.
+    """
     if mask is None:
-        return
-    if is_causal:
-        raise GraphError("a mask and is_causal are given together", operation="sdpa", location=users_location())
-    wanted = (1, 1, q.shape[2], k.shape[2])
-    if mask.shape != wanted:
-        raise GraphError(
-            "the mask has the wrong shape",
-            operation="sdpa",
-            location=users_location(),
-            seen=list(mask.shape),
-            limit=wanted,
+        return None
+    found = mask if isinstance(mask, Output) else weight(mask, op, "the mask")
+    if not is_float(found.type.dtype):
+        raise misuse(
+            op,
+            "the mask is added, and does not hold floating-point numbers",
+            seen=found.type.dtype,
+            remedy="for a tensor of bool write where(mask, 0.0, -65504.0)",
+            error=GraphTypeError,
         )
+    if scores is not None and not broadcasts_to(found.type.shape, scores):
+        _, count, queries, keys = scores
+        raise misuse(
+            op,
+            "the mask does not broadcast to the scores",
+            seen=list(found.type.shape),
+            limit=f"[{queries}, {keys}], or what broadcasts to [1, {count}, {queries}, {keys}]",
+        )
+    return found
+
+
+def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Tell whether a shape broadcasts to another without making it larger.
+
+    >>> broadcasts_to((5, 1), (1, 2, 5, 7)), broadcasts_to((2, 2, 5, 7), (1, 2, 5, 7))
+    (True, False)
+    """
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
+from aneforge.errors import GraphError, NotSupportedError
+from aneforge.graph.builder.arguments import expect_tensor
+from aneforge.graph.methods.arguments import expect_makeable, misuse, part_of, text
 from aneforge.graph.methods.base import BUILDER_MAX_RANK, build_checked, weight
 from aneforge.graph.node import users_location
 from aneforge.graph.tensor import Tensor
@@ -33,6 +35,10 @@ NATIVE_EQUATION = "nchw,nwhu->nchu"
 ELLIPSIS = "..."
 SEPARATE_BATCH_AXES = 2
 """A product has at most four axes: so many axes of a batch stay apart, more are merged into one."""
+OPERANDS_MOST = 64
+"""NumPy's `einsum` takes no more operands either."""
+SEARCH_MOST = 300_000
+"""So many products are compared in the search for their order, about a second; there can be exponentially many."""
 Labels = tuple[str, ...]
 
 
@@ -84,25 +90,11 @@ def einsum(eq: str, *tensors: Tensor) -> Tensor:
         GraphTypeError: An operand is not a tensor.
         EinsumUnsupported: The output repeats a label, or a tensor would have more axes than the builder allows.
     """
-    for place, tensor in enumerate(tensors):
-        if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise GraphTypeError(
-                f"operand {place} of {eq!r} is not a tensor",
-                operation="einsum",
-                location=users_location(),
-                seen=type(tensor).__name__,
-            )
-    equation = read_equation(eq, [tensor.shape for tensor in tensors])
-    terms = [
-        diagonals(without_stretched(Term(tensor, labels), equation))
-        for tensor, labels in zip(tensors, equation.operands, strict=True)
-    ]
-    for first, second in contraction_order(equation, [frozenset(term.labels) for term in terms]):
-        rest = [term for place, term in enumerate(terms) if place not in (first, second)]
-        needed = {*equation.output, *(label for term in rest for label in term.labels)}
-        terms = [*rest, contracted(terms[first], terms[second], needed, equation)]
-    last = summed(terms[0], set(equation.output), equation)
-    return arranged(last, [[label] for label in equation.output], equation)
+    source = text(eq, "einsum", "the equation")
+    operands = [expect_tensor(tensor, "einsum", f"operand {place} of {eq!r}") for place, tensor in enumerate(tensors)]
+    equation = read_equation(source, [tensor.shape for tensor in operands])
+    with part_of("einsum"):
+        return built(equation, operands)
 
 
 def einsum_native(eq: str, a: Tensor, b: Array) -> Tensor:
@@ -114,16 +106,21 @@ def einsum_native(eq: str, a: Tensor, b: Array) -> Tensor:
 
     Raises:
         NotSupportedError: It is another equation.
+        GraphTypeError: The equation is not a text, a is not a tensor, or b is not an array.
     """
-    if eq.replace(" ", "") != NATIVE_EQUATION:
-        raise NotSupportedError(
+    op = "einsum_native"
+    if text(eq, op, "the equation").replace(" ", "") != NATIVE_EQUATION:
+        raise misuse(
+            op,
             f"there is no native operation for {eq!r}",
-            operation="einsum_native",
-            location=users_location(),
             limit=repr(NATIVE_EQUATION),
             remedy="einsum builds others from matrix products",
+            error=NotSupportedError,
         )
-    return Tensor(build_checked("einsum", {"values": (a, weight(b, "b"))}, equation=NATIVE_EQUATION))
+    left = expect_tensor(a, op, "a")
+    right = weight(b, op, "b", of_tensor="use einsum for tensors computed at run time")
+    with part_of(op):
+        return Tensor(build_checked("einsum", {"values": (left, right)}, equation=NATIVE_EQUATION))
 
 
 # Reading an equation
@@ -139,6 +136,8 @@ def read_equation(text: str, shapes: Sequence[tuple[int, ...]]) -> Equation:
     squeezed = text.replace(" ", "")
     inputs, arrow, result = squeezed.partition("->")
     parts = [split_labels(part, text) for part in inputs.split(",")]
+    if len(parts) > OPERANDS_MOST:
+        raise misuse("einsum", "there are too many operands", seen=len(parts), limit=OPERANDS_MOST)
     if len(parts) != len(shapes):
         raise malformed(text, "the operands do not match", f"{len(shapes)} tensors", f"{len(parts)} operands")
     widths = [
@@ -281,6 +280,20 @@ def unsupported(
     )
 
 
+def built(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
+    """Return what an equation says of tensors."""
+    terms = [
+        diagonals(without_stretched(Term(tensor, labels), equation))
+        for tensor, labels in zip(tensors, equation.operands, strict=True)
+    ]
+    for first, second in contraction_order(equation, [frozenset(term.labels) for term in terms]):
+        rest = [term for place, term in enumerate(terms) if place not in (first, second)]
+        needed = {*equation.output, *(label for term in rest for label in term.labels)}
+        terms = [*rest, contracted(terms[first], terms[second], needed, equation)]
+    last = summed(terms[0], set(equation.output), equation)
+    return arranged(last, [[label] for label in equation.output], equation)
+
+
 # One operand
 
 
@@ -310,6 +323,13 @@ def diagonal(tensor: Tensor, first: int, second: int) -> Tensor:
     kept = [length for place, length in enumerate(tensor.shape) if place != second]
     if extent == 1:
         return tensor.reshape(kept)
+    expect_makeable(
+        extent**2,
+        "einsum",
+        f"the mask of a diagonal of {extent}",
+        "a diagonal of at most 5792",
+        "split the axes",
+    )
     mask_shape = [extent if place in (first, second) else 1 for place in range(len(tensor.shape))]
     mask = np.eye(extent, dtype=numpy_dtype(tensor.dtype)).reshape(mask_shape)
     return (tensor * Dense(mask)).sum(second).reshape(kept)
@@ -384,6 +404,9 @@ def multiplied(left: Term, right: Term, equation: Equation) -> Term:
 class Search:
     """What the search for an order has found out: sets of operands that lead nowhere, the first tensor too wide."""
 
+    compared: int = 0
+    """How many products were compared."""
+
     dead: set[tuple[Labels, ...]] = field(default_factory=set[tuple[Labels, ...]])
     too_wide: Labels = ()
 
@@ -392,15 +415,16 @@ def contraction_order(equation: Equation, operands: Sequence[frozenset[str]]) ->
     """Return which two operands are multiplied at every step; the product takes the last place.
 
     Raises:
-        EinsumUnsupported: Every order needs a tensor with more axes than the builder allows.
+        EinsumUnsupported: Every order, or every one looked at, needs a tensor with more axes than the builder allows.
     """
     search = Search()
     found = cheapest_first(equation, list(operands), search)
     if found is None:
+        orders = "every order" if search.compared <= SEARCH_MOST else "every order that was tried"
         raise unsupported(
             equation.text,
             search.too_wide[BUILDER_MAX_RANK],
-            "in every order of products a tensor has more axes than the builder allows",
+            f"in {orders} of products a tensor has more axes than the builder allows",
             len(search.too_wide),
             BUILDER_MAX_RANK,
             "merge axes with reshape before",
@@ -410,11 +434,12 @@ def contraction_order(equation: Equation, operands: Sequence[frozenset[str]]) ->
 
 def cheapest_first(equation: Equation, operands: list[frozenset[str]], search: Search) -> list[tuple[int, int]] | None:
     """Return an order that takes the cheapest product at every step, or the next one if that leads nowhere."""
-    state = tuple(sorted(tuple(sorted(labels)) for labels in operands))
     if len(operands) < 2:
         return []
+    state = tuple(sorted(tuple(sorted(labels)) for labels in operands))
     if state in search.dead:
         return None
+    search.compared += math.comb(len(operands), 2)
 
     def cost(pair: tuple[int, int]) -> int:
         return math.prod(equation.sizes(operands[pair[0]] | operands[pair[1]]))
@@ -428,5 +453,7 @@ def cheapest_first(equation: Equation, operands: list[frozenset[str]], search: S
         following = cheapest_first(equation, [*rest, result], search)
         if following is not None:
             return [pair, *following]
+        if search.compared > SEARCH_MOST:
+            break
     search.dead.add(state)
     return None

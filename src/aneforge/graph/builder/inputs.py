@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.errors import GraphError
+from aneforge.errors import GraphTypeError
+from aneforge.graph.methods.arguments import described, entries, is_number, misuse, number, part_of, text, whole_list
 from aneforge.graph.methods.base import BUILDER_MAX_RANK, build_checked
-from aneforge.graph.node import users_location
 from aneforge.graph.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aneforge.ops.types import Array
+
 __all__ = ["image_input", "input", "state"]
 
 INPUT_DTYPES = ("fp16", "uint8")
+CHANNELS_MOST = 1 << 20
+"""No list of numbers per channel is longer."""
 
 
 def input(  # noqa: A001 - the documented name
@@ -33,22 +36,19 @@ def input(  # noqa: A001 - the documented name
     Raises:
         GraphError: The element type is neither fp16 nor uint8, the rank is above 5, an axis is empty, or the promise is
             no magnitude.
+        GraphTypeError: The shape is not a list of whole numbers, or the promise is not a number.
     """
-    if dtype not in INPUT_DTYPES:
-        raise GraphError(
+    if not isinstance(dtype, str) or dtype not in INPUT_DTYPES:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise misuse(
+            "input",
             "an input cannot have this element type",
-            operation="input",
-            location=users_location(),
-            seen=repr(dtype),
+            seen=described(dtype),
             limit=" or ".join(INPUT_DTYPES),
             remedy="cast on the host",
         )
-    if max_abs is not None and (math.isnan(max_abs) or max_abs < 0):
-        raise GraphError(
-            "max_abs is no magnitude", operation="input", location=users_location(), seen=max_abs, limit="0 or more"
-        )
-    checked_shape(shape, "input")
-    return Tensor(build_checked("input", {}, shape=list(shape), dtype=dtype, max_abs=max_abs, name=name))
+    extents = checked_shape(shape, "input")
+    called = None if name is None else checked_name(name, "input")
+    return Tensor(build_checked("input", {}, shape=extents, dtype=dtype, max_abs=magnitude(max_abs), name=called))
 
 
 def image_input(
@@ -58,13 +58,19 @@ def image_input(
 
     A scale of 1 and a bias of 0 add no operation.
 
+    >>> image_input((1, 3, 8, 8), scale=[0.5, 0.25, 0.5], bias=-1.0).shape
+    (1, 3, 8, 8)
+
     Raises:
-        GraphError: A list does not have one number per channel.
+        GraphError: A list does not have one number per channel, or a number is not finite.
+        GraphTypeError: The scale or the bias is neither a number nor a list of numbers.
     """
-    image = input(shape, dtype="uint8")
-    value = Tensor(build_checked("cast", {"x": image}, dtype="fp16"))
-    scaled = value if is_all(scale, 1.0) else value * per_channel(value, scale, "scale")
-    return scaled if is_all(bias, 0.0) else scaled + per_channel(value, bias, "bias")
+    with part_of("image_input"):
+        image = input(shape, dtype="uint8")
+    factor, offset = per_channel(image, scale, "scale"), per_channel(image, bias, "bias")
+    value = image.cast("fp16")
+    scaled = value if np.all(np.equal(factor, 1.0)) else value * factor
+    return scaled if np.all(np.equal(offset, 0.0)) else scaled + offset
 
 
 def state(name: str, shape: Sequence[int]) -> Tensor:
@@ -73,53 +79,79 @@ def state(name: str, shape: Sequence[int]) -> Tensor:
     >>> import aneforge as af
     >>> total = af.state("total", (1, 4))
     >>> graph = af.Graph({"y": total}, states={"total": total + 1.0})
-    """
-    checked_shape(shape, "state")
-    return Tensor(build_checked("state", {}, name=name, shape=list(shape), dtype="fp16"))
-
-
-def checked_shape(shape: Sequence[int], op: str) -> None:
-    """Check that a placeholder can have a shape: at most five axes, none empty.
 
     Raises:
-        GraphError: It cannot.
+        GraphError: The rank is above 5, an axis is empty, or the name is.
+        GraphTypeError: The shape is not a list of whole numbers, or the name is not a text.
     """
-    if len(shape) > BUILDER_MAX_RANK:
-        raise GraphError(
-            f"shape {list(shape)} has too many axes",
-            operation=op,
-            location=users_location(),
-            seen=len(shape),
-            limit=BUILDER_MAX_RANK,
-        )
-    if any(int(extent) < 1 for extent in shape):
-        raise GraphError(
-            f"shape {list(shape)} has an empty axis", operation=op, location=users_location(), limit="1 or more"
-        )
+    called = checked_name(name, "state")
+    return Tensor(build_checked("state", {}, name=called, shape=checked_shape(shape, "state"), dtype="fp16"))
 
 
-def is_all(value: float | Sequence[float], number: float) -> bool:
-    """Tell whether a number, or every one of a list, is a given one."""
-    return bool(np.all(np.asarray(value) == number))
+def checked_shape(shape: object, op: str) -> list[int]:
+    """Return the shape of a placeholder: at most five axes, none empty.
+
+    Raises:
+        GraphTypeError: It is not a list of whole numbers.
+        GraphError: It has too many axes, or an empty one.
+    """
+    extents = whole_list(shape, op, "shape")
+    if len(extents) > BUILDER_MAX_RANK:
+        raise misuse(op, f"shape {extents} has too many axes", seen=len(extents), limit=BUILDER_MAX_RANK)
+    if any(extent < 1 for extent in extents):
+        raise misuse(op, f"shape {extents} has an empty axis", limit="1 or more")
+    return extents
 
 
-def per_channel(
-    image: Tensor, value: float | Sequence[float], what: str
-) -> float | np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def checked_name(name: object, op: str) -> str:
+    """Return the name of a placeholder.
+
+    Raises:
+        GraphTypeError: It is not a text.
+        GraphError: It is empty.
+    """
+    found = text(name, op, "name")
+    if not found:
+        raise misuse(op, "name is empty", limit="one letter or more")
+    return found
+
+
+def magnitude(max_abs: object) -> float | None:
+    """Return a promise about magnitudes, or none.
+
+    Raises:
+        GraphTypeError: It is not a number.
+        GraphError: It is negative, or not finite and so no promise.
+    """
+    if max_abs is None:
+        return None
+    found = number(max_abs, "input", "max_abs", finite=False)
+    if not 0 <= found < np.inf:
+        raise misuse("input", "max_abs is no magnitude", seen=found, limit="0 or more, and finite")
+    return found
+
+
+def per_channel(image: Tensor, value: object, what: str) -> float | Array:
     """Return a number as it is, and a list shaped to the channels of an image.
 
     Raises:
-        GraphError: The list does not have one number per channel.
+        GraphTypeError: It is neither a number nor a list of numbers.
+        GraphError: The list does not have one number per channel, or one is not finite.
     """
-    if isinstance(value, int | float):
-        return float(value)
-    values = np.asarray(value, np.float64)
-    if len(image.shape) != 4 or values.shape != (image.shape[1],):
-        raise GraphError(
-            f"{what} does not have one number per channel",
-            operation="image_input",
-            location=users_location(),
-            seen=list(values.shape),
-            limit=[image.shape[1]] if len(image.shape) > 1 else "an image [N, C, H, W]",
+    op = "image_input"
+    if is_number(value):
+        return number(value, op, what)
+    found = entries(value, op, what, CHANNELS_MOST)
+    if found is None:
+        raise misuse(
+            op, f"{what} is neither a number nor a list of numbers", seen=described(value), error=GraphTypeError
         )
-    return values.reshape(1, -1, 1, 1)
+    values = [number(one, op, f"{what}[{place}]") for place, one in enumerate(found)]
+    if len(image.shape) != 4 or len(values) != image.shape[1]:
+        raise misuse(
+            op,
+            f"{what} does not have one number per channel",
+            seen=f"{len(values)} numbers",
+            limit=f"{image.shape[1]} numbers" if len(image.shape) == 4 else "an image [N, C, H, W]",
+        )
+    return np.array(values).reshape(1, -1, 1, 1)

@@ -7,60 +7,125 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.graph.node import Node, Output, build, users_location
+from aneforge.graph.methods.arguments import described, is_number, misuse, number
+from aneforge.graph.node import Node, Output, build
 from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.graph.node import Argument
+    from aneforge.ops.types import Array
 
-__all__ = ["BUILDER_MAX_RANK", "Methods", "build_checked", "weight"]
+__all__ = ["BUILDER_MAX_RANK", "Methods", "build_checked", "constant_or_tensor", "weight"]
 
 BUILDER_MAX_RANK = 5
 """The builder makes no tensor of a higher rank, whatever the target: the documented API refuses it at construction."""
 WEIGHT_TYPES = ("float16", "float32", "float64")
+NO_ARRAYS: tuple[type[object], ...] = (bool, np.bool_, str, bytes, range, complex, type(None))
+"""What NumPy would make an array of, and none of floating-point numbers."""
 
 
 def build_checked(op: str, operands: Mapping[str, Argument | None], **attributes: object) -> Node:
-    """Return a new node of the builder's: like `build`, and no result may have more axes than the engine takes.
+    """Return a new node of the builder's: like `build`, and no result may be empty or have more axes than 5.
 
     Raises:
-        GraphError: The operands or attributes do not fit the operation, or a result has too many axes.
+        GraphError: The operands or attributes do not fit the operation, or a result has too many axes or an empty one.
     """
     node = build(op, operands, attributes)
     for result in node.types:
+        shape = list(result.shape)
         if result.rank > BUILDER_MAX_RANK:
             raise GraphError(
-                f"a tensor of shape {list(result.shape)} has too many axes",
+                f"a tensor of shape {shape} has too many axes",
                 operation=op,
                 location=node.location,
                 seen=result.rank,
                 limit=BUILDER_MAX_RANK,
                 remedy="merge axes with reshape",
             )
+        if 0 in shape:
+            raise GraphError(
+                f"a tensor of shape {shape} has an empty axis", operation=op, location=node.location, limit="1 or more"
+            )
     return node
 
 
-def weight(values: object, what: str = "weight") -> Constant:
+def weight(values: object, op: str, what: str = "the weight", *, of_tensor: str | None = None) -> Constant:
     """Return an array of weights as a constant in fp16, the type in which the engine holds them.
+
+    `of_tensor` is the remedy for one who gives a tensor that is computed at run time.
 
     Raises:
         GraphTypeError: It is not an array of float16, float32 or float64.
     """
     if isinstance(values, Constant):
         return values
-    array = np.asarray(values)
+    if isinstance(values, Output):
+        raise misuse(
+            op,
+            f"{what} is a tensor computed at run time",
+            seen=described(values),
+            limit=f"an array of {', '.join(WEIGHT_TYPES)}",
+            remedy=of_tensor,
+            error=GraphTypeError,
+        )
+    array = as_array(values, op, what)
     if str(array.dtype) not in WEIGHT_TYPES:
-        raise GraphTypeError(
+        raise misuse(
+            op,
             f"{what} is not an array of floating-point numbers",
-            location=users_location(),
-            seen=str(array.dtype),
+            seen=described(array),
             limit=", ".join(WEIGHT_TYPES),
             remedy="convert it with astype(numpy.float16)",
+            error=GraphTypeError,
         )
+    return in_half_precision(array)
+
+
+def in_half_precision(array: Array) -> Constant:
+    """Return an array as a constant in fp16; what is too large there is infinite."""
     with np.errstate(over="ignore"):
-        return Dense(array.astype(np.float16))
+        return Dense.owning(array.astype(np.float16))
+
+
+def as_array(values: object, op: str, what: str) -> Array:
+    """Return what NumPy makes an array of: arrays, and lists of equal lengths; a single number is none.
+
+    Raises:
+        GraphTypeError: It makes none of it.
+    """
+    problem = None
+    if not isinstance(values, NO_ARRAYS) and not is_number(values):
+        try:
+            return np.asarray(values)
+        except (ValueError, TypeError, OverflowError, RuntimeError) as error:  # ragged lists, what has no array
+            problem = str(error)
+    raise misuse(
+        op,
+        f"{what} is not an array of floating-point numbers" + (f": {problem}" if problem else ""),
+        seen=described(values),
+        limit=", ".join(WEIGHT_TYPES),
+        error=GraphTypeError,
+    )
+
+
+def constant_or_tensor(value: object, op: str, what: str = "an operand") -> Output | Constant:
+    """Return an operand: a tensor as it is, a number or an array of floating-point numbers as a constant in fp16.
+
+    Raises:
+        GraphTypeError: It is neither; truth values, texts and arrays of whole numbers are not.
+        GraphError: It is a number that no float holds.
+    """
+    if isinstance(value, Output | Constant):
+        return value
+    if is_number(value):
+        return in_half_precision(np.asarray(number(value, op, what, finite=False)))
+    if isinstance(value, NO_ARRAYS):
+        raise misuse(
+            op, f"{what} is neither a tensor, a number nor an array", seen=described(value), error=GraphTypeError
+        )
+    return weight(value, op, what)
 
 
 class Methods(Output):
@@ -69,15 +134,10 @@ class Methods(Output):
     __slots__ = ()
 
     def apply(self, op: str, operands: Mapping[str, Argument | None] | None = None, **attributes: object) -> Self:
-        """Return the first result of an operation on this tensor."""
-        return type(self)(build_checked(op, {"x": self, **(operands or {})}, **attributes))
+        """Return the first result of an operation on this tensor.
 
-    def constant_or_tensor(self, value: object) -> Output | Constant:
-        """Return an operand: a tensor as it is, a number or an array as a constant in fp16."""
-        if isinstance(value, Output | Constant):
-            return value
-        if isinstance(value, bool | str) or value is None:
-            raise GraphTypeError(
-                "an operand is neither a tensor, a number nor an array", location=users_location(), seen=repr(value)
-            )
-        return weight(np.asarray(value, np.float64) if isinstance(value, int) else value, "operand")
+        >>> import aneforge as af
+        >>> af.input((1, 4)).apply("relu").shape
+        (1, 4)
+        """
+        return type(self)(build_checked(op, {"x": self, **(operands or {})}, **attributes))

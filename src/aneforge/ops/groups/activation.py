@@ -13,9 +13,24 @@ from aneforge.ops.arithmetic import laid_along, logistic, rectified, softmax
 from aneforge.ops.attributes import axis_attribute
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Category, Op, Surface
-from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_type
-from aneforge.ops.shapes import common_dtype, expect_float, expect_least_rank, expect_one_each, normalised_axis
-from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
+from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
+from aneforge.ops.shapes import (
+    common_dtype,
+    expect_float,
+    expect_least_rank,
+    expect_one_each,
+    expect_representable,
+    normalised_axis,
+)
+from aneforge.ops.signature import (
+    REQUIRED,
+    Attribute,
+    AttributeKind,
+    AttributeValue,
+    Operand,
+    OperandKind,
+    Required,
+)
 from aneforge.ops.supports import F2, LIKELY_F0
 
 if TYPE_CHECKING:
@@ -30,9 +45,14 @@ CUBIC_FACTOR = 0.044715
 complementary_error = np.vectorize(math.erfc, otypes=[np.float64])
 
 
-def number(name: str, default: float | None = None) -> Attribute:
-    """Return an attribute that is one number; without a default it must be given."""
-    return Attribute(name, AttributeKind.NUMBER) if default is None else Attribute(name, AttributeKind.NUMBER, default)
+def number(name: str, default: float | Required = REQUIRED) -> Attribute:
+    """Return an attribute that is one finite number; without a default it must be given."""
+    return Attribute(name, AttributeKind.NUMBER, default, finite=True)
+
+
+def bound(name: str) -> Attribute:
+    """Return an attribute that is one number, which may be infinite: then it bounds nothing."""
+    return Attribute(name, AttributeKind.NUMBER)
 
 
 # Domains: every one has values on both sides of each kink.
@@ -41,6 +61,11 @@ def number(name: str, default: float | None = None) -> Attribute:
 def draw_slope(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw the slope of the negative side; above 1 it is steeper than the positive one."""
     return {"alpha": chooser.choose([0.01, 0.0, 0.3, -0.5, 1.5])}
+
+
+def draw_whole_level(chooser: Chooser) -> dict[str, AttributeValue]:
+    """Draw a level within the sampled values that whole numbers have as well."""
+    return {"alpha": chooser.choose([1.0, 0.0, -2.0, 3.0])}
 
 
 def draw_level(chooser: Chooser) -> dict[str, AttributeValue]:
@@ -94,7 +119,7 @@ def kept_from(x: Array, alpha: float) -> Array:
 
 def at_least(x: Array, alpha: float) -> Array:
     """Return x, and alpha where x is smaller."""
-    return np.maximum(x, alpha)
+    return np.maximum(x, np.array(alpha).astype(x.dtype))
 
 
 def between(x: Array, alpha: float, beta: float) -> Array:
@@ -178,7 +203,16 @@ def softened_by_channel(x: Array, alpha: Array, beta: Array) -> Array:
 # Shape rules of those that are not a plain function of one element.
 
 
-def expect_ordered(*, alpha: float, beta: float) -> None:
+def expect_level(x: TensorType, *, alpha: float) -> None:
+    """Check that a level is a value of the tensor's type.
+
+    Raises:
+        GraphError: It is not.
+    """
+    expect_representable("alpha", alpha, x.dtype)
+
+
+def expect_ordered(_: TensorType, *, alpha: float, beta: float) -> None:
     """Check that two bounds are in order.
 
     Raises:
@@ -288,7 +322,7 @@ THRESHOLDED_RELU = unary(
     CATEGORY,
     "x if x ≥ alpha, else 0",
     kept_from,
-    attributes=(number("alpha", 1.0),),
+    attributes=(number("alpha"),),
     domain=Domain(attributes=draw_level),
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -299,7 +333,9 @@ THRESHOLD = unary(
     "max(x, alpha)",
     at_least,
     attributes=(number("alpha"),),
-    domain=Domain(attributes=draw_level),
+    domain=Domain(attributes=draw_whole_level),
+    dtypes=NUMBERS,
+    check=expect_level,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -308,7 +344,7 @@ CLIP = unary(
     CATEGORY,
     "min(max(x, alpha), beta)",
     between,
-    attributes=(number("alpha"), number("beta")),
+    attributes=(bound("alpha"), bound("beta")),
     domain=Domain(attributes=draw_bounds),
     check=expect_ordered,
     surface=Surface.FUSED,
@@ -341,7 +377,7 @@ SCALED_TANH = unary(
     CATEGORY,
     "alpha · tanh(beta · x)",
     scaled_tangent,
-    attributes=(number("alpha", 1.0), number("beta", 1.0)),
+    attributes=(number("alpha"), number("beta")),
     domain=Domain(attributes=draw_line),
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -393,7 +429,7 @@ LINEAR_ACTIVATION = unary(
     Category.LAYER,
     "alpha · x + beta",
     line,
-    attributes=(number("alpha", 1.0), number("beta", 0.0)),
+    attributes=(number("alpha"), number("beta")),
     domain=Domain(attributes=draw_line),
     surface=Surface.FUSED,
     support=LIKELY_F0,

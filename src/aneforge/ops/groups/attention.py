@@ -131,7 +131,7 @@ SDPA = Op(
     summary="softmax(scale · query · keyᵀ + mask) · value; scale is 1/√D by default, a bool mask keeps where true",
     operands=(Operand("query"), Operand("key"), Operand("value"), Operand("attn_mask", optional=True)),
     attributes=(
-        Attribute("scale", AttributeKind.NUMBER, None),
+        Attribute("scale", AttributeKind.NUMBER, None, finite=True),
         Attribute("is_causal", AttributeKind.FLAG, default=False),
     ),
     infer=attention_type,

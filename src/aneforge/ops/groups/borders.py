@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.STRUCTURAL
-
-
 NUMPY_PAD_MODES: dict[str, Literal["reflect", "edge", "symmetric"]] = {
     "reflect": "reflect",
     "replicate": "edge",

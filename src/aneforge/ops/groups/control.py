@@ -1,6 +1,7 @@
-"""Control flow, and lists.
+"""Control flow and lists.
 
-A list is a tensor of its elements, stacked along a first axis; it keeps its length.
+A list is a tensor of its elements, stacked along a first axis; it keeps its length. MIL's `dynamic_length`, which lets
+a list grow, is therefore accepted and without effect.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ def branch(pred: Array, true_values: tuple[Array, ...], false_values: tuple[Arra
     return true_values if pred else false_values
 
 
-def list_type(*, init_length: int, elem_shape: tuple[int, ...], dtype: str) -> TensorType:
+def list_type(*, init_length: int, elem_shape: tuple[int, ...], dtype: str, **_: object) -> TensorType:
     """Return the type of a list."""
     return TensorType((init_length, *elem_shape), dtype)
 
 
-def zero_list(*, init_length: int, elem_shape: tuple[int, ...], dtype: str) -> Array:
+def zero_list(*, init_length: int, elem_shape: tuple[int, ...], dtype: str, **_: object) -> Array:
     """Return a list of zeros."""
     return np.zeros((init_length, *elem_shape), meaning_dtype(dtype))
 
@@ -158,7 +159,8 @@ def sample_call(chooser: Chooser) -> Sample:
 def sample_make_list(chooser: Chooser) -> Sample:
     """Draw the form of a list."""
     attributes = {"init_length": chooser.integer(0, 4), "elem_shape": draw_shape(chooser, 0, 3)}
-    return Sample({}, {**attributes, "dtype": chooser.choose(NUMBERS)})
+    flag = chooser.choose([True, False])
+    return Sample({}, {**attributes, "dynamic_length": flag, "dtype": chooser.choose(NUMBERS)})
 
 
 def draw_list(chooser: Chooser) -> Fill:
@@ -238,6 +240,7 @@ MAKE_LIST = Op(
     operands=(),
     attributes=(
         Attribute("init_length", AttributeKind.INTEGER, 1, least=0),
+        Attribute("dynamic_length", AttributeKind.FLAG, default=True),
         Attribute("elem_shape", AttributeKind.INTEGERS, least=0),
         dtype_attribute("fp32"),
     ),

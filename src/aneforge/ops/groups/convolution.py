@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along, wide
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, expect_number, expect_one_each, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
@@ -33,10 +34,11 @@ if TYPE_CHECKING:
 
     from aneforge.ops.forms import Details
 
-
 CATEGORY = Category.LAYER
 GROUPS = Attribute("groups", AttributeKind.INTEGER, 1, least=1)
 OUTPUT_SHAPE = Attribute("output_shape", AttributeKind.INTEGERS, None, least=1)
+TRANSPOSE_PAD_TYPE = replace(PAD_TYPE, choices=("valid", "same", "custom"))
+CONVOLUTION = frozenset({Trait.CONVOLUTION})
 SUMMARY = "y[n, o, p] = bias[o] + Σ weight[o, c, k] · x[n, c, p · strides + k · dilations − pad]"
 
 
@@ -186,7 +188,7 @@ def conv_transpose_type(
     expect_one_each(bias, outer * groups, "output channel", "bias")
     expect_kernel(kernel)
     ranges = list(transposed_extents(x, kernel, attributes))
-    same = attributes["pad_type"].startswith("same")
+    same = attributes["pad_type"] == "same"
     usual = (x.shape[0], outer * groups, *(most if same else least for least, most in ranges))
     asked = usual if attributes["output_shape"] is None else attributes["output_shape"]
     if asked is usual and min(usual[2:]) < 1:
@@ -235,7 +237,7 @@ def conv_transpose_macs(
 
 def sample_conv_transpose(chooser: Chooser) -> Sample:
     """Draw a transposed convolution, with every result shape that it may have."""
-    windows = draw_windows(chooser, dilated=True, pad_below_window=False)
+    windows = draw_windows(chooser, dilated=True, pad_below_window=False, pad_type_attribute=TRANSPOSE_PAD_TYPE)
     groups, inner, outer = chooser.integer(1, 2), chooser.integer(1, 3), chooser.integer(1, 2)
     dtype = chooser.choose(NUMBERS_AND_INT8)
     forward: WindowAttributes = {
@@ -283,18 +285,21 @@ def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: 
     )
 
 
-CONV = convolution("conv", surface=Surface.FUSED)
-NE_CONV = convolution("ne_conv", support=LIKELY_F0)
-DYNAMIC_CONV = convolution("dynamic_conv", OperandKind.TENSOR, surface=Surface.FUSED, mil="conv", catalogued=False)
+CONV = convolution("conv", surface=Surface.FUSED, traits=CONVOLUTION)
+NE_CONV = convolution("ne_conv", support=LIKELY_F0, traits=CONVOLUTION)
+DYNAMIC_CONV = convolution(
+    "dynamic_conv", OperandKind.TENSOR, surface=Surface.FUSED, mil="conv", catalogued=False, traits=CONVOLUTION
+)
 CONV_TRANSPOSE = Op(
     name="conv_transpose",
     category=CATEGORY,
     summary="the transpose of conv: y[n, o, p · strides + k · dilations − pad] += weight[c, o, k] · x[n, c, p]",
     operands=(Operand("x"), Operand("weight"), Operand("bias", optional=True)),
-    attributes=(STRIDES, PAD_TYPE, PAD, OUTPUT_SHAPE, DILATIONS, GROUPS),
+    attributes=(STRIDES, TRANSPOSE_PAD_TYPE, PAD, OUTPUT_SHAPE, DILATIONS, GROUPS),
     infer=conv_transpose_type,
     meaning=conv_transposed,
     macs=conv_transpose_macs,
     sample=sample_conv_transpose,
     surface=Surface.FUSED,
+    traits=CONVOLUTION,
 )

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.ops.arithmetic import wide
+from aneforge.ops.attributes import epsilon_attribute
 from aneforge.ops.forms import Domain, binary, unary
 from aneforge.ops.op import Category, Surface
-from aneforge.ops.sampling import FLOATS, NUMBERS
+from aneforge.ops.sampling import NUMBERS
 from aneforge.ops.signature import Attribute, AttributeKind
 from aneforge.ops.supports import F2, LIKELY_F0, NOWHERE
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 CATEGORY = Category.ELEMENTWISE
-EPSILON = Attribute("epsilon", AttributeKind.NUMBER, 0.0)
 
 
 def real_quotient(x: Array, y: Array) -> Array:
@@ -44,12 +45,32 @@ def remainder(x: Array, y: Array) -> Array:
 
 def reciprocal_root(x: Array, epsilon: float) -> Array:
     """Return 1 over the root, epsilon added first."""
-    return 1 / np.sqrt(x + epsilon)
+    return 1 / np.sqrt(shifted(x, epsilon))
 
 
 def reciprocal(x: Array, epsilon: float) -> Array:
     """Return 1 over the value, epsilon added first."""
-    return 1 / (x + epsilon)
+    return 1 / shifted(x, epsilon)
+
+
+def shifted(x: Array, epsilon: float) -> Array:
+    """Add epsilon; nothing is added where it is 0, which would take the sign off a negative zero."""
+    return x + epsilon if epsilon else x
+
+
+def power(x: Array, y: Array) -> Array:
+    """Raise to a power.
+
+    Whole numbers wrap around in their own type. Those to a negative power are a quotient, cut towards zero as all are:
+    only 1 and −1 leave something.
+    """
+    if np.issubdtype(x.dtype, np.floating):
+        return np.power(x, y)
+    negative = y < 0
+    # Products of 64 bits without sign have the low bits of any others, and NumPy raises them to every power.
+    raised = np.power(wide(x).astype(np.uint64), np.where(negative, 0, wide(y)).astype(np.uint64)).astype(x.dtype)
+    ones = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (wide(y) % 2), 0))
+    return np.where(negative, ones, raised).astype(x.dtype)
 
 
 def times(x: Array, k: float) -> Array:
@@ -70,7 +91,7 @@ RSQRT = unary(
     CATEGORY,
     "1 / √(x + epsilon)",
     reciprocal_root,
-    attributes=(EPSILON,),
+    attributes=(epsilon_attribute(1e-12),),
     domain=Domain(0.1, 9, lambda chooser: {"epsilon": chooser.choose([0.0, 1e-3])}),
     surface=Surface.FUSED,
     support=F2,
@@ -80,7 +101,7 @@ INVERSE = unary(
     CATEGORY,
     "1 / (x + epsilon)",
     reciprocal,
-    attributes=(EPSILON,),
+    attributes=(epsilon_attribute(1e-4),),
     domain=Domain(0.1, 9, lambda chooser: {"epsilon": chooser.choose([0.0, 1e-4])}),
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -116,4 +137,4 @@ MINIMUM = binary("minimum", CATEGORY, "the smaller of x and y", np.minimum, surf
 REAL_DIV = binary("real_div", CATEGORY, "x / y", real_quotient, surface=Surface.FUSED, support=LIKELY_F0)
 FLOOR_DIV = binary("floor_div", CATEGORY, "⌊x / y⌋", floor_quotient, support=LIKELY_F0)
 MOD = binary("mod", CATEGORY, "x − y · ⌊x / y⌋", remainder, support=NOWHERE)
-POW = binary("pow", CATEGORY, "x to the power y", np.power, domain=Domain(0.1, 3), dtypes=FLOATS, surface=Surface.FUSED)
+POW = binary("pow", CATEGORY, "x to the power y", power, domain=Domain(0.1, 3), surface=Surface.FUSED)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.ops.attributes import epsilon_attribute
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Category, Surface
 from aneforge.ops.sampling import NUMBERS, Chooser
-from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue
 from aneforge.ops.supports import F2, LIKELY_F2
 
 if TYPE_CHECKING:
+    from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import Array
 
 CATEGORY = Category.ACTIVATION
@@ -54,7 +55,7 @@ LOG = unary(
     CATEGORY,
     "the natural logarithm of x + epsilon",
     logarithm,
-    attributes=(Attribute("epsilon", AttributeKind.NUMBER, 0.0),),
+    attributes=(epsilon_attribute(1e-45),),
     domain=Domain(0.01, 9, draw_epsilon),
     surface=Surface.FUSED,
     support=LIKELY_F2,

@@ -239,6 +239,7 @@ CROSS_CORRELATION = Op(
     macs=cross_correlation_macs,
     sample=sample_cross_correlation,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
 )
@@ -264,6 +265,7 @@ FPS = Op(
     meaning=farthest_points,
     sample=sample_farthest_points,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
 )
@@ -277,6 +279,7 @@ RADIUS_SEARCH = Op(
     meaning=radius_search,
     sample=sample_radius_search,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
 )
@@ -287,7 +290,7 @@ MATRIX_DECOMPOSITION = Op(
     operands=(Operand("x"),),
     attributes=(
         Attribute("type", AttributeKind.TEXT, "NonQRGivens", choices=tuple(DECOMPOSITIONS)),
-        Attribute("epsilon", AttributeKind.NUMBER, None),
+        Attribute("epsilon", AttributeKind.NUMBER, None, least=0, finite=True),
         Attribute("rotation_axis", AttributeKind.INTEGERS, None),
     ),
     infer=matrix_decomposition_type,

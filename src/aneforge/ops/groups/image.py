@@ -1,20 +1,30 @@
 """Images: resizing, transfer functions, and the way in and out of a pixel buffer.
 
-An image is the last two axes, height and width. The sampling modes are defined in `aneforge.ops.interpolation`.
+An image is the last two axes, height and width; `resize` alone takes any number of last axes. The sampling modes are
+defined in `aneforge.ops.interpolation`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.attributes import SHAPE
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.interpolation import SAMPLING_MODES, bilinear, grid_points, nearest_indices, upsampling_points
+from aneforge.ops.interpolation import (
+    SAMPLING_MODES,
+    bilinear,
+    grid_points,
+    linear_along,
+    nearest_indices,
+    upsampling_points,
+)
 from aneforge.ops.op import Category, MilStatus, Op, Support, Surface
-from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape
+from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_elements, expect_float, expect_least_rank, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
 from aneforge.ops.supports import LIKELY_BRIDGE_F0, LIKELY_BRIDGE_F2
@@ -31,9 +41,10 @@ TARGET_SIZE = (
     Attribute("target_size_height", AttributeKind.INTEGER, least=1),
     Attribute("target_size_width", AttributeKind.INTEGER, least=1),
 )
+TARGET_SIZE_OR_ONE = tuple(replace(attribute, default=1) for attribute in TARGET_SIZE)
 SCALE_FACTORS = (
-    Attribute("scale_factor_height", AttributeKind.NUMBER, 1.0),
-    Attribute("scale_factor_width", AttributeKind.NUMBER, 1.0),
+    Attribute("scale_factor_height", AttributeKind.NUMBER, 1.0, finite=True),
+    Attribute("scale_factor_width", AttributeKind.NUMBER, 1.0, finite=True),
 )
 SAMPLING_MODE = Attribute("sampling_mode", AttributeKind.TEXT, "DEFAULT", choices=SAMPLING_MODES)
 
@@ -51,31 +62,63 @@ def expect_image(x: TensorType) -> None:
     expect_elements(x, (-2, -1), "sampled")
 
 
-def resized_type(
-    x: TensorType, target_size_height: int, target_size_width: int, interpolation_mode: str = "LINEAR", **_: object
+def resized_shape(old: tuple[int, ...], shape: tuple[int, ...], resized_dims: int) -> tuple[int, ...]:
+    """Return a shape whose last axes are taken from the end of another; a 0 there stands for the axis' own length.
+
+    >>> resized_shape((2, 3, 4, 5), (9, 0, 8), 2)
+    (2, 3, 4, 8)
+
+    Raises:
+        GraphError: There are fewer axes, or fewer lengths, than are to be resized.
+    """
+    if resized_dims > len(old):
+        raise GraphError("x has fewer axes than are to be resized", seen=resized_dims, limit=len(old))
+    if resized_dims > len(shape):
+        raise GraphError("shape has fewer lengths than axes are to be resized", seen=len(shape), limit=resized_dims)
+    wished = zip(old[-resized_dims:], shape[-resized_dims:], strict=True)
+    return (*old[:-resized_dims], *(new or extent for extent, new in wished))
+
+
+def resize_type(
+    x: TensorType, *, shape: tuple[int, ...], resized_dims: int, interpolation_mode: str, **_: object
 ) -> TensorType:
-    """Return the type of an image brought to a size."""
-    expect_image(x)
+    """Return the type of a tensor whose last axes are brought to other lengths."""
+    result = x.with_shape(*resized_shape(x.shape, shape, resized_dims))
+    expect_elements(x, range(-resized_dims, 0), "sampled")
     if interpolation_mode == "LINEAR":
         expect_float(x)
-    return x.with_shape(*x.shape[:-2], target_size_height, target_size_width)
+    return result
 
 
 def nearest_type(x: TensorType, target_size_height: int, target_size_width: int) -> TensorType:
     """Return the type of an image brought to a size by repeating elements."""
-    return resized_type(x, target_size_height, target_size_width, "NEAREST_NEIGHBOR")
+    expect_image(x)
+    return x.with_shape(*x.shape[:-2], target_size_height, target_size_width)
+
+
+def bilinear_type(x: TensorType, target_size_height: int, target_size_width: int, **_: object) -> TensorType:
+    """Return the type of an image brought to a size bilinearly."""
+    expect_image(x)
+    expect_float(x)
+    return x.with_shape(*x.shape[:-2], target_size_height, target_size_width)
 
 
 def scaled_extent(what: str, extent: int, factor: float) -> int:
-    """Return an extent times a factor, rounded down.
+    """Return an extent times a factor, the product taken in single precision, as MIL does it, and rounded down.
 
     Raises:
-        GraphError: Nothing is left.
+        GraphError: Nothing is left, or more than there are numbers.
     """
-    scaled = math.floor(extent * factor) if math.isfinite(factor) else 0
+    with np.errstate(over="ignore"):
+        product = float(np.float32(extent) * np.float32(factor))
+    if product == math.inf:
+        raise GraphError(f"the scale factor makes the {what} too large", seen=factor)
+    scaled = math.floor(product)
     if scaled < 1:
         raise GraphError(
-            f"the scale factor leaves no {what}", seen=factor, limit=f"at least 1/{extent} for a {what} of {extent}"
+            f"the scale factor leaves no {what}",
+            seen=factor,
+            limit=f"{extent} times it is 1 or more in single precision",
         )
     return scaled
 
@@ -96,7 +139,8 @@ def bilinear_upsampled_type(x: TensorType, **attributes: Unpack[Upsampling]) -> 
 
 def repeated_type(x: TensorType, scale: int) -> TensorType:
     """Return the type of an image of which every element is repeated."""
-    return upsampled_type(x, scale, scale)
+    expect_image(x)
+    return x.with_shape(*x.shape[:-2], x.shape[-2] * scale, x.shape[-1] * scale)
 
 
 class Upsampling(TypedDict):
@@ -126,15 +170,19 @@ def pixel_buffer_type(x: TensorType) -> TensorType:
 # Meanings.
 
 
-def resize(
-    x: Array, target_size_height: int, target_size_width: int, interpolation_mode: str, sampling_mode: str
-) -> Array:
-    """Read an image at `grid_points` of rows and columns, between elements or at the nearest."""
-    if interpolation_mode == "LINEAR":
-        return resize_bilinear(x, target_size_height, target_size_width, sampling_mode)
-    rows = nearest_indices(x.shape[-2], target_size_height, sampling_mode)
-    columns = nearest_indices(x.shape[-1], target_size_width, sampling_mode)
-    return x[..., rows[:, None], columns]
+def resize(x: Array, shape: tuple[int, ...], resized_dims: int, interpolation_mode: str, sampling_mode: str) -> Array:
+    """Read the last axes at `grid_points` of each, between elements or at the nearest.
+
+    An axis that keeps its length is read so too, which changes it in the mode OFFSET_CORNERS.
+    """
+    wished = resized_shape(x.shape, shape, resized_dims)
+    result = x
+    for axis in range(-resized_dims, 0):
+        if interpolation_mode == "LINEAR":
+            result = linear_along(result, axis, grid_points(x.shape[axis], wished[axis], sampling_mode))
+        else:
+            result = np.take(result, nearest_indices(x.shape[axis], wished[axis], sampling_mode), axis)
+    return result
 
 
 def resize_bilinear(x: Array, target_size_height: int, target_size_width: int, sampling_mode: str) -> Array:
@@ -145,7 +193,7 @@ def resize_bilinear(x: Array, target_size_height: int, target_size_width: int, s
 
 def resize_nearest(x: Array, target_size_height: int, target_size_width: int) -> Array:
     """Take element ⌊i · extent / count⌋ of rows and of columns."""
-    return resize(x, target_size_height, target_size_width, "NEAREST_NEIGHBOR", "DEFAULT")
+    return resize(x, (target_size_height, target_size_width), 2, "NEAREST_NEIGHBOR", "DEFAULT")
 
 
 def upsample_bilinear(x: Array, **attributes: Unpack[Upsampling]) -> Array:
@@ -154,7 +202,7 @@ def upsample_bilinear(x: Array, **attributes: Unpack[Upsampling]) -> Array:
     rows, columns = (
         upsampling_points(
             extent,
-            math.floor(extent * factor),
+            scaled_extent("size", extent, factor),
             align_corners=attributes["align_corners"],
             half_pixel_centers=attributes["half_pixel_centers"],
         )
@@ -165,8 +213,8 @@ def upsample_bilinear(x: Array, **attributes: Unpack[Upsampling]) -> Array:
 
 def upsample_nearest(x: Array, scale_factor_height: float, scale_factor_width: float) -> Array:
     """Take element ⌊i · extent / count⌋ of rows and of columns."""
-    height, width = math.floor(x.shape[-2] * scale_factor_height), math.floor(x.shape[-1] * scale_factor_width)
-    return resize_nearest(x, height, width)
+    height = scaled_extent("height", x.shape[-2], scale_factor_height)
+    return resize_nearest(x, height, scaled_extent("width", x.shape[-1], scale_factor_width))
 
 
 def upsample(x: Array, scale: int) -> Array:
@@ -211,14 +259,18 @@ def draw_target_size(chooser: Chooser) -> dict[str, AttributeValue]:
 
 
 def sample_resize(chooser: Chooser) -> Sample:
-    """Draw a call of resize."""
+    """Draw a call of resize: one to three last axes, of which some keep their length, and a longer shape."""
     mode = chooser.choose(["LINEAR", "NEAREST_NEIGHBOR"])
     dtypes = FLOATS if mode == "LINEAR" else ("fp16", "int32", "uint8")
-    modes: dict[str, AttributeValue] = {
+    x = draw_type(chooser, dtypes)
+    resized_dims = chooser.integer(1, min(3, x.rank))
+    attributes: dict[str, AttributeValue] = {
+        "shape": tuple(chooser.integer(0, 8) for _ in range(resized_dims + chooser.integer(0, 2))),
+        "resized_dims": resized_dims,
         "interpolation_mode": mode,
         "sampling_mode": chooser.choose(SAMPLING_MODES),
     }
-    return Sample({"x": Fill(draw_image(chooser, dtypes), 0, 9)}, draw_target_size(chooser) | modes)
+    return Sample({"x": Fill(x, 0, 9)}, attributes)
 
 
 def sample_resize_bilinear(chooser: Chooser) -> Sample:
@@ -276,14 +328,16 @@ def buffer_sampler(dtype: str, low: float, high: float) -> Callable[[Chooser], S
 RESIZE_OP = Op(
     name="resize",
     category=CATEGORY,
-    summary="x brought to a height and a width, bilinearly or by the nearest element, read where sampling_mode says",
+    summary="the last resized_dims axes of x brought to the last lengths of shape, 0 for their own, linearly or by the "
+    "nearest element",
     operands=(Operand("x"),),
     attributes=(
-        *TARGET_SIZE,
+        SHAPE,
+        Attribute("resized_dims", AttributeKind.INTEGER, least=1),
         Attribute("interpolation_mode", AttributeKind.TEXT, "LINEAR", choices=("LINEAR", "NEAREST_NEIGHBOR")),
         SAMPLING_MODE,
     ),
-    infer=resized_type,
+    infer=resize_type,
     meaning=resize,
     sample=sample_resize,
     opset="ios17",
@@ -294,8 +348,8 @@ RESIZE_BILINEAR = Op(
     category=CATEGORY,
     summary="x brought to a height and a width bilinearly, read where sampling_mode says",
     operands=(Operand("x"),),
-    attributes=(*TARGET_SIZE, SAMPLING_MODE),
-    infer=resized_type,
+    attributes=(*TARGET_SIZE_OR_ONE, SAMPLING_MODE),
+    infer=bilinear_type,
     meaning=resize_bilinear,
     sample=sample_resize_bilinear,
     surface=Surface.FUSED,

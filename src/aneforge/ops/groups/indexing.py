@@ -3,6 +3,9 @@
 Indices are counted from the front, or from the end if they are negative. MIL leaves open what an index past the axis
 does; here it is an error, raised when the operation is evaluated. A scatter is understood as a gather of addresses: it
 writes where the gather of the same indices would read, one update after another in the order of the updates.
+
+MIL's `validate_indices` asks the runtime to look for indices past the axis; as they are an error here anyway, it has no
+effect on the meaning.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
 from aneforge.ops.groups.elementwise import real_quotient
-from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, meaning_dtype
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait, meaning_dtype
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_any, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import (
     common_dtype,
@@ -36,6 +39,8 @@ CATEGORY = Category.STRUCTURAL
 READ = (Operand("x"), Operand("indices"))
 WRITE = (Operand("data"), Operand("indices"), Operand("updates"))
 AXIS = axis_attribute(0)
+VALIDATE_INDICES = Attribute("validate_indices", AttributeKind.FLAG, default=False)
+INDICES = frozenset({Trait.INDICES})
 BATCH_DIMS = Attribute("batch_dims", AttributeKind.INTEGER, 0, least=0)
 
 
@@ -71,7 +76,7 @@ def expect_batches(x: TensorType, indices: TensorType, batch_dims: int) -> None:
         )
 
 
-def gather_type(x: TensorType, indices: TensorType, *, axis: int, batch_dims: int) -> TensorType:
+def gather_type(x: TensorType, indices: TensorType, *, axis: int, batch_dims: int, **_: object) -> TensorType:
     """Return the type of slices taken along an axis."""
     expect_integer(indices, "indices")
     along = normalised_axis(axis, x.rank)
@@ -81,7 +86,7 @@ def gather_type(x: TensorType, indices: TensorType, *, axis: int, batch_dims: in
     return x.with_shape(*x.shape[:along], *indices.shape[batch_dims:], *x.shape[along + 1 :])
 
 
-def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
+def gather(x: Array, indices: Array, *, axis: int, batch_dims: int, **_: object) -> Array:
     """Take slices along an axis, within every batch by its own indices."""
     along = axis % x.ndim
     taken = places(indices, x.shape[along])
@@ -97,6 +102,11 @@ def draw_indices(chooser: Chooser, shape: Sequence[int], extent: int) -> Fill:
     return Fill(TensorType(tuple(shape), dtype), -extent if dtype == "int32" else 0, extent - 1)
 
 
+def draw_validation(chooser: Chooser) -> dict[str, bool]:
+    """Draw whether the runtime is to look for indices past the axis."""
+    return {VALIDATE_INDICES.name: chooser.choose([True, False])}
+
+
 def sample_gather(chooser: Chooser) -> Sample:
     """Draw indices of rank 0 to 2 behind up to two batch axes."""
     shape = draw_shape(chooser)
@@ -105,7 +115,10 @@ def sample_gather(chooser: Chooser) -> Sample:
     rest = tuple(chooser.integer(1, 3) for _ in range(chooser.integer(0, 2)))
     indices = draw_indices(chooser, shape[:batch_dims] + rest, shape[along])
     axis = along - chooser.choose([0, len(shape)])
-    return Sample({"x": draw_any(chooser, shape), "indices": indices}, {"axis": axis, "batch_dims": batch_dims})
+    return Sample(
+        {"x": draw_any(chooser, shape), "indices": indices},
+        {"axis": axis, "batch_dims": batch_dims, **draw_validation(chooser)},
+    )
 
 
 def expect_alike_but(name: str, x: TensorType, indices: TensorType, along: int) -> None:
@@ -126,13 +139,13 @@ def expect_alike_but(name: str, x: TensorType, indices: TensorType, along: int) 
         )
 
 
-def gather_along_axis_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
+def gather_along_axis_type(x: TensorType, indices: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of elements taken along an axis."""
     expect_alike_but("x", x, indices, normalised_axis(axis, x.rank))
     return x.with_shape(*indices.shape)
 
 
-def gather_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
+def gather_along_axis(x: Array, indices: Array, *, axis: int, **_: object) -> Array:
     """Take elements along an axis, in every row by its own indices."""
     return np.take_along_axis(x, places(indices, x.shape[axis]), axis)
 
@@ -149,7 +162,8 @@ def draw_along_axis(chooser: Chooser) -> tuple[tuple[int, ...], Fill, int]:
 def sample_gather_along_axis(chooser: Chooser) -> Sample:
     """Draw indices along an axis, fewer or more than its elements."""
     shape, indices, axis = draw_along_axis(chooser)
-    return Sample({"x": draw_any(chooser, shape), "indices": indices}, {"axis": axis})
+    attributes = {"axis": axis, **draw_validation(chooser)}
+    return Sample({"x": draw_any(chooser, shape), "indices": indices}, attributes)
 
 
 def coordinate_count(indices: TensorType, rank: int) -> int:
@@ -168,7 +182,7 @@ def coordinate_count(indices: TensorType, rank: int) -> int:
     return indices.shape[-1]
 
 
-def gather_nd_type(x: TensorType, indices: TensorType, *, batch_dims: int) -> TensorType:
+def gather_nd_type(x: TensorType, indices: TensorType, *, batch_dims: int, **_: object) -> TensorType:
     """Return the type of parts of a tensor that coordinates name."""
     expect_batches(x, indices, batch_dims)
     if batch_dims >= indices.rank:
@@ -177,7 +191,7 @@ def gather_nd_type(x: TensorType, indices: TensorType, *, batch_dims: int) -> Te
     return x.with_shape(*indices.shape[:-1], *x.shape[batch_dims + count :])
 
 
-def gather_nd(x: Array, indices: Array, *, batch_dims: int) -> Array:
+def gather_nd(x: Array, indices: Array, *, batch_dims: int, **_: object) -> Array:
     """Take parts of a tensor by coordinates, within every batch by its own."""
     count = indices.shape[-1]
     named = x.shape[batch_dims : batch_dims + count]
@@ -201,7 +215,9 @@ def sample_gather_nd(chooser: Chooser) -> Sample:
     count = chooser.integer(1, len(shape) - batch_dims)
     lead = shape[:batch_dims] + tuple(chooser.integer(1, 3) for _ in range(chooser.integer(0, 2)))
     indices = draw_coordinates(chooser, lead, shape[batch_dims : batch_dims + count])
-    return Sample({"x": draw_any(chooser, shape), "indices": indices}, {"batch_dims": batch_dims})
+    return Sample(
+        {"x": draw_any(chooser, shape), "indices": indices}, {"batch_dims": batch_dims, **draw_validation(chooser)}
+    )
 
 
 def gather_hw_type(x: TensorType, indices: TensorType) -> TensorType:
@@ -231,33 +247,36 @@ GATHER = Op(
     category=CATEGORY,
     summary="the slices of x along an axis that indices name, within every batch by its own indices",
     operands=READ,
-    attributes=(AXIS, BATCH_DIMS),
+    attributes=(AXIS, BATCH_DIMS, VALIDATE_INDICES),
     infer=gather_type,
     meaning=gather,
     sample=sample_gather,
     support=LIKELY_F2,
+    traits=INDICES,
 )
 GATHER_ALONG_AXIS = Op(
     name="gather_along_axis",
     category=CATEGORY,
     summary="the elements of x along an axis that indices name, in every row by its own indices",
     operands=READ,
-    attributes=(AXIS,),
+    attributes=(AXIS, VALIDATE_INDICES),
     infer=gather_along_axis_type,
     meaning=gather_along_axis,
     sample=sample_gather_along_axis,
     support=LIKELY_F2,
+    traits=INDICES,
 )
 GATHER_ND = Op(
     name="gather_nd",
     category=CATEGORY,
     summary="the parts of x at the coordinates that the last axis of indices holds",
     operands=READ,
-    attributes=(BATCH_DIMS,),
+    attributes=(BATCH_DIMS, VALIDATE_INDICES),
     infer=gather_nd_type,
     meaning=gather_nd,
     sample=sample_gather_nd,
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
+    traits=INDICES,
 )
 GATHER_HW = Op(
     name="gather_hw",
@@ -267,8 +286,10 @@ GATHER_HW = Op(
     infer=gather_hw_type,
     meaning=gather_hw,
     sample=sample_gather_hw,
+    in_mil=False,
     support=Support(floor=3, gate="texture_engine", mil_since=3),
     catalogued=False,
+    traits=INDICES,
 )
 
 
@@ -314,36 +335,40 @@ def addresses(data: Array) -> Array:
     return np.arange(data.size).reshape(data.shape)
 
 
-def scatter_type(data: TensorType, indices: TensorType, updates: TensorType, *, axis: int, mode: str) -> TensorType:
+def scatter_type(
+    data: TensorType, indices: TensorType, updates: TensorType, *, axis: int, mode: str, **_: object
+) -> TensorType:
     """Return the type of data with slices written."""
     places_read = gather_type(data, indices, axis=axis, batch_dims=0)
     return expect_updates(data, updates, places_read.shape, mode)
 
 
-def scatter(data: Array, indices: Array, updates: Array, *, axis: int, mode: str) -> Array:
+def scatter(data: Array, indices: Array, updates: Array, *, axis: int, mode: str, **_: object) -> Array:
     """Write slices along an axis."""
     return written(data, gather(addresses(data), indices, axis=axis, batch_dims=0), updates, mode)
 
 
 def scatter_along_axis_type(
-    data: TensorType, indices: TensorType, updates: TensorType, *, axis: int, mode: str
+    data: TensorType, indices: TensorType, updates: TensorType, *, axis: int, mode: str, **_: object
 ) -> TensorType:
     """Return the type of data with elements written along an axis."""
     expect_alike_but("data", data, indices, normalised_axis(axis, data.rank))
     return expect_updates(data, updates, indices.shape, mode)
 
 
-def scatter_along_axis(data: Array, indices: Array, updates: Array, *, axis: int, mode: str) -> Array:
+def scatter_along_axis(data: Array, indices: Array, updates: Array, *, axis: int, mode: str, **_: object) -> Array:
     """Write elements along an axis, in every row by its own indices."""
     return written(data, gather_along_axis(addresses(data), indices, axis=axis), updates, mode)
 
 
-def scatter_nd_type(data: TensorType, indices: TensorType, updates: TensorType, *, mode: str) -> TensorType:
+def scatter_nd_type(
+    data: TensorType, indices: TensorType, updates: TensorType, *, mode: str, **_: object
+) -> TensorType:
     """Return the type of data with parts written that coordinates name."""
     return expect_updates(data, updates, gather_nd_type(data, indices, batch_dims=0).shape, mode)
 
 
-def scatter_nd(data: Array, indices: Array, updates: Array, *, mode: str) -> Array:
+def scatter_nd(data: Array, indices: Array, updates: Array, *, mode: str, **_: object) -> Array:
     """Write parts by coordinates."""
     return written(data, gather_nd(addresses(data), indices, batch_dims=0), updates, mode)
 
@@ -355,7 +380,8 @@ def draw_write(
     dtype = chooser.choose(NUMBERS)
     data, updates = Fill(TensorType(tuple(shape), dtype)), Fill(TensorType(tuple(wanted), dtype))
     mode = chooser.choose(MODE.choices)
-    return Sample({"data": data, "indices": indices, "updates": updates}, {**attributes, "mode": mode})
+    chosen = {**attributes, "mode": mode, **draw_validation(chooser)}
+    return Sample({"data": data, "indices": indices, "updates": updates}, chosen)
 
 
 def sample_scatter(chooser: Chooser) -> Sample:
@@ -387,33 +413,36 @@ SCATTER = Op(
     category=CATEGORY,
     summary="data with the slices along an axis that indices name combined with updates, one after another",
     operands=WRITE,
-    attributes=(AXIS, MODE),
+    attributes=(AXIS, MODE, VALIDATE_INDICES),
     infer=scatter_type,
     meaning=scatter,
     sample=sample_scatter,
     support=NOWHERE,
+    traits=INDICES,
 )
 SCATTER_ALONG_AXIS = Op(
     name="scatter_along_axis",
     category=CATEGORY,
     summary="data with the elements along an axis that indices name combined with updates, one after another",
     operands=WRITE,
-    attributes=(AXIS, MODE),
+    attributes=(AXIS, MODE, VALIDATE_INDICES),
     infer=scatter_along_axis_type,
     meaning=scatter_along_axis,
     sample=sample_scatter_along_axis,
     support=NOWHERE,
+    traits=INDICES,
 )
 SCATTER_ND = Op(
     name="scatter_nd",
     category=CATEGORY,
     summary="data with the parts at the coordinates of indices combined with updates, one after another",
     operands=WRITE,
-    attributes=(MODE,),
+    attributes=(MODE, VALIDATE_INDICES),
     infer=scatter_nd_type,
     meaning=scatter_nd,
     sample=sample_scatter_nd,
     support=NOWHERE,
+    traits=INDICES,
 )
 
 
@@ -480,6 +509,7 @@ ONE_HOT = Op(
     meaning=one_hot,
     sample=sample_one_hot,
     support=NOWHERE,
+    traits=INDICES,
 )
 NON_ZERO = Op(
     name="non_zero",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import Array, TensorType
 
-
 CATEGORY = Category.STRUCTURAL
 VALUES = (Operand("values", variadic=True),)
 

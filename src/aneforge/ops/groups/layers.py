@@ -156,6 +156,7 @@ DYNAMIC_GOC = Op(
     infer=goc_type,
     meaning=gained,
     sample=sample_dynamic_goc,
+    in_mil=False,
     support=replace(LIKELY_BRIDGE_F0, gate="dynamic_gain_offset"),
     catalogued=False,
 )
@@ -168,6 +169,7 @@ BROADCAST = Op(
     infer=broadcast_type,
     meaning=repeated,
     sample=sample_broadcast,
+    in_mil=False,
     support=Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.INTERNAL),
     catalogued=False,
 )
@@ -179,11 +181,12 @@ SCALED_ELEMENTWISE = binary(
     scaled,
     attributes=(
         Attribute("mode", AttributeKind.TEXT, "add", choices=tuple(SCALED_MODES)),
-        Attribute("scale", AttributeKind.NUMBER, 1.0),
+        Attribute("scale", AttributeKind.NUMBER, 1.0, finite=True),
     ),
     domain=Domain(attributes=draw_scaled_mode),
     dtypes=FLOATS,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
 )

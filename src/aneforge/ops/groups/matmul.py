@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from aneforge.ops.forms import Details
 
-
 CATEGORY = Category.LAYER
 TRANSPOSES = (
     Attribute("transpose_x", AttributeKind.FLAG, default=False),
@@ -214,12 +213,12 @@ def labels_of(equation: str) -> tuple[str, str, str]:
 
 
 def label_extents(values: Sequence[TensorType], equation: str) -> dict[str, int]:
-    """Return the length that every label stands for.
+    """Return the length that every label stands for; a label of both operands and the result may be 1 long in one.
 
     Raises:
         GraphError: There are not two operands, one has not as many axes as labels, or one label has two lengths.
     """
-    *operands, _ = labels_of(equation)
+    *operands, result = labels_of(equation)
     if len(values) != 2:
         raise GraphError("einsum takes two operands", seen=f"{len(values)} operands", limit=2)
     extents: dict[str, int] = {}
@@ -230,11 +229,32 @@ def label_extents(values: Sequence[TensorType], equation: str) -> dict[str, int]
                 seen=f"rank {value.rank}",
                 limit=f"rank {len(labels)}",
             )
-        for label, extent in zip(labels, value.shape, strict=True):
-            if extents.setdefault(label, extent) != extent:
+        for label, extent in own_extents(labels, value, equation).items():
+            known = extents.setdefault(label, extent)
+            if known == extent:
+                continue
+            if label not in result or 1 not in (known, extent):
                 raise GraphError(
-                    f"the label {label!r} of {equation!r} has two lengths", seen=f"{extents[label]} and {extent}"
+                    f"the label {label!r} of {equation!r} has two lengths",
+                    seen=f"{known} and {extent}",
+                    limit="one length, or 1 in one operand for a label of the result",
                 )
+            extents[label] = known if extent == 1 else extent
+    return extents
+
+
+def own_extents(labels: str, value: TensorType, equation: str) -> dict[str, int]:
+    """Return the length that every label of one operand stands for.
+
+    Raises:
+        GraphError: One label has two lengths.
+    """
+    extents: dict[str, int] = {}
+    for label, extent in zip(labels, value.shape, strict=True):
+        if extents.setdefault(label, extent) != extent:
+            raise GraphError(
+                f"the label {label!r} of {equation!r} has two lengths", seen=f"{extents[label]} and {extent}"
+            )
     return extents
 
 
@@ -274,10 +294,16 @@ EQUATIONS = (
 def sample_einsum(chooser: Chooser) -> Sample:
     """Draw a sum of products by labels."""
     equation = chooser.choose(EQUATIONS)
-    *operands, _ = labels_of(equation)
+    *operands, result = labels_of(equation)
     extents = {label: chooser.integer(1, 4) for label in sorted(set("".join(operands)))}
+    shared = sorted(set(operands[0]) & set(operands[1]) & set(result))
+    shortened = chooser.choose(["", *shared])  # a label of all three may be 1 long in an operand
+    side = chooser.choose([0, 1])
     dtype = chooser.choose(NUMBERS_AND_INT8)
-    fills = (Fill(TensorType(tuple(extents[label] for label in labels), dtype)) for labels in operands)
+    fills = (
+        Fill(TensorType(tuple(1 if (label, place) == (shortened, side) else extents[label] for label in labels), dtype))
+        for place, labels in enumerate(operands)
+    )
     return Sample({"values": tuple(fills)}, {"equation": equation})
 
 
@@ -344,7 +370,7 @@ LINEAR = Op(
 EINSUM = Op(
     name="einsum",
     category=CATEGORY,
-    summary="the sum of products over the labels that the result does not have",
+    summary="the sum of products over the labels that the result does not have; a label of all three broadcasts from 1",
     operands=(Operand("values", variadic=True),),
     attributes=(EQUATION,),
     infer=einsum_type,

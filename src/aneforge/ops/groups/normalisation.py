@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import laid_along
-from aneforge.ops.attributes import AXES
+from aneforge.ops.arithmetic import euclidean_length, laid_along
+from aneforge.ops.attributes import AXES, epsilon_attribute
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import (
@@ -33,11 +33,10 @@ from aneforge.ops.types import Array, TensorType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 CATEGORY = Category.NORMALISATION
 EPSILONS = (0.0, 1e-5, 0.5)
 
-EPSILON = Attribute("epsilon", AttributeKind.NUMBER, 1e-5, least=0)
+EPSILON = epsilon_attribute(1e-5)
 GAMMA = Operand("gamma", OperandKind.CONSTANT)
 BETA = Operand("beta", OperandKind.CONSTANT)
 GAMMA_OR_NONE = Operand("gamma", OperandKind.CONSTANT, optional=True)
@@ -301,6 +300,7 @@ CHANNEL_LAYER_NORM = Op(
     meaning=channel_layer_norm,
     sample=sample_channel_layer_norm,
     surface=Surface.FUSED,
+    in_mil=False,
     support=F2,
     catalogued=False,
 )
@@ -343,6 +343,7 @@ GROUP_NORM = Op(
     meaning=group_norm,
     sample=sample_group_norm,
     surface=Surface.FUSED,
+    in_mil=False,
     support=F2,
     catalogued=False,
 )
@@ -359,7 +360,7 @@ def l2_norm_type(x: TensorType, *, axes: tuple[int, ...], **_: object) -> Tensor
 
 def l2_norm(x: Array, *, axes: tuple[int, ...], epsilon: float) -> Array:
     """Divide by the Euclidean length over some axes, which is at least the root of epsilon."""
-    return x / np.maximum(np.sqrt(np.sum(np.square(x), axis=axes, keepdims=True)), np.sqrt(epsilon))
+    return x / np.maximum(euclidean_length(x, axes), np.sqrt(epsilon))
 
 
 def sample_l2_norm(chooser: Chooser) -> Sample:
@@ -372,11 +373,11 @@ def sample_l2_norm(chooser: Chooser) -> Sample:
 L2_NORM = Op(
     name="l2_norm",
     category=CATEGORY,
-    summary="x / max(‖x‖₂, √epsilon); the length over the axes, the last by default",
+    summary="x / max(‖x‖₂, √epsilon), the documented builder's form; the length over the axes, the last by default",
     operands=(Operand("x"),),
     attributes=(
         Attribute("axes", AttributeKind.INTEGERS, (-1,)),
-        Attribute("epsilon", AttributeKind.NUMBER, 1e-12, least=0),
+        epsilon_attribute(1e-12),
     ),
     infer=l2_norm_type,
     meaning=l2_norm,
@@ -397,8 +398,7 @@ def rms_norm_type(x: TensorType, gamma: TensorType, **_: object) -> TensorType:
 def rms_norm(x: Array, gamma: Array, *, epsilon: float) -> Array:
     """Divide by the root of the mean square, which is at least the root of epsilon: by lengths, as it is emitted."""
     extent = x.shape[-1]
-    length = np.sqrt(np.sum(np.square(x), axis=-1, keepdims=True))
-    return x / np.maximum(length, np.sqrt(extent * epsilon)) * (gamma * np.sqrt(extent))
+    return x / np.maximum(euclidean_length(x, (-1,)), np.sqrt(extent * epsilon)) * (gamma * np.sqrt(extent))
 
 
 def sample_rms_norm(chooser: Chooser) -> Sample:
@@ -418,6 +418,7 @@ RMS_NORM = Op(
     meaning=rms_norm,
     sample=sample_rms_norm,
     surface=Surface.FUSED,
+    in_mil=False,
     support=F2,
     catalogued=False,
 )
@@ -426,9 +427,9 @@ RMS_NORM = Op(
 # By the neighbours.
 
 
-ALPHA = Attribute("alpha", AttributeKind.NUMBER, 1e-4)
-POWER = Attribute("beta", AttributeKind.NUMBER, 0.75)
-K = Attribute("k", AttributeKind.NUMBER, 1.0)
+ALPHA = Attribute("alpha", AttributeKind.NUMBER, 1e-4, finite=True)
+POWER = Attribute("beta", AttributeKind.NUMBER, 0.75, finite=True)
+K = Attribute("k", AttributeKind.NUMBER, 1.0, finite=True)
 
 
 def draw_response(chooser: Chooser) -> dict[str, AttributeValue]:
@@ -500,6 +501,7 @@ LRN = Op(
     meaning=lrn,
     sample=sample_lrn,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=replace(LIKELY_BRIDGE_F2, gate="lrn_support"),
     catalogued=False,
 )
@@ -543,6 +545,7 @@ MINMAX_NORM = Op(
     meaning=minmax_norm,
     sample=sample_minmax_norm,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=replace(LIKELY_BRIDGE_F2, gate="minmax_norm_support"),
     catalogued=False,
 )

@@ -62,6 +62,7 @@ INPUT = Op(
     meaning=None,
     no_meaning="its value is given by the caller",
     sample=sample_input,
+    in_mil=False,
     support=EVERYWHERE,
     catalogued=False,
 )

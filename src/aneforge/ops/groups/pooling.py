@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NotRequired, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.arithmetic import euclidean_length
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import expect_float, expect_number, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
@@ -20,6 +21,7 @@ from aneforge.ops.windows import (
     STRIDES,
     Slide,
     WindowAttributes,
+    WindowSample,
     draw_windows,
     one_each,
     slides,
@@ -28,7 +30,6 @@ from aneforge.ops.windows import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
 
 CATEGORY = Category.LAYER
 KERNEL_SIZES = Attribute("kernel_sizes", AttributeKind.INTEGERS, least=1)
@@ -126,15 +127,31 @@ def elements_seen(slide: Slide, before: int, after: int) -> Array:
     return ends - np.maximum(starts, -before)
 
 
+def length_of(seen: Array, *, axis: tuple[int, ...]) -> Array:
+    """Return the root of the sum of squares along axes, which go."""
+    return np.squeeze(euclidean_length(seen, axis), axis)
+
+
 def euclidean_norm(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
     """Return the root of the sum of squares of every window; padding is 0."""
-    return np.sqrt(pooled(np.square(x), attributes, np.sum))
+    return pooled(x, attributes, length_of)
 
 
 def by_mode(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
     """Pool as the mode says."""
     pools = {"average": average, "max": largest, "l2": euclidean_norm}
     return pools[attributes.get("mode", "max")](x, **attributes)
+
+
+def strides_that_see(windows: WindowSample) -> tuple[int, ...] | None:
+    """Return drawn strides, no longer than the window on an axis without padding: the last window could see nothing."""
+    if windows.strides is None:
+        return None
+    before, after = windows.padding[::2], windows.padding[1::2]
+    return tuple(
+        stride if first or last else min(stride, length)
+        for stride, length, first, last in zip(windows.strides, windows.window, before, after, strict=True)
+    )
 
 
 def pool_sampler(*own: Attribute, dtypes: Sequence[str] = FLOATS) -> Callable[[Chooser], Sample]:
@@ -147,6 +164,8 @@ def pool_sampler(*own: Attribute, dtypes: Sequence[str] = FLOATS) -> Callable[[C
             attributes[attribute.name] = chooser.choose(attribute.choices or [True, False])
         if str(attributes["pad_type"]).startswith("same"):
             attributes.pop(CEIL_MODE.name, None)
+        elif attributes.get(CEIL_MODE.name):
+            attributes["strides"] = strides_that_see(windows)
         shape = (chooser.integer(1, 2), chooser.integer(1, 3), *windows.extents)
         return Sample({"x": Fill(TensorType(shape, chooser.choose(dtypes)))}, attributes)
 
@@ -174,16 +193,17 @@ AVG_POOL = Op(
     meaning=average,
     sample=pool_sampler(CEIL_MODE, EXCLUDE_PADDING),
     surface=Surface.FUSED,
+    traits=frozenset({Trait.AVERAGING}),
 )
 L2_POOL = Op(
     name="l2_pool",
     category=CATEGORY,
     summary="√Σx² of every window",
     operands=(Operand("x"),),
-    attributes=WINDOW,
+    attributes=(*WINDOW, CEIL_MODE),
     infer=float_pool_type,
     meaning=euclidean_norm,
-    sample=pool_sampler(),
+    sample=pool_sampler(CEIL_MODE),
     support=LIKELY_F0,
 )
 

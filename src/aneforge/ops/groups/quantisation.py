@@ -495,7 +495,7 @@ CONSTEXPR_LUT_TO_DENSE = Op(
     infer=dense_from_table_type,
     meaning=dense_from_table,
     sample=sample_dense_from_table,
-    opset="ios16",
+    opset="ios18",
     support=LIKELY_F2,
 )
 CONSTEXPR_SPARSE_TO_DENSE = Op(
@@ -506,7 +506,7 @@ CONSTEXPR_SPARSE_TO_DENSE = Op(
     infer=sparse_type,
     meaning=spread,
     sample=sample_sparse,
-    opset="ios16",
+    opset="ios18",
     support=LIKELY_F2,
 )
 CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(

@@ -2,7 +2,8 @@
 
 No source says which stream the engine draws, so the meaning here takes one of our own choice: the doubles u in [0, 1)
 of NumPy's PCG64 with the given seed, in the order of the elements. Every other distribution is a function of them, the
-inverse of its distribution function, so that a seed means the same numbers everywhere.
+inverse of its distribution function, so that a seed means the same numbers everywhere. A seed of −1 leaves the stream
+to the runtime; the meaning here then takes that of seed 0.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import DTYPES, Array, TensorType, is_float
 
 CATEGORY = Category.DETECTION
-LOW = Attribute("low", AttributeKind.NUMBER, 0.0)
-HIGH = Attribute("high", AttributeKind.NUMBER, 1.0)
-SEED = Attribute("seed", AttributeKind.INTEGER, 0, least=0)
+LOW = Attribute("low", AttributeKind.NUMBER, 0.0, finite=True)
+HIGH = Attribute("high", AttributeKind.NUMBER, 1.0, finite=True)
+SEED = Attribute("seed", AttributeKind.INTEGER, -1, least=-1)
 DTYPE = Attribute("dtype", AttributeKind.TEXT, "fp32", choices=tuple(name for name in DTYPES if is_float(name)))
 BLOCK = Support(floor=4, gate="random_block", below=Below.DECOMPOSE, mil_since=4)
 LAYER = Support(floor=4, gate="random_block", below=Below.DECOMPOSE, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
@@ -32,8 +33,8 @@ STANDARD_NORMAL = NormalDist()
 
 
 def stream(extents: tuple[int, ...], seed: int) -> Array:
-    """Return the first numbers of a seed's stream, each in [0, 1)."""
-    return np.random.Generator(np.random.PCG64(seed)).random(extents)
+    """Return the first numbers of a seed's stream, each in [0, 1); −1 is one that a runtime may choose."""
+    return np.random.Generator(np.random.PCG64(max(seed, 0))).random(extents)
 
 
 def drawn_type(*, shape: tuple[int, ...], dtype: str, **_: object) -> TensorType:
@@ -82,7 +83,7 @@ def categorical(x: Array, *, mode: str, size: int, seed: int) -> Array:
     return np.minimum(classes, x.shape[-1] - 1).astype(np.float64)
 
 
-def expect_kept(*, rate: float, **_: object) -> None:
+def expect_kept(_: TensorType, *, rate: float, **__: object) -> None:
     """Check that a rate does not drop everything.
 
     Raises:
@@ -97,11 +98,16 @@ def dropout(x: Array, *, rate: float, seed: int) -> Array:
     return np.where(stream(x.shape, seed) < rate, 0, x / (1 - rate))
 
 
+def draw_seed(chooser: Chooser) -> int:
+    """Draw a seed, also the runtime's own."""
+    return chooser.choose([-1, chooser.integer(0, 2**31 - 1)])
+
+
 def draw_distribution(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw what all distributions take."""
     return {
         "shape": draw_shape(chooser, 0, 3),
-        "seed": chooser.integer(0, 2**31 - 1),
+        "seed": draw_seed(chooser),
         "dtype": chooser.choose(FLOATS),
     }
 
@@ -127,12 +133,12 @@ def sample_categorical(chooser: Chooser) -> Sample:
     """Draw weights of classes."""
     mode = chooser.choose(["logits", "probs"])
     x = Fill(TensorType(draw_shape(chooser, 1, 3)), -2 if mode == "logits" else 0.1, 2)
-    return Sample({"x": x}, {"mode": mode, "size": chooser.integer(1, 5), "seed": chooser.integer(0, 2**31 - 1)})
+    return Sample({"x": x}, {"mode": mode, "size": chooser.integer(1, 5), "seed": draw_seed(chooser)})
 
 
 def draw_rate(chooser: Chooser) -> dict[str, AttributeValue]:
     """Draw a rate, also none, and a seed."""
-    return {"rate": chooser.choose([0.0, 0.5, 0.9]), "seed": chooser.integer(0, 2**31 - 1)}
+    return {"rate": chooser.choose([0.0, 0.5, 0.9]), "seed": draw_seed(chooser)}
 
 
 RANDOM_UNIFORM = Op(
@@ -153,8 +159,8 @@ RANDOM_NORMAL = Op(
     operands=(),
     attributes=(
         SHAPE,
-        Attribute("mean", AttributeKind.NUMBER, 0.0),
-        Attribute("stddev", AttributeKind.NUMBER, 1.0, least=0),
+        Attribute("mean", AttributeKind.NUMBER, 0.0, finite=True),
+        Attribute("stddev", AttributeKind.NUMBER, 1.0, least=0, finite=True),
         SEED,
         DTYPE,
     ),
@@ -194,9 +200,10 @@ DROPOUT = unary(
     CATEGORY,
     "0 where u < rate, else x / (1 − rate), u even in [0, 1)",
     dropout,
-    attributes=(Attribute("rate", AttributeKind.NUMBER, 0.5, least=0, most=1), SEED),
+    attributes=(Attribute("rate", AttributeKind.NUMBER, 0.5, least=0, most=1, finite=True), SEED),
     domain=Domain(attributes=draw_rate),
     check=expect_kept,
+    in_mil=False,
     support=LAYER,
     catalogued=False,
 )
@@ -209,6 +216,7 @@ RANDOM = Op(
     infer=uniform_type,
     meaning=uniform,
     sample=sample_uniform,
+    in_mil=False,
     support=LAYER,
     catalogued=False,
 )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TypedDict, Unpack
+
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import axis_attribute
-from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
+from aneforge.ops.attributes import INDEX_DTYPES, axis_attribute, index_dtype_attribute
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
-from aneforge.ops.shapes import common_dtype, expect_float, expect_rank, normalised_axis
+from aneforge.ops.shapes import common_dtype, expect_countable, expect_float, expect_rank, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.supports import NOWHERE
-from aneforge.ops.types import Array, TensorType
+from aneforge.ops.types import Array, TensorType, numpy_dtype
 
 CATEGORY = Category.DETECTION
 AXIS = axis_attribute(-1)
@@ -26,19 +28,38 @@ def ranked(x: Array, axis: int, *, ascending: bool) -> Array:
     return x.shape[axis] - 1 - np.flip(backwards, axis)
 
 
-def topk_types(x: TensorType, *, k: int, axis: int, **_: object) -> tuple[TensorType, TensorType]:
-    """Return the types of values and places: `k` along the axis."""
-    along = normalised_axis(axis, x.rank)
+class Choosing(TypedDict):
+    """The attributes of topk."""
+
+    k: int
+    axis: int
+    ascending: bool
+    sort: bool
+    return_indices: bool
+    output_indices_dtype: str
+
+
+def topk_types(x: TensorType, **attributes: Unpack[Choosing]) -> tuple[TensorType, ...]:
+    """Return the types of values and, if they are asked for, of places: `k` along the axis."""
+    k, dtype = attributes["k"], attributes["output_indices_dtype"]
+    along = normalised_axis(attributes["axis"], x.rank)
     if k > x.shape[along]:
         raise GraphError(f"axis {along} has fewer elements than k", seen=k, limit=x.shape[along])
     kept = x.with_shape(*(k if one == along else extent for one, extent in enumerate(x.shape)))
-    return kept, kept.with_dtype("int32")
+    if not attributes["return_indices"]:
+        return (kept,)
+    expect_countable(x.shape[along], dtype)
+    return kept, kept.with_dtype(dtype)
 
 
-def topk(x: Array, *, k: int, axis: int, ascending: bool, **_: object) -> tuple[Array, Array]:
-    """Return the `k` largest or smallest and their places; in order also where no order is asked for."""
-    places = np.take(ranked(x, axis, ascending=ascending), np.arange(k), axis)
-    return np.take_along_axis(x, places, axis), places.astype(np.int32)
+def topk(x: Array, **attributes: Unpack[Choosing]) -> tuple[Array, ...]:
+    """Return the `k` largest or smallest and perhaps their places; in order also where no order is asked for."""
+    axis = attributes["axis"]
+    places = np.take(ranked(x, axis, ascending=attributes["ascending"]), np.arange(attributes["k"]), axis)
+    values = np.take_along_axis(x, places, axis)
+    if not attributes["return_indices"]:
+        return (values,)
+    return values, places.astype(numpy_dtype(attributes["output_indices_dtype"]))
 
 
 def argsort_type(x: TensorType, *, axis: int, **_: object) -> TensorType:
@@ -65,29 +86,29 @@ def in_order(x: Array, *, axis: int, descending: bool) -> Array:
 
 def suppression_types(
     boxes: TensorType, scores: TensorType, *, max_boxes: int, **_: object
-) -> tuple[TensorType, TensorType, TensorType, TensorType]:
-    """Return the types of the boxes kept, their scores, their places and their number."""
+) -> tuple[TensorType, TensorType, TensorType]:
+    """Return the types of the boxes kept, their scores and their places."""
     dtype = common_dtype(boxes, scores)
     for what, operand in (("boxes", boxes), ("scores", scores)):
         expect_float(operand, what)
         expect_rank(operand, 3, what=what)
-    if boxes.shape[2] != 4:
+    batch, coordinates, count = boxes.shape
+    if coordinates != 4:
         raise GraphError(
             "a box is not four numbers",
-            seen=boxes.shape[2],
+            seen=coordinates,
             limit=4,
-            remedy="give boxes as [batch, boxes, (centre x, centre y, width, height)]",
+            remedy="give boxes as [batch, (centre x, centre y, width, height), boxes]",
         )
-    if scores.shape[:2] != boxes.shape[:2]:
-        raise GraphError("scores and boxes do not match", seen=list(scores.shape[:2]), limit=list(boxes.shape[:2]))
-    if not scores.shape[2]:
+    classes = scores.shape[1]
+    if scores.shape != (batch, classes, count):
+        raise GraphError("scores and boxes do not match", seen=list(scores.shape), limit=f"[{batch}, classes, {count}]")
+    if not classes:
         raise GraphError("scores name no class", seen=list(scores.shape), limit="one class or more")
-    batch = boxes.shape[0]
     return (
-        TensorType((batch, max_boxes, 4), dtype),
-        TensorType((batch, max_boxes, scores.shape[2]), dtype),
+        TensorType((batch, 4, max_boxes), dtype),
+        TensorType((batch, classes, max_boxes), dtype),
         TensorType((batch, max_boxes), "int32"),
-        TensorType((batch,), "int32"),
     )
 
 
@@ -100,12 +121,10 @@ def overlaps(boxes: Array, chosen: Array) -> Array:
     return np.where(union > 0, common / np.where(union > 0, union, 1), 0)
 
 
-def kept_boxes(
-    boxes: Array, scores: Array, *, iou_threshold: float, score_threshold: float, per_class: bool
-) -> list[int]:
+def kept_boxes(boxes: Array, scores: Array, *, iou_threshold: float, per_class: bool) -> list[int]:
     """Return the places of the boxes of one image that are kept, the best first."""
     best, classes = scores.max(axis=1), scores.argmax(axis=1)
-    alive = best >= score_threshold
+    alive = np.ones(len(boxes), np.bool_)
     kept: list[int] = []
     for place in ranked(best, 0, ascending=False).tolist():
         if not alive[place]:
@@ -121,29 +140,23 @@ def suppression(
     scores: Array,
     *,
     iou_threshold: float,
-    score_threshold: float,
     max_boxes: int,
     per_class_suppression: bool,
-) -> tuple[Array, Array, Array, Array]:
+) -> tuple[Array, Array, Array]:
     """Keep the best boxes that do not overlap; the places behind the last one kept hold 0, and −1 for their place."""
     images = len(boxes)
-    coordinates = np.zeros((images, max_boxes, 4))
-    confidences = np.zeros((images, max_boxes, scores.shape[2]))
+    coordinates = np.zeros((images, 4, max_boxes))
+    confidences = np.zeros((images, scores.shape[1], max_boxes))
     places = np.full((images, max_boxes), -1, np.int32)
-    number = np.zeros(images, np.int32)
     for image in range(images):
-        kept = kept_boxes(
-            boxes[image],
-            scores[image],
-            iou_threshold=iou_threshold,
-            score_threshold=score_threshold,
-            per_class=per_class_suppression,
-        )[:max_boxes]
-        count = number[image] = len(kept)
-        coordinates[image, :count] = boxes[image, kept]
-        confidences[image, :count] = scores[image, kept]
-        places[image, :count] = kept
-    return coordinates, confidences, places, number
+        found = kept_boxes(
+            boxes[image].T, scores[image].T, iou_threshold=iou_threshold, per_class=per_class_suppression
+        )
+        kept = found[:max_boxes]
+        coordinates[image, :, : len(kept)] = boxes[image][:, kept]
+        confidences[image, :, : len(kept)] = scores[image][:, kept]
+        places[image, : len(kept)] = kept
+    return coordinates, confidences, places
 
 
 def draw_ranked(chooser: Chooser) -> tuple[Fill, int]:
@@ -158,8 +171,15 @@ def sample_topk(chooser: Chooser) -> Sample:
     """Draw a choice of one to all elements."""
     x, axis = draw_ranked(chooser)
     k = chooser.integer(1, x.type.shape[axis])
-    ascending, in_order_too = chooser.choose([True, False]), chooser.choose([True, False])
-    return Sample({"x": x}, {"k": k, "axis": axis, "ascending": ascending, "sort": in_order_too})
+    attributes = {
+        "k": k,
+        "axis": axis,
+        "ascending": chooser.choose([True, False]),
+        "sort": chooser.choose([True, False]),
+        "return_indices": chooser.choose([True, True, False]),
+        "output_indices_dtype": chooser.choose(INDEX_DTYPES),
+    }
+    return Sample({"x": x}, attributes)
 
 
 def sample_argsort(chooser: Chooser) -> Sample:
@@ -180,12 +200,11 @@ def sample_suppression(chooser: Chooser) -> Sample:
     batch, boxes, classes = chooser.integer(1, 2), chooser.integer(1, 7), chooser.integer(1, 3)
     return Sample(
         {
-            "boxes": Fill(TensorType((batch, boxes, 4), dtype), 0.5, 2),
-            "scores": Fill(TensorType((batch, boxes, classes), dtype), 0, 1),
+            "boxes": Fill(TensorType((batch, 4, boxes), dtype), 0.5, 2),
+            "scores": Fill(TensorType((batch, classes, boxes), dtype), 0, 1),
         },
         {
             "iou_threshold": chooser.choose([0.0, 0.3, 1.0]),
-            "score_threshold": chooser.choose([0.0, 0.5]),
             "max_boxes": chooser.integer(1, 8),
             "per_class_suppression": chooser.choose([True, False]),
         },
@@ -202,12 +221,15 @@ TOPK = Op(
         AXIS,
         ASCENDING,
         Attribute("sort", AttributeKind.FLAG, default=True),
+        Attribute("return_indices", AttributeKind.FLAG, default=True),
+        index_dtype_attribute("output_indices_dtype"),
     ),
     infer=topk_types,
     meaning=topk,
     sample=sample_topk,
     surface=Surface.NATIVE_LAYER,
     support=Support(floor=3, mil_since=3),
+    traits=frozenset({Trait.INDICES}),
 )
 ARGSORT = Op(
     name="argsort",
@@ -219,6 +241,7 @@ ARGSORT = Op(
     meaning=argsort,
     sample=sample_argsort,
     support=Support(floor=3, basis=Basis.LIKELY, mil_since=3),
+    traits=frozenset({Trait.INDICES}),
 )
 SORT = Op(
     name="sort",
@@ -230,6 +253,7 @@ SORT = Op(
     meaning=in_order,
     sample=sample_sort,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=Support(floor=3, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
     catalogued=False,
 )
@@ -240,12 +264,12 @@ NON_MAXIMUM_SUPPRESSION = Op(
     operands=(Operand("boxes"), Operand("scores")),
     attributes=(
         Attribute("iou_threshold", AttributeKind.NUMBER, least=0, most=1),
-        Attribute("score_threshold", AttributeKind.NUMBER),
         Attribute("max_boxes", AttributeKind.INTEGER, least=1),
         Attribute("per_class_suppression", AttributeKind.FLAG, default=False),
     ),
     infer=suppression_types,
     meaning=suppression,
     sample=sample_suppression,
+    opset="ios17",
     support=NOWHERE,
 )

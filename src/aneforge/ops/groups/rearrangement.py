@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from aneforge.ops.forms import Details
     from aneforge.ops.types import Array, TensorType
 
-
 CATEGORY = Category.STRUCTURAL
 NO_BORDER = (0, 0, 0, 0)
 
@@ -161,6 +160,7 @@ SPACE_TO_CHANNEL = exchange(
     into_channels=True,
     one_image_of="space_to_depth",
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=Support(floor=2, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
     catalogued=False,
 )
@@ -170,6 +170,7 @@ CHANNEL_TO_SPACE = exchange(
     into_channels=False,
     one_image_of="depth_to_space",
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=LIKELY_BRIDGE_F2,
     catalogued=False,
 )

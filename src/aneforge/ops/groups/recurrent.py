@@ -2,10 +2,14 @@
 
 The rows of the weights are blocks of one hidden size per gate, in MIL's order: input, forget, output, cell for an LSTM;
 reset, output, update for a GRU. What a step gives stands at its own place in the sequence, whichever way time runs.
+
+Activations have MIL's names, which spell the hard sigmoid `hard_sigmoid` for an LSTM and `sigmoid_hard` for the others.
+MIL has `scaled_tanh` among them too; which two constants it takes there is documented nowhere, so it is left out.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
@@ -39,21 +43,18 @@ def hard_sigmoid(x: Array) -> Array:
 
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "hard_sigmoid": hard_sigmoid,
     "linear": unchanged,
     "relu": rectified,
     "sigmoid": logistic,
     "sigmoid_hard": hard_sigmoid,
     "tanh": np.tanh,
 }
+PLAIN_ACTIVATIONS = ("relu", "tanh", "sigmoid", "sigmoid_hard", "linear")
+LSTM_ACTIVATIONS = ("relu", "tanh", "sigmoid", "hard_sigmoid", "linear")
 
-
-def activation(name: str, default: str) -> Attribute:
-    """Return the attribute that names an activation."""
-    return Attribute(name, AttributeKind.TEXT, default, choices=tuple(ACTIVATIONS))
-
-
-ACTIVATION = activation("activation", "tanh")
-RECURRENT_ACTIVATION = activation("recurrent_activation", "sigmoid")
+ACTIVATION = Attribute("activation", AttributeKind.TEXT, "tanh", choices=PLAIN_ACTIVATIONS)
+RECURRENT_ACTIVATION = Attribute("recurrent_activation", AttributeKind.TEXT, "sigmoid", choices=PLAIN_ACTIVATIONS)
 OUTPUT_SEQUENCE = Attribute("output_sequence", AttributeKind.FLAG, default=False)
 DIRECTION = Attribute("direction", AttributeKind.TEXT, "forward", choices=ONE_WAY)
 
@@ -353,7 +354,7 @@ def sample_lstm(chooser: Chooser) -> Sample:
     """Draw a layer with long short-term memory, one way or both."""
     operands, attributes = draw_layer(chooser, 4)
     attributes["direction"] = chooser.choose([*ONE_WAY, "bidirectional"])
-    attributes["recurrent_activation"] = chooser.choose(["sigmoid", "sigmoid_hard"])
+    attributes["recurrent_activation"] = chooser.choose(["sigmoid", "hard_sigmoid"])
     attributes["cell_activation"] = chooser.choose(["tanh", "sigmoid"])
     attributes["clip"] = chooser.choose([None, 0.5])
     state = operands["initial_h"]
@@ -400,6 +401,7 @@ GRU = Op(
     meaning=gru,
     macs=one_way_macs,
     sample=sample_gru,
+    opset="ios18",
     support=NOWHERE,
 )
 LSTM = Op(
@@ -420,9 +422,9 @@ LSTM = Op(
     attributes=(
         Attribute("direction", AttributeKind.TEXT, "forward", choices=(*ONE_WAY, "bidirectional")),
         OUTPUT_SEQUENCE,
-        RECURRENT_ACTIVATION,
-        activation("cell_activation", "tanh"),
-        ACTIVATION,
+        replace(RECURRENT_ACTIVATION, choices=LSTM_ACTIVATIONS),
+        Attribute("cell_activation", AttributeKind.TEXT, "tanh", choices=LSTM_ACTIVATIONS),
+        replace(ACTIVATION, choices=LSTM_ACTIVATIONS),
         Attribute("clip", AttributeKind.NUMBER, None, least=0),
     ),
     infer=lstm_types,

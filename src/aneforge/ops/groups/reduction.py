@@ -9,20 +9,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.ops.attributes import KEEP_DIMS, axis_attribute
+from aneforge.ops.arithmetic import euclidean_length
+from aneforge.ops.attributes import INDEX_DTYPES, KEEP_DIMS, axis_attribute, index_dtype_attribute
 from aneforge.ops.forms import Details, Domain, reduction
-from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface
+from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
-from aneforge.ops.shapes import expect_elements, expect_float, expect_number, expect_rank, normalised_axis
+from aneforge.ops.shapes import (
+    expect_countable,
+    expect_elements,
+    expect_float,
+    expect_number,
+    expect_rank,
+    normalised_axis,
+)
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.supports import BRIDGE_F0, F2, LIKELY_F0, NOWHERE
-from aneforge.ops.types import Array, TensorType
+from aneforge.ops.types import Array, TensorType, numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 CATEGORY = Category.REDUCTION
 FUSED: Details = {"surface": Surface.FUSED, "support": F2}
+FUSED_REDUCTION: Details = {**FUSED, "traits": frozenset({Trait.REDUCTION})}
+INDICES = frozenset({Trait.INDICES})
 
 
 def total(x: Array, axes: tuple[int, ...]) -> Array:
@@ -60,9 +70,9 @@ def mean(x: Array, axes: tuple[int, ...]) -> Array:
     return np.mean(x, axis=axes, keepdims=True)
 
 
-def root_of_squares(x: Array, axes: tuple[int, ...]) -> Array:
-    """Return the Euclidean length."""
-    return np.sqrt(total_of_squares(x, axes))
+def square_of_total(x: Array, axes: tuple[int, ...]) -> Array:
+    """Add up and square."""
+    return np.square(total(x, axes)).astype(x.dtype)
 
 
 def log_of_total(x: Array, axes: tuple[int, ...]) -> Array:
@@ -86,34 +96,39 @@ def draw_with_ties(chooser: Chooser, tensor: TensorType) -> Fill:
 
 
 def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: Support) -> Op:
-    """Return an operation that tells where along an axis an element stands; the result is int32."""
+    """Return an operation that tells where along an axis an element stands."""
 
-    def infer(x: TensorType, *, axis: int, keep_dims: bool) -> TensorType:
+    def infer(x: TensorType, *, axis: int, keep_dims: bool, output_dtype: str) -> TensorType:
         expect_number(x)
         found = normalised_axis(axis, x.rank)
         expect_elements(x, (found,), "searched")
+        expect_countable(x.shape[found], output_dtype)
         before, after = x.shape[:found], x.shape[found + 1 :]
-        return TensorType((*before, 1, *after) if keep_dims else (*before, *after), "int32")
+        return TensorType((*before, 1, *after) if keep_dims else (*before, *after), output_dtype)
 
-    def evaluate(x: Array, *, axis: int, keep_dims: bool) -> Array:
-        return np.asarray(find(x, axis=axis, keepdims=keep_dims), np.int32)
+    def evaluate(x: Array, *, axis: int, keep_dims: bool, output_dtype: str) -> Array:
+        return np.asarray(find(x, axis=axis, keepdims=keep_dims), numpy_dtype(output_dtype))
 
     def sample(chooser: Chooser) -> Sample:
         tensor = draw_type(chooser, NUMBERS)
-        axis = draw_axis(chooser, tensor.rank)
-        keep = chooser.choose([True, False])
-        return Sample({"x": draw_with_ties(chooser, tensor)}, {"axis": axis, "keep_dims": keep})
+        attributes = {
+            "axis": draw_axis(chooser, tensor.rank),
+            "keep_dims": chooser.choose([True, False]),
+            "output_dtype": chooser.choose(INDEX_DTYPES),
+        }
+        return Sample({"x": draw_with_ties(chooser, tensor)}, attributes)
 
     return Op(
         name=name,
         category=CATEGORY,
         summary=summary,
         operands=(Operand("x"),),
-        attributes=(axis_attribute(-1), KEEP_DIMS),
+        attributes=(axis_attribute(-1), KEEP_DIMS, index_dtype_attribute("output_dtype")),
         infer=infer,
         meaning=evaluate,
         sample=sample,
         support=support,
+        traits=INDICES,
     )
 
 
@@ -184,17 +199,32 @@ def sample_cumsum(chooser: Chooser) -> Sample:
     return Sample({"x": Fill(tensor)}, attributes)
 
 
-REDUCE_SUM = reduction("reduce_sum", "Σ x", total, dtypes=NUMBERS, **FUSED)
+REDUCE_SUM = reduction("reduce_sum", "Σ x", total, dtypes=NUMBERS, **FUSED_REDUCTION)
 REDUCE_SUM_SQUARE = reduction("reduce_sum_square", "Σ x²", total_of_squares, dtypes=NUMBERS, **FUSED)
 REDUCE_L1_NORM = reduction("reduce_l1_norm", "Σ |x|", total_of_magnitudes, dtypes=NUMBERS, **FUSED)
-REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED)
-REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED)
+REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED_REDUCTION)
+REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED_REDUCTION)
 REDUCE_PROD = reduction("reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=NUMBERS, support=NOWHERE)
-REDUCE_MEAN = reduction("reduce_mean", "Σ x / n", mean, **FUSED)
-REDUCE_L2_NORM = reduction("reduce_l2_norm", "√(Σ x²)", root_of_squares, **FUSED)
+REDUCE_MEAN = reduction("reduce_mean", "Σ x / n", mean, **FUSED_REDUCTION)
+REDUCE_L2_NORM = reduction("reduce_l2_norm", "√(Σ x²)", euclidean_length, **FUSED)
 REDUCE_LOG_SUM = reduction("reduce_log_sum", "log Σ x", log_of_total, domain=Domain(0.1, 9), **FUSED)
 REDUCE_LOG_SUM_EXP = reduction(
     "reduce_log_sum_exp", "log Σ eˣ", log_of_total_of_powers, domain=Domain(-900, 900), **FUSED
+)
+SQ_AFTER_REDUCE = reduction(
+    "sq_after_reduce",
+    "(Σ x)²",
+    square_of_total,
+    dtypes=NUMBERS,
+    in_mil=False,
+    support=Support(
+        floor=3,
+        gate="square_after_reduction",
+        below=Below.DECOMPOSE,
+        mil_since=None,
+        mil_otherwise=MilStatus.BRIDGE,
+    ),
+    catalogued=False,
 )
 
 REDUCE_ARGMAX = arg_reduction(
@@ -216,6 +246,7 @@ ARGMAX = Op(
     meaning=argmax,
     sample=sample_argmax,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=BRIDGE_F0,
     catalogued=False,
 )
@@ -228,10 +259,13 @@ GLOBAL_ARG_MIN_MAX = Op(
     infer=global_arg_type,
     meaning=global_arg,
     sample=sample_global_arg,
+    in_mil=False,
     support=Support(
         floor=4, gate="global_arg_reduction", below=Below.DECOMPOSE, mil_since=4, mil_otherwise=MilStatus.BRIDGE
     ),
     catalogued=False,
+    traits=INDICES,
+    aliases=("global_argmax", "global_argmin"),
 )
 
 CUMSUM = Op(

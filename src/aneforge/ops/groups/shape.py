@@ -28,17 +28,19 @@ CATEGORY = Category.STRUCTURAL
 def resolved_shape(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return a wished shape with every 0 copied from the old shape and −1 computed.
 
-    >>> resolved_shape((2, 3, 4), (0, -1))
-    (2, 12)
+    The two shapes are aligned at their ends, as MIL does it from ios17 on: a 0 copies the axis that is as far from the
+    end as itself, and is 1 where the old shape has no such axis.
+
+    >>> resolved_shape((2, 3, 4), (-1, 0)), resolved_shape((2, 3), (0, 0, 3))
+    ((6, 4), (1, 2, 3))
 
     Raises:
-        GraphError: The shape has several −1, a 0 without an axis to copy, or another number of elements.
+        GraphError: The shape has several −1, or another number of elements.
     """
     if shape.count(-1) > 1:
         raise GraphError("the shape leaves more than one axis open", seen=list(shape), limit="one -1")
-    if 0 in shape[len(old) :]:
-        raise GraphError("a 0 of the shape has no axis to copy", seen=list(shape), limit=f"the axes of {list(old)}")
-    filled = [old[axis] if extent == 0 else extent for axis, extent in enumerate(shape)]
+    aligned = (1,) * (len(shape) - len(old)) + old[max(len(old) - len(shape), 0) :]
+    filled = [extent or copied for extent, copied in zip(shape, aligned, strict=True)]
     size = math.prod(old)
     if -1 in filled:
         others = math.prod(extent for extent in filled if extent != -1)
@@ -72,7 +74,7 @@ def sample_reshape(chooser: Chooser) -> Sample:
     old = draw_shape(chooser, 2)
     cut = chooser.integer(0, len(old) - 1)
     merged = (*old[:cut], math.prod(old[cut:]))
-    wished = chooser.choose([merged, (*merged, 1), (-1,), (0, -1), (1, -1, old[-1]), old[::-1]])
+    wished = chooser.choose([merged, (*merged, 1), (-1,), (-1, 0), (0,) * len(old), (0, 0, *old), (1, -1, old[-1])])
     return Sample({"x": draw_any(chooser, old)}, {"shape": wished})
 
 
@@ -176,7 +178,7 @@ def sample_flatten(chooser: Chooser) -> Sample:
 RESHAPE = Op(
     name="reshape",
     category=CATEGORY,
-    summary="the elements of x, in order, in another shape; 0 copies an axis, −1 is computed",
+    summary="the elements of x, in order, in another shape; 0 copies the axis as far from the end, −1 is computed",
     operands=(Operand("x"),),
     attributes=(Attribute("shape", AttributeKind.INTEGERS, least=-1),),
     infer=reshape_type,
@@ -220,6 +222,7 @@ FLATTEN = Op(
     meaning=np.ravel,
     sample=sample_flatten,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=BRIDGE_F0,
     catalogued=False,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute
-from aneforge.ops.op import Category, MilStatus, Op, Support, Surface
+from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import (
     common_dtype,
@@ -383,6 +383,7 @@ INPUT_VIEW = Op(
     meaning=input_view,
     sample=sample_input_view,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=BRIDGE_F0,
     catalogued=False,
 )
@@ -399,6 +400,8 @@ DYNAMIC_SLICE = Op(
     meaning=dynamic_slice,
     sample=sample_dynamic_slice,
     surface=Surface.NATIVE_LAYER,
+    in_mil=False,
     support=Support(floor=3, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
     catalogued=False,
+    traits=frozenset({Trait.INDICES}),
 )

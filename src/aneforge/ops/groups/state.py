@@ -58,19 +58,14 @@ def circular_write_type(buffer: TensorType, x: TensorType, *, axis: int, **_: ob
     if x.rank != buffer.rank:
         raise GraphError("buffer and tensor have different ranks", seen=x.rank, limit=buffer.rank)
     along = normalised_axis(axis, buffer.rank)
-    room = [(one == along and extent <= room) or extent == room for one, (extent, room) in enumerate(pairs(x, buffer))]
-    if not all(room):
+    lengths = enumerate(zip(x.shape, buffer.shape, strict=True))
+    if not all(extent <= room if place == along else extent == room for place, (extent, room) in lengths):
         raise GraphError(
             "the tensor does not fit the buffer",
             seen=list(x.shape),
             limit=f"{list(buffer.shape)}, less along axis {along}",
         )
     return buffer
-
-
-def pairs(x: TensorType, buffer: TensorType) -> list[tuple[int, int]]:
-    """Return the lengths of two tensors along each axis."""
-    return list(zip(x.shape, buffer.shape, strict=True))
 
 
 def circular_write(buffer: Array, x: Array, *, offset: int, axis: int) -> Array:

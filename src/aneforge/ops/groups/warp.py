@@ -21,6 +21,7 @@ from aneforge.ops.shapes import (
     expect_number,
     expect_one_each,
     expect_rank,
+    expect_within,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.types import Array, TensorType
@@ -96,10 +97,10 @@ def cropped_type(
         raise GraphError("boxes do not have four coordinates each", seen=list(boxes.shape), limit="[boxes, 4]")
     count = boxes.shape[0]
     if box_indices is None:
-        if x.shape[0] not in (1, count):
+        if x.shape[0] != 1 and count > x.shape[0]:
             raise GraphError(
                 f"it is open which of {x.shape[0]} images each of {count} boxes is cut from",
-                limit="1 image, or as many as boxes",
+                limit="1 image, or at least as many as boxes",
                 remedy="give box_indices",
             )
     else:
@@ -155,7 +156,11 @@ def crop_resize(x: Array, boxes: Array, box_indices: Array | None, **attributes:
 
     Ends of a box are places of elements, both included: it holds last − first + 1 of them, and `grid_points` of that
     extent, counted from the first, are read. Normalised ends are fractions of height − 1 and of width − 1. Neighbours
-    beyond the image are `pad_value`. Without box_indices, boxes are cut from the only image, or each from its own.
+    beyond the image are `pad_value`. Without box_indices, box i is cut from image i; that several boxes may be cut from
+    an only image is an extension of MIL's rule.
+
+    Raises:
+        GraphError: An index names no image.
     """
     height, width = x.shape[2:]
     ends = box_ends(boxes, attributes["box_coordinate_mode"]) * attributes["spatial_scale"]
@@ -166,7 +171,9 @@ def crop_resize(x: Array, boxes: Array, box_indices: Array | None, **attributes:
     rows = first[:, :1] + grid_points(extents[:, 0], attributes["target_height"], mode)
     columns = first[:, 1:] + grid_points(extents[:, 1], attributes["target_width"], mode)
     own = np.arange(len(boxes)) if x.shape[0] > 1 else np.zeros(len(boxes), np.intp)
-    images = x[own if box_indices is None else box_indices]
+    named = own if box_indices is None else box_indices.astype(np.intp)
+    expect_within(named, 0, x.shape[0] - 1, "a box names an image that is not there")
+    images = x[named]
     return sampled(images, rows[:, :, None], columns[:, None, :], "constant", attributes["pad_value"])
 
 
@@ -225,7 +232,7 @@ def sample_crop_resize(chooser: Chooser) -> Sample:
     first = np.array([[chooser.integer(-6, 12) for _ in range(2)] for _ in range(count)])
     size = np.array([[chooser.integer(0, 16) for _ in range(2)] for _ in range(count)])
     boxes = np.concatenate([first, first + size if mode.startswith("CORNERS") else size], axis=1)
-    named = count != x.shape[0] != 1 or chooser.choose([True, False])
+    named = count > x.shape[0] > 1 or chooser.choose([True, False])
     indices = np.array([chooser.integer(0, x.shape[0] - 1) for _ in range(count)])
     return Sample(
         {
@@ -290,7 +297,7 @@ CROP_RESIZE = Op(
         Attribute("target_height", AttributeKind.INTEGER, 1, least=1),
         Attribute("target_width", AttributeKind.INTEGER, 1, least=1),
         Attribute("normalized_coordinates", AttributeKind.FLAG, default=False),
-        Attribute("spatial_scale", AttributeKind.NUMBER, 1.0),
+        Attribute("spatial_scale", AttributeKind.NUMBER, 1.0, finite=True),
         Attribute("box_coordinate_mode", AttributeKind.TEXT, "CORNERS_HEIGHT_FIRST", choices=BOX_COORDINATE_MODES),
         Attribute("sampling_mode", AttributeKind.TEXT, "DEFAULT", choices=SAMPLING_MODES),
         Attribute("pad_value", AttributeKind.NUMBER, 0.0),

@@ -2,17 +2,14 @@
 
 from collections.abc import Iterator
 
+from aneforge.ops.op import Trait
+from aneforge.ops.table import names
 from aneforge.ops.types import is_integer
 from aneforge.rules.rule import Relation, Seen, Severity, rule
-from aneforge.rules.subject import Subject
+from aneforge.rules.subject import PORT, Subject
 
-PORTS = {"input", "output", "state"}
+PLACEHOLDERS = {"input", "state"}
 FP8 = "fp8e4m3fn"
-INDEX_OPERATIONS = {
-    "argsort", "dynamic_slice", "gather", "gather_along_axis", "gather_hw", "gather_nd", "global_arg_min_max",
-    "reduce_argmax", "reduce_argmin", "topk",
-}  # fmt: skip
-"""Operations that read or make indices: MIL spells them as whole numbers, the engine holds them in 16 bits."""
 
 
 @rule("ANE-DTYPE-001", Severity.REJECT, bound="program_input_dtypes", relation=Relation.ONE_OF, ops={"input"})
@@ -25,16 +22,37 @@ def input_dtype(subject: Subject) -> Iterator[Seen]:
         yield Seen(tensor.dtype, "input")
 
 
-@rule("ANE-DTYPE-002", Severity.REJECT, bound="program_output_dtypes", relation=Relation.ONE_OF, ops={"output"})
+@rule("ANE-DTYPE-002", Severity.REJECT, bound="program_output_dtypes", relation=Relation.ONE_OF, ops={PORT})
 def output_dtype(subject: Subject) -> Iterator[Seen]:
     """A program's output is {seen}; {target} gives {limit}.
 
-    Remedy: cast to fp16 inside the program and convert on the host.
+    Remedy: cast it to fp16 inside the program and convert on the host.
     """
     for tensor in subject.operands:
-        is_index = subject.attributes.get("producer") in INDEX_OPERATIONS and is_integer(tensor.dtype)
-        if not is_index:
+        if not leaves_through_a_cast(subject, tensor.dtype):
             yield Seen(tensor.dtype, "output")
+
+
+@rule("ANE-DTYPE-005", Severity.DECOMPOSE, bound="program_output_dtypes", relation=Relation.ONE_OF, ops={PORT})
+def cast_output(subject: Subject) -> Iterator[Seen]:
+    """A program's output is {seen}; it leaves {target} as {limit}, through a cast at the port.
+
+    Remedy: none is needed; indices are exact in fp16 up to 2048.
+    """
+    for tensor in subject.operands:
+        if leaves_through_a_cast(subject, tensor.dtype):
+            yield Seen(tensor.dtype, "output")
+
+
+def leaves_through_a_cast(subject: Subject, dtype: str) -> bool:
+    """Tell whether an output is a truth value or an index, which the engine holds in another form anyway."""
+    return dtype == "bool" or is_index(str(subject.attributes.get("producer")), dtype)
+
+
+def is_index(op: str, dtype: str) -> bool:
+    """Tell whether a whole number is an index: MIL spells it in 32 bits, the engine holds it in 16."""
+    entry = names().get(op)
+    return is_integer(dtype) and entry is not None and Trait.INDICES in entry.traits
 
 
 @rule("ANE-DTYPE-003", Severity.REJECT, bound="engine_dtypes", relation=Relation.ONE_OF)
@@ -43,11 +61,10 @@ def engine_dtype(subject: Subject) -> Iterator[Seen]:
 
     Remedy: cast to fp16, or keep the operation on the host.
     """
-    if subject.op in PORTS:
+    if subject.op in PLACEHOLDERS:
         return
     for what, dtype in tensor_dtypes(subject):
-        is_index = subject.op in INDEX_OPERATIONS and is_integer(dtype)
-        if dtype != FP8 and not is_index:
+        if dtype != FP8 and not is_index(subject.op, dtype):
             yield Seen(dtype, what)
 
 

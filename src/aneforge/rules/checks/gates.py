@@ -1,25 +1,19 @@
-"""Operations that need a unit of the engine or a support byte which some targets lack."""
+"""Operations that need a unit of the engine or a support byte which some targets lack.
+
+Which operations those are is said by their entries in the op table.
+"""
 
 from collections.abc import Iterator
 
+from aneforge.ops.op import Trait
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
-TEXTURE_OPERATIONS = {"crop_resize", "resample", "affine", "gather_hw"}
 TEXTURE_PADDINGS = {"reflect", "symmetric"}
-RANDOM_OPERATIONS = {
-    "dropout",
-    "random",
-    "random_uniform",
-    "random_normal",
-    "random_bernoulli",
-    "random_categorical",
-}
-REDUCTIONS = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}
 PRESENT = Relation.PRESENT
 
 
-@rule("ANE-GATE-001", Severity.REJECT, bound="texture_engine", relation=PRESENT, ops=TEXTURE_OPERATIONS)
+@rule("ANE-GATE-001", Severity.REJECT, bound="texture_engine", relation=PRESENT, gated=True)
 def texture_operation(subject: Subject) -> Iterator[Seen]:
     """{op} runs on the texture engine, which {target} has not.
 
@@ -42,7 +36,7 @@ def texture_padding(subject: Subject) -> Iterator[Seen]:
         yield Seen(mode)
 
 
-@rule("ANE-GATE-003", Severity.DECOMPOSE, bound="random_block", relation=PRESENT, ops=RANDOM_OPERATIONS)
+@rule("ANE-GATE-003", Severity.DECOMPOSE, bound="random_block", relation=PRESENT, gated=True)
 def random_operation(subject: Subject) -> Iterator[Seen]:
     """{op} needs the random-number block, which {target} has not; the host supplies the numbers as an input.
 
@@ -51,7 +45,7 @@ def random_operation(subject: Subject) -> Iterator[Seen]:
     yield Seen(subject.op)
 
 
-@rule("ANE-GATE-004", Severity.REJECT, bound="softmax_support", relation=PRESENT, ops={"softmax"})
+@rule("ANE-GATE-004", Severity.REJECT, bound="softmax_support", relation=PRESENT, gated=True)
 def softmax(subject: Subject) -> Iterator[Seen]:
     """Softmax is not supported by {target}: its support byte is off.
 
@@ -60,7 +54,7 @@ def softmax(subject: Subject) -> Iterator[Seen]:
     yield Seen(subject.op)
 
 
-@rule("ANE-GATE-005", Severity.REJECT, bound="instance_norm_support", relation=PRESENT, ops={"instance_norm"})
+@rule("ANE-GATE-005", Severity.REJECT, bound="instance_norm_support", relation=PRESENT, gated=True)
 def instance_norm(subject: Subject) -> Iterator[Seen]:
     """Instance normalisation is not supported by {target}: its support byte is off.
 
@@ -69,7 +63,7 @@ def instance_norm(subject: Subject) -> Iterator[Seen]:
     yield Seen(subject.op)
 
 
-@rule("ANE-GATE-006", Severity.REJECT, bound="lrn_support", relation=PRESENT, ops={"local_response_norm", "lrn"})
+@rule("ANE-GATE-006", Severity.REJECT, bound="lrn_support", relation=PRESENT, gated=True)
 def local_response_norm(subject: Subject) -> Iterator[Seen]:
     """Local response normalisation is not supported by {target}: its support byte is off.
 
@@ -78,7 +72,7 @@ def local_response_norm(subject: Subject) -> Iterator[Seen]:
     yield Seen(subject.op)
 
 
-@rule("ANE-GATE-007", Severity.REJECT, bound="minmax_norm_support", relation=PRESENT, ops={"minmax_norm"})
+@rule("ANE-GATE-007", Severity.REJECT, bound="minmax_norm_support", relation=PRESENT, gated=True)
 def minmax_norm(subject: Subject) -> Iterator[Seen]:
     """Min-max normalisation is not supported by {target}: its support byte is off.
 
@@ -92,7 +86,7 @@ def minmax_norm(subject: Subject) -> Iterator[Seen]:
     Severity.DECOMPOSE,
     bound="global_arg_reduction",
     relation=PRESENT,
-    ops={"global_arg_min_max"},
+    gated=True,
 )
 def global_arg_reduction(subject: Subject) -> Iterator[Seen]:
     """An arg-reduction over the whole tensor has no layer on {target} and is decomposed into one per axis.
@@ -104,7 +98,7 @@ def global_arg_reduction(subject: Subject) -> Iterator[Seen]:
     yield Seen(subject.op)
 
 
-@rule("ANE-GATE-009", Severity.REJECT, bound="dynamic_gain_offset", relation=PRESENT, ops={"dynamic_goc"})
+@rule("ANE-GATE-009", Severity.REJECT, bound="dynamic_gain_offset", relation=PRESENT, gated=True)
 def dynamic_gain_offset(subject: Subject) -> Iterator[Seen]:
     """A gain and offset computed at run time is not supported by {target}: its support byte is off.
 
@@ -124,7 +118,7 @@ def depth_broadcast(subject: Subject) -> Iterator[Seen]:
         yield Seen("depth", "axis")
 
 
-@rule("ANE-GATE-011", Severity.INFO, bound="square_after_reduction", relation=PRESENT, ops=REDUCTIONS)
+@rule("ANE-GATE-011", Severity.INFO, bound="square_after_reduction", relation=PRESENT, trait=Trait.REDUCTION)
 def square_after_reduction(subject: Subject) -> Iterator[Seen]:
     """{op} followed by a square is not fused on {target}: the unfused form keeps one more fp16 rounding.
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 
+from aneforge.ops.op import Trait
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
-CONVOLUTIONS = {"conv", "conv_transpose", "dynamic_conv"}
-AVERAGING_POOLINGS = {"avg_pool"}
 
-
-@rule("ANE-KERNEL-001", Severity.OVERSIZE, bound="conv_kw_max", relation=Relation.AT_MOST, ops=CONVOLUTIONS)
+@rule("ANE-KERNEL-001", Severity.OVERSIZE, bound="conv_kw_max", relation=Relation.AT_MOST, trait=Trait.CONVOLUTION)
 def convolution_kernel_width(subject: Subject) -> Iterator[Seen]:
     """The kernel is {seen} columns wide; {target} runs at most {limit} in fp16.
 
@@ -23,7 +21,7 @@ def convolution_kernel_width(subject: Subject) -> Iterator[Seen]:
     Severity.OVERSIZE,
     bound="conv_kernel_height_large",
     relation=Relation.AT_MOST,
-    ops=CONVOLUTIONS,
+    trait=Trait.CONVOLUTION,
 )
 def convolution_kernel_height(subject: Subject) -> Iterator[Seen]:
     """The kernel is {seen} rows high; {target} runs at most {limit}.
@@ -38,7 +36,7 @@ def convolution_kernel_height(subject: Subject) -> Iterator[Seen]:
     Severity.OVERSIZE,
     bound="conv_kernel_depth_large",
     relation=Relation.AT_MOST,
-    ops=CONVOLUTIONS,
+    trait=Trait.CONVOLUTION,
 )
 def convolution_kernel_depth(subject: Subject) -> Iterator[Seen]:
     """The kernel is {seen} planes deep; {target} runs at most {limit}.
@@ -53,7 +51,7 @@ def convolution_kernel_depth(subject: Subject) -> Iterator[Seen]:
     Severity.OVERSIZE,
     bound="avg_pool_window",
     relation=Relation.AT_MOST,
-    ops=AVERAGING_POOLINGS,
+    trait=Trait.AVERAGING,
 )
 def averaging_window(subject: Subject) -> Iterator[Seen]:
     """The averaging window is {seen} long; {target} averages at most {limit} along one axis.

@@ -15,7 +15,8 @@ def cond(pred: Array, true_values: tuple[Array, ...], false_values: tuple[Array,
     )
 
 
-def make_list(*, init_length: int, elem_shape: tuple[int, ...], dtype: str) -> Array:
+def make_list(*, init_length: int, elem_shape: tuple[int, ...], dtype: str, dynamic_length: bool) -> Array:
+    del dynamic_length
     return np.array([np.full(elem_shape, 0, numpy_dtype(dtype))] * init_length).reshape(init_length, *elem_shape)
 
 

@@ -111,11 +111,19 @@ def nearest(x: Array, height: int, width: int, mode: str = "DEFAULT") -> Array:
 
 
 def resize(
-    x: Array, *, target_size_height: int, target_size_width: int, interpolation_mode: str, sampling_mode: str
+    x: Array, *, shape: tuple[int, ...], resized_dims: int, interpolation_mode: str, sampling_mode: str
 ) -> Array:
-    if interpolation_mode == "NEAREST_NEIGHBOR":
-        return nearest(x, target_size_height, target_size_width, sampling_mode)
-    return by_fractions(x, target_size_height, target_size_width, sampling_mode)
+    """Multiply every resized axis by a matrix: a one for the element taken, or the weights of a tent."""
+    result = tensor(x.astype(np.float64))
+    for back in range(1, resized_dims + 1):
+        source = x.shape[-back]
+        count = shape[-back] if shape[-back] != 0 else source
+        if interpolation_mode == "NEAREST_NEIGHBOR":
+            weights = np.eye(source)[chosen(source, count, sampling_mode)]
+        else:
+            weights = tent_weights(source, [place(i, source, count, sampling_mode) for i in range(count)])
+        result = torch.matmul(result.movedim(-back, -1), tensor(weights.T)).movedim(-1, -back)
+    return array(result).astype(x.dtype)
 
 
 def resize_nearest_neighbor(x: Array, *, target_size_height: int, target_size_width: int) -> Array:
@@ -123,7 +131,10 @@ def resize_nearest_neighbor(x: Array, *, target_size_height: int, target_size_wi
 
 
 def scaled(x: Array, height_factor: float, width_factor: float) -> tuple[int, int]:
-    return int(x.shape[-2] * height_factor), int(x.shape[-1] * width_factor)
+    """Multiply in single precision, as torch does it."""
+    factors = torch.tensor([height_factor, width_factor], dtype=torch.float32)
+    height, width = array(torch.floor(torch.tensor(x.shape[-2:], dtype=torch.float32) * factors))
+    return int(height), int(width)
 
 
 def upsample_bilinear(

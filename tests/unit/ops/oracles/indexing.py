@@ -21,7 +21,7 @@ def read(x: Array, shape: tuple[int, ...], source: Callable[[Place], Place]) -> 
     return np.array(flat, x.dtype).reshape(shape)
 
 
-def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
+def gather(x: Array, indices: Array, *, axis: int, batch_dims: int, **_: object) -> Array:
     along = axis if axis >= 0 else axis + x.ndim
     free = indices.ndim - batch_dims
 
@@ -43,11 +43,11 @@ def along_axis(indices: Array, axis: int) -> Callable[[Place], Place]:
     return other
 
 
-def gather_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
+def gather_along_axis(x: Array, indices: Array, *, axis: int, **_: object) -> Array:
     return read(x, indices.shape, along_axis(indices, axis))
 
 
-def gather_nd(x: Array, indices: Array, *, batch_dims: int) -> Array:
+def gather_nd(x: Array, indices: Array, *, batch_dims: int, **_: object) -> Array:
     lead = indices.ndim - 1
 
     def source(place: Place) -> Place:
@@ -95,7 +95,7 @@ def write(data: Array, updates: Array, target: Callable[[Place], Place], mode: s
     return result
 
 
-def scatter(data: Array, indices: Array, updates: Array, *, axis: int, mode: str) -> Array:
+def scatter(data: Array, indices: Array, updates: Array, *, axis: int, mode: str, **_: object) -> Array:
     along = axis if axis >= 0 else axis + data.ndim
 
     def target(place: Place) -> Place:
@@ -105,11 +105,11 @@ def scatter(data: Array, indices: Array, updates: Array, *, axis: int, mode: str
     return write(data, updates, target, mode)
 
 
-def scatter_along_axis(data: Array, indices: Array, updates: Array, *, axis: int, mode: str) -> Array:
+def scatter_along_axis(data: Array, indices: Array, updates: Array, *, axis: int, mode: str, **_: object) -> Array:
     return write(data, updates, along_axis(indices, axis), mode)
 
 
-def scatter_nd(data: Array, indices: Array, updates: Array, *, mode: str) -> Array:
+def scatter_nd(data: Array, indices: Array, updates: Array, *, mode: str, **_: object) -> Array:
     lead = indices.ndim - 1
 
     def target(place: Place) -> Place:

@@ -39,7 +39,7 @@ def places(axis: int, extent: int, options: Options) -> Places:
         return Places([start - before for start in starts], -before, extent + after)
     end = extent + after
     starts = [start for start in range(-before, end, stride) if start + window <= end]
-    if options.get("ceil_mode") and starts[-1] + window < end and starts[-1] + stride < extent:
+    if options.get("ceil_mode") and starts[-1] + window < end and starts[-1] + stride < extent:  # else it sees nothing
         starts.append(starts[-1] + stride)
     return Places(starts, -before, end)
 

@@ -20,14 +20,15 @@ def places(line: Sequence[float], *, ascending: bool) -> list[int]:
     return [place for _, place in sorted((sign * value, place) for place, value in enumerate(line))]
 
 
-def topk(x: Array, *, k: int, axis: int, ascending: bool, **_: object) -> tuple[Array, Array]:
+def topk(x: Array, *, k: int, axis: int, ascending: bool, return_indices: bool, **_: object) -> tuple[Array, ...]:
     def chosen(line: Sequence[float]) -> list[float]:
         return [line[place] for place in places(line, ascending=ascending)[:k]]
 
     def where(line: Sequence[float]) -> list[float]:
         return [float(place) for place in places(line, ascending=ascending)[:k]]
 
-    return along(x, axis, chosen), along(x, axis, where)
+    values = along(x, axis, chosen)
+    return (values, along(x, axis, where)) if return_indices else (values,)
 
 
 def argsort(x: Array, *, axis: int, ascending: bool) -> Array:
@@ -51,15 +52,13 @@ def intersection_over_union(first: Sequence[float], second: Sequence[float]) -> 
     return common / (first[2] * first[3] + second[2] * second[3] - common)
 
 
-def kept(
-    boxes: list[list[float]], scores: list[list[float]], iou: float, least: float, *, per_class: bool
-) -> list[int]:
+def kept(boxes: list[list[float]], scores: list[list[float]], iou: float, *, per_class: bool) -> list[int]:
     chosen: list[int] = []
     for place in sorted(range(len(boxes)), key=lambda one: (-max(scores[one]), one)):
         of_class = scores[place].index(max(scores[place]))
         rivals = [one for one in chosen if not per_class or scores[one].index(max(scores[one])) == of_class]
         hidden = any(intersection_over_union(boxes[place], boxes[one]) > iou for one in rivals)
-        if max(scores[place]) >= least and not hidden:
+        if not hidden:
             chosen.append(place)
     return chosen
 
@@ -69,26 +68,21 @@ def non_maximum_suppression(
     scores: Array,
     *,
     iou_threshold: float,
-    score_threshold: float,
     max_boxes: int,
     per_class_suppression: bool,
-) -> tuple[Array, Array, Array, Array]:
+) -> tuple[Array, Array, Array]:
     chosen = [
-        kept(b.tolist(), s.tolist(), iou_threshold, score_threshold, per_class=per_class_suppression)[:max_boxes]
+        kept(b.T.tolist(), s.T.tolist(), iou_threshold, per_class=per_class_suppression)[:max_boxes]
         for b, s in zip(boxes, scores, strict=True)
     ]
     filled = [one + [-1] * (max_boxes - len(one)) for one in chosen]
-    return (
-        np.array([[b[i] if i >= 0 else [0.0] * 4 for i in row] for b, row in zip(boxes.tolist(), filled, strict=True)]),
-        np.array(
-            [
-                [s[i] if i >= 0 else [0.0] * len(s[0]) for i in row]
-                for s, row in zip(scores.tolist(), filled, strict=True)
-            ]
-        ),
-        np.array(filled),
-        np.array([len(one) for one in chosen]),
-    )
+    return picked(boxes, filled), picked(scores, filled), np.array(filled)
+
+
+def picked(values: Array, filled: list[list[int]]) -> Array:
+    """Take columns of every image, and 0 where there is none."""
+    images = zip(values.tolist(), filled, strict=True)
+    return np.array([[[row[i] if i >= 0 else 0.0 for i in places] for row in image] for image, places in images])
 
 
 ORACLES: dict[str, Oracle] = {

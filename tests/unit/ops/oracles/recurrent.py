@@ -11,6 +11,7 @@ import numpy as np
 from oracle_tools import Array, Oracle
 
 ACTIVATIONS: dict[str, Callable[[float], float]] = {
+    "hard_sigmoid": lambda x: min(max(0.2 * x + 0.5, 0.0), 1.0),
     "linear": lambda x: x,
     "relu": lambda x: max(x, 0.0),
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),

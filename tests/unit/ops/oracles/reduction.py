@@ -55,7 +55,8 @@ def places(x: Array, axis: int, *, largest: bool) -> Array:
 
 
 def arg_reduction(*, largest: bool) -> Oracle:
-    def oracle(x: Array, *, axis: int, keep_dims: bool) -> Array:
+    def oracle(x: Array, *, axis: int, keep_dims: bool, output_dtype: str) -> Array:
+        assert output_dtype in ("int32", "uint16")
         kept = places(x, axis, largest=largest)
         return kept if keep_dims else kept.squeeze(axis)
 
@@ -93,6 +94,7 @@ ORACLES: dict[str, Oracle] = {
     "reduce_prod": by_torch(one_after_another),
     "reduce_log_sum": by_torch(torch.sum, after=torch.log),
     "reduce_log_sum_exp": by_torch(torch.logsumexp),
+    "sq_after_reduce": by_torch(torch.sum, after=torch.square),
     "reduce_argmax": arg_reduction(largest=True),
     "reduce_argmin": arg_reduction(largest=False),
     "argmax": argmax,

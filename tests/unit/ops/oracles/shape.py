@@ -6,7 +6,10 @@ from oracle_tools import Array, Oracle, array, tensor
 
 
 def reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
-    known = [x.shape[place] if extent == 0 else extent for place, extent in enumerate(shape)]
+    known = list(shape)
+    for back in range(1, len(shape) + 1):
+        if shape[-back] == 0:
+            known[-back] = x.shape[-back] if back <= x.ndim else 1
     return array(torch.reshape(tensor(x), known))
 
 
