@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -14,8 +15,6 @@ from aneforge.rules.subject import PORT, Operation
 from aneforge.targets import Target, TargetLike, group, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from aneforge.errors import Location, NoDataError
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node, Output
@@ -97,20 +96,15 @@ class Preflight:
         return [report for report in self.reports if report.status is status]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What one rule sees in an operation."""
-
-    operation: Operation
-    rule: Rule
-    seen: Sequence[Seen]
+Looks = Sequence[tuple[Rule, Sequence[Seen]]]
+"""What each rule sees in an operation; operations alike but for their place share it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What rules see in a node, and the verdict on it if none objects."""
+    """What rules see in a node and in the outputs that it makes, and the verdict on it if none objects."""
 
-    looks: Sequence[Look]
+    seen: Sequence[tuple[Operation, Looks]]
     clean: OpReport
 
 
@@ -139,10 +133,11 @@ def preflight_all(out: GraphLike) -> dict[str, Preflight]:
 
 def observe(graph: Graph) -> list[Observation]:
     """Return what rules see in every node; nodes alike but for their place are looked at once."""
-    ports: dict[Node, list[Look]] = {}
+    ports: dict[Node, list[tuple[Operation, Looks]]] = {}
     for output in graph.outputs.values():
-        ports.setdefault(output.node, []).extend(looks_at(port_of(output)))
-    alike: dict[tuple[object, ...], Sequence[Look]] = {}
+        port = port_of(output)
+        ports.setdefault(output.node, []).append((port, looks_at(port)))
+    alike: dict[tuple[object, ...], Looks] = {}
     found: list[Observation] = []
     for node in graph.nodes:
         operation = operation_of(node, graph.consumers[node])
@@ -150,14 +145,14 @@ def observe(graph: Graph) -> list[Observation]:
         kind = (operation.op, operation.operands, operation.results, attributes, operation.consumers)
         if kind not in alike:
             alike[kind] = looks_at(operation)
-        looks = [Look(operation, look.rule, look.seen) for look in alike[kind]] + ports.get(node, [])
-        found.append(Observation(looks, OpReport(node.op.name, node.types[0].shape, Status.NATIVE, (), node.location)))
+        clean = OpReport(node.op.name, node.types[0].shape, Status.NATIVE, (), node.location)
+        found.append(Observation([(operation, alike[kind]), *ports.get(node, ())], clean))
     return found
 
 
-def looks_at(operation: Operation) -> list[Look]:
+def looks_at(operation: Operation) -> Looks:
     """Return what every rule that concerns an operation sees in it."""
-    return [Look(operation, rule, seen) for rule in rules_about(operation.op) if (seen := rule.extreme(operation))]
+    return [(rule, seen) for rule in rules_about(operation.op) if (seen := rule.extreme(operation))]
 
 
 @cache
@@ -188,8 +183,9 @@ def report(observed: Observation, target: Target, bounds: Bounds) -> OpReport:
     """Return the verdict on one operation."""
     findings = [
         finding
-        for look in observed.looks
-        if (finding := look.rule.judge(look.operation, look.seen, target, bounds[look.rule.id])) is not None
+        for operation, looks in observed.seen
+        for rule, seen in looks
+        if (finding := rule.judge(operation, seen, target, bounds[rule.id])) is not None
     ]
     if not findings:
         return observed.clean
