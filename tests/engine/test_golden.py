@@ -98,6 +98,15 @@ def test_bias_is_the_start_of_the_sum() -> None:
     assert with_bias[0, 0] == 2048.0
     assert golden.matmul(x, np.array([[1.0]], np.float16), bias=np.array([2048.0]))[0, 0] == 2050.0, "2049 is a tie"
     assert golden.matmul(x, w, bias=np.array([2.0**15]))[0, 0] == np.inf
+    back = np.array([[-20000.0]], np.float16)
+    assert golden.matmul(x, back, bias=np.array([40000.0]))[0, 0] == np.inf, "past the edge before the first product"
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="inner extents"):
+        golden.matmul(np.zeros((2, 4), np.float16), np.zeros((3, 2), np.float16))
+    with pytest.raises(ValueError, match="different channels"):
+        golden.convolution(np.zeros((1, 3, 4, 4), np.float16), np.zeros((2, 1, 3, 3), np.float16))
 
 
 def test_a_1x1_convolution_is_a_product() -> None:

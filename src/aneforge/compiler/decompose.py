@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DECOMPOSITIONS"]
 
+HALF_PERIOD = "a polynomial on the half period, |x| at most 200, largest error {} before fp16 rounding"
 ARG_REDUCTION_EXTENT = 2048
 """Longest axis that the layer of an arg-reduction takes, on every target; indices are exact in fp16 up to there too."""
 
@@ -24,13 +25,13 @@ ARG_REDUCTION_EXTENT = 2048
 def sine(node: Node, operands: Mapping[str, Argument], _: int) -> Made:
     """Rebuild a sine: Horner on the half period."""
     x = tensor_operand(node, operands, "x")
-    return Made([special.sin(x)], "a polynomial on the half period, |x| at most 200, largest error 6.0e-7")
+    return Made([special.sin(x)], HALF_PERIOD.format("6.0e-7"))
 
 
 def cosine(node: Node, operands: Mapping[str, Argument], _: int) -> Made:
     """Rebuild a cosine: Horner on the half period."""
     x = tensor_operand(node, operands, "x")
-    return Made([special.cos(x)], "a polynomial on the half period, |x| at most 200, largest error 6.8e-6")
+    return Made([special.cos(x)], HALF_PERIOD.format("6.8e-6"))
 
 
 def global_arg_reduction(node: Node, operands: Mapping[str, Argument], _: int) -> Made:
@@ -67,7 +68,9 @@ def supplied_dropout(node: Node, operands: Mapping[str, Argument], count: int) -
     x = tensor_operand(node, operands, "x")
     rate = float(str(node.attributes["rate"]))
     given = SuppliedInput(
-        f"{node.op.name}{count}", node.op.name, f"{1 / (1 - rate):g} with probability {1 - rate:g}, else 0, per element"
+        f"supplied_{node.op.name}{count}",
+        node.op.name,
+        f"{1 / (1 - rate):g} with probability {1 - rate:g}, else 0, per element",
     )
     mask = supplied_tensor(node, given, x.shape)
     return Made(
@@ -78,7 +81,7 @@ def supplied_dropout(node: Node, operands: Mapping[str, Argument], count: int) -
 def supplied_random(node: Node, _: Mapping[str, Argument], count: int) -> Made:
     """Make random numbers an input."""
     low, high = node.attributes["low"], node.attributes["high"]
-    given = SuppliedInput(f"{node.op.name}{count}", node.op.name, f"uniform numbers from {low} to {high}")
+    given = SuppliedInput(f"supplied_{node.op.name}{count}", node.op.name, f"uniform numbers from {low} to {high}")
     return Made([supplied_tensor(node, given, node.types[0].shape)], "numbers from the host", (given,))
 
 

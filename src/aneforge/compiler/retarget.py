@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.decompose import DECOMPOSITIONS
 from aneforge.compiler.direct import DIRECT_FORMS
-from aneforge.errors import IllegalGraphError, NotSupportedError
+from aneforge.errors import IllegalGraphError, NotSupportedError, UnknownNameError
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.node import build
 from aneforge.graph.rewrite import rewrite
@@ -86,7 +86,10 @@ def retarget(graph: GraphLike, target: TargetLike = None, route: str = "mil") ->
     Raises:
         IllegalGraphError: An operation cannot run there; the error lists all of them, with reasons and remedies.
         UnknownTargetError: Nothing has that name.
+        UnknownNameError: There is no such route.
     """
+    if route not in set(Route):
+        raise UnknownNameError.of("route", route, Route)
     chosen, resolved = Route(route), resolve(target)
     original = as_graph(graph)
     verdict = preflight(original, resolved)

@@ -89,6 +89,22 @@ def by_magnitude(x: Array, knots: Array, step: float) -> Array:
     return np.copysign(between(knots, place, place + 1, distance - place), x)
 
 
+def guarded(
+    function: Callable[[Array], Array], at: Callable[[Array], Array], otherwise: Callable[[Array], Array]
+) -> Callable[[Array], Array]:
+    """Return a function that is read off its table where `at` holds, and is `otherwise` elsewhere.
+
+    NaN counts as +infinity, as it does at every input of the engine.
+    """
+
+    def value(x: Array) -> Array:
+        read = np.where(np.isnan(x), np.inf, x)
+        inside = at(read)
+        return np.where(inside, function(np.where(inside, read, 1.0)), otherwise(read))
+
+    return value
+
+
 def gelu(x: Array) -> Array:
     """Return GELU; its exact and its tanh form are one table, which gives −0.00075388 at 0."""
     table = data()["gelu"]
@@ -185,17 +201,41 @@ def inverse(x: Array) -> Array:
     return np.copysign(magnitude, x)
 
 
+LOG_OF_ZERO = -45440.0
+EXP_ARGUMENT = 32.0
+"""Beyond this magnitude an exponential in fp16 is 0 or infinite, whatever its base."""
+
+
+def finite(x: Array) -> Array:
+    """Tell where a value is finite."""
+    return np.isfinite(x)
+
+
+def positive(x: Array) -> Array:
+    """Tell where a value is positive and finite."""
+    return (x > 0) & np.isfinite(x)
+
+
+def moderate(x: Array) -> Array:
+    """Tell where an exponential neither vanishes nor overflows for certain."""
+    return np.abs(x) <= EXP_ARGUMENT
+
+
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "erf": error_function,
-    "exp": exp,
-    "exp2": power_of_two,
-    "gelu": gelu,
-    "inverse": inverse,
-    "log": log,
-    "rsqrt": rsqrt,
-    "sigmoid": sigmoid,
-    "silu": silu,
-    "sqrt": sqrt,
-    "tanh": tanh,
+    "erf": guarded(error_function, finite, np.sign),
+    "exp": guarded(exp, moderate, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "exp2": guarded(power_of_two, moderate, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "gelu": guarded(gelu, finite, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "inverse": guarded(inverse, lambda x: finite(x) & (x != 0), lambda x: np.where(x == 0, np.inf, 0.0)),
+    "log": guarded(log, positive, lambda x: np.where(x == 0, LOG_OF_ZERO, np.where(x > 0, np.inf, 0.0))),
+    "rsqrt": guarded(rsqrt, positive, lambda x: np.where(x == 0, np.inf, 0.0)),
+    "sigmoid": guarded(sigmoid, finite, lambda x: np.where(x > 0, 1.0, 0.0)),
+    "silu": guarded(silu, finite, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "sqrt": guarded(sqrt, positive, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "tanh": guarded(tanh, finite, np.sign),
 }
-"""Functions of fp16 values, held in float64."""
+"""Functions of fp16 values, held in float64.
+
+Outside a table's domain they give what was measured on one chip: roots and logarithms of negative numbers are 0, the
+logarithm of 0 is −45440, 1 over ±0 is +infinity. At infinities the limit of the function stands; it is modelled.
+"""

@@ -55,7 +55,7 @@ def accumulate(terms: Iterable[Array], start: Array) -> Array:
     Multiples of 2^-16 are exact in float64 far beyond 2^15, so its addition is the fixed-point one.
     """
     total = to_grid(start, PRODUCT_GRID)
-    stuck = np.zeros_like(total)
+    stuck = np.where(np.abs(total) >= EDGE, np.sign(total), 0.0)
     for term in terms:
         total = total + term
         passed = (np.abs(total) >= EDGE) & (stuck == 0)
@@ -70,7 +70,13 @@ def leave(total: Array) -> Array:
 
 
 def matmul(x: Array, w: Array, bias: Array | None = None) -> Array:
-    """Return x [..., M, K] times w [K, N], fp16 in and out."""
+    """Return x [..., M, K] times w [K, N], fp16 in and out.
+
+    Raises:
+        ValueError: The inner extents differ.
+    """
+    if x.shape[-1] != w.shape[0]:
+        raise ValueError(f"the inner extents of {x.shape} and {w.shape} differ")
     a, b = decoded(x), decoded(w)
     shape = (*x.shape[:-1], w.shape[-1])
     start = np.broadcast_to(0.0 if bias is None else np.asarray(bias, np.float64), shape)
@@ -94,7 +100,12 @@ def convolution(x: Array, weight: Array, bias: Array | None = None, *, stride: i
     """Return the direct convolution of images [N, C, H, W] with kernels [Cout, C, kH, kW], fp16 in and out.
 
     Exact for 3×3 kernels on the targets whose data say that they do not run Winograd.
+
+    Raises:
+        ValueError: Images and kernels have different channels.
     """
+    if x.shape[1] != weight.shape[1]:
+        raise ValueError(f"images {x.shape} and kernels {weight.shape} have different channels")
     images = padded(decoded(x), pad)
     kernels = decoded(weight)
     _, channels, height, width = weight.shape
@@ -121,12 +132,13 @@ def winograd_convolution(x: Array, weight: Array) -> Array:
 
     Exact on even widths, for the targets whose value `winograd_on_width` says so. Kernel and data are transformed along
     the width, each value rounded once to fp16; the three rows of the kernel are summed directly; the four sums are
-    combined in the accumulator. Odd widths are modelled: the last tile is cut.
+    combined in the accumulator. Modelled, because no figure tells: odd widths (the last tile is cut), and the edge,
+    which is looked at in the combined sums alone although a transformed sum can pass it earlier.
     """
-    kernels = [to_fp16(part) for part in kernel_transform(weight.astype(np.float64))]
+    kernels = [to_fp16(part) for part in kernel_transform(decoded(weight)[0])]
     width = x.shape[3]
     tiles = (width + 1) // 2
-    image = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 2 * tiles - width + 1)))
+    image = np.pad(decoded(x)[0], ((0, 0), (0, 0), (1, 1), (1, 2 * tiles - width + 1)))
     columns = [image[..., start : start + 2 * tiles : 2] for start in range(4)]
     data = [to_fp16(part) for part in data_transform(columns)]
     sums = [direct_rows(part, kernel) for part, kernel in zip(data, kernels, strict=True)]

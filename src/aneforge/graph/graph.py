@@ -180,7 +180,7 @@ def as_graph(out: GraphLike) -> Graph:
             return Graph({"y": out})
         case Mapping():
             return Graph(out)
-        case _ if isinstance(out, Iterable) and not isinstance(out, str | bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        case list() | tuple():
             return Graph({f"y{number}": value for number, value in enumerate(out)})
         case _:
             raise GraphTypeError("a graph is made of tensors", seen=type(out).__name__)

@@ -50,6 +50,9 @@ __all__ = [
 # 400 steps in float64, rounded to nine digits. What is fitted, in which variable, where, and by which error, is said at
 # each; the largest error of the fit is the last number.
 
+WHOLE = 1024.0
+"""Whole numbers here stay within this. The clip between a rounding and a product with a number is there because the
+engine loses the number when one follows the other (value `rounding_keeps_multiplier` of the target database)."""
 SINE = (0.999996616, -0.166648284, 0.00830632524, -0.000183636542)
 """sin(r) / r in r², 0 < r ≤ π/2, by the absolute error of sin(r): 5.9e-7."""
 COSINE = (0.999993299, -0.499912452, 0.0414877578, -0.00127121175)
@@ -332,7 +335,7 @@ def exp_wide(x: Tensor) -> Tensor:
     7.3891
     """
     x = argument(x, "exp_wide")
-    exponent = (x * (1 / math.log(2))).round()
+    exponent = (x * (1 / math.log(2))).round().clip(-WHOLE, WHOLE)
     fraction = reduced(x, exponent, LOG_TWO_PARTS)
     half = (exponent * 0.5).floor()
     return half.exp2() * horner(EXPONENTIAL, fraction) * (exponent - half).exp2()
@@ -390,8 +393,8 @@ def below(x: Tensor, number: float) -> Tensor:
 
 def half_period(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return what the nearest multiple n of π leaves of x, and (−1)^n."""
-    count = (x * (1 / math.pi)).round()
-    odd = count - (count * 0.5).floor() * 2.0
+    count = (x * (1 / math.pi)).round().clip(-WHOLE, WHOLE)
+    odd = count - (count * 0.5).floor().clip(-WHOLE, WHOLE) * 2.0
     return reduced(x, count, PI_PARTS), 1.0 - odd * 2.0
 
 

@@ -74,7 +74,7 @@ def explain(rule_id: str) -> Rule:
     Raises:
         UnknownNameError: There is no such rule.
     """
-    found = rules().get(rule_id.upper())
+    found = rules().get(str(rule_id).upper())
     if found is None:
         raise UnknownNameError.of("rule", rule_id, rules())
     return found

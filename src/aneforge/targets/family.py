@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from aneforge.errors import NoDataError
+from aneforge.errors import NoDataError, UnknownTargetError
 
 if TYPE_CHECKING:
     from aneforge.targets.target import Target
@@ -53,7 +53,13 @@ def supports_mil(family: Family | int) -> bool:
 
     >>> supports_mil(Family.OLDER), supports_mil(2)
     (False, True)
+
+    Raises:
+        UnknownTargetError: It is no family.
     """
+    if not isinstance(family, int) or isinstance(family, bool) or family not in set(Family):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        numbers = ", ".join(f"{one.value} ({one.name})" for one in Family)
+        raise UnknownTargetError(f"unknown target family {family!r}; the families are {numbers}")
     return Family(family) >= MIN_FAMILY
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["chip", "target_named"]
 
 CHIP_PREFIX, FAMILY_PREFIX = "soc:", "family:"
+LONGEST_NAME = 1000
 
 
 def target_named(name: str) -> Target:
@@ -29,7 +30,7 @@ def target_named(name: str) -> Target:
         UnknownTargetError: Nothing has that name.
         AmbiguousTargetError: A chip and a family have it, and they are different targets.
     """
-    key = slug(name)
+    key = slug(text(name, "target"))
     targets, chips, families = database().targets, chip_readings(), family_readings()
     if key.startswith(CHIP_PREFIX):
         return targets[chip(key).target]
@@ -66,10 +67,22 @@ def chip(name: str) -> Chip:
     Raises:
         UnknownTargetError: No chip has that name.
     """
-    found = chip_readings().get(slug(name).removeprefix(CHIP_PREFIX))
+    found = chip_readings().get(slug(text(name, "chip")).removeprefix(CHIP_PREFIX))
     if found is None:
         raise UnknownTargetError.of("chip", name, (known.name for known in database().chips.values()))
     return found
+
+
+def text(name: object, what: str) -> str:
+    """Return a name that is text and not absurdly long.
+
+    Raises:
+        UnknownTargetError: It is something else.
+    """
+    if isinstance(name, str) and len(name) <= LONGEST_NAME:
+        return name
+    seen = f"text of {len(name)} characters" if isinstance(name, str) else type(name).__name__
+    raise UnknownTargetError(f"this names no {what}", seen=seen, limit="the name of a target, chip or family")
 
 
 def slug(name: str) -> str:

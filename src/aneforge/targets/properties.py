@@ -92,6 +92,8 @@ class Properties:
 
     def knows(self, name: str) -> bool:
         """Tell whether there is such a property at all, known for this target or not."""
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise UnknownNameError.of(f"{self.group} field", type(name).__name__, self.table)
         return self.aliases.get(name, name) in self.table
 
     def fact(self, name: str) -> Fact:

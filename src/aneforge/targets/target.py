@@ -105,7 +105,7 @@ class DescriptorGeneration:
     """Why the offset is believed; there where it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Target:
     """One name of the compiler's target list, and everything that is known of it.
 

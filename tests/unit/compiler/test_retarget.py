@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge.compiler import Route, retarget
-from aneforge.errors import GraphTypeError, IllegalGraphError, NotSupportedError
+from aneforge.errors import GraphTypeError, IllegalGraphError, NotSupportedError, UnknownNameError
 from aneforge.graph import special
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
@@ -138,7 +138,7 @@ def test_every_operation_that_is_decomposed_has_a_decomposition() -> None:
 
 
 def test_an_unknown_route_is_refused() -> None:
-    with pytest.raises(ValueError, match="sideways"):
+    with pytest.raises(UnknownNameError, match="unknown route 'sideways'; known: mil, direct"):
         retarget(af.input((1, 8)).relu(), "m1", route="sideways")
 
 
@@ -240,3 +240,16 @@ def test_truth_values_leave_through_a_cast() -> None:
     assert op_names(result.graph) == ["input", "input", "greater", "cast"]
     assert [change.detail for change in result.changes] == ["a cast of output 'y' to fp16"]
     assert af.reference(result.graph, [np.array([1.0, 2.0]), np.array([2.0, 1.0])])["y"].tolist() == [0.0, 1.0]
+
+
+def test_an_input_that_is_added_does_not_take_the_users_name() -> None:
+    y = made("dropout", af.input((2,), name="dropout0"), rate=0.5)
+    assert list(retarget(y, "m1").graph.inputs) == ["dropout0", "supplied_dropout0"]
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_no_rounding_is_followed_by_a_product_with_a_number(name: str) -> None:
+    graph = retarget(made(name, af.input((2,))), "m1").graph
+    for node in graph.nodes:
+        if node.op.name in ("round", "floor", "ceil"):
+            assert {reader.op.name for reader in graph.consumers[node]} == {"clip"}

@@ -61,6 +61,7 @@ PROBES: dict[str, Probe] = {
     "ANE-GATE-008": needs("global_arg_min_max"),
     "ANE-GATE-009": needs("dynamic_goc"),
     "ANE-GATE-010": needs("broadcast", axes=("depth",)),
+    "ANE-QUIRK-001": lambda _: Operation("round", consumers=frozenset({"muls"})),
     "ANE-GATE-011": lambda _: Operation("reduce_sum", consumers=frozenset({"square"})),
 }
 

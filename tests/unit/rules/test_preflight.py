@@ -171,3 +171,17 @@ def test_what_names_no_target_is_refused(wrong: object) -> None:
 def test_an_unknown_status_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown status 'natve'; nearest: native"):
         af.ops_on("m1", "natve")
+
+
+def test_an_index_made_by_a_cast_is_an_index() -> None:
+    begin = af.input((1,)).cast("int32")
+    y = af.dynamic_slice(af.input((1, 4)), begin, 2)
+    report = tg.preflight(y, "m2")
+    assert report.ok, [str(finding) for finding in report.findings]
+
+
+def test_a_rounding_before_a_product_with_a_number_is_warned_of() -> None:
+    y = af.input((1, 4)).round() * 3.0
+    report = tg.preflight(y, "m1")
+    assert report.ok
+    assert [(finding.rule, finding.op) for finding in report.findings] == [("ANE-QUIRK-001", "round")]

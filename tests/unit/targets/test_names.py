@@ -227,3 +227,16 @@ def test_every_chip_resolves_by_name_and_key() -> None:
     for known in database().chips.values():
         assert resolve(f"soc:{known.key}").name == known.target
         assert resolve(f"soc:{known.name}").name == known.target
+
+
+@pytest.mark.parametrize("wrong", [None, 3.5, ["h13"], b"h13"])
+def test_what_is_no_name_is_refused_by_every_question(wrong: object) -> None:
+    for question in (family_of_arch, chip):
+        with pytest.raises(UnknownTargetError, match="this names no"):
+            question(wrong)  # pyright: ignore[reportArgumentType] - what an untyped caller may pass
+    with pytest.raises(UnknownTargetError):
+        supports_mil(wrong)  # pyright: ignore[reportArgumentType] - what an untyped caller may pass
+
+
+def test_a_target_can_be_a_key() -> None:
+    assert {resolve("h13"): 1}[resolve("m1")] == 1

@@ -64,7 +64,8 @@ def engine_dtype(subject: Subject) -> Iterator[Seen]:
     if subject.op in PLACEHOLDERS:
         return
     for what, dtype in tensor_dtypes(subject):
-        if dtype != FP8 and not is_index(subject.op, dtype):
+        becomes_index = any(is_index(reader, dtype) for reader in subject.consumers)
+        if dtype != FP8 and not is_index(subject.op, dtype) and not becomes_index:
             yield Seen(dtype, what)
 
 
