@@ -7,6 +7,7 @@ from . import special as special
 from . import targets as targets
 from ._version import __version__ as __version__
 from .compiler.retarget import retarget as retarget
+from .errors import PrecisionWarning as PrecisionWarning
 from .graph.builder.attention import cross_attention as cross_attention
 from .graph.builder.attention import geglu as geglu
 from .graph.builder.attention import mha as mha

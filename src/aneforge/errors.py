@@ -24,6 +24,7 @@ __all__ = [
     "Location",
     "NoDataError",
     "NotSupportedError",
+    "PrecisionWarning",
     "UnknownNameError",
     "UnknownTargetError",
     "nearest_names",
@@ -162,6 +163,10 @@ class IllegalGraphError(NotSupportedError):
 
 class DataFileError(AneforgeError):
     """One of the package's data files is not in the form that its reader expects."""
+
+
+class PrecisionWarning(UserWarning):
+    """Something is computed, and loses more of its value than a user would expect."""
 
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Feed", "evaluate", "reference"]
 
+MOST_ELEMENTS = 2**30
+"""Largest tensor that the reference evaluates: 8 GiB of float64."""
 Feed = Mapping[str, "Array"] | Sequence["Array"]
 """Values for the inputs: by name, or in the order in which the inputs were made."""
 
@@ -55,6 +57,7 @@ def evaluate(
         remaining[output.node] += 1
     values: dict[Node, tuple[Array, ...]] = {}
     for node in graph.nodes:
+        check_size(node)
         values[node] = given[node] if node.op.name in PLACEHOLDERS else evaluate_node(node, values)
         for source in dict.fromkeys(value.node for value in node.sources()):
             remaining[source] -= 1
@@ -65,6 +68,23 @@ def evaluate(
         for outputs in (graph.outputs, graph.states)
     ]
     return named[0], named[1]
+
+
+def check_size(node: Node) -> None:
+    """Refuse a node whose result would not fit any memory that is likely here.
+
+    Raises:
+        GraphError: It is too large.
+    """
+    elements = max(kind.size for kind in node.types)
+    if elements > MOST_ELEMENTS:
+        raise GraphError(
+            "a tensor is too large to be evaluated",
+            operation=node.op.name,
+            location=node.location,
+            seen=f"{elements} elements",
+            limit=MOST_ELEMENTS,
+        )
 
 
 def evaluate_node(node: Node, values: Mapping[Node, tuple[Array, ...]]) -> tuple[Array, ...]:

@@ -217,3 +217,20 @@ def test_norms_with_trainable_parameters_are_a_unit_norm_and_arithmetic() -> Non
 
 def test_not_supported_is_not_implemented() -> None:
     assert issubclass(NotSupportedError, NotImplementedError)
+
+
+def test_a_tensor_has_no_truth_value() -> None:
+    with pytest.raises(TypeError, match="no truth value while the graph is built"):
+        bool(af.input((1,)).greater(af.input((1,))))
+
+
+def test_a_weight_without_an_fp16_is_warned_of() -> None:
+    with pytest.warns(af.PrecisionWarning, match=r"test_builder\.py:\d+: 1 values such as -1e\+09 have no fp16"):
+        masked = af.input((1, 2)) + np.array([[0.0, -1e9]])
+    assert af.reference(masked, [np.zeros((1, 2))])["y"].tolist() == [[0.0, -np.inf]]
+
+
+def test_the_reference_refuses_what_no_memory_holds() -> None:
+    wide = af.input((40_000, 1)) + af.input((1, 40_000))
+    with pytest.raises(GraphError, match="too large to be evaluated"):
+        af.reference(wide, [np.zeros((40_000, 1)), np.zeros((1, 40_000))])

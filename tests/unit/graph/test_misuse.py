@@ -433,6 +433,7 @@ def test_a_wrong_argument_is_one_error(name: str, argument: str) -> None:
             raise
 
 
+@pytest.mark.filterwarnings("ignore::aneforge.errors.PrecisionWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_extreme_arguments_neither_hang_nor_take_memory(name: str) -> None:
     function, arguments = CALLS[name]

@@ -9,7 +9,7 @@ import numpy as np
 from aneforge.errors import GraphTypeError
 from aneforge.graph.methods.arguments import described, is_number, misuse, number
 from aneforge.graph.methods.base import Methods, as_array, build_checked, constant_or_tensor, weight
-from aneforge.graph.node import Output
+from aneforge.graph.node import Output, users_location
 from aneforge.ops.constant import Constant
 
 __all__ = ["ArithmeticMethods"]
@@ -20,6 +20,13 @@ class ArithmeticMethods(Methods):
 
     __slots__ = ()
     __array_ufunc__ = None  # an array on the left leaves the operation to this class
+
+    def __bool__(self) -> bool:
+        raise GraphTypeError(
+            "a tensor has no truth value while the graph is built",
+            location=users_location(),
+            remedy="use select(cond, a, b); ask `is None` whether there is a tensor",
+        )
 
     def __add__(self, other: object) -> Self:
         return self.adds(other) if is_number(other) else self._pair("add", other)

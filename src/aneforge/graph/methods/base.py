@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from aneforge.errors import GraphError, GraphTypeError
+from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
 from aneforge.graph.methods.arguments import described, is_number, misuse, number
-from aneforge.graph.node import Node, Output, build
+from aneforge.graph.node import Node, Output, build, users_location
 from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
@@ -84,9 +85,14 @@ def weight(values: object, op: str, what: str = "the weight", *, of_tensor: str 
 
 
 def in_half_precision(array: Array) -> Constant:
-    """Return an array as a constant in fp16; what is too large there is infinite."""
+    """Return an array as a constant in fp16; what is too large there becomes infinite, with a warning."""
     with np.errstate(over="ignore"):
-        return Dense.owning(array.astype(np.float16))
+        half = array.astype(np.float16)
+    if np.isinf(half).any() and (lost := np.isinf(half) & np.isfinite(array)).any():
+        values = f"{np.count_nonzero(lost)} values such as {array[lost].flat[0]:g}"
+        message = f"{users_location()}: {values} have no fp16 and become infinite; the largest is 65504"
+        warnings.warn(message, PrecisionWarning, stacklevel=2)
+    return Dense.owning(half)
 
 
 def as_array(values: object, op: str, what: str) -> Array:

@@ -60,6 +60,16 @@ LOG = unary(
     surface=Surface.FUSED,
     support=LIKELY_F2,
 )
+LOG2 = unary(
+    "log2",
+    CATEGORY,
+    "log₂ x",
+    np.log2,
+    domain=Domain(0.1, 9),
+    support=F2,
+    catalogued=False,
+    in_mil=False,
+)
 SIGN = unary("sign", CATEGORY, "−1, 0 or 1", np.sign, dtypes=NUMBERS, surface=Surface.FUSED, support=F2)
 CEIL = unary("ceil", CATEGORY, "⌈x⌉", rounded_up, dtypes=NUMBERS, surface=Surface.FUSED, support=F2)
 FLOOR = unary("floor", CATEGORY, "⌊x⌋", rounded_down, dtypes=NUMBERS, surface=Surface.FUSED, support=F2)

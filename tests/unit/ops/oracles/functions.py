@@ -14,6 +14,7 @@ ORACLES: dict[str, Oracle] = {
     "exp": torch_unary(torch.exp),
     "exp2": torch_unary(torch.exp2),
     "log": log,
+    "log2": torch_unary(torch.log2),
     "sign": torch_unary(torch.sign),
     "ceil": torch_unary(torch.ceil),
     "floor": torch_unary(torch.floor),
