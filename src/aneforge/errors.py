@@ -112,7 +112,8 @@ class UnknownNameError(AneforgeError, ValueError, KeyError):
         """
         candidates = list(known)
         close = nearest_names(str(name), candidates)
-        suggestion = f"nearest: {', '.join(close)}" if close else f"known: {', '.join(candidates[:3])}, …"
+        more = f" and {len(candidates) - 3} more" if len(candidates) > 3 else ""
+        suggestion = f"nearest: {', '.join(close)}" if close else f"known: {', '.join(candidates[:3])}{more}"
         return cls(f"unknown {what} {name!r}; {suggestion}", remedy=remedy)
 
 

@@ -94,6 +94,8 @@ class Trait(StrEnum):
 
     AVERAGING = "averaging"
     """It divides what a window sees by a count."""
+    DATA_SHAPE = "data shape"
+    """The shape of its result depends on the values; the inferred type is the largest there can be."""
     CONVOLUTION = "convolution"
     """It slides a kernel of weights."""
     INDICES = "indices"
@@ -162,6 +164,10 @@ class Op:
     traits: frozenset[Trait] = frozenset()
     aliases: tuple[str, ...] = ()
     """Other names by which it is found."""
+    lowering: Callable[..., object] | None = None
+    """How it becomes layers of a program; the compiler fills it in and says what it takes and gives."""
+    gradient: Callable[..., object] | None = None
+    """How a gradient passes through it; training fills it in and says what it takes and gives."""
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -83,8 +83,9 @@ def test_small_numbers_and_factors_have_a_domain(op: Op) -> None:
 TRAITS = {
     Trait.AVERAGING: "avg_pool",
     Trait.CONVOLUTION: "conv conv_transpose dynamic_conv ne_conv",
-    Trait.INDICES: "argsort dynamic_slice gather gather_along_axis gather_hw gather_nd global_arg_min_max one_hot "
-    "reduce_argmax reduce_argmin scatter scatter_along_axis scatter_nd topk",
+    Trait.DATA_SHAPE: "non_zero",
+    Trait.INDICES: "argsort dynamic_slice gather gather_along_axis gather_hw gather_nd global_arg_min_max non_zero "
+    "one_hot reduce_argmax reduce_argmin scatter scatter_along_axis scatter_nd topk",
     Trait.REDUCTION: "reduce_max reduce_mean reduce_min reduce_sum",
 }
 

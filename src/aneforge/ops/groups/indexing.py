@@ -488,6 +488,11 @@ def non_zero_type(x: TensorType) -> TensorType:
     return TensorType((x.size, x.rank), "int32")
 
 
+def non_zero_places(x: Array) -> Array:
+    """Return the coordinates of the elements that are not 0, in the order of the elements."""
+    return np.argwhere(x).astype(np.int32)
+
+
 def sample_non_zero(chooser: Chooser) -> Sample:
     """Draw any tensor."""
     return Sample({"x": draw_any(chooser, draw_shape(chooser))})
@@ -517,8 +522,8 @@ NON_ZERO = Op(
     summary="the coordinates of the elements that are not 0; the type is that of a tensor without any 0",
     operands=(Operand("x"),),
     infer=non_zero_type,
-    meaning=None,
-    no_meaning="the shape of its result depends on the data",
+    meaning=non_zero_places,
     sample=sample_non_zero,
     support=NOWHERE,
+    traits=frozenset({Trait.DATA_SHAPE, Trait.INDICES}),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from oracle_tools import Array, Oracle, array
+from oracle_tools import Array, Oracle, array, tensor
 
 Place = tuple[int, ...]
 
@@ -128,7 +128,12 @@ def one_hot(
     return array(values.to(kinds[dtype]))
 
 
+def non_zero(x: Array) -> Array:
+    return array(torch.nonzero(tensor(x)).to(torch.int32))
+
+
 ORACLES: dict[str, Oracle] = {
+    "non_zero": non_zero,
     "gather": gather,
     "gather_along_axis": gather_along_axis,
     "gather_nd": gather_nd,
