@@ -22,11 +22,15 @@ from typing import TYPE_CHECKING
 from aneforge.graph.node import Output
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.errors import Location
     from aneforge.graph.graph import Graph
-    from aneforge.graph.node import Argument, Node, Value
+    from aneforge.graph.node import Argument, Value
+    from aneforge.ops.definition import Definition
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["graph_text"]
+__all__ = ["attribute_text", "attributes_text", "graph_text", "place_text"]
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 KEYWORDS = {"at", "constant", "false", "graph", "line", "node", "none", "return", "true", "write"}
@@ -53,7 +57,8 @@ def graph_text(graph: Graph) -> str:
     for node, number in numbers.items():
         operands = ", ".join(f"{name} = {argument_text(argument)}" for name, argument in node.operands.items())
         types = ", ".join(map(str, node.types))
-        lines.append(f"  %{number} = {node.op.name}({operands}){attributes_text(node)} : {types}{place_text(node)}")
+        attributes, place = attributes_text(node.op, node.attributes), place_text(node.location)
+        lines.append(f"  %{number} = {node.op.name}({operands}){attributes} : {types}{place}")
     returned = ", ".join(f"{name_text(name)} = {output_text(output)}" for name, output in graph.outputs.items())
     lines.append(f"  return {returned}".rstrip())
     lines.extend(f"  write {name_text(name)} = {output_text(output)}" for name, output in graph.states.items())
@@ -62,12 +67,12 @@ def graph_text(graph: Graph) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def attributes_text(node: Node) -> str:
+def attributes_text(definition: Definition, values: Mapping[str, AttributeValue]) -> str:
     """Return the attributes that differ from their defaults."""
     own = [
-        f"{attribute.name} = {attribute_text(node.attributes[attribute.name])}"
-        for attribute in node.op.attributes
-        if repr(node.attributes[attribute.name]) != repr(attribute.default)
+        f"{attribute.name} = {attribute_text(values[attribute.name])}"
+        for attribute in definition.attributes
+        if repr(values[attribute.name]) != repr(attribute.default)
     ]
     return f" {{{', '.join(own)}}}" if own else ""
 
@@ -98,9 +103,8 @@ def number_text(value: float) -> str:
     return repr(value)
 
 
-def place_text(node: Node) -> str:
+def place_text(place: Location | None) -> str:
     """Return where the user made a node."""
-    place = node.location
     if place is None:
         return ""
     file = f" {json.dumps(place.file)}" if place.file is not None else ""

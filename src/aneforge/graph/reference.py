@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.graph import PLACEHOLDERS, Graph, as_graph
 from aneforge.ops.constant import Constant
-from aneforge.ops.op import meaning_dtype
+from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.types import DTYPES, is_float, is_integer, value_range
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from aneforge.ops.op import Op, Trait, meaning_dtype
+from aneforge.ops.definition import meaning_dtype
+from aneforge.ops.op import Op, Trait
 from aneforge.ops.strategies import Drawn, calls
 from aneforge.ops.table import ops
 

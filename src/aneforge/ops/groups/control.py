@@ -10,7 +10,8 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import dtype_attribute
-from aneforge.ops.op import Category, MilStatus, Op, Support, meaning_dtype
+from aneforge.ops.definition import meaning_dtype
+from aneforge.ops.op import Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_integer, expect_rank, expect_within
 from aneforge.ops.signature import Attribute, AttributeKind, Operand

@@ -8,7 +8,8 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import SHAPE, dtype_attribute
-from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, meaning_dtype
+from aneforge.ops.definition import meaning_dtype
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_representable
 from aneforge.ops.signature import Attribute, AttributeKind, Operand

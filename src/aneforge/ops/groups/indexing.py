@@ -16,8 +16,9 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
+from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.groups.elementwise import real_quotient
-from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait, meaning_dtype
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_any, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import (
     common_dtype,

@@ -9,7 +9,8 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
-from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, meaning_dtype
+from aneforge.ops.definition import meaning_dtype
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind

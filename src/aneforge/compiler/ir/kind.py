@@ -1,0 +1,79 @@
+"""A kind of layer: what the engine does in one operation, on which of its units, and what it can absorb.
+
+Kinds have the compiler's own names (`anec.convolution`). The rows of `data/kinds.toml` say on which unit a kind runs
+and which slots it has or fills; shape rule and meaning are those of an operation of the op table, or are written in
+`meanings/` where the layer's form is not the operation's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from aneforge.ops.definition import Definition
+
+if TYPE_CHECKING:
+    from aneforge.evidence import Evidence
+
+__all__ = ["DIALECT", "Engine", "Kind", "Slot"]
+
+DIALECT = "anec"
+
+
+class Engine(StrEnum):
+    """The unit that runs a layer."""
+
+    NE = "NE"
+    """The multiply-accumulate array."""
+    PE = "PE"
+    """The planar engine: elementwise, pooling, reductions."""
+    TE = "TE"
+    """The transpose and texture engine."""
+    DMA = "DMA"
+    """Moves data; computes nothing."""
+
+
+class Slot(StrEnum):
+    """The seven places behind an engine operation, in the order in which the hardware applies them (listing 22.3)."""
+
+    TEXTURE = "texture"
+    BROADCAST = "broadcast"
+    PRE_ACTIVATION = "pre_activation"
+    GAIN_OFFSET = "gain_offset"
+    POST_ACTIVATION = "post_activation"
+    TRANSPOSE = "transpose"
+    QUANTISE = "quantise"
+
+    @property
+    def place(self) -> int:
+        """Its number in the order of application."""
+        return PLACES[self]
+
+
+PLACES = {slot: place for place, slot in enumerate(Slot)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kind(Definition):
+    """A kind of layer."""
+
+    engines: tuple[Engine, ...]
+    """The units that can run it, the usual one first."""
+    hosts: frozenset[Slot] = frozenset()
+    """The slots behind a layer of this kind."""
+    fills: tuple[Slot, ...] = ()
+    """The slots of other layers that it can fill."""
+    bridge: bool = False
+    """It is a program of its own: programs are cut before and behind it."""
+    op: str | None = None
+    """The operation of the table that it has the meaning of; None where the form is the layer's own."""
+    evidence: Evidence
+
+    def __repr__(self) -> str:
+        return f"<{DIALECT}.{self.name}>"
+
+    @property
+    def flowing(self) -> str:
+        """The name of the operand that flows through a layer of this kind when it fills a slot."""
+        return self.operands[0].name
