@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Decision", "decision", "decisions"]
 
 FILE = Path(__file__).parent / "data" / "decisions.toml"
-DecisionValue = bool | int | float | str | list[int] | list[str] | dict[str, str]
+DecisionValue = bool | int | float | str | list[int | str]
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.ir.verifier import verify
 from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.passes.fusion import FUSION
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import UnknownNameError
 from aneforge.targets import TargetLike, resolve
@@ -109,7 +110,7 @@ class Pipeline:
         return self.run(program, write)
 
 
-PIPELINE = Pipeline(())
+PIPELINE = Pipeline(FUSION)
 """Fusion, then legalisation."""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
+from aneforge.compiler.affine import KIND, Affine
 from aneforge.compiler.ir.edit import new_layer
 from aneforge.ops.constant import Constant, Dense
 
@@ -16,12 +17,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
 
-__all__ = ["Emitter", "Rule", "fp64"]
-
-
-def fp64(values: Array | float) -> Constant:
-    """Return numbers as a constant that holds them without rounding."""
-    return Dense.owning(np.array(values, np.float64))
+__all__ = ["Emitter", "Rule"]
 
 
 class Emitter:
@@ -86,8 +82,9 @@ class Emitter:
         self, x: Ref, gain: Array | float | None, offset: Array | float | None, axis: int, *, step: str = ""
     ) -> Value:
         """Add gain and offset: numbers, or one for every place of an axis."""
-        held = {name: fp64(values) for name, values in (("gain", gain), ("offset", offset)) if values is not None}
-        return self.add("gain_offset_control", {"input": x, **held}, {"axis": axis}, step=step)
+        first, second = (None if values is None else np.asarray(values, np.float64) for values in (gain, offset))
+        affine = Affine(first, second, axis % x.type.rank if x.type.rank else 0)
+        return self.add(KIND, {"input": x, **affine.constants()}, affine.attributes(), step=step)
 
     def note(self, text: str) -> None:
         """Say what a reader of the program should know."""

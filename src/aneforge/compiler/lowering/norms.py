@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.lowering.pointwise import number, wide
+from aneforge.ops.constant import Dense
+from aneforge.ops.types import numpy_dtype
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Ref, Value
@@ -18,7 +20,10 @@ CHANNEL_AXIS = 1
 
 
 def rms_norm(emit: Emitter) -> tuple[Ref, ...]:
-    """Lower by lengths: the Euclidean length, at least √(extent · epsilon), divides; gamma · √extent multiplies."""
+    """Lower by lengths: the Euclidean length, at least √(extent · epsilon), divides; gamma · √extent multiplies.
+
+    That product is a constant of the tensor's own element type, as it is in the emitted program: it is rounded once.
+    """
     x = emit.ref("x")
     extent = x.type.shape[-1]
     length = emit.add("reduce_l2_norm", {"x": x}, {"axes": (-1,), "keep_dims": True}, step="length")
@@ -26,7 +31,8 @@ def rms_norm(emit: Emitter) -> tuple[Ref, ...]:
     bounded = emit.add("clamped_relu", {"x": length}, floor, step="floor")
     scaled = emit.add("div", {"x": x, "y": bounded}, step="scaled")
     gamma = wide(cast("Constant", emit.constant("gamma"))) * math.sqrt(extent)
-    return (emit.affine(scaled, gamma, None, axis=-1),)
+    weight = Dense(gamma.astype(numpy_dtype(x.type.dtype)))
+    return (emit.add("mult", {"x": scaled, "y": weight}),)
 
 
 def channel_layer_norm(emit: Emitter) -> tuple[Ref, ...]:

@@ -85,6 +85,14 @@ def stack(emit: Emitter) -> tuple[Ref, ...]:
     return (emit.add("concat", {"values": parts}, {"axis": axis}),)
 
 
+def tile(emit: Emitter) -> tuple[Ref, ...]:
+    """Lower repetition: a broadcast where only axes of length 1 are repeated."""
+    x, shape = emit.ref("x"), emit.node.types[0].shape
+    if len(shape) == x.type.rank and all(old in (1, new) for old, new in zip(x.type.shape, shape, strict=True)):
+        return (emit.add("broadcast", {"x": x}, {"shape": shape}),)
+    return (emit.add("tile", {"x": x}, emit.node.attributes),)
+
+
 def reshape(emit: Emitter) -> tuple[Ref, ...]:
     """Lower any change of shape that keeps the elements in their order."""
     return (emit.add("reshape", {"x": emit.ref("x")}, {"shape": emit.node.types[0].shape}),)
@@ -133,6 +141,7 @@ RULES: dict[str, Rule] = {
     "crop": crop,
     "split": split,
     "stack": stack,
+    "tile": tile,
     **dict.fromkeys(("reshape", "expand_dims", "squeeze", "flatten2d", "reshape_like"), reshape),
     "resize": resize,
     "resize_bilinear": resize_bilinear,

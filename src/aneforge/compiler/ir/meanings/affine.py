@@ -24,12 +24,14 @@ def affine_type(x: TensorType, gain: TensorType | None, offset: TensorType | Non
     """Return the type, which is that of what flows through."""
     expect_float(x)
     for what, operand in (("gain", gain), ("offset", offset)):
-        allowed = ((), (x.shape[normalised_axis(axis, x.rank)],)) if x.rank else ((),)
-        if operand is not None and operand.shape not in allowed:
+        if operand is None or operand.rank == 0:
+            continue
+        extent = x.shape[normalised_axis(axis, x.rank)]
+        if operand.shape != (extent,):
             raise GraphError(
                 f"the {what} is neither one number nor one for every channel",
                 seen=list(operand.shape),
-                limit=f"{list(allowed[-1])} along axis {axis}",
+                limit=f"[] or [{extent}] along axis {axis}",
             )
     if gain is None and offset is None:
         raise GraphError("neither gain nor offset is given", remedy="leave the layer out")

@@ -1,0 +1,89 @@
+"""Gain and offset as numbers: reading them from layers and stages, composing two, and writing them back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.layer import Stage
+from aneforge.ops.constant import Constant, Dense
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.compiler.ir.layer import Argument, Layer
+    from aneforge.ops.signature import AttributeValue
+    from aneforge.ops.types import Array
+
+__all__ = ["KIND", "Affine", "affine_of_layer", "affine_of_stage"]
+
+KIND = "gain_offset_control"
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """y = gain · x + offset; each is one number or a row of them along an axis; None for 1 or 0."""
+
+    gain: Array | None
+    offset: Array | None
+    axis: int
+
+    @property
+    def vector(self) -> bool:
+        """One of them differs from channel to channel."""
+        return any(one is not None and one.ndim > 0 for one in (self.gain, self.offset))
+
+    def then(self, other: Affine) -> Affine:
+        """Return the affine that does this one first and then another."""
+        gain = product(self.gain, other.gain)
+        offset = total(None if self.offset is None else product(self.offset, other.gain), other.offset)
+        return Affine(gain, offset, other.axis if other.vector else self.axis)
+
+    def constants(self) -> dict[str, Constant]:
+        """Return the operands of a layer or stage; both are held in fp64, so nothing is rounded."""
+        named = (("gain", self.gain), ("offset", self.offset))
+        return {name: Dense(np.asarray(values, np.float64)) for name, values in named if values is not None}
+
+    def attributes(self) -> dict[str, AttributeValue]:
+        """Return the attributes of a layer or stage; single numbers lie along no axis."""
+        return kind_named(KIND).complete({"axis": self.axis} if self.vector else {})
+
+    def stage(self) -> Stage:
+        """Return what fills the gain and offset slot."""
+        return Stage(kind_named(KIND), self.constants(), self.attributes())
+
+
+def product(first: Array | None, second: Array | None) -> Array | None:
+    """Multiply two gains; None is 1."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first * second
+
+
+def total(first: Array | None, second: Array | None) -> Array | None:
+    """Add two offsets; None is 0."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
+
+
+def affine_of_layer(layer: Layer) -> Affine:
+    """Return the numbers of a gain and offset layer."""
+    return affine_of(layer.operands, cast("int", layer.attributes["axis"]), layer.core_types[0].rank)
+
+
+def affine_of_stage(stage: Stage, rank: int) -> Affine:
+    """Return the numbers in a gain and offset slot behind a tensor of a rank."""
+    return affine_of(stage.operands, cast("int", stage.attributes["axis"]), rank)
+
+
+def affine_of(operands: Mapping[str, Argument], axis: int, rank: int) -> Affine:
+    """Return the numbers among operands."""
+    gain, offset = (
+        constant.dense().astype(np.float64) if isinstance(constant := operands.get(name), Constant) else None
+        for name in ("gain", "offset")
+    )
+    return Affine(gain, offset, axis % rank if rank else 0)

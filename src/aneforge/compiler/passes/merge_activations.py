@@ -1,0 +1,86 @@
+"""Joins two activations of which one does the work of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.passes.base import Pass, Phase
+
+if TYPE_CHECKING:
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+
+__all__ = ["MergeActivations"]
+
+INFINITY = float("inf")
+CLIPS = {"relu": (0.0, INFINITY), "n_relu": (0.0, 6.0)}
+"""Activations that hold a value between two bounds, beside clamped_relu, which names them."""
+NOT_NEGATIVE = {"relu", "n_relu", "abs", "sigmoid", "sqr", "sqrt", "exp", "exp2"}
+"""Activations whose result is never below zero."""
+
+
+def bounds(layer: Layer) -> tuple[float, float] | None:
+    """Return the bounds between which a layer holds its input, if that is all it does."""
+    if layer.kind.name == "clamped_relu":
+        return cast("float", layer.attributes["alpha"]), cast("float", layer.attributes["beta"])
+    return CLIPS.get(layer.kind.name)
+
+
+def merged(first: Layer, second: Layer) -> Layer | None:
+    """Return one layer for two, the second reading the first; None where none does the work of both.
+
+    Bounds of bounds are bounds. What is never negative passes through relu, and through the leaking side of leaky_relu,
+    as it is. Doing abs or sign twice is doing it once.
+    """
+    names = (first.kind.name, second.kind.name)
+    inner, outer = bounds(first), bounds(second)
+    if inner is not None and outer is not None and inner[0] <= inner[1] and outer[0] <= outer[1]:
+        low, high = (min(max(bound, outer[0]), outer[1]) for bound in inner)
+        return clipping(first, second, low, high)
+    if names[1] in ("relu", "leaky_relu", "abs") and names[0] in NOT_NEGATIVE:
+        return replace(first, results=second.results)
+    if names in (("abs", "abs"), ("sign", "sign")):
+        return replace(first, results=second.results)
+    return None
+
+
+def clipping(first: Layer, second: Layer, low: float, high: float) -> Layer:
+    """Return the layer that holds between two bounds, by its plainest name."""
+    name = next((name for name, known in CLIPS.items() if known == (low, high)), "clamped_relu")
+    kind = kind_named(name)
+    attributes = {"alpha": low, "beta": high} if name == "clamped_relu" else {}
+    return replace(first, kind=kind, attributes=kind.complete(attributes), results=second.results)
+
+
+@dataclass(frozen=True)
+class MergeActivations(Pass):
+    """Merge fusable pairs of activations.
+
+    Before:
+        %t1 = PE anec.relu(x = %t0) : fp16[1, 4]
+        %t2 = PE anec.clamped_relu(x = %t1) {alpha = -1.0, beta = 6.0} : fp16[1, 4]
+
+    After:
+        %t2 = PE anec.n_relu(x = %t0) : fp16[1, 4]
+    """
+
+    name: ClassVar[str] = "merge-activations"
+    phase: ClassVar[Phase] = Phase.FUSION
+
+    def rewritten(self, program: Program) -> Program:
+        """Merge along chains, from their beginning on."""
+        gone: set[str] = set()
+        now: dict[str, Layer] = {}
+        for layer in program.layers:
+            source = program.producers.get(layer.bottoms[0].name) if len(layer.bottoms) == 1 else None
+            if source is None or source.epilogue or layer.epilogue or program.only_reader(source.result) is not layer:
+                continue
+            made = merged(now.get(source.name, source), layer)
+            if made is not None:
+                gone.add(source.name)
+                now[layer.name] = made
+        if not now:
+            return program
+        return program.with_layers(now.get(layer.name, layer) for layer in program.layers if layer.name not in gone)

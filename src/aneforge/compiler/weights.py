@@ -1,0 +1,48 @@
+"""Weights in another shape, their encoding kept: what is compressed stays compressed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aneforge.ops.types import Array
+
+__all__ = ["matrix_transposed", "with_unit_axes"]
+
+
+def with_unit_axes(weight: Constant, count: int) -> Constant:
+    """Return a weight with axes of length 1 behind its own."""
+    return rearranged(weight, lambda array: array.reshape(*array.shape, *(1,) * count), lambda axis: axis)
+
+
+def matrix_transposed(weight: Constant) -> Constant:
+    """Return a matrix with its axes exchanged."""
+    return rearranged(weight, np.transpose, lambda axis: 1 - axis)
+
+
+def rearranged(weight: Constant, change: Callable[[Array], Array], moved: Callable[[int], int]) -> Constant:
+    """Return a weight whose stored arrays were changed alike; `moved` says where an axis goes."""
+
+    def stored(array: Array) -> Array:
+        return np.ascontiguousarray(change(array))
+
+    match weight:
+        case Int8Affine():
+            return Int8Affine(stored(weight.quantized), weight.scale, weight.zero_point, moved(weight.axis))
+        case Palette():
+            return Palette(stored(weight.indices), weight.table, weight.bits)
+        case Sparse():
+            mask = stored(weight.mask)
+            return Sparse(mask, stored(weight.dense())[mask])
+        case Blockwise():
+            return Blockwise(
+                stored(weight.data), stored(weight.scale), None if weight.offset is None else stored(weight.offset)
+            )
+        case _:
+            return Dense.owning(stored(weight.dense()))
