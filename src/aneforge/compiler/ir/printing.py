@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["program_text"]
+__all__ = ["program_outline", "program_text"]
 
 
 def program_text(program: Program) -> str:
@@ -102,3 +102,25 @@ def operands_text(operands: Mapping[str, Argument], ref_text: Callable[[Ref], st
 def choices_text(choices: Mapping[str, AttributeValue]) -> str:
     """Return what was chosen."""
     return ", ".join(f"{name} = {attribute_text(value)}" for name, value in choices.items())
+
+
+def program_outline(program: Program) -> str:
+    """Return a program in short: a line for every layer, without constants, attributes and places.
+
+    Behind the kind stand what fills its slots and what was chosen for it.
+    """
+    found = [f"{program!r}"]
+    for segment in program.segments:
+        found.append(f"segment {segment.number}{' (bridge)' if segment.bridge else ''}")
+        found += [f"  {outline_line(layer)}" for layer in segment.layers]
+    found += [f"note {note.stage} {note.layer}: {note.text}" for note in program.notes]
+    return "\n".join(found) + "\n"
+
+
+def outline_line(layer: Layer) -> str:
+    """Return a layer in short."""
+    sources = ", ".join(value.name for value in layer.bottoms)
+    slots = "".join(f" + {stage.kind.name}" for _, stage in layer.epilogue)
+    chosen = f" {{{choices_text(layer.choices)}}}" if layer.choices else ""
+    types = ", ".join(str(result.type) for result in layer.results)
+    return f"{layer.name} = {layer.engine} {layer.kind.name}({sources}){slots}{chosen} : {types}"

@@ -75,7 +75,7 @@ class Emitter:
         if x.type.shape == shape:
             return x
         if isinstance(x, Constant):
-            return Dense(np.ascontiguousarray(x.dense().reshape(shape)))
+            return Dense(np.asarray(x.dense().reshape(shape), order="C"))
         return self.add("reshape", {"x": x}, {"shape": shape}, step=step)
 
     def affine(

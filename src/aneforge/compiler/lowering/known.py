@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.ops.constant import PALETTE_BITS, Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.ops.op import Category
 from aneforge.ops.types import bits, numpy_dtype
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def folded(emit: Emitter) -> tuple[Ref, ...] | None:
     """Return the results of an operation on constants alone, where its element type holds them without rounding."""
     node = emit.node
     known = all(isinstance(ref, Constant) for argument in emit.operands.values() for ref in each(argument))
-    if not known or node.op.name in DRAWN or node.op.meaning is None:
+    stored = node.op.category is Category.QUANTISATION  # a weight that is stored compressed stays so
+    if not known or stored or node.op.name in DRAWN or node.op.meaning is None:
         return None
     if sum(kind.size for kind in node.types) > MOST_ELEMENTS:
         return None
@@ -40,10 +42,10 @@ def folded(emit: Emitter) -> tuple[Ref, ...] | None:
     kept: list[Constant] = []
     for array, kind in zip(results, node.types, strict=True):
         with np.errstate(over="ignore", invalid="ignore"):
-            stored = array.astype(numpy_dtype(kind.dtype))
-        if not np.array_equal(stored.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
+            held = array.astype(numpy_dtype(kind.dtype))
+        if not np.array_equal(held.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
             return None
-        kept.append(Dense(np.ascontiguousarray(stored)))
+        kept.append(Dense(np.asarray(held, order="C")))
     emit.note(f"{node.op.name} of constants is computed beforehand")
     return tuple(kept)
 
@@ -89,7 +91,7 @@ def encoded_weight(emit: Emitter) -> tuple[Ref, ...]:
     results = emit.node.op.evaluate(arrays, emit.node.attributes)
     emit.note(f"{emit.node.op.name} is decoded beforehand: no encoding of weights holds this form")
     return tuple(
-        Dense(np.ascontiguousarray(array.astype(numpy_dtype(kind.dtype))))
+        Dense(np.asarray(array, numpy_dtype(kind.dtype), order="C"))
         for array, kind in zip(results, emit.node.types, strict=True)
     )
 

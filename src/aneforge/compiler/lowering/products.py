@@ -166,7 +166,7 @@ def arranged(
 def transposed(emit: Emitter, x: Ref, perm: tuple[int, ...], step: str) -> Ref:
     """Return a tensor with its axes in another order; a constant's are changed beforehand."""
     if isinstance(x, Constant):
-        return Dense(np.ascontiguousarray(np.transpose(x.dense(), perm)))
+        return Dense(np.asarray(np.transpose(x.dense(), perm), order="C"))
     return emit.add("transpose", {"x": x}, {"perm": perm}, step=step)
 
 

@@ -56,5 +56,6 @@ class Pass(ABC):
         return PassResult(result, result is not program)
 
     def __str__(self) -> str:
-        options = ", ".join(f"{field.name} = {getattr(self, field.name)!r}" for field in fields(self))
+        chosen = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        options = ", ".join(f"{name} = {getattr(self, name)!r}" for name in chosen)
         return f"{self.name}({options})" if options else self.name
