@@ -17,6 +17,7 @@ from aneforge.ops.table import ops
 from aneforge.rules import Relation, Rule, rules
 from aneforge.rules.operations import mil_status
 from aneforge.targets import Family, Property, Target, Tier, database, supports_mil
+from compiler_pages import decisions_page, layers_page, passes_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,11 +41,14 @@ def pages() -> Mapping[str, str]:
     writers: Mapping[str, Callable[[], str]] = {
         "chips.md": chips_page,
         "conflicts.md": conflicts_page,
+        "decisions.md": decisions_page,
         "datapath.md": lambda: properties_page("Datapath switches", DATAPATH_INTRODUCTION, database().datapath),
         "geometry.md": geometry_page,
         "hal.md": hal_page,
+        "layers.md": layers_page,
         "limits.md": lambda: properties_page("Limits", LIMITS_INTRODUCTION, database().limits),
         "operations.md": operations_page,
+        "passes.md": passes_page,
         "rules.md": rules_page,
         "sources.md": sources_page,
         "streams.md": streams_page,

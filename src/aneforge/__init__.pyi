@@ -6,6 +6,7 @@ from . import rules as rules
 from . import special as special
 from . import targets as targets
 from ._version import __version__ as __version__
+from .compiler.pipeline import build_program as build_program
 from .compiler.retarget import retarget as retarget
 from .errors import PrecisionWarning as PrecisionWarning
 from .graph.builder.attention import cross_attention as cross_attention

@@ -41,8 +41,9 @@ class Step:
 class Pipeline:
     """Passes in the order in which they run.
 
-    >>> print(Pipeline(()))
-    <BLANKLINE>
+    >>> print(PIPELINE.until("fold-padding"))
+     1 fusion       eliminate-copies
+     2 fusion       fold-padding
     """
 
     passes: tuple[Pass, ...]
@@ -118,6 +119,10 @@ def build_program(
     graph: GraphLike, target: TargetLike = None, *, route: str = "mil", pipeline: Pipeline = PIPELINE
 ) -> Program:
     """Return the program of a graph for one target: retargeted, lowered, fused, made legal.
+
+    >>> import aneforge as af
+    >>> build_program((af.input((1, 8)) * 2.0 + 1.0).tanh(), "h16g")
+    <program of 1 layers in 1 segments for h16g>
 
     Raises:
         IllegalGraphError: An operation cannot run there.

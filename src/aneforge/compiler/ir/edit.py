@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.ir.catalogue import kind_named
-from aneforge.compiler.ir.layer import Epilogue, Layer, Stage, Value
+from aneforge.compiler.ir.layer import EMPTY, Epilogue, Layer, Stage, Value
 from aneforge.errors import GraphError
 from aneforge.ops.constant import Constant
 
@@ -52,7 +52,7 @@ def new_layer(
         attributes=completed,
         results=tuple(Value(f"{name}.{place}" if place else name, one) for place, one in enumerate(types)),
         engine=engine or found.engines[0],
-        epilogue=epilogue or Epilogue(),
+        epilogue=epilogue or EMPTY,
         location=location,
     )
 

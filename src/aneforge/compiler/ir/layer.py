@@ -6,7 +6,7 @@ a layer keeps that check. Constants stand in layers as they are; the text form g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -76,15 +76,22 @@ class Epilogue:
     transpose: Stage | None = None
     quantise: Stage | None = None
 
+    stages: tuple[tuple[Slot, Stage], ...] = field(init=False)
+    """The filled slots in the order of application."""
+
+    def __post_init__(self) -> None:
+        named = ((slot, self[slot]) for slot in Slot)
+        object.__setattr__(self, "stages", tuple((slot, stage) for slot, stage in named if stage is not None))
+
     def __getitem__(self, slot: Slot) -> Stage | None:
         return cast("Stage | None", getattr(self, slot.value))
 
     def __iter__(self) -> Iterator[tuple[Slot, Stage]]:
         """Iterate over the filled slots in the order of application."""
-        return ((slot, stage) for slot in Slot if (stage := self[slot]) is not None)
+        return iter(self.stages)
 
     def __bool__(self) -> bool:
-        return any(getattr(self, slot.name) is not None for slot in fields(self))
+        return bool(self.stages)
 
     def filled(self, slot: Slot, stage: Stage | None) -> Epilogue:
         """Return an epilogue with a slot filled, or emptied."""
@@ -93,7 +100,7 @@ class Epilogue:
     @property
     def last(self) -> Slot | None:
         """The last filled slot."""
-        return max((slot for slot, _ in self), key=lambda slot: slot.place, default=None)
+        return self.stages[-1][0] if self.stages else None
 
 
 EMPTY = Epilogue()
