@@ -1,4 +1,4 @@
-"""Writes the generated pages of `docs/reference/` from the target database and the rules.
+"""Writes the generated pages of `docs/reference/` from the target database, the rules and the validators.
 
 `make docs-tables` runs it; a test compares its output with the committed pages, so that they cannot go stale.
 """
@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from aneforge.compiler.validators import Verdict, explain, exports, validators
+from aneforge.compiler.validators.catalogue import general_checks
+from aneforge.compiler.validators.data import NoValidatorEntry, Stage, validators_file
+from aneforge.compiler.validators.examples import EXAMPLES, Example
 from aneforge.evidence import EvidenceKind
 from aneforge.ops.op import Below
 from aneforge.ops.signature import REQUIRED
@@ -17,11 +21,13 @@ from aneforge.ops.table import ops
 from aneforge.rules import Relation, Rule, rules
 from aneforge.rules.operations import mil_status
 from aneforge.targets import Family, Property, Target, Tier, database, supports_mil
+from aneforge.targets.database import property_of
 from compiler_pages import decisions_page, layers_page, passes_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from aneforge.compiler.validators.catalogue import Check, Validator
     from aneforge.ops.op import Op
     from aneforge.ops.signature import Operand
     from aneforge.targets import Fact, Value
@@ -53,6 +59,7 @@ def pages() -> Mapping[str, str]:
         "sources.md": sources_page,
         "streams.md": streams_page,
         "targets.md": targets_page,
+        "validators.md": validators_page,
     }
     return {name: f"{GENERATED}\n\n{write()}\n" for name, write in writers.items()}
 
@@ -380,6 +387,100 @@ def bound_on(name: str, tier: Tier) -> Fact | None:
         return bound.facts.get(tier.name) or bound.facts.get("all")
     first = next(target for target in database().targets.values() if target.tier == tier)
     return first.facts.get(name)
+
+
+VALIDATORS_INTRODUCTION = (
+    "The compiler checks every layer before it makes code of it. It exports {exports} symbols for that, {layers} of "
+    "them one per kind of layer. A validator that accepts is no promise: *accept-then-fail* is a layer that passes and "
+    "then fails in code generation or backend lowering."
+)
+VERDICTS_INTRODUCTION = (
+    "The verdict on one small layer for each validator, and on forms that some targets refuse, on the first target of "
+    "each tier: with the compiler's own text where a source prints it, else with the rule. A question mark says that a "
+    "bound is unknown there, so that the verdict might be worse."
+)
+REFUSALS_INTRODUCTION = (
+    "Rules without a validator hold for several. The statement is the message of the rule, with *n* for the value "
+    "seen; the text is the compiler's own, with its directives. The evidence is that of the text and of a limit that "
+    "no target changes."
+)
+
+
+def validators_page() -> str:
+    """Return the page of validators: who checks what, the verdict on every tier, and the literal texts."""
+    file, tiers = validators_file(), list(database().tiers.values())
+    named = [one for one in validators().values() if one.symbol]
+    layers = [(name, layer.there, layer.here) for name, layer in file.layers.items()]
+    verdicts = [(f"`{one.validator}`", one.form, *(verdict_text(one, tier) for tier in tiers)) for one in EXAMPLES]
+    checks = [check_row(one.name, check) for one in named for check in one.checks]
+    unchecked = [(one.name, gap.constraint, gap.reason, gap.source) for one in named for gap in one.unchecked]
+    others = [(f"`{kind}`", found.none) for kind, found in file.kinds.items() if isinstance(found, NoValidatorEntry)]
+    return "\n\n".join([
+        "# Validators",
+        VALIDATORS_INTRODUCTION.format(exports=file.census.exports, layers=file.census.layer_validators),
+        markdown(("layer of validation", "in the compiler", "here"), layers),
+        "## Verdicts by tier",
+        VERDICTS_INTRODUCTION,
+        markdown(("validator", "form", *(tier.title for tier in tiers)), verdicts),
+        "## The validators",
+        f"{file.unnamed.evidence.note} These are {', '.join(file.unnamed.candidates)}.",
+        markdown(
+            ("validator", "export", "standing", "constructor", "bottoms", "operations", "evidence"),
+            map(validator_row, validators().values()),
+        ),
+        "## Exports that are no validators of layers",
+        markdown(("export", "role", "here"), [(f"`{one.symbol}`", one.role, one.here) for one in exports()]),
+        "## What they refuse",
+        REFUSALS_INTRODUCTION,
+        markdown(
+            ("rule", "validator", "statement", "text", "stage", "evidence"),
+            [*checks, *(check_row("", check) for check in general_checks())],
+        ),
+        "## What sources state and nothing here checks",
+        markdown(("validator", "constraint", "reason", "source"), unchecked),
+        "## Facts that differ between targets",
+        LEGEND,
+        property_table({name: property_of(name, entry) for name, entry in file.gates.items()}, offsets=False),
+        "## Kinds of layers without a validator",
+        markdown(("kind", "reason"), others),
+    ])  # fmt: skip
+
+
+def verdict_text(example: Example, tier: Tier) -> str:
+    """Return the verdict on an example on the first target of a tier."""
+    found = example.on(next(one for one in database().targets.values() if one.tier == tier))
+    if found.verdict is Verdict.ACCEPT:
+        return f"{found.verdict} ?" if found.undecided else str(found.verdict)
+    stage = Stage.VALIDATION if found.verdict is Verdict.REJECT else Stage.LOWERING
+    stopping = [one for one in found.findings if one.stops and one.stage is stage]
+    texts = [text for one in stopping for text in one.texts]
+    return f"{found.verdict}: {texts[0]}" if texts else f"{found.verdict} (`{stopping[0].finding.rule}`)"
+
+
+def validator_row(validator: Validator) -> Sequence[object]:
+    """Return one line of the table of validators."""
+    return (
+        validator.name,
+        f"`{validator.symbol}`" if validator.symbol else "",
+        validator.standing,
+        f"`{validator.constructor}`" if validator.constructor else "",
+        bottoms_text(validator.bottoms, more=validator.more_bottoms),
+        ", ".join(f"`{op}`" for op in validator.ops),
+        str(validator.evidence),
+    )
+
+
+def bottoms_text(counts: Sequence[int], *, more: bool) -> str:
+    """Return how many tensors a layer reads."""
+    return " or ".join(map(str, counts)) + (" or more" if more else "")
+
+
+def check_row(validator: str, check: Check) -> Sequence[object]:
+    """Return one line of the table of checks."""
+    on = f" on {', '.join(database().tiers[tier].title for tier in check.tiers)}" if check.tiers else ""
+    stage = "" if check.stage is Stage.VALIDATION else f"{check.stage}{on}"
+    text = f"`{check.text}`" if check.text else ""
+    return (f"`{check.rule}`", validator, statement(explain(check.rule)), text, stage, str(check.evidence))
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -12,6 +12,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.ir.verifier import verify
 from aneforge.compiler.lowering.lower import lower
 from aneforge.compiler.passes.fusion import FUSION
+from aneforge.compiler.passes.legalisation import LEGALISATION
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import UnknownNameError
 from aneforge.targets import TargetLike, resolve
@@ -111,7 +112,7 @@ class Pipeline:
         return self.run(program, write)
 
 
-PIPELINE = Pipeline(FUSION)
+PIPELINE = Pipeline((*FUSION, *LEGALISATION))
 """Fusion, then legalisation."""
 
 

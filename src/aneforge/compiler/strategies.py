@@ -35,6 +35,8 @@ __all__ = ["networks"]
 
 ACTIVATIONS = ("relu", "relu6", "tanh", "sigmoid", "gelu", "silu", "abs", "softsign", "square", "exp", "sign")
 MOST_ELEMENTS = 4096
+STRIDES = (1, 1, 1, 2, 3, 4, 6, 8)
+"""Strides that the hardware has or that factor into those; others are refused."""
 
 
 class Builder:
@@ -87,7 +89,7 @@ class Builder:
         }
         if self.draw(st.booleans()):
             operands["bias"] = self.constant(outputs)
-        strides = tuple(self.integer(1, 5) if self.draw(st.booleans()) else 1 for _ in range(count))
+        strides = tuple(self.draw(st.sampled_from(STRIDES)) for _ in range(count))
         pad = tuple(self.integer(0, max(length - 1, 0)) for length in kernel for _ in "ab")
         self.add("conv", operands, {"groups": groups, "strides": strides, "pad_type": "custom", "pad": pad})
 

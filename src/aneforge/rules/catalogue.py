@@ -18,14 +18,23 @@ if TYPE_CHECKING:
 
     from aneforge.rules.subject import Subject
 
-__all__ = ["check", "explain", "rules", "rules_in"]
+__all__ = ["check", "explain", "rules", "rules_in", "rules_of"]
 
 
 @cache
 def rules() -> Mapping[str, Rule]:
     """Return every rule by its id, in the order of ids."""
-    names = sorted(module.name for module in pkgutil.iter_modules(checks.__path__))
-    return rules_in(importlib.import_module(f"{checks.__name__}.{name}") for name in names)
+    return rules_of(checks)
+
+
+def rules_of(package: ModuleType) -> Mapping[str, Rule]:
+    """Return the rules that the modules of a package declare, by id and in the order of ids.
+
+    Raises:
+        ValueError: Two rules have one id.
+    """
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    return rules_in(importlib.import_module(f"{package.__name__}.{name}") for name in names)
 
 
 def rules_in(modules: Iterable[ModuleType]) -> Mapping[str, Rule]:

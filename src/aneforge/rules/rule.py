@@ -4,6 +4,9 @@ The function's docstring is the error text, the explanation and the line in the 
 three cannot drift apart. Its first paragraph is the message, a paragraph that begins with `Remedy:` is the remedy,
 the rest explains. The message may hold `{op}`, `{seen}`, `{what}`, `{limit}` and `{target}`; the remedy may hold
 `{since}`, the first tier that has what the rule asks for.
+
+A rule whose bound is no value of the target database brings the value itself (`facts`): a count of operands, or a
+sentence where the operation says itself what it should have been.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from aneforge.evidence import Evidence
     from aneforge.ops.op import Trait
     from aneforge.rules.subject import Subject
-    from aneforge.targets import Fact, Target, Value
+    from aneforge.targets import Fact, Property, Target, Value
 
 __all__ = ["Finding", "Relation", "Rule", "Seen", "Severity", "rule"]
 
@@ -51,20 +54,28 @@ class Relation(StrEnum):
     AT_MOST = "at most"
     AT_LEAST = "at least"
     ONE_OF = "one of"
+    BELOW = "below"
+    NONE_OF = "none of"
     PRESENT = "present"
     """The bound is a flag, and it is set; what was seen is the need for it."""
+    NEVER = "never"
+    """What was seen is wrong by itself; the bound says in words what should have been."""
 
-    def holds(self, seen: int | str, bound: Value) -> bool:
+    def holds(self, seen: float | str, bound: Value) -> bool:
         """Tell whether a value is within the bound."""
         match self, bound:
             case Relation.PRESENT, bool():
                 return bound
-            case Relation.ONE_OF, tuple():
-                return seen in bound
+            case Relation.ONE_OF | Relation.NONE_OF, tuple():
+                return (seen in bound) is (self is Relation.ONE_OF)
             case Relation.AT_MOST, int() if isinstance(seen, int):
                 return seen <= bound
             case Relation.AT_LEAST, int() if isinstance(seen, int):
                 return seen >= bound
+            case Relation.BELOW, int() | float() if isinstance(seen, int | float):
+                return seen < bound
+            case Relation.NEVER, str():
+                return False
             case _:
                 raise TypeError(f"{seen!r} cannot be {self} {bound!r}")
 
@@ -73,8 +84,12 @@ class Relation(StrEnum):
 class Seen:
     """A value that a rule saw, and where in the operation."""
 
-    value: int | str
+    value: float | str
     what: str = ""
+    limit: Value | None = None
+    """What the operation itself allows; None where the bound says it."""
+    details: tuple[float | str, ...] = ()
+    """Further values, for a text that names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +101,16 @@ class Finding:
     message: str
     op: str
     location: Location | None
-    seen: int | str
+    seen: float | str
     limit: Value | None
     target: str
     remedy: str
     evidence: Evidence | None
     """Why the limit is believed; None where the limit itself is unknown."""
+    what: str = ""
+    """Where in the operation it was seen."""
+    details: tuple[float | str, ...] = ()
+    """Further values that were seen with it."""
 
     def __str__(self) -> str:
         place = f" at {self.location}" if self.location else ""
@@ -109,7 +128,7 @@ class Rule:
     id: str
     severity: Severity
     bound: str
-    """Name of the value in the target database."""
+    """Name of the value in the target database, or of the value that the rule brings."""
     relation: Relation
     ops: frozenset[str] | None
     """Operations that it concerns; None for all but the ports of a graph."""
@@ -121,6 +140,8 @@ class Rule:
     message: str
     remedy: str
     explanation: str
+    facts: Property | None = None
+    """The bound, where it is no value of the target database."""
 
     def concerns(self, op: str) -> bool:
         """Tell whether the rule looks at operations of that name."""
@@ -142,13 +163,13 @@ class Rule:
     def extreme(self, subject: Subject) -> Sequence[Seen]:
         """Return what the rule sees in a subject, as far as it can decide; no target changes it.
 
-        Of numbers the largest or the smallest decides, of needs the first; of other values each one does.
+        Of numbers the largest or the smallest decides, of needs and wrongs the first; of other values each one does.
         """
         seen = list(self.look(subject)) if self.concerns(subject.op) else []
-        if not seen or self.relation is Relation.ONE_OF:
+        if not seen or self.relation in (Relation.ONE_OF, Relation.NONE_OF):
             return seen
         match self.relation:
-            case Relation.AT_MOST:
+            case Relation.AT_MOST | Relation.BELOW:
                 return (max(seen, key=number_seen),)
             case Relation.AT_LEAST:
                 return (min(seen, key=number_seen),)
@@ -162,7 +183,7 @@ class Rule:
             NoDataError: Nothing at all is known of the target.
         """
         try:
-            return target.fact(self.bound)
+            return target.fact(self.bound) if self.facts is None else own_fact(self.facts, target)
         except NoDataError as missing:
             if not target.has_data:
                 raise
@@ -186,8 +207,9 @@ class Rule:
         return self.remedy.format(since=first_tier_with(self.bound).title)
 
     def _finding(self, subject: Subject, target: Target, seen: Seen, bound: Fact) -> Finding:
+        limit = bound.value if seen.limit is None else seen.limit
         message = self.message.format(
-            op=subject.op, seen=seen.value, what=seen.what, limit=plain_text(bound.value), target=target.name
+            op=subject.op, seen=seen.value, what=seen.what, limit=plain_text(limit), target=target.name
         )
         return Finding(
             rule=self.id,
@@ -196,10 +218,12 @@ class Rule:
             op=subject.op,
             location=subject.location,
             seen=seen.value,
-            limit=bound.value,
+            limit=limit,
             target=target.name,
             remedy=self.advice(),
             evidence=bound.evidence,
+            what=seen.what,
+            details=seen.details,
         )
 
     def _undecided(self, subject: Subject, target: Target, seen: Seen, missing: NoDataError) -> Finding:
@@ -214,6 +238,8 @@ class Rule:
             target=target.name,
             remedy="",
             evidence=None,
+            what=seen.what,
+            details=seen.details,
         )
 
 
@@ -221,7 +247,7 @@ def rule(
     rule_id: str,
     severity: Severity,
     *,
-    bound: str,
+    bound: str | Property,
     relation: Relation,
     ops: Iterable[str] | None = None,
     gated: bool = False,
@@ -230,13 +256,16 @@ def rule(
     """Declare a rule: the decorated function yields what it sees, its docstring is the text.
 
     A rule concerns all operations, or those it names, or those that the op table gates by its bound (`gated`), or those
-    that have a trait there.
+    that have a trait there. Its bound is a value of the target database by its name, or the value itself.
     """
 
     def declare(look: Look) -> Rule:
         message, remedy, explanation = split_text(inspect.getdoc(look) or "")
         concerned = None if ops is None else frozenset(ops)
-        return Rule(rule_id, severity, bound, relation, concerned, gated, trait, look, message, remedy, explanation)
+        name, facts = (bound, None) if isinstance(bound, str) else (bound.name, bound)
+        return Rule(
+            rule_id, severity, name, relation, concerned, gated, trait, look, message, remedy, explanation, facts
+        )
 
     return declare
 
@@ -253,9 +282,21 @@ def split_text(text: str) -> tuple[str, str, str]:
     return paragraphs[0] if paragraphs else "", " ".join(remedies), " ".join(rest)
 
 
-def number_seen(seen: Seen) -> int:
+def own_fact(facts: Property, target: Target) -> Fact:
+    """Return what a rule's own bound is on a target.
+
+    Raises:
+        NoDataError: No source gives it there, or nothing at all is known of the target.
+    """
+    found = facts.fact(target.name, target.tier.name if target.tier else None)
+    if found is None:
+        raise NoDataError(f"{facts.name!r} is unknown here: no published source gives it", target=target.name)
+    return found
+
+
+def number_seen(seen: Seen) -> float:
     """Return a value that was seen as the number that it is."""
-    return int(seen.value)
+    return seen.value if isinstance(seen.value, int | float) else int(seen.value)
 
 
 def plain_text(value: Value) -> str:

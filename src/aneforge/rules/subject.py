@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.errors import Location
+    from aneforge.ops.constant import Constant
     from aneforge.ops.signature import AttributeValue
 
 __all__ = ["PORT", "Operation", "Subject", "TensorType"]
@@ -59,6 +60,16 @@ class Subject(Protocol):
         """Where the user made it."""
         ...
 
+    @property
+    def arguments(self) -> Mapping[str, Sequence[TensorType]]:
+        """Types of the operands that it is given, by name, constants among them; a list has several."""
+        ...
+
+    @property
+    def constants(self) -> Mapping[str, Sequence[Constant]]:
+        """The operands that are constants, by name."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -74,3 +85,5 @@ class Operation:
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict[str, "AttributeValue"])
     consumers: frozenset[str] = frozenset()
     location: Location | None = None
+    arguments: Mapping[str, Sequence[TensorType]] = field(default_factory=dict[str, "Sequence[TensorType]"])
+    constants: Mapping[str, Sequence[Constant]] = field(default_factory=dict[str, "Sequence[Constant]"])

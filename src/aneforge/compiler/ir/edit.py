@@ -37,16 +37,17 @@ def new_layer(
     """
     found = kind_named(kind) if isinstance(kind, str) else kind
     completed = found.complete(attributes or {})
-    types = found.types(
+    core = found.types(
         {
             operand: tuple(ref.type for ref in argument) if isinstance(argument, tuple) else argument.type
             for operand, argument in operands.items()
         },
         completed,
     )
+    types = core
     for _, stage in epilogue or ():
         types = (stage.type_of(types[0]), *types[1:])
-    return Layer(
+    layer = Layer(
         kind=found,
         operands=dict(operands),
         attributes=completed,
@@ -55,6 +56,7 @@ def new_layer(
         epilogue=epilogue or EMPTY,
         location=location,
     )
+    return layer.typed(core, types)
 
 
 def as_stage(layer: Layer) -> Stage:

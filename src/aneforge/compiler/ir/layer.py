@@ -104,6 +104,8 @@ class Epilogue:
 
 
 EMPTY = Epilogue()
+VERIFIED = "found_right"
+"""Where a layer notes that the verifier passed it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,4 +206,29 @@ class Layer:
 
     def choosing(self, **choices: AttributeValue) -> Layer:
         """Return the layer with further choices noted."""
-        return replace(self, choices={**self.choices, **choices})
+        return self.known_as(replace(self, choices={**self.choices, **choices}))
+
+    def in_segment(self, segment: int) -> Layer:
+        """Return the layer in another segment."""
+        return self if segment == self.segment else self.known_as(replace(self, segment=segment))
+
+    def typed(self, core: tuple[TensorType, ...], computed: tuple[TensorType, ...]) -> Layer:
+        """Return the layer itself, told the types that its maker computed, so that they are computed once."""
+        self.__dict__.update(core_types=core, computed_types=computed)
+        return self
+
+    def known_as(self, other: Layer) -> Layer:
+        """Return another layer that computes the same, with what is known of this one: its types, that it is right."""
+        for name in ("bottoms", "core_types", "computed_types", VERIFIED):
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
+        return other
+
+    @property
+    def verified(self) -> bool:
+        """It was found to be right; layers never change."""
+        return VERIFIED in self.__dict__
+
+    def mark_verified(self) -> None:
+        """Note that it was found to be right."""
+        self.__dict__[VERIFIED] = True

@@ -6,6 +6,7 @@ The checks of one layer are made once for each layer object: layers never change
 from __future__ import annotations
 
 import weakref
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Value
@@ -14,14 +15,16 @@ from aneforge.ops.constant import Constant
 from aneforge.ops.signature import OperandKind
 
 if TYPE_CHECKING:
+    from aneforge.compiler.ir.kind import Kind
     from aneforge.compiler.ir.layer import Argument, Layer
     from aneforge.compiler.ir.program import Program
+    from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
 
 __all__ = ["verify"]
 
-VERIFIED: weakref.WeakSet[Layer | Program] = weakref.WeakSet()
-"""Layers and programs that were found to be right; neither ever changes."""
+VERIFIED: weakref.WeakSet[Program] = weakref.WeakSet()
+"""Programs that were found to be right; they never change."""
 
 
 def verify(program: Program) -> None:
@@ -55,9 +58,9 @@ def check_layers(program: Program, known: dict[str, TensorType]) -> None:
     """Check the layers in their order, each by itself and against what was written before it."""
     segment = 0
     for layer in program.layers:
-        if layer not in VERIFIED:
+        if not layer.verified:
             verify_layer(layer)
-            VERIFIED.add(layer)
+            layer.mark_verified()
         for value in layer.bottoms:
             check_known(known, value, f"%{layer.name}")
         for result in layer.results:
@@ -101,7 +104,7 @@ def check_layer(layer: Layer) -> None:
     """Check unit, operands, attributes, epilogue and result types of a layer."""
     if layer.engine not in layer.kind.engines:
         raise GraphError("no such unit runs it", seen=layer.engine, limit=", ".join(layer.kind.engines))
-    if dict(layer.attributes) != layer.kind.complete(layer.attributes):
+    if not is_complete(layer.kind, tuple(layer.attributes.items())):
         raise GraphError("attributes are missing or not in their own types")
     for operand in layer.kind.operands:
         if operand.name in layer.operands:
@@ -111,6 +114,16 @@ def check_layer(layer: Layer) -> None:
     if seen != layer.computed_types:
         shown, limit = (", ".join(map(str, types)) for types in (seen, layer.computed_types))
         raise GraphError("the types are not those that the layer gives", seen=shown, limit=limit)
+
+
+@lru_cache(4096)
+def is_complete(kind: Kind, attributes: tuple[tuple[str, AttributeValue], ...]) -> bool:
+    """Tell whether attributes are all there and in their own types; layers of one sort share the answer.
+
+    Raises:
+        GraphError: One is unknown, missing or outside its domain.
+    """
+    return dict(attributes) == kind.complete(dict(attributes))
 
 
 def check_epilogue(layer: Layer) -> None:

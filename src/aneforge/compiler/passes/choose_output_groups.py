@@ -1,0 +1,108 @@
+"""Chooses how the output channels of products are shared out over cores and lanes.
+
+A core computes `lanes` output channels together; a tile is what all cores compute in one pass. Tiles have as many
+lanes as the channels fill, the leftover channels take smaller tiles, and fewer channels than cores have one lane each.
+The rule fits compiled programs of dense fp16 weights (hwx-programs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar
+
+from aneforge.compiler.decisions import decision
+from aneforge.compiler.ir.edit import replace_layers
+from aneforge.compiler.passes.base import Pass, Phase
+from aneforge.compiler.passes.kernels import kernel_of
+from aneforge.compiler.passes.known_values import known
+
+if TYPE_CHECKING:
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.passes.kernels import Kernel
+    from aneforge.targets import Target
+
+__all__ = ["ChooseOutputGroups", "tiles_of"]
+
+
+def tiles_of(channels: int, cores: int, most: int) -> list[tuple[int, int]]:
+    """Return the tiles of so many output channels as (lanes, channels), each with at most so many lanes.
+
+    >>> tiles_of(768, 16, 32), tiles_of(3, 16, 16)
+    ([(32, 512), (16, 256)], [(1, 3)])
+    """
+    found: list[tuple[int, int]] = []
+    lanes = most
+    while channels:
+        lanes = min(lanes, 1 << (max(channels // cores, 1).bit_length() - 1))
+        whole = channels // (lanes * cores)
+        found += [(lanes, lanes * cores)] * whole
+        channels -= whole * lanes * cores
+        if lanes == 1 and channels:
+            found.append((1, channels))
+            return found
+    return found
+
+
+def most_lanes(layer: Layer, kernel: Kernel, memory: int | None) -> int:
+    """Return how many lanes a tile of a layer has at most."""
+    if layer.kind.name in ("linear", "matmul"):
+        most = decision("lanes_of_matrices").integer()
+    else:
+        small = decision("lanes_small_source_side").integer()
+        spatial = layer.operand("input").type.shape[2:]
+        name = "lanes_small_source" if max(spatial) <= small else "lanes"
+        most = decision(name).integer()
+    if memory is None:
+        return most
+    room = max(memory // max(kernel.channel_bytes(streams=False), 1), 1)
+    return min(most, 1 << (room.bit_length() - 1))
+
+
+def chosen(layer: Layer, target: Target) -> Layer | None:
+    """Return a product with its tiles chosen; None for what is none, or says so already."""
+    kernel = None if "lanes" in layer.choices else kernel_of(layer)
+    if kernel is None:
+        return None
+    cores = known(target.hal, "nes_per_ane")
+    depthwise = kernel.groups > 1 and kernel.groups == layer.operand("input").type.shape[1] == kernel.channels
+    if cores is None or layer.choices.get("weights") in ("streams", "unknown") or (kernel.groups > 1 and not depthwise):
+        return layer.choosing(lanes="unknown")
+    most = 1 if depthwise else most_lanes(layer, kernel, known(target.hal, "dense_kernel_memory"))
+    tiles = tiles_of(kernel.channels, cores, most)
+    counts = [(lanes, len(list(some))) for lanes, some in groupby(lanes for lanes, _ in tiles)]
+    return layer.choosing(
+        lanes=tuple(lanes for lanes, _ in counts),
+        tiles=tuple(count for _, count in counts),
+        passes=len(tiles),
+        active_cores=min(cores, kernel.channels),
+    )
+
+
+@dataclass(frozen=True)
+class ChooseOutputGroups(Pass):
+    """Choose lanes, tiles, passes and active cores of products.
+
+    Before:
+        %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {…, kernel_sizes = [1, 1]} : fp16[1, 768, 7, 7]
+
+    After, on 16 cores:
+        %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {…, kernel_sizes = [1, 1]} : fp16[1, 768, 7, 7]
+          chosen: {lanes = [32, 16], tiles = [1, 1], passes = 2, active_cores = 16}
+
+    There are `tiles` tiles of each number of lanes. Convolutions in groups, other than of single channels, and encoded
+    weights that stream are packed in ways that are not known: their lanes are `unknown`.
+    """
+
+    name: ClassVar[str] = "choose-output-groups"
+    phase: ClassVar[Phase] = Phase.LEGALISATION
+
+    def rewritten(self, program: Program) -> Program:
+        """Choose for every product."""
+
+        def grouped(layer: Layer) -> list[Layer] | None:
+            made = chosen(layer, program.target)
+            return None if made is None else [made]
+
+        return replace_layers(program, grouped)

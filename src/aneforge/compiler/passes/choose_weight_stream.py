@@ -1,0 +1,82 @@
+"""Decides for encoded weights whether they stream in their encoding or fold to dense fp16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from aneforge.compiler.ir.edit import replace_layers
+from aneforge.compiler.ir.program import Note
+from aneforge.compiler.passes.base import Pass, Phase
+from aneforge.compiler.passes.kernels import encoding_of, kernel_of, unmet_preconditions
+from aneforge.ops.constant import Dense
+
+if TYPE_CHECKING:
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.passes.kernels import Kernel
+    from aneforge.ops.constant import Constant
+    from aneforge.targets import Target
+
+__all__ = ["ChooseWeightStream"]
+
+CHOICE = "weights"
+
+
+def fate(layer: Layer, kernel: Kernel, constant: Constant, target: Target) -> tuple[str, str]:
+    """Return what becomes of encoded weights, in one word, and why: streams, folds or unknown."""
+    name = encoding_of(constant)
+    stream = target.streams.get(name)
+    if stream is None:
+        return "unknown", f"no source says whether {constant.encoding} weights stream here"
+    if not stream.streams:
+        return "folds", f"{constant.encoding} weights fold to dense fp16 here: {stream.evidence}"
+    if target.hal.get("kernel_streaming") is not True:
+        return "unknown", "no source says whether kernels stream here"
+    unmet = unmet_preconditions(layer, kernel, target)
+    if unmet:
+        return "folds", f"{constant.encoding} weights fold to dense fp16: streaming needs {', '.join(unmet)}"
+    return "streams", ""
+
+
+@dataclass(frozen=True)
+class ChooseWeightStream(Pass):
+    """Keep encoded weights that the target streams, and fold the others to dense fp16.
+
+    Before, where int8 weights fold:
+        %t1 = NE anec.linear(x = %t0, weight = @t1.weight) : fp16[1, 8]
+        constant @t1.weight : fp16[8, 4] int8 sha256:…
+
+    After:
+        %t1 = NE anec.linear(x = %t0, weight = @t1.weight) : fp16[1, 8]
+          chosen: {weights = "folds"}
+        note "choose-weight-stream" %t1 "int8 weights fold to dense fp16 here: …"
+        constant @t1.weight : fp16[8, 4] dense sha256:…
+
+    An encoding of which no source tells stays, and its choice is `unknown`.
+    """
+
+    name: ClassVar[str] = "choose-weight-stream"
+    phase: ClassVar[Phase] = Phase.LEGALISATION
+
+    def rewritten(self, program: Program) -> Program:
+        """Decide for every product with encoded weights."""
+        notes: list[Note] = []
+        folded: dict[int, Dense] = {}
+
+        def decided(layer: Layer) -> list[Layer] | None:
+            kernel = kernel_of(layer)
+            constant = kernel and kernel.constant
+            if kernel is None or constant is None or isinstance(constant, Dense) or CHOICE in layer.choices:
+                return None
+            word, reason = fate(layer, kernel, constant, program.target)
+            if reason:
+                notes.append(Note(self.name, layer.name, reason))
+            chosen = layer.choosing(weights=word)
+            if word != "folds":
+                return [chosen]
+            if id(constant) not in folded:  # weights that layers share are decoded once
+                folded[id(constant)] = Dense(constant.dense())
+            return [replace(chosen, operands={**chosen.operands, kernel.operand: folded[id(constant)]})]
+
+        return replace_layers(program, decided, notes)

@@ -1,0 +1,97 @@
+"""Cuts a program into segments: layers that need a program of their own, and the others between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from aneforge.compiler.ir.program import Note
+from aneforge.compiler.passes.base import Pass, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+
+__all__ = ["CutSegments"]
+
+BEFORE_ALL = -1
+
+
+def levels(program: Program) -> Mapping[str, int]:
+    """Return for every layer its level: how many segments of plain layers must have ended, less one.
+
+    A plain layer is in the segment of its level. A bridge runs behind the segment of its level and before the next, and
+    what reads it is in a later segment. So there are as many segments as the longest chain of plain layers and bridges
+    needs, and not one more.
+    """
+    found: dict[str, int] = {}
+    for layer in program.layers:
+        level = BEFORE_ALL if layer.kind.bridge else 0
+        for value in layer.bottoms:
+            producer = program.producers.get(value.name)
+            if producer is not None:
+                behind = found[producer.name]
+                level = max(level, behind if layer.kind.bridge else behind + producer.kind.bridge)
+        found[layer.name] = level
+    return found
+
+
+def in_order(program: Program) -> list[Layer]:
+    """Return the layers segment by segment, numbered; within a segment they stay in their order."""
+    level = levels(program)
+    # A bridge of a level comes behind the plain layers of that level; sorting keeps the order of what is equal.
+    ordered = sorted(program.layers, key=lambda layer: (level[layer.name], layer.kind.bridge))
+    made: list[Layer] = []
+    segment, last = -1, None
+    for layer in ordered:
+        here = (level[layer.name], layer.kind.bridge)
+        if layer.kind.bridge or here != last:
+            segment += 1
+        last = here
+        made.append(layer.in_segment(segment))
+    return made
+
+
+@dataclass(frozen=True)
+class CutSegments(Pass):
+    """Cut a program before and behind every layer that needs a program of its own.
+
+    Before:
+        segment 0:
+        %t3 = PE anec.relu(x = %t0) : fp16[1, 2, 8, 4]
+        %t4 = NE anec.sdpa(query = %t3, key = %t1, value = %t2) : fp16[1, 2, 8, 4]
+        %t5 = PE anec.relu(x = %t4) : fp16[1, 2, 8, 4]
+
+    After:
+        segment 0:
+        %t3 = PE anec.relu(x = %t0) : fp16[1, 2, 8, 4]
+        segment 1:
+        %t4 = NE anec.sdpa(query = %t3, key = %t1, value = %t2) : fp16[1, 2, 8, 4]
+        segment 2:
+        %t5 = PE anec.relu(x = %t4) : fp16[1, 2, 8, 4]
+        note "cut-segments" %t4 "anec.sdpa needs a program of its own: a cut before and behind it"
+
+    Other layers move, where nothing that they read or write forbids it, so that there are as few segments as there can
+    be.
+    """
+
+    name: ClassVar[str] = "cut-segments"
+    phase: ClassVar[Phase] = Phase.LEGALISATION
+
+    def rewritten(self, program: Program) -> Program:
+        """Order and number the layers."""
+        if not any(layer.kind.bridge for layer in program.layers):
+            return program
+        layers = in_order(program)
+        if all(new is old for new, old in zip(layers, program.layers, strict=True)):
+            return program
+        notes = [
+            Note(
+                self.name, layer.name, f"anec.{layer.kind.name} needs a program of its own: a cut before and behind it"
+            )
+            for layer in layers
+            if layer.kind.bridge
+        ]
+        return program.with_layers(layers, [note for note in notes if note not in program.notes])

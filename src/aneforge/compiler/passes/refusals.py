@@ -1,0 +1,60 @@
+"""Errors for what cannot be made legal: the rule that the layer breaks, in its own words, and why nothing helps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.errors import IllegalGraphError, NotSupportedError
+from aneforge.rules.catalogue import explain
+from aneforge.rules.subject import Operation
+
+if TYPE_CHECKING:
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.rules.rule import Finding
+    from aneforge.targets import Target
+
+__all__ = ["finding", "operation_name", "refused"]
+
+OPERATIONS = {
+    "convolution": "conv",
+    "deconvolution": "conv_transpose",
+    "matmul": "matmul",
+    "gain_offset_control": "pe_goc",
+    "slice": "slice_by_size",
+    "strided_slice": "slice_by_index",
+    "resize": "resize",
+}
+"""The operation of the table that a kind of a form of its own comes from."""
+
+
+def operation_name(layer: Layer) -> str:
+    """Return the name by which a user knows what a layer does."""
+    return layer.kind.op or OPERATIONS.get(layer.kind.name, layer.kind.name)
+
+
+def finding(layer: Layer, target: Target, rule: str) -> Finding | None:
+    """Return what a rule finds in a layer, or nothing."""
+    operation = Operation(
+        operation_name(layer),
+        operands=tuple(ref.type for _, ref in layer.refs()),
+        results=layer.core_types,
+        attributes=layer.attributes,
+        location=layer.location,
+    )
+    return explain(rule).check(operation, target)
+
+
+def refused(layer: Layer, target: Target, rule: str, reason: str) -> NotSupportedError:
+    """Return the error for a layer that breaks a rule and cannot be taken apart, with the reason why not."""
+    found = finding(layer, target, rule)
+    if found is None:  # the rule looks at results alone, and an operand breaks it
+        return NotSupportedError(
+            f"{rule}: an operand is too large, and {reason}",
+            operation=operation_name(layer),
+            location=layer.location,
+            seen=", ".join(str(ref.type) for _, ref in layer.refs()),
+            limit=f"{target.fact(explain(rule).bound).value} ({explain(rule).bound})",
+            target=target.name,
+            remedy=explain(rule).advice(),
+        )
+    return IllegalGraphError.of(target.name, [f"{found} It cannot be taken apart: {reason}"])

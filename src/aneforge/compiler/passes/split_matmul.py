@@ -1,0 +1,104 @@
+"""Splits matrix products that are larger than the target's largest tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from aneforge.compiler.ir.edit import replace_layers
+from aneforge.compiler.ir.program import Note
+from aneforge.compiler.passes.base import Pass, Phase
+from aneforge.compiler.passes.cuts import cut_along
+from aneforge.compiler.passes.epilogues import axis_behind, unfused
+from aneforge.compiler.passes.known_values import known
+from aneforge.compiler.passes.tiling import Along, Cut, cut_layer, even_parts, sum_parts
+
+if TYPE_CHECKING:
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+    from aneforge.targets import Target
+
+__all__ = ["SplitMatmul", "contraction"]
+
+ROUNDED = "it is a sum of {} products over parts of the contraction, each rounded to the type of the result"
+
+
+def row_axis(layer: Layer) -> int | None:
+    """Return the axis of a product's rows; None for a vector on the left."""
+    if layer.operand("lhs").type.rank < 2:
+        return None
+    return layer.core_types[0].rank - (2 if layer.operand("rhs").type.rank > 1 else 1)
+
+
+def contraction(layer: Layer) -> Cut:
+    """Return the cut along what both operands are summed over."""
+    lhs, rhs = layer.operand("lhs").type.rank, layer.operand("rhs").type.rank
+    left = lhs - 2 if layer.attributes["transpose_lhs"] and lhs > 1 else lhs - 1
+    right = rhs - 1 if layer.attributes["transpose_rhs"] or rhs == 1 else rhs - 2
+    return Cut(-1, {"lhs": Along(left), "rhs": Along(right)})
+
+
+def rows_split(layer: Layer, most: int | None, target: Target) -> list[Layer] | None:
+    """Return a product in parts of so many rows; None where it has no more."""
+    axis = row_axis(layer)
+    if axis is None or most is None or layer.core_types[0].shape[axis] <= most:
+        return None
+    first, *behind = [layer] if axis_behind(layer, axis) is not None else unfused(layer)
+    cut = cut_along(first, axis)
+    assert cut is not None, "a product is cut along its rows"  # noqa: S101 - said by `cuts`
+    rows = first.core_types[0].shape[axis]
+    return [*cut_layer(first, cut, even_parts(rows, -(-rows // most)), "rows", target), *behind]
+
+
+def contraction_split(layer: Layer, most: int | None, target: Target) -> list[Layer] | None:
+    """Return a product as a sum of products over parts of the contraction; None where it is short enough."""
+    cut = contraction(layer)
+    lhs, along = layer.operand("lhs"), cut.operands["lhs"]
+    extent = lhs.type.shape[along.axis]
+    if most is None or extent <= most:
+        return None
+    return sum_parts(layer, cut, even_parts(extent, -(-extent // most)), "inner", target)
+
+
+@dataclass(frozen=True)
+class SplitMatmul(Pass):
+    """Split products along their height by the largest tensor of the target, and along a contraction that is longer.
+
+    Before, where a tensor is at most 16,384 high:
+        %t2 = NE anec.matmul(lhs = %t0, rhs = %t1) : fp16[20000, 8]
+
+    After:
+        %t2.rows0.lhs = DMA anec.slice(input = %t0) {begin = [0, 0], size = [10000, 4]} : fp16[10000, 4]
+        %t2.rows0 = NE anec.matmul(lhs = %t2.rows0.lhs, rhs = %t1) : fp16[10000, 8]
+        %t2.rows1.lhs = DMA anec.slice(input = %t0) {begin = [10000, 0], size = [10000, 4]} : fp16[10000, 4]
+        %t2.rows1 = NE anec.matmul(lhs = %t2.rows1.lhs, rhs = %t1) : fp16[10000, 8]
+        %t2 = DMA anec.concat(values = [%t2.rows0, %t2.rows1]) {axis = 0} : fp16[20000, 8]
+          chosen: {in_place = true}
+
+    Every part keeps the epilogue. Parts of a contraction are added, the epilogue moves behind the sum, and a note says
+    so: each part is rounded.
+    """
+
+    name: ClassVar[str] = "split-matmul"
+    phase: ClassVar[Phase] = Phase.LEGALISATION
+
+    def rewritten(self, program: Program) -> Program:
+        """Split what is too large."""
+        target = program.target
+        height, longest = known(target.limits, "tensor_height"), known(target.limits, "max_tensor_dim")
+        notes: list[Note] = []
+
+        def split(layer: Layer) -> list[Layer] | None:
+            if layer.kind.name != "matmul":
+                return None
+            rows = rows_split(layer, height, target)
+            if rows is not None:
+                return [made for piece in rows for made in (split(piece) or [piece])]
+            parts = contraction_split(layer, longest, target)
+            if parts is not None:
+                count = sum(piece.kind.name == "matmul" for piece in parts)
+                moved = "; the epilogue moved behind the sum" if layer.epilogue else ""
+                notes.append(Note(self.name, layer.name, ROUNDED.format(count) + moved))
+            return parts
+
+        return replace_layers(program, split, notes)

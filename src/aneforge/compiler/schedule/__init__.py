@@ -1,0 +1,1 @@
+"""In which order the layers of a program run, in which partitions, and which of them run together."""

@@ -1,0 +1,134 @@
+# ruff: noqa: D401 - a rule's docstring is its message
+"""Images: resizing, crops, coordinates, transforms, correlation and geometry."""
+
+from collections.abc import Iterator
+
+from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
+from aneforge.compiler.validators.declare import layer_rule
+from aneforge.compiler.validators.looking import argument, depth_axis
+from aneforge.rules.rule import Relation, Seen
+from aneforge.rules.subject import Subject
+
+SPATIAL_AXES = 2
+
+
+def resized_axes(subject: Subject) -> Iterator[int]:
+    """Iterate over the axes beside height and width that resizing changes."""
+    x = argument(subject, "x")
+    if x is None or not subject.results or subject.results[0].rank != x.rank:
+        return
+    for axis, (old, new) in enumerate(zip(x.shape, subject.results[0].shape, strict=True)):
+        if old != new and axis < x.rank - SPATIAL_AXES:
+            yield axis
+
+
+@layer_rule("ANE-RESIZE-002", Relation.NEVER)
+def only_height_and_width(subject: Subject) -> Iterator[Seen]:
+    """Axis {seen} is resized; only height and width, the last two axes, are sampled.
+
+    Remedy: transpose the axis to the last two, resize, and transpose back.
+    """
+    for axis in resized_axes(subject):
+        yield Seen(axis, "axis")
+
+
+@layer_rule("ANE-RESIZE-003", Relation.PRESENT, "texture_engine")
+def software_resize(subject: Subject) -> Iterator[Seen]:
+    """Resizing axis {seen} has no software form, and {target} has no texture engine.
+
+    Remedy: transpose the axis to the last two, resize, and transpose back.
+    """
+    for axis in resized_axes(subject):
+        yield Seen(axis, "axis")
+
+
+@layer_rule("ANE-RESIZE-004", Relation.PRESENT, "texture_engine")
+def aligned_and_centred(subject: Subject) -> Iterator[Seen]:
+    """Resizing with {seen} needs the texture engine, which {target} has not.
+
+    Remedy: align corners or sample at centres, one of the two.
+    """
+    flags = subject.attributes.get("align_corners"), subject.attributes.get("half_pixel_centers")
+    if flags == (True, True) or subject.attributes.get("sampling_mode") == ALIGNED_HALF_PIXELS:
+        yield Seen("aligned corners and centred samples")
+
+
+@layer_rule("ANE-CROPRESIZE-002", Relation.ONE_OF, "crop_resize_index_dtypes")
+def box_elements(subject: Subject) -> Iterator[Seen]:
+    """Boxes are {seen}; the layer reads {limit}.
+
+    Remedy: cast them.
+    """
+    boxes = argument(subject, "boxes")
+    if boxes is not None:
+        yield Seen(boxes.dtype, "boxes")
+
+
+@layer_rule("ANE-AFFINETRANSFORM-002", Relation.ONE_OF, "affine_matrix_dtypes")
+def matrix_elements(subject: Subject) -> Iterator[Seen]:
+    """The matrix is {seen}; the layer reads {limit}.
+
+    Remedy: cast it.
+    """
+    matrix = argument(subject, "transform_matrix")
+    if matrix is not None:
+        yield Seen(matrix.dtype, "matrix")
+
+
+@layer_rule("ANE-RESAMPLE-002", Relation.ONE_OF, "resample_coordinate_channels")
+def coordinate_channels(subject: Subject) -> Iterator[Seen]:
+    """A place is given by {seen} coordinates, none of {limit}.
+
+    Remedy: give a column and a row for every place.
+    """
+    coordinates = argument(subject, "coordinates")
+    if coordinates is not None and coordinates.rank:
+        yield Seen(coordinates.shape[-1], "coordinates")
+
+
+@layer_rule("ANE-RESAMPLE-003", Relation.AT_MOST, "resample_coordinate_depth")
+def coordinate_depth(subject: Subject) -> Iterator[Seen]:
+    """The coordinates have a depth of {seen}; the layer takes {limit}.
+
+    Remedy: resample plane by plane.
+    """
+    coordinates = argument(subject, "coordinates")
+    axis = depth_axis(coordinates) if coordinates is not None else None
+    if coordinates is not None and axis is not None:
+        yield Seen(coordinates.shape[axis], "depth")
+
+
+@layer_rule("ANE-CROSSCORRELATION-002", Relation.NEVER)
+def template_depth(subject: Subject) -> Iterator[Seen]:
+    """The template has a depth of {seen}; it must be 1.
+
+    Remedy: correlate plane by plane.
+    """
+    template = argument(subject, "template")
+    axis = depth_axis(template) if template is not None else None
+    if template is not None and axis is not None and template.shape[axis] > 1:
+        yield Seen(template.shape[axis], "depth")
+
+
+@layer_rule("ANE-CROSSPRODUCT-002", Relation.ONE_OF)
+def vector_length(subject: Subject) -> Iterator[Seen]:
+    """A vector has {seen} numbers; a cross product is of vectors of {limit}.
+
+    Remedy: lay three numbers along the first axis.
+    """
+    for name in ("a", "b"):
+        vectors = argument(subject, name)
+        if vectors is not None and vectors.rank:
+            yield Seen(vectors.shape[0], name)
+
+
+@layer_rule("ANE-CROSSPRODUCT-003", Relation.ONE_OF)
+def vector_elements(subject: Subject) -> Iterator[Seen]:
+    """A vector is {seen}; a cross product reads {limit}.
+
+    Remedy: cast it.
+    """
+    for name in ("a", "b"):
+        vectors = argument(subject, name)
+        if vectors is not None:
+            yield Seen(vectors.dtype, name)

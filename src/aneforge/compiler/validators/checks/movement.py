@@ -1,0 +1,200 @@
+# ruff: noqa: D401 - a rule's docstring is its message
+"""Layout: transposes, joins, borders, views, repetition."""
+
+from collections.abc import Iterator
+
+from aneforge.compiler.validators.declare import gate, layer_rule
+from aneforge.compiler.validators.looking import argument, first, integer, integers, leftover
+from aneforge.rules.rule import Relation, Seen, Severity
+from aneforge.rules.subject import Subject
+
+SPATIAL_AXES = 2
+"""Height and width: the last two axes of any tensor; one of fewer axes leaves the others free."""
+
+
+@layer_rule("ANE-TRANSPOSE-002", Relation.AT_MOST, "max_transpose_width", Severity.DECOMPOSE)
+def transposes_at_all(_: Subject) -> Iterator[Seen]:
+    """The engine of {target} transposes nothing by itself: its largest width is {limit}.
+
+    Remedy: none is needed from a graph, where a transpose is always split there.
+    """
+    yield Seen(1, "width")
+
+
+@layer_rule("ANE-TRANSPOSE-003", Relation.AT_MOST, "transpose_trailing_axes")
+def transposed_axes(subject: Subject) -> Iterator[Seen]:
+    """A transpose moves {seen} axes, counted from the last; {target} moves at most the last {limit}.
+
+    Remedy: fold the batch into another axis before, and unfold it behind.
+    """
+    perm = integers(subject, "perm")
+    moved = next((place for place, source in enumerate(perm) if source % len(perm) != place), None)
+    if moved is not None:
+        yield Seen(len(perm) - moved, "axes")
+
+
+@layer_rule("ANE-TRANSPOSE-004", Relation.NEVER)
+def every_axis_once(subject: Subject) -> Iterator[Seen]:
+    """The order of axes is {seen}; it must name {limit}.
+
+    Remedy: give a permutation of the axes.
+    """
+    perm, x = integers(subject, "perm"), argument(subject, "x")
+    if perm and x is not None and sorted(axis % len(perm) for axis in perm) != list(range(x.rank)):
+        yield Seen(str(list(perm)), "perm")
+
+
+@layer_rule("ANE-CONCAT-002", Relation.NEVER)
+def joined_axis(subject: Subject) -> Iterator[Seen]:
+    """Tensors are joined along axis {seen}, which is no axis of theirs.
+
+    Remedy: name an axis of the tensors by a constant.
+    """
+    value, axis = first(subject), integer(subject, "axis")
+    if value is not None and (axis is None or not -value.rank <= axis < value.rank):
+        yield Seen("one that is not given" if axis is None else axis, "axis")
+
+
+@layer_rule("ANE-CONCAT-003", Relation.NEVER)
+def joined_layouts(subject: Subject) -> Iterator[Seen]:
+    """The inputs of a concat lie in the layouts {seen}; they must have {limit}.
+
+    Remedy: bring them to one layout before.
+
+    A layer of a program has no layout of its own; the authored form of one names each input's as `layouts`.
+    """
+    layouts = subject.attributes.get("layouts")
+    if isinstance(layouts, tuple) and len(set(layouts)) > 1:
+        yield Seen(", ".join(map(str, layouts)), "layouts")
+
+
+@layer_rule("ANE-CONCAT-004", Relation.NEVER)
+def joined_extents(subject: Subject) -> Iterator[Seen]:
+    """An input of a concat is {seen}; beside the joined axis it must be as the first, {limit}.
+
+    Remedy: pad or slice it first.
+    """
+    values, axis = subject.arguments.get("values", ()), integer(subject, "axis")
+    if not values or axis is None or not -values[0].rank <= axis < values[0].rank:
+        return
+    along = axis % values[0].rank
+    for value in values[1:]:
+        pairs = zip(value.shape, values[0].shape, strict=False)
+        differs = any(place != along and one != other for place, (one, other) in enumerate(pairs))
+        if value.rank != values[0].rank or differs:
+            yield Seen(str(list(value.shape)), "input", str(list(values[0].shape)))
+
+
+@layer_rule("ANE-PAD-002", Relation.NEVER)
+def padded_axes(subject: Subject) -> Iterator[Seen]:
+    """Axis {seen} is padded; only height and width, the last two axes, can be.
+
+    Remedy: concatenate with a constant, or transpose the axis to the last two and back.
+    """
+    x, pads = argument(subject, "x"), integers(subject, "pad")
+    if x is None:
+        return
+    before = x.rank - len(pads) // 2
+    for place in range(len(pads) // 2):
+        if any(pads[2 * place : 2 * place + 2]) and before + place < x.rank - SPATIAL_AXES:
+            yield Seen(before + place, "axis")
+
+
+@layer_rule("ANE-BROADCAST-002", Relation.NEVER)
+def spread_axes(subject: Subject) -> Iterator[Seen]:
+    """An axis of length {seen} is to become {limit} long; only one of length 1 is repeated.
+
+    Remedy: use tile.
+    """
+    x = first(subject)
+    if x is None or not subject.results:
+        return
+    pairs = zip(reversed(x.shape), reversed(subject.results[0].shape), strict=False)
+    for old, new in pairs:
+        if old not in (1, new):
+            yield Seen(old, "axis", new)
+
+
+@layer_rule("ANE-RESHAPE-002", Relation.NEVER)
+def elements_kept(subject: Subject) -> Iterator[Seen]:
+    """A reshape gives {seen} elements of {limit}.
+
+    Remedy: give a shape of as many elements.
+    """
+    x = first(subject)
+    if x is not None and subject.results and subject.results[0].size != x.size:
+        yield Seen(subject.results[0].size, "elements", x.size)
+
+
+@layer_rule("ANE-UNFLATTEN-002", Relation.PRESENT, gate("unflatten_lowers"))
+def unflatten_lowers(subject: Subject) -> Iterator[Seen]:
+    """{op} passes its validator and fails in backend lowering on {target}, as everywhere.
+
+    Remedy: use reshape.
+    """
+    yield Seen(subject.op)
+
+
+@layer_rule("ANE-TILE-002", Relation.NEVER)
+def tile_counts(subject: Subject) -> Iterator[Seen]:
+    """A tensor is repeated {seen} times; counts are built of 2, 3, 4 and 8.
+
+    Remedy: concatenate the tensor with itself.
+    """
+    for times in integers(subject, "reps"):
+        if leftover(times) != 1:
+            yield Seen(times, "reps")
+
+
+@layer_rule("ANE-INPUTVIEW-002", Relation.NEVER)
+def viewed_axis(subject: Subject) -> Iterator[Seen]:
+    """A view is along axis {seen}; the tensor has {limit}.
+
+    Remedy: name an axis of the tensor.
+    """
+    x, axis = first(subject), integer(subject, "axis")
+    if x is not None and axis is not None and not -x.rank <= axis < x.rank:
+        yield Seen(axis, "axis", x.rank)
+
+
+def viewed_extent(subject: Subject) -> int | None:
+    """Return the length of the axis that a view is along, if it has one."""
+    x, axis = first(subject), integer(subject, "axis")
+    return None if x is None or axis is None or not -x.rank <= axis < x.rank else x.shape[axis]
+
+
+@layer_rule("ANE-INPUTVIEW-003", Relation.NEVER)
+def viewed_offset(subject: Subject) -> Iterator[Seen]:
+    """A view begins at {seen}; the axis has {limit} places.
+
+    Remedy: begin within the axis.
+    """
+    extent, offset = viewed_extent(subject), integer(subject, "offset")
+    if extent is not None and offset is not None and not 0 <= offset < extent:
+        yield Seen(offset, "offset", extent)
+
+
+@layer_rule("ANE-INPUTVIEW-004", Relation.NEVER)
+def viewed_size(subject: Subject) -> Iterator[Seen]:
+    """A view reaches to place {seen}; the axis has {limit}.
+
+    Remedy: take fewer places.
+    """
+    extent = viewed_extent(subject)
+    offset, size, step = (integer(subject, name) for name in ("offset", "size", "step"))
+    if extent is None or offset is None or size is None:
+        return
+    last = offset + (size - 1) * max(step or 1, 1) + 1
+    if size < 1 or last > extent:
+        yield Seen(last, "size", extent)
+
+
+@layer_rule("ANE-INPUTVIEW-005", Relation.NEVER)
+def viewed_step(subject: Subject) -> Iterator[Seen]:
+    """A view has a step of {seen}; it must be {limit}.
+
+    Remedy: reverse the tensor first, or step forward.
+    """
+    step = integer(subject, "step")
+    if step is not None and step < 1:
+        yield Seen(step, "step")

@@ -1,0 +1,78 @@
+"""A graph before its conversion: the same rules over its operations, and a dry run of the whole way to a program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.retarget import retarget
+from aneforge.compiler.validators.catalogue import validator_of
+from aneforge.compiler.validators.data import Stage
+from aneforge.compiler.validators.exported import objections, sorted_worst_first, with_data
+from aneforge.compiler.validators.network import validate_program
+from aneforge.compiler.validators.subjects import subject_of_node
+from aneforge.compiler.validators.verdict import Validation
+from aneforge.graph.graph import PLACEHOLDERS, as_graph
+from aneforge.rules.preflight import port_of
+from aneforge.rules.rule import Severity
+from aneforge.targets import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aneforge.compiler.validators.network import NetworkValidation
+    from aneforge.compiler.validators.verdict import Objection
+    from aneforge.graph.graph import GraphLike
+    from aneforge.rules.subject import Operation
+    from aneforge.targets import Target, TargetLike
+
+__all__ = ["validate_module", "validate_module_creation"]
+
+
+def validate_module(graph: GraphLike, target: TargetLike = None) -> tuple[Validation, ...]:
+    """Return the verdict on every operation of a graph, and on its outputs, before anything is lowered.
+
+    An operation that the conversion builds from others is accepted; its finding says so.
+
+    >>> import aneforge as af
+    >>> found = validate_module(af.input((1, 8)).sin(), af.targets.Family.A13)
+    >>> [(one.op, str(one.verdict)) for one in found]
+    [('input', 'accept'), ('sin', 'accept'), ('output', 'accept')]
+
+    Raises:
+        UnknownTargetError: Nothing has that name.
+        NoDataError: The target is a name without data.
+    """
+    whole, resolved = as_graph(graph), resolve(target)
+    found = [judged("", subject_of_node(node, whole.consumers[node]), resolved) for node in whole.nodes]
+    return (*found, *(judged(name, port_of(output), resolved) for name, output in whole.outputs.items()))
+
+
+def judged(name: str, subject: Operation, target: Target) -> Validation:
+    """Return the verdict on one operation of a graph."""
+    found = converted(objections(subject, with_data(target, subject), front_end=True))
+    checked_by = None if subject.op in PLACEHOLDERS else validator_of(subject.op)
+    return Validation(name, subject.op, checked_by, tuple(sorted_worst_first(found)), subject.location)
+
+
+def converted(found: Iterable[Objection]) -> list[Objection]:
+    """Return objections, those that the conversion answers marked as such."""
+    return [
+        replace(one, stage=Stage.CONVERSION) if one.finding.severity is Severity.DECOMPOSE else one for one in found
+    ]
+
+
+def validate_module_creation(graph: GraphLike, target: TargetLike = None, route: str = "mil") -> NetworkValidation:
+    """Return the umbrella's verdict on the program that a graph becomes: retargeted and lowered, without any pass.
+
+    >>> import aneforge as af
+    >>> validate_module_creation(af.input((1, 8)).sin(), af.targets.Family.A13).ok
+    True
+
+    Raises:
+        IllegalGraphError: An operation cannot run there; retargeting lists all of them.
+        NotSupportedError: An operation has no form there.
+    """
+    made = retarget(graph, target, route)
+    return validate_program(lower(made.graph, resolve(made.target)))

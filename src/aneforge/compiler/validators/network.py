@@ -1,0 +1,165 @@
+"""The umbrella: every layer of a program with its validator, the ports, and the network as a whole.
+
+What a program does not carry itself is given beside it: the schema of the description that it came from, and the number
+of engines over which it is bonded.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.ir.layer import Value
+from aneforge.compiler.validators.data import validators_file
+from aneforge.compiler.validators.exported import objections, sorted_worst_first, validate_layer, with_data
+from aneforge.compiler.validators.subjects import op_of, surroundings
+from aneforge.compiler.validators.verdict import Validation, Verdict
+from aneforge.errors import GraphError
+from aneforge.rules.subject import PORT, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.validators.verdict import Objection
+    from aneforge.ops.signature import AttributeValue
+    from aneforge.targets import Target
+
+__all__ = ["NETWORK", "NetworkValidation", "validate_program"]
+
+NETWORK = "network"
+"""The name under which a network as a whole is a subject."""
+RING_BUFFER_WRITER = "ring_buffer_writer"
+VERSION = re.compile(r"\d{1,9}(\.\d{1,9}){0,3}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkValidation:
+    """The verdict on a program, and on everything in it."""
+
+    target: str
+    network: Validation
+    """The network as a whole."""
+    ports: tuple[Validation, ...]
+    """Inputs, states and outputs."""
+    layers: tuple[Validation, ...]
+    """The layers, in their order."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict on any part."""
+        return max((part.verdict for part in self.parts()), key=lambda verdict: verdict.rank)
+
+    @property
+    def ok(self) -> bool:
+        """True if everything is accepted."""
+        return self.verdict is Verdict.ACCEPT
+
+    @property
+    def findings(self) -> tuple[Objection, ...]:
+        """Everything that was found, worst first."""
+        return tuple(sorted_worst_first(found for part in self.parts() for found in part.findings))
+
+    def parts(self) -> Iterator[Validation]:
+        """Iterate over the verdicts on the network, its ports and its layers."""
+        yield self.network
+        yield from self.ports
+        yield from self.layers
+
+
+def validate_program(program: Program, *, schema: str | None = None, engines: int = 1) -> NetworkValidation:
+    """Return the verdict on a program: every layer, every port, and the network as a whole.
+
+    >>> import aneforge as af
+    >>> from aneforge.compiler.pipeline import build_program
+    >>> found = validate_program(build_program(af.input((1, 8, 4, 4)).softmax(1), af.targets.Family.A13))
+    >>> found.ok, [layer.validator.name for layer in found.layers]
+    (True, ['Softmax'])
+
+    Raises:
+        NoDataError: The program's target is a name without data.
+        GraphError: The schema is no version, or there is no engine to run on.
+    """
+    whole = network_subject(program, validators_file().schema.version if schema is None else schema, engines)
+    target = with_data(program.target, whole)
+    buffers = live_buffers(program)
+    layers = [
+        validate_layer(layer, target, surroundings(program, layer, buffer_attributes(layer, buffers)))
+        for layer in program.layers
+    ]
+    return NetworkValidation(
+        target.name,
+        judged("", whole, target),
+        tuple(judged(name, port, target) for name, port in port_subjects(program)),
+        tuple(layers),
+    )
+
+
+def judged(name: str, subject: Operation, target: Target) -> Validation:
+    """Return the verdict on what no validator of a layer checks."""
+    return Validation(name, subject.op, None, tuple(sorted_worst_first(objections(subject, target))))
+
+
+def network_subject(program: Program, schema: str, engines: int) -> Operation:
+    """Return a network as rules see it.
+
+    Raises:
+        GraphError: The schema is no version, or there is no engine to run on.
+    """
+    if not isinstance(schema, str) or not VERSION.fullmatch(schema):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise GraphError(
+            "the schema of a network description is no version", seen=repr(schema), limit="numbers with points between"
+        )
+    if type(engines) is not int or engines < 1:
+        raise GraphError("a network runs on one engine or more", seen=repr(engines), limit="1 or more")
+    known = validators_file().kinds
+    return Operation(
+        NETWORK,
+        attributes={
+            "schema": schema,
+            "engines": engines,
+            "units": tuple(layer.name for layer in program.layers),
+            "unconverted": tuple(layer.name for layer in program.layers if layer.kind.name not in known),
+        },
+    )
+
+
+def port_subjects(program: Program) -> Iterator[tuple[str, Operation]]:
+    """Return inputs, states and outputs as rules see them, with their names."""
+    for port in program.inputs:
+        yield port.name, placeholder("input", program, port.value)
+    for state in program.states:
+        yield state.name, placeholder("state", program, state.read)
+    for port in program.outputs:
+        producer = program.producers.get(port.value.name)
+        made_by: dict[str, AttributeValue] = {"producer": op_of(producer.kind) if producer else "input"}
+        location = producer.location if producer else None
+        yield port.name, Operation(PORT, (port.value.type,), attributes=made_by, location=location)
+
+
+def placeholder(op: str, program: Program, value: Value) -> Operation:
+    """Return a tensor that enters a program as rules see it."""
+    readers = program.consumers.get(value.name, ())
+    return Operation(op, results=(value.type,), consumers=frozenset(op_of(reader.kind) for reader in readers))
+
+
+def live_buffers(program: Program) -> frozenset[str]:
+    """Return the names of the values that are states, or states after a ring buffer was written."""
+    found = {state.read.name for state in program.states}
+    for layer in program.layers:
+        if buffer_written(layer) in found:
+            found.update(result.name for result in layer.results)
+    return frozenset(found)
+
+
+def buffer_written(layer: Layer) -> str | None:
+    """Return the name of the ring buffer that a layer writes, if it writes one that is no constant."""
+    buffer = layer.operands.get("buffer") if layer.kind.name == RING_BUFFER_WRITER else None
+    return buffer.name if isinstance(buffer, Value) else None
+
+
+def buffer_attributes(layer: Layer, buffers: frozenset[str]) -> Mapping[str, AttributeValue]:
+    """Return whether the buffer that a layer writes is a live state, where it writes one."""
+    return {"live_state": buffer_written(layer) in buffers} if layer.kind.name == RING_BUFFER_WRITER else {}

@@ -1,0 +1,266 @@
+"""Layers, slots of epilogues and graph nodes as rules see them: one language, MIL's, for all three.
+
+The compiler runs one code in two places: over the operations of a graph, when it decides what may run on the engine,
+and over the layers of a program, when it makes them legal. It is one code here because both become the same subject.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from aneforge.compiler.axes import MOST_AXES, Axis, roles
+from aneforge.compiler.ir.layer import Value
+from aneforge.graph.node import Output
+from aneforge.ops.constant import Constant
+from aneforge.rules.checks.dtypes import is_index
+from aneforge.rules.preflight import operation_of
+from aneforge.rules.subject import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from aneforge.compiler.ir.kind import Kind, Slot
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+    from aneforge.errors import Location
+    from aneforge.graph.node import Argument as NodeArgument
+    from aneforge.graph.node import Node
+    from aneforge.ops.signature import AttributeValue
+    from aneforge.ops.types import TensorType
+
+__all__ = [
+    "ALONE",
+    "Surroundings",
+    "op_of",
+    "subject_of_layer",
+    "subject_of_node",
+    "subjects_of_epilogue",
+    "surroundings",
+]
+
+WIDER_THAN_THE_ENGINE = ("fp32", "fp64")
+"""Element types of constants that are rounded when the program is written: no layer ever reads them as they are."""
+ENGINE_INDEX = "uint16"
+"""How the engine holds places of elements."""
+RING_BUFFER_WRITE = "tensor_to_circular_buffer"
+PASSING_A_STATE = {
+    "read_state": "input",
+    "tensor_buffer_to_tensor": "buffer",
+    "tensor_to_tensor_buffer": "x",
+    RING_BUFFER_WRITE: "buffer",
+}
+"""Operations whose result is the state that the operand of this name is."""
+AXIS_WORDS = {
+    Axis.BATCH: "batch",
+    Axis.CHANNEL: "channel",
+    Axis.DEPTH: "depth",
+    Axis.HEIGHT: "height",
+    Axis.WIDTH: "width",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How a kind whose form is the compiler's own is said in MIL's words."""
+
+    op: str
+    operands: Mapping[str, str]
+    """MIL's name of each operand."""
+    attributes: Mapping[str, str]
+    """MIL's name of each attribute that rules look at."""
+    added: Mapping[str, AttributeValue] = field(default_factory=dict[str, "AttributeValue"])
+
+
+WINDOW = {
+    "strides": "strides",
+    "dilation_rates": "dilations",
+    "groups": "groups",
+    "explicit_padding": "pad",
+    "kernel_sizes": "kernel_sizes",
+}
+WEIGHTED = {"input": "x", "weights": "weight"}
+SPELLINGS = {
+    "convolution": Spelling("conv", WEIGHTED, WINDOW, {"pad_type": "custom"}),
+    "deconvolution": Spelling("conv_transpose", WEIGHTED, WINDOW, {"pad_type": "custom"}),
+    "matmul": Spelling(
+        "matmul", {"lhs": "x", "rhs": "y"}, {"transpose_lhs": "transpose_x", "transpose_rhs": "transpose_y"}
+    ),
+    "gain_offset_control": Spelling("pe_goc", {"input": "x"}, {"axis": "axis"}),
+    "slice": Spelling("slice_by_size", {"input": "x"}, {"begin": "begin", "size": "size"}),
+    "strided_slice": Spelling("slice_by_index", {"input": "x"}, {"begin": "begin", "step": "stride"}),
+    "resize": Spelling("resize", {"input": "x"}, {"mode": "interpolation_mode", "sampling": "sampling_mode"}),
+}
+Types: TypeAlias = "tuple[TensorType, ...]"
+Held: TypeAlias = "Mapping[str, tuple[TensorType | Constant, ...]]"
+"""Operands by name: the type of one that is live, the constant of one that is not."""
+
+
+def op_of(kind: Kind) -> str:
+    """Return the operation of the op table that a kind of layer is.
+
+    >>> from aneforge.compiler.ir.catalogue import kind_named
+    >>> op_of(kind_named("convolution")), op_of(kind_named("mult"))
+    ('conv', 'mul')
+    """
+    spelling = SPELLINGS.get(kind.name)
+    return spelling.op if spelling else kind.op or kind.name
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a layer does not say of itself, and its program knows."""
+
+    consumers: frozenset[str] = frozenset()
+    """The operations that read its results."""
+    indices: frozenset[str] = frozenset()
+    """The operands that are places of elements: MIL spells them in 32 bits, the engine holds them in 16."""
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict[str, "AttributeValue"])
+    """Further attributes, such as whether a buffer is a live state."""
+
+
+ALONE = Surroundings()
+
+
+def subject_of_layer(layer: Layer, around: Surroundings = ALONE) -> Operation:
+    """Return the engine operation of a layer as rules see it, its epilogue left out."""
+    held = {
+        name: tuple(
+            ref if isinstance(ref, Constant) else ref.type
+            for ref in (argument if isinstance(argument, tuple) else (argument,))
+        )
+        for name, argument in layer.operands.items()
+    }
+    results = layer.core_types if layer.epilogue else tuple(result.type for result in layer.results)
+    first = next((stage.kind for _, stage in layer.epilogue), None)
+    seen = subject(layer.kind, held, {**layer.attributes, **around.attributes}, results, layer.location)
+    return replace(
+        seen,
+        operands=tensors_read(held, around.indices),
+        consumers=around.consumers if first is None else frozenset({op_of(first)}),
+    )
+
+
+def subjects_of_epilogue(layer: Layer, around: Surroundings = ALONE) -> Iterator[tuple[Slot, Operation]]:
+    """Return what fills the slots behind a layer as rules see it, each reading what the one before gives."""
+    stages = list(layer.epilogue)
+    if not stages:
+        return
+    flowing: Types = layer.core_types[:1]
+    for place, (slot, stage) in enumerate(stages):
+        held: Held = {stage.kind.flowing: flowing, **{name: (one,) for name, one in stage.operands.items()}}
+        flowing = (stage.type_of(flowing[0]),)
+        last = place + 1 == len(stages)
+        readers = around.consumers if last else frozenset({op_of(stages[place + 1][1].kind)})
+        yield slot, replace(subject(stage.kind, held, stage.attributes, flowing, layer.location), consumers=readers)
+
+
+def subject_of_node(node: Node, consumers: Sequence[Node]) -> Operation:
+    """Return a node of a graph as rules see it, with the names of its operands and its constants."""
+    seen = operation_of(node, consumers)
+    held: Held = {
+        name: tuple(
+            value if isinstance(value, Constant) else value.type
+            for value in (argument if isinstance(argument, tuple) else (argument,))
+        )
+        for name, argument in node.operands.items()
+    }
+    indices = frozenset(
+        name
+        for name, value in node.values()
+        if isinstance(value, Output) and is_index(value.node.op.name, value.type.dtype)
+    )
+    buffer = {} if seen.op != RING_BUFFER_WRITE else {"live_state": is_live_state(node.operands.get("buffer"))}
+    return replace(
+        seen,
+        operands=tensors_read(held, indices),
+        attributes={**with_axes(seen.op, seen.attributes, held, seen.results), **buffer},
+        arguments=arguments_of(held),
+        constants=constants_of(held),
+    )
+
+
+def is_live_state(value: NodeArgument | None) -> bool:
+    """Tell whether a value of a graph is a state, as it was or after a ring buffer was written."""
+    while isinstance(value, Output) and value.node.op.name in PASSING_A_STATE:
+        value = value.node.operands.get(PASSING_A_STATE[value.node.op.name])
+    return isinstance(value, Output) and value.node.op.name == "state"
+
+
+def subject(
+    kind: Kind, held: Held, attributes: Mapping[str, AttributeValue], results: Types, location: Location | None
+) -> Operation:
+    """Return a layer or a stage, in the compiler's words, as rules see it, in MIL's."""
+    spelling = SPELLINGS.get(kind.name)
+    op = op_of(kind)
+    if spelling is not None:
+        held = {spelling.operands.get(name, name): values for name, values in held.items()}
+        own = {spelling.attributes[name]: value for name, value in attributes.items() if name in spelling.attributes}
+        attributes = {**own, **spelling.added}
+    return Operation(
+        op=op,
+        operands=tensors_read(held),
+        results=results,
+        attributes=with_axes(op, attributes, held, results),
+        location=location,
+        arguments=arguments_of(held),
+        constants=constants_of(held),
+    )
+
+
+def arguments_of(held: Held) -> dict[str, Types]:
+    """Return the types of all operands."""
+    return {
+        name: tuple(value.type if isinstance(value, Constant) else value for value in values)
+        for name, values in held.items()
+    }
+
+
+def constants_of(held: Held) -> dict[str, tuple[Constant, ...]]:
+    """Return the operands that are constants."""
+    found = {name: tuple(value for value in values if isinstance(value, Constant)) for name, values in held.items()}
+    return {name: constants for name, constants in found.items() if constants}
+
+
+def tensors_read(held: Held, indices: frozenset[str] = frozenset()) -> Types:
+    """Return the types in which operands are read: all but constants that are rounded beforehand."""
+    found: list[TensorType] = []
+    for name, values in held.items():
+        for value in values:
+            if not isinstance(value, Constant):
+                found.append(value.with_dtype(ENGINE_INDEX) if name in indices else value)
+            elif value.type.dtype not in WIDER_THAN_THE_ENGINE:
+                found.append(value.type)
+    return tuple(found)
+
+
+def with_axes(
+    op: str, attributes: Mapping[str, AttributeValue], held: Held, results: Types
+) -> Mapping[str, AttributeValue]:
+    """Return attributes to which a broadcast's axes are added, by the engine's words for them."""
+    if op != "broadcast" or not results or not 0 < results[0].rank <= MOST_AXES:
+        return attributes
+    source = next((types[0] for types in arguments_of(held).values()), results[0])
+    before = (1,) * (results[0].rank - source.rank) + source.shape
+    axes = tuple(
+        AXIS_WORDS[role]
+        for role, old, new in zip(roles(results[0].rank), before, results[0].shape, strict=False)
+        if old != new
+    )
+    return {**attributes, "axes": axes}
+
+
+def surroundings(program: Program, layer: Layer, attributes: Mapping[str, AttributeValue]) -> Surroundings:
+    """Return what a program knows of a layer; `attributes` are those that are known already."""
+    readers = (reader for result in layer.results for reader in program.consumers.get(result.name, ()))
+    indices = (
+        name
+        for name, ref in layer.refs()
+        if isinstance(ref, Value) and is_index_layer(program.producers.get(ref.name), ref.type.dtype)
+    )
+    return Surroundings(frozenset(op_of(reader.kind) for reader in readers), frozenset(indices), attributes)
+
+
+def is_index_layer(producer: Layer | None, dtype: str) -> bool:
+    """Tell whether what a layer gives is a place of elements."""
+    return producer is not None and is_index(op_of(producer.kind), dtype)

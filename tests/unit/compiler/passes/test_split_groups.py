@@ -1,0 +1,57 @@
+"""Grouped convolutions: taken apart where a group is larger than the target runs together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.ir.layer import Epilogue
+from aneforge.compiler.passes.split_groups import SplitGroups
+from legalisation_tools import assert_same_meaning, changed, constant, convolution, inputs_of, program_of, stage, value
+from program_tools import kinds_of
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+
+def test_every_group_becomes_a_convolution(golden: Golden) -> None:
+    gain = stage("gain_offset_control", {"gain": constant(4), "offset": constant(4, seed=2)}, axis=1)
+    turned = stage("transpose", perm=(0, 2, 3, 1))
+    one = convolution(
+        value("x", 1, 460, 4, 4),
+        constant(4, 230, 3, 3),
+        groups=2,
+        epilogue=Epilogue(gain_offset=gain, post_activation=stage("relu"), transpose=turned),
+    )
+    before = program_of("h13", one)
+    after = SplitGroups()(before).program
+    assert_same_meaning(before, after, inputs_of(before))
+    golden(str(after))
+
+
+def test_small_groups_and_single_channels_stay() -> None:
+    grouped = convolution(value("x", 1, 454, 4, 4), constant(4, 227, 3, 3), groups=2)
+    single = convolution(value("x", 1, 4096, 4, 4), constant(4096, 1, 3, 3), groups=4096)
+    whole = convolution(value("x", 1, 4096, 4, 4), constant(2, 4096, 1, 1))
+    for one in (grouped, single, whole):
+        assert not SplitGroups()(program_of("h13", one)).modified
+
+
+def test_the_limit_is_the_targets() -> None:
+    one = convolution(value("x", 1, 16, 4, 4), constant(4, 8, 3, 3), groups=2)
+    assert not SplitGroups()(program_of("h13", one)).modified
+    assert kinds_of(SplitGroups()(program_of("h12", one)).program).count("convolution") == 2
+    assert SplitGroups()(program_of(changed("h13", group_conv_decompose=71), one)).modified
+    unknown = SplitGroups()(program_of(changed("h13", group_conv_decompose=None), one)).program
+    assert dict(unknown.layers[0].choices) == {"groups": "unknown"}
+    assert not SplitGroups()(unknown).modified
+
+
+def test_an_epilogue_that_mixes_channels_becomes_layers() -> None:
+    spread = stage("broadcast", shape=(2, 4, 4, 4))
+    one = convolution(
+        value("x", 1, 16, 4, 4), constant(4, 8, 1, 1), groups=2, epilogue=Epilogue(broadcast=spread, quantise=None)
+    )
+    before = program_of(changed("h13", group_conv_decompose=2), one)
+    after = SplitGroups()(before).program
+    assert kinds_of(after).count("convolution") == 2
+    assert_same_meaning(before, after, inputs_of(before))
