@@ -1,6 +1,8 @@
 """Runs the golden model on the recipes of published figures and prints how close it comes.
 
-`make fingerprints` runs it. The inputs are drawn again from NumPy's own generators, so nothing is downloaded.
+`make fingerprints` runs it. The inputs are drawn again from NumPy's own generators, so nothing is downloaded. Figures
+that the model reproduces and figures that are open (sums, softmax, norms: their order is not known) stand in two
+tables; it is an error if one of the first is missed, or one of the second by more than is on record.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from rich.console import Console
 from rich.table import Table
 
-from aneforge.engine import golden
+from aneforge.engine import golden, normalisation, reductions
 from aneforge.engine.activations import gelu
 from aneforge.targets import chip, resolve
 
@@ -39,12 +41,23 @@ class Fingerprint:
     chips: tuple[str, ...]
     error: float
     tolerance: float
+    """How far from the figure the model may be, relative to it."""
     batch: int = 1
 
 
 def fingerprints() -> list[Fingerprint]:
-    """Return every figure."""
-    entries = tomllib.loads(PATH.read_text(encoding="utf-8"))["fingerprints"]
+    """Return the figures that the model reproduces."""
+    return listed("fingerprints")
+
+
+def open_figures() -> list[Fingerprint]:
+    """Return the figures that the model does not reproduce; their tolerance is how near it comes."""
+    return listed("open")
+
+
+def listed(heading: str) -> list[Fingerprint]:
+    """Return the figures under a heading of the file."""
+    entries = tomllib.loads(PATH.read_text(encoding="utf-8"))[heading]
     return [msgspec.convert(entry, Fingerprint) for entry in entries]
 
 
@@ -147,15 +160,70 @@ def gelu_rows(figure: Fingerprint, _: str) -> float:
     return relative_error(gelu(half(x).astype(np.float64)), reference)
 
 
+def sum_rows(figure: Fingerprint, target: str) -> float:
+    """Return the error of sums over rows of 4096 numbers against NumPy's own sum in float32."""
+    x = rows_of(figure.size)
+    answer = reductions.total(half(x), (1,), reductions.adder_of(resolve(target)))
+    return relative_error(answer, x.sum(axis=1, keepdims=True))
+
+
+def softmax_rows(figure: Fingerprint, target: str) -> float:
+    """Return the error of a softmax over rows of 4096 numbers against one in float32."""
+    x = rows_of(figure.size)
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    answer = normalisation.softmax(half(x), 1, reductions.adder_of(resolve(target)))
+    return relative_error(answer, powers / powers.sum(axis=1, keepdims=True))
+
+
+def norm_inputs() -> tuple[Array, Array, Array]:
+    """Return the rows, gamma and beta of the figures of norms."""
+    generator = np.random.default_rng(7)
+    x = generator.standard_normal((197, 768)).astype(np.float32)
+    gamma = generator.standard_normal(768).astype(np.float32) * 0.1 + 1
+    return x, gamma, generator.standard_normal(768).astype(np.float32) * 0.1
+
+
+def layer_norm_rows(_: Fingerprint, target: str) -> float:
+    """Return the error of a layer norm that was lowered step by step."""
+    x, gamma, beta = norm_inputs()
+    adder = reductions.adder_of(resolve(target))
+    answer = normalisation.layer_norm_in_steps(half(x), half(gamma), half(beta), epsilon=1e-5, adder=adder)
+    distances = x - x.mean(axis=1, keepdims=True)
+    spread = np.sqrt((distances**2).mean(axis=1, keepdims=True) + np.float32(1e-5))
+    return relative_error(answer, distances / spread * gamma + beta)
+
+
+def rms_norm_rows(_: Fingerprint, target: str) -> float:
+    """Return the error of a root-mean-square norm that was lowered step by step."""
+    x, gamma, _beta = norm_inputs()
+    adder = reductions.adder_of(resolve(target))
+    answer = normalisation.rms_norm_in_steps(half(x), half(gamma), epsilon=1e-5, adder=adder)
+    power = (x**2).mean(axis=1, keepdims=True) + np.float32(1e-5)
+    return relative_error(answer, x / np.sqrt(power) * gamma)
+
+
 WORKLOADS: dict[str, Callable[[Fingerprint, str], float]] = {
     "conv": conv,
     "conv_relu": conv_relu,
     "dft": dft,
     "gelu": gelu_rows,
+    "layer_norm": layer_norm_rows,
     "relu": relu_rows,
+    "rms_norm": rms_norm_rows,
     "small_linear": small_linear,
+    "softmax": softmax_rows,
     "square_linear": square_linear,
+    "sum": sum_rows,
 }
+SWITCHES = {
+    "conv": "winograd_on_width",
+    "conv_relu": "winograd_on_width",
+    "layer_norm": "reduction_order",
+    "rms_norm": "reduction_order",
+    "softmax": "reduction_order",
+    "sum": "reduction_order",
+}
+"""The value of a target on which a workload depends; the others are one for all."""
 
 
 def disagreement(figure: Fingerprint) -> float:
@@ -163,21 +231,32 @@ def disagreement(figure: Fingerprint) -> float:
 
     Chips whose data select the same arithmetic share one run.
     """
-    targets = {resolve(f"soc:{name}").datapath.flag("winograd_on_width"): chip(name).target for name in figure.chips}
+    switch = SWITCHES.get(figure.workload)
+    targets = {
+        resolve(f"soc:{name}").datapath.get(switch) if switch else None: chip(name).target for name in figure.chips
+    }
     return max(abs(WORKLOADS[figure.workload](figure, target) / figure.error - 1) for target in targets.values())
 
 
-def main() -> None:
-    """Print the table; the exit code tells whether every figure is reproduced."""
-    table = Table(box=None, pad_edge=False)
+def show(console: Console, title: str, figures: list[Fingerprint]) -> int:
+    """Print a table of figures and return how many are missed by more than their tolerance."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("figure", "chips", "published", "off by", "tolerance"):
         table.add_column(heading)
     missed = 0
-    for figure in fingerprints():
+    for figure in figures:
         off = disagreement(figure)
         missed += off > figure.tolerance
         table.add_row(figure.name, ", ".join(figure.chips), repr(figure.error), f"{off:.1e}", f"{figure.tolerance:.0e}")
-    Console().print(table)
+    console.print(table)
+    return missed
+
+
+def main() -> None:
+    """Print both tables; the exit code tells whether every figure is as near as it should be."""
+    console = Console()
+    missed = show(console, "Reproduced", fingerprints())
+    missed += show(console, "\nOpen: the model comes near", open_figures())
     sys.exit(1 if missed else 0)
 
 

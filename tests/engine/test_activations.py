@@ -97,6 +97,7 @@ def test_published_extremes(case: Published) -> None:
         ("exp2", np.nan, np.inf),
         ("gelu", np.nan, np.inf),
         ("tanh", -np.inf, -1.0),
+        ("tanh", -np.nan, -1.0),
     ],
 )
 def test_known_values(name: str, x: float, result: float) -> None:

@@ -122,8 +122,9 @@ def build_program(
     """Return the program of a graph for one target: retargeted, lowered, fused, made legal.
 
     >>> import aneforge as af
-    >>> build_program((af.input((1, 8)) * 2.0 + 1.0).tanh(), "h16g")
-    <program of 1 layers in 1 segments for h16g>
+    >>> program = build_program((af.input((1, 8)) * 2.0 + 1.0).tanh(), af.targets.Family.A16)
+    >>> [layer.kind.name for layer in program.layers]
+    ['gain_offset_control']
 
     Raises:
         IllegalGraphError: An operation cannot run there.

@@ -1,1 +1,1 @@
-"""The engine's arithmetic. What stands: the golden model, in plain NumPy; `golden` is the specification."""
+"""The engine's arithmetic in plain NumPy: `golden` and its neighbours specify it, `dispatch` finds it by operation."""

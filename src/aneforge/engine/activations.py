@@ -6,8 +6,10 @@ Between the knots y[b] and y[c] a fraction f on the way gives, all ties away fro
 
 Two-sided tables are addressed outward from zero, odd ones by magnitude, the tables of exponentials, logarithms and
 roots by a part of the number's own representation. Evidence: GELU is exact to ten digits wherever a figure is
-published; the others give every extreme that was published for one chip (`activation_tables` of the target database
-names the chips). Not determined: erf from 2 on, which is modelled; sin, cos, elu and softplus, which are not here.
+published; the others give every extreme that was published for one chip (`activation_tables` and
+`tables_besides_gelu` of the target database name the chips). Modelled: erf from 2 on; sine and cosine, whose table is
+known and whose way into it is not (with an exact one the largest error is the published one, 6.3e-4). The table of elu
+and that of softplus, if it has one, are not known and not here.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ SEGMENTS = 32
 LOG2_E = 1.4423828125
 """log2(e) rounded to fp16, by which the engine multiplies before its table of powers of two."""
 LN_2 = float(np.float16(np.log(2)))
+INFINITY = 2.0**16
+"""What an infinity is as a number: exponent 31 is read as an ordinary one."""
 MODELLED_ERF_FROM = 2.0
 """The table of erf ends here; between this and about 2.33 the engine's values are not determined."""
 
@@ -94,11 +98,11 @@ def guarded(
 ) -> Callable[[Array], Array]:
     """Return a function that is read off its table where `at` holds, and is `otherwise` elsewhere.
 
-    NaN counts as +infinity, as it does at every input of the engine.
+    NaN counts as an infinity of its own sign, as it does at every input of the engine.
     """
 
     def value(x: Array) -> Array:
-        read = np.where(np.isnan(x), np.inf, x)
+        read = np.where(np.isnan(x), np.copysign(np.inf, x), x)
         inside = at(read)
         return np.where(inside, function(np.where(inside, read, 1.0)), otherwise(read))
 
@@ -161,13 +165,17 @@ def power_of_two(t: Array) -> Array:
 
 
 def log(x: Array) -> Array:
-    """Return the natural logarithm of positive numbers: fp16(fp16(log2 of the mantissa + exponent) · ln 2)."""
+    """Return the natural logarithm of positive numbers: fp16(log2(x) · ln 2), the logarithm rounded before."""
+    return to_fp16(log2(x) * LN_2)
+
+
+def log2(x: Array) -> Array:
+    """Return the binary logarithm of positive numbers: fp16(log2 of the mantissa + exponent)."""
     knots = samples(np.log2, 0.5 + np.arange(SEGMENTS + 1) / (2 * SEGMENTS))
     mantissa, exponent = np.frexp(x)
     coordinate = (mantissa - 0.5) * 2 * SEGMENTS
     place = np.minimum(np.floor(coordinate), SEGMENTS - 1).astype(np.int64)
-    binary = to_fp16(between(knots, place, place + 1, coordinate - place) + exponent)
-    return to_fp16(binary * LN_2)
+    return to_fp16(between(knots, place, place + 1, coordinate - place) + exponent)
 
 
 def sqrt(x: Array) -> Array:
@@ -201,7 +209,29 @@ def inverse(x: Array) -> Array:
     return np.copysign(magnitude, x)
 
 
-LOG_OF_ZERO = -45440.0
+def sine(x: Array) -> Array:
+    """Return the sine: an odd table of a quarter of a turn, in steps of π / 64, and the turns taken off exactly."""
+    return np.copysign(1.0, x) * quarter_turns(np.abs(x) * (2 * SEGMENTS / np.pi))
+
+
+def cosine(x: Array) -> Array:
+    """Return the cosine: the sine, a quarter of a turn further."""
+    return quarter_turns(np.abs(x) * (2 * SEGMENTS / np.pi) + SEGMENTS)
+
+
+def quarter_turns(coordinate: Array) -> Array:
+    """Read the table of the sine at a positive angle in units of π / 64."""
+    knots = samples(np.sin, np.arange(SEGMENTS + 1) * (np.pi / (2 * SEGMENTS)))
+    half_turns = np.floor(coordinate / (2 * SEGMENTS))
+    within = coordinate - half_turns * (2 * SEGMENTS)
+    distance = np.where(within > SEGMENTS, 2 * SEGMENTS - within, within)
+    place = np.minimum(np.floor(distance), SEGMENTS - 1).astype(np.int64)
+    value = between(knots, place, place + 1, distance - place)
+    return np.where(half_turns % 2 == 1, -value, value)
+
+
+LOG_OF_ZERO = float(to_fp16(np.asarray(-INFINITY * LN_2)))
+"""−45440, which was measured: the binary logarithm of 0 is −infinity, and that is the number −2^16 in the product."""
 EXP_ARGUMENT = 32.0
 """Beyond this magnitude an exponential in fp16 is 0 or infinite, whatever its base."""
 
@@ -222,20 +252,24 @@ def moderate(x: Array) -> Array:
 
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "cos": guarded(cosine, finite, np.zeros_like),
     "erf": guarded(error_function, finite, np.sign),
     "exp": guarded(exp, moderate, lambda x: np.where(x > 0, np.inf, 0.0)),
     "exp2": guarded(power_of_two, moderate, lambda x: np.where(x > 0, np.inf, 0.0)),
     "gelu": guarded(gelu, finite, lambda x: np.where(x > 0, np.inf, 0.0)),
     "inverse": guarded(inverse, lambda x: finite(x) & (x != 0), lambda x: np.where(x == 0, np.inf, 0.0)),
-    "log": guarded(log, positive, lambda x: np.where(x == 0, LOG_OF_ZERO, np.where(x > 0, np.inf, 0.0))),
+    "log": guarded(log, positive, lambda x: np.where(x == 0, LOG_OF_ZERO, 0.0)),
+    "log2": guarded(log2, positive, lambda x: np.where(x == 0, -np.inf, 0.0)),
     "rsqrt": guarded(rsqrt, positive, lambda x: np.where(x == 0, np.inf, 0.0)),
     "sigmoid": guarded(sigmoid, finite, lambda x: np.where(x > 0, 1.0, 0.0)),
     "silu": guarded(silu, finite, lambda x: np.where(x > 0, np.inf, 0.0)),
+    "sin": guarded(sine, finite, np.zeros_like),
     "sqrt": guarded(sqrt, positive, lambda x: np.where(x > 0, np.inf, 0.0)),
     "tanh": guarded(tanh, finite, np.sign),
 }
 """Functions of fp16 values, held in float64.
 
 Outside a table's domain they give what was measured on one chip: roots and logarithms of negative numbers are 0, the
-logarithm of 0 is −45440, 1 over ±0 is +infinity. At infinities the limit of the function stands; it is modelled.
+logarithm of 0 is −45440, 1 over ±0 is +infinity; softplus is 0 from where its exponential overflows on, so the
+logarithm of infinity is 0. At other infinities the limit of the function stands, and 0 where there is none: modelled.
 """

@@ -81,7 +81,7 @@ def decoded(values: Array) -> tuple[Array, npt.NDArray[np.int64]]:
     >>> [float(value) for value in decoded(np.array([np.inf, 2.0**-24], np.float16))[0]]
     [65536.0, 5.960464477539063e-08]
     """
-    bits = np.ascontiguousarray(values, np.float16).view(np.uint16).astype(np.int64)
+    bits = np.asarray(values, np.float16).view(np.uint16).astype(np.int64)
     sign = np.where(bits >> 15, -1.0, 1.0)
     field, fraction = (bits >> FRACTION_BITS) & 31, bits & 1023
     exponent = np.where(field == 0, LEAST_EXPONENT, field - 15)

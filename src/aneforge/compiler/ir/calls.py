@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Call", "call_of_kind", "call_of_layer"]
 
 
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """An operation of the table with its attributes."""

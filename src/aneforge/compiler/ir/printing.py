@@ -4,7 +4,7 @@ A layer is a line: result, unit, kind, operands by name, attributes that differ 
 slots of its epilogue that are filled follow, one line each in the order of application, and then what legalisation
 chose. Constants stand outside the text, by symbol; a line at the end gives each one's type, encoding and hash.
 
-    program for h13 {
+    program for … {
       input "x" = %x : fp16[1, 3, 8, 8]
       segment 0:
       %t1 = NE anec.convolution(input = %x, weights = @t1.weights) {strides = [1, 1], …} : fp16[1, 4, 8, 8]

@@ -1,0 +1,187 @@
+"""What the engine's arithmetic rests on, read from `data/arithmetic.toml`.
+
+The file says for every operation how sure its arithmetic is and on what evidence, and it holds every choice that no
+source makes for us: how a reduction groups its terms, whether the affine unit rounds its product, where attention can
+be relied on. A later discovery is a changed line there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aneforge.engine.exactness import Exactness, Label, worst
+from aneforge.errors import DataFileError
+from aneforge.evidence import EvidenceKind
+from aneforge.targets.schema import Entry, EvidenceEntry, read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.targets import Target, Value
+
+__all__ = ["AdderChoice", "ArithmeticEntry", "Choices", "choices", "entries", "entry_of", "label_on", "switch"]
+
+PATH = Path(__file__).parent / "data" / "arithmetic.toml"
+FALLBACK = "meaning"
+"""The entry of operations that no other entry names."""
+
+
+class ArithmeticEntry(Entry, frozen=True):
+    """One arithmetic: the operations that have it, how sure it is, and why that is believed."""
+
+    ops: tuple[str, ...]
+    exactness: Exactness
+    reason: str
+    evidence: EvidenceEntry
+    switches: tuple[str, ...] = ()
+    """Values of the target's datapath that it depends on: where one was not measured it is modelled."""
+    copies: bool = False
+    """It moves bits and computes nothing."""
+
+
+class AdderChoice(Entry, frozen=True):
+    """How a reduction adds: neighbours together, then pairs of fp16 in a tree, then the rest without rounding."""
+
+    group: int
+    """So many neighbours are added exactly and rounded once."""
+    tree: int
+    """So many of those are added two by two, each sum rounded to fp16."""
+    window: int
+    """Bits of the window into which the terms of a sum are cut, counted from the largest one; 0 for no window."""
+    evidence: EvidenceEntry
+
+
+class ReductionChoice(Entry, frozen=True):
+    """How reductions add, by the target's `reduction_order`."""
+
+    orders: dict[str, AdderChoice]
+    squares_are_rounded: bool
+    evidence: EvidenceEntry
+
+
+class GainOffsetChoice(Entry, frozen=True):
+    """How the affine unit rounds."""
+
+    product_is_rounded: bool
+    evidence: EvidenceEntry
+
+
+class CropChoice(Entry, frozen=True):
+    """The fixed-point crop: every value passes times this factor."""
+
+    factor: int
+    evidence: EvidenceEntry
+
+
+class ConvolutionChoice(Entry, frozen=True):
+    """Which convolutions leave the direct form."""
+
+    winograd_kernels: tuple[tuple[int, ...], ...]
+    one_channel_scales: bool
+    evidence: EvidenceEntry
+
+
+class AttentionChoice(Entry, frozen=True):
+    """Where the native attention layer can be relied on."""
+
+    longest: int
+    """Neither sequence may be longer."""
+    both_from: int
+    """The two may not both reach this length."""
+    causal_mask_applies: bool
+    evidence: EvidenceEntry
+
+
+class Choices(Entry, frozen=True):
+    """Every choice that no source makes."""
+
+    reduction: ReductionChoice
+    gain_offset: GainOffsetChoice
+    crop: CropChoice
+    convolution: ConvolutionChoice
+    attention: AttentionChoice
+    assumed: dict[str, bool | str]
+    """What stands for a datapath value on a target for which no source gives it."""
+
+
+class ArithmeticFile(Entry, frozen=True):
+    """`arithmetic.toml`."""
+
+    arithmetics: dict[str, ArithmeticEntry]
+    choices: Choices
+
+
+@cache
+def file() -> ArithmeticFile:
+    """Return the data file."""
+    return read(PATH, ArithmeticFile)
+
+
+def choices() -> Choices:
+    """Return the choices.
+
+    >>> choices().crop.factor
+    16
+    """
+    return file().choices
+
+
+def entries() -> Mapping[str, ArithmeticEntry]:
+    """Return every arithmetic by its name."""
+    return file().arithmetics
+
+
+@cache
+def names_by_operation() -> Mapping[str, str]:
+    """Return the name of the arithmetic of every operation that the file lists.
+
+    Raises:
+        DataFileError: Two arithmetics list one operation.
+    """
+    found: dict[str, str] = {}
+    for name, entry in entries().items():
+        for op in entry.ops:
+            if found.setdefault(op, name) != name:
+                raise DataFileError(f"{PATH.name}: {op} stands under {found[op]} and under {name}")
+    return found
+
+
+def entry_of(op: str) -> ArithmeticEntry:
+    """Return the arithmetic of an operation; one that the file does not list has its meaning, rounded once.
+
+    >>> entry_of("add").exactness
+    <Exactness.EXACT: 'exact'>
+    """
+    return entries()[names_by_operation().get(op, FALLBACK)]
+
+
+def label_on(entry: ArithmeticEntry, target: Target) -> Label:
+    """Return how sure an arithmetic is on a target: no surer than the target's values on which it depends.
+
+    >>> from aneforge.targets import Family, resolve
+    >>> print(label_on(entry_of("conv"), resolve(Family.A15)).exactness)
+    modelled
+    """
+    reason = f"{entry.reason} ({entry.evidence.evidence()})"
+    labels = [Label(entry.exactness, reason)]
+    for name in entry.switches:
+        if name not in target.datapath:
+            labels.append(Label(Exactness.UNKNOWN, f"no source gives {name} for {target.name}"))
+            continue
+        evidence = target.evidence(name)
+        if evidence.kind is not EvidenceKind.MEASURED:
+            labels.append(Label(Exactness.MODELLED, f"{name} was not measured for {target.name}: {evidence}"))
+    return worst(labels)
+
+
+def switch(target: Target, name: str) -> Value:
+    """Return a datapath value of a target, or what is assumed where no source gives it.
+
+    >>> from aneforge.targets import Family, resolve
+    >>> switch(resolve(Family.OLDER), "reduction_order")
+    'early'
+    """
+    known = target.datapath.get(name)
+    return choices().assumed[name] if known is None else known

@@ -1,0 +1,298 @@
+"""Finds the arithmetic of an operation on a target: what it computes, how sure that is, and why.
+
+An executor asks once per layer. What has an arithmetic of its own is in the files of this room; what moves data is a
+copy of its bits; anything else is its meaning in the op table, computed in float64 and rounded once to fp16, and
+labelled modelled. How sure each is stands in `data/arithmetic.toml`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.engine import (
+    attention,
+    choices,
+    crop,
+    neuron,
+    normalisation,
+    planar,
+    pooling,
+    products,
+    quantised,
+    reductions,
+)
+from aneforge.engine.activations import MODELLED_ERF_FROM
+from aneforge.engine.exactness import Exactness, Label, worst
+from aneforge.engine.neuron import limited
+from aneforge.engine.planar import host_fp16
+from aneforge.engine.rounding import to_fp16
+from aneforge.errors import NotSupportedError
+from aneforge.ops.table import op_named
+from aneforge.ops.types import DTYPES, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import numpy.typing as npt
+
+    from aneforge.ops.definition import OperandArrays
+    from aneforge.ops.op import Op
+    from aneforge.ops.signature import AttributeValue
+    from aneforge.targets import Target
+
+    Array = npt.NDArray[Any]
+    Function = Callable[..., Array | tuple[Array, ...]]
+    Attributes = Mapping[str, AttributeValue]
+
+__all__ = ["Arithmetic", "arithmetic"]
+
+DTYPE_NAMES = {dtype: name for name, (dtype, _) in DTYPES.items()}
+WHOLE_NUMBERS = "whole numbers and truth values are computed as the mathematics has them; no source tells of them"
+SPECIAL_VALUES = "an operand is infinite or NaN: exponent 31 is read as an ordinary one, which few figures confirm"
+ERF_BEYOND_ITS_TABLE = "erf from 2 on is taken to be 1: its table ends there and no source gives its tail"
+SIGMOID_GELU = "the table of GELU by a sigmoid is not known; its mathematics is rounded once"
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """What an operation computes on a target, and how sure that is.
+
+    `label` holds for the operation; `label_of` looks at operands too and may be less sure.
+    """
+
+    op: Op
+    target: Target
+    entry: choices.ArithmeticEntry
+    label: Label
+    function: Function | None
+    """Its own arithmetic; None for the meaning of the op table."""
+
+    @property
+    def exactness(self) -> Exactness:
+        """How sure it is."""
+        return self.label.exactness
+
+    @property
+    def reason(self) -> str:
+        """Why it is no surer, or why it is sure."""
+        return self.label.reason
+
+    def compute(self, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
+        """Return the results: fp16 for real numbers, whole numbers and bool in their own types.
+
+        Operands are of fp16, whole numbers or bool. Those of wider floating types are handed over by the host, which
+        rounds ties to even, but for casts and constants that are folded. Attributes that are left out have defaults.
+
+        >>> from aneforge.targets import Family, resolve
+        >>> addition = arithmetic("add", resolve(Family.A13))
+        >>> addition.compute({"x": np.array([2048], np.float16), "y": np.array([1], np.float16)}, {})[0].tolist()
+        [2050.0]
+
+        Raises:
+            GraphError: An operand is missing, unknown or does not fit; an attribute is wrong; or there is no meaning.
+        """
+        complete = self.op.complete(attributes)
+        held = operands if self.op.name in TAKEN_AS_GIVEN else handed_over(operands)
+        self.op.types({name: type_of(value) for name, value in held.items()}, complete)
+        if self.entry.copies:
+            results = self.op.evaluate(held, complete)
+        elif self.function is None or not self.takes(held):
+            results = rounded_meaning(self.op, held, complete)
+        else:
+            with np.errstate(all="ignore"):
+                found = self.function(*self.in_order(held), **complete)
+            results = found if isinstance(found, tuple) else (found,)
+        return results if self.op.name == "cast" else tuple(as_fp16(result) for result in results)
+
+    def label_of(self, operands: OperandArrays, attributes: Attributes, *, values: bool = True) -> Label:
+        """Return how sure the results for given operands are.
+
+        Looking at the values costs about as much as computing; without it the label rests on shapes and attributes.
+
+        >>> from aneforge.targets import Family, resolve
+        >>> product = arithmetic("matmul", resolve(Family.A13))
+        >>> ones, large = np.ones((1, 2), np.float16), np.full((2, 1), 20000, np.float16)
+        >>> product.exactness, product.label_of({"x": ones, "y": large}, {}).exactness
+        (<Exactness.EXACT: 'exact'>, <Exactness.MODELLED: 'modelled'>)
+        """
+        complete, held = self.op.complete(attributes), handed_over(operands)
+        by_values = self.doubts_of_values(held, complete) if values else ()
+        return worst([self.label, *self.doubts_of_shapes(held, complete), *by_values])
+
+    def doubts_of_shapes(self, operands: OperandArrays, attributes: Attributes) -> Iterator[Label]:
+        """Return what makes results less sure than the operation, by types, shapes and attributes."""
+        if self.entry.copies:
+            return
+        if not self.takes(operands):
+            yield Label(Exactness.MODELLED, WHOLE_NUMBERS)
+        elif self.op.name in DOUBTS:
+            yield from DOUBTS[self.op.name](self.target, *self.in_order(operands), **attributes)
+
+    def doubts_of_values(self, operands: OperandArrays, attributes: Attributes) -> Iterator[Label]:
+        """Return what makes results less sure than the operation, by the values of the operands."""
+        if self.entry.copies or not self.takes(operands):
+            return
+        if any(not np.isfinite(value).all() for value in real_values(operands)):
+            yield Label(Exactness.MODELLED, SPECIAL_VALUES)
+        if self.op.name in DOUBTS_OF_VALUES:
+            yield from DOUBTS_OF_VALUES[self.op.name](self.target, *self.in_order(operands), **attributes)
+
+    def takes(self, operands: OperandArrays) -> bool:
+        """Tell whether the arithmetic is for such operands; that of most operations is for real numbers alone."""
+        return self.op.name in ANY_TYPE or has_real(operands)
+
+    def in_order(self, operands: OperandArrays) -> list[Array | tuple[Array, ...] | None]:
+        """Return operands in the order of the operation, None for one that is left out."""
+        return [operands.get(operand.name) for operand in self.op.operands]
+
+
+def arithmetic(op: str, target: Target) -> Arithmetic:
+    """Return the arithmetic of an operation on a target.
+
+    >>> from aneforge.targets import Family, resolve
+    >>> found = arithmetic("softmax", resolve(Family.A13))
+    >>> found.exactness
+    <Exactness.MODELLED: 'modelled'>
+
+    Raises:
+        UnknownNameError: There is no such operation.
+        NotSupportedError: No engine runs it.
+    """
+    return found_arithmetic(op_named(op).name, target)
+
+
+@cache
+def found_arithmetic(name: str, target: Target) -> Arithmetic:
+    """Return the arithmetic of an operation, found once."""
+    op = op_named(name)
+    if op.support.floor is None and op.support.mil_since is None:
+        raise NotSupportedError("no engine runs it, so it has no arithmetic", operation=name, target=target.name)
+    entry = choices.entry_of(name)
+    function = FUNCTIONS.get(name) or (FOR_TARGET[name](target) if name in FOR_TARGET else None)
+    return Arithmetic(op, target, entry, choices.label_on(entry, target), function)
+
+
+# Operands and results at the border.
+
+
+def handed_over(operands: OperandArrays) -> OperandArrays:
+    """Return operands as the engine gets them: real numbers in fp16."""
+    return {name: host_operand(value) for name, value in operands.items()}
+
+
+def host_operand(value: Array | tuple[Array, ...] | None) -> Array | tuple[Array, ...] | None:
+    """Return an operand, or each of a list, as the engine gets it."""
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return tuple(host_fp16(one) if is_real(one) else one for one in value)
+    return host_fp16(value) if is_real(value) else value
+
+
+def is_real(value: Array) -> bool:
+    """Tell whether an array holds real numbers, of NumPy's own types or not."""
+    return value.dtype.kind == "f" or (value.dtype.kind == "V" and value.dtype.name.startswith(("bfloat", "float")))
+
+
+def type_of(value: Array | tuple[Array, ...] | None) -> TensorType | tuple[TensorType, ...] | None:
+    """Return the type of an operand, or of each of a list."""
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return tuple(TensorType(one.shape, DTYPE_NAMES[one.dtype]) for one in value)
+    return TensorType(value.shape, DTYPE_NAMES[value.dtype])
+
+
+def real_values(operands: OperandArrays) -> Iterator[Array]:
+    """Return the operands that are real numbers."""
+    for value in operands.values():
+        for one in value if isinstance(value, tuple) else (value,):
+            if one is not None and is_real(one):
+                yield one
+
+
+def has_real(operands: OperandArrays) -> bool:
+    """Tell whether an operand is real numbers, or whether there are no operands."""
+    given = [value for value in operands.values() if value is not None]
+    return not given or any(True for _ in real_values(operands))
+
+
+def as_fp16(result: Array) -> Array:
+    """Return real numbers in fp16, which holds them; whole numbers and bool as they are; a cast's other types too."""
+    return host_fp16(result) if result.dtype == np.float64 else np.asarray(result)
+
+
+def rounded_meaning(op: Op, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
+    """Return the meaning of the op table, rounded once; what is no number is 0, as it was seen to be."""
+    widened = {name: widened_operand(value) for name, value in operands.items()}
+    return tuple(
+        to_fp16(np.where(np.isnan(result), 0.0, result)) if result.dtype == np.float64 else result
+        for result in op.evaluate(widened, attributes)
+    )
+
+
+def widened_operand(value: Array | tuple[Array, ...] | None) -> Array | tuple[Array, ...] | None:
+    """Return an operand for the mathematics: real numbers in float64, none of them NaN."""
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return tuple(limited(one) if is_real(one) else one for one in value)
+    return limited(value) if is_real(value) else value
+
+
+# What makes results less sure, beside what `products` says: functions of target, operands in order and attributes.
+
+
+def doubts_of_erf(_: Target, x: Array) -> Iterator[Label]:
+    """Doubt erf beyond its table."""
+    if (np.abs(x.astype(np.float64)) >= MODELLED_ERF_FROM).any():
+        yield Label(Exactness.MODELLED, ERF_BEYOND_ITS_TABLE)
+
+
+def doubts_of_gelu(_: Target, _x: Array, *, mode: str) -> Iterator[Label]:
+    """Doubt the form by a sigmoid."""
+    if mode == "SIGMOID_APPROXIMATION":
+        yield Label(Exactness.MODELLED, SIGMOID_GELU)
+
+
+def doubts_of_sdpa(_: Target, query: Array, key: Array, *_rest: object, **_attributes: object) -> Iterator[Label]:
+    """Doubt attention outside its envelope."""
+    label = attention.label_of_lengths(query.shape[-2], key.shape[-2])
+    if label is not None:
+        yield label
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    **neuron.FUNCTIONS,
+    **planar.FUNCTIONS,
+    **pooling.FUNCTIONS,
+    **products.FUNCTIONS,
+    **quantised.FUNCTIONS,
+    **reductions.FUNCTIONS,
+}
+"""Arithmetic that all targets share, by operation."""
+FOR_TARGET: Mapping[str, Callable[[Target], Function]] = {
+    **attention.FOR_TARGET,
+    **crop.FOR_TARGET,
+    **normalisation.FOR_TARGET,
+    **pooling.FOR_TARGET,
+    **products.FOR_TARGET,
+    **reductions.FOR_TARGET,
+}
+"""Arithmetic that depends on the target, by operation."""
+ANY_TYPE = frozenset({*crop.FOR_TARGET, *quantised.FUNCTIONS})
+"""Operations whose arithmetic is for whole numbers and bool too."""
+TAKEN_AS_GIVEN = frozenset({"batch_norm", "cast", *choices.entries()["folded_weights"].ops})
+"""Operations whose constants the compiler folds before anything is rounded, and casts from other types."""
+DOUBTS: Mapping[str, Callable[..., Iterator[Label]]] = {
+    **products.DOUBTS,
+    "gelu": doubts_of_gelu,
+    "sdpa": doubts_of_sdpa,
+}
+"""What makes results less sure by shapes and attributes, by operation."""
+DOUBTS_OF_VALUES: Mapping[str, Callable[..., Iterator[Label]]] = {**products.DOUBTS_OF_VALUES, "erf": doubts_of_erf}
+"""What makes results less sure by the values of operands, by operation."""

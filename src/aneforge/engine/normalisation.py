@@ -1,0 +1,192 @@
+"""Softmax and norms: the steps of the engine, each of which leaves one fp16 result.
+
+Softmax (decoded from task descriptors): the largest; t = fp16((x − largest) · log2 e) in one operation; the table of
+powers of two; the sum with the reciprocal read off its table in the same task, so that the sum is not rounded before;
+one product. Layer norm: the mean; the sum of squared distances, scaled by 1 / n, epsilon added and the reciprocal root
+read off its table in one task; (x − mean) times that. Three fp16 results in all; gamma and beta are operations of their
+own. The rounding points follow from the tasks and are inferred; the order of the sums is not known (`reductions`).
+
+`layer_norm_in_steps` and `rms_norm_in_steps` are the forms of the documented builder, one operation for each step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.engine.activations import LOG2_E
+from aneforge.engine.neuron import table
+from aneforge.engine.planar import add, mul, number, read, sub
+from aneforge.engine.reductions import accumulated, adder_of, mean, reciprocal_count, squares, total
+from aneforge.engine.rounding import to_fp16
+from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.shapes import normalised_axes, reduced_axes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+    from aneforge.engine.choices import AdderChoice
+    from aneforge.targets import Target
+
+    Array = npt.NDArray[Any]
+    Axes = tuple[int, ...]
+
+__all__ = ["FOR_TARGET", "layer_norm_in_steps", "rms_norm_in_steps", "softmax", "standardised"]
+
+
+def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
+    """Return eˣ / Σ eˣ along an axis."""
+    numbers, axes = read(x), normalised_axes((axis,), x.ndim)
+    largest = np.max(numbers, axis=axes, keepdims=True)
+    powers = table("exp2", to_fp16((numbers - largest) * LOG2_E))
+    reciprocals = table("inverse", accumulated(read(powers), axes, adder))
+    return mul(powers, reciprocals)
+
+
+def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
+    """Return (x − μ) / √(σ² + epsilon), μ and σ² over some axes: three fp16 results."""
+    distances = read(x) - read(mean(x, axes, adder))
+    variance = accumulated(squares(distances), axes, adder) * reciprocal_count(x, axes)
+    roots = table("rsqrt", variance + float(np.float32(epsilon)))
+    return to_fp16(distances * read(roots))
+
+
+def affine(x: Array, gamma: Array | None, beta: Array | None) -> Array:
+    """Return gamma · x + beta, two operations; both broadcast."""
+    scaled = x if gamma is None else mul(x, gamma)
+    return scaled if beta is None else add(scaled, beta)
+
+
+def along(values: Array | None, rank: int, axes: Axes) -> Array | None:
+    """Return a parameter in a shape that broadcasts along some axes of a tensor."""
+    if values is None:
+        return None
+    shape = iter(values.shape)
+    return values.reshape([next(shape) if axis in axes else 1 for axis in range(rank)])
+
+
+def by_channel(values: Array | None, rank: int) -> Array | None:
+    """Return one number a channel in a shape that broadcasts along axis 1."""
+    return None if values is None else laid_along(values, rank)
+
+
+# The documented builder's forms, one operation a step; public figures were made with them.
+
+
+def layer_norm_in_steps(x: Array, gamma: Array, beta: Array, *, epsilon: float, adder: AdderChoice) -> Array:
+    """Return a layer norm of the last axis as reduce_mean, sub, mul, reduce_mean, add, rsqrt, mul, mul, add."""
+    axes = (x.ndim - 1,)
+    distances = sub(x, mean(x, axes, adder))
+    variance = mean(mul(distances, distances), axes, adder)
+    roots = table("rsqrt", to_fp16(read(variance) + number(epsilon)))
+    return affine(mul(distances, roots), gamma, beta)
+
+
+def rms_norm_in_steps(x: Array, gamma: Array, *, epsilon: float, adder: AdderChoice) -> Array:
+    """Return a root-mean-square norm of the last axis as mul, reduce_sum, mul by 1 / n, add, rsqrt, mul, mul."""
+    axes = (x.ndim - 1,)
+    power = mul(total(mul(x, x), axes, adder), np.asarray(number(1 / x.shape[-1])))
+    roots = table("rsqrt", to_fp16(read(power) + number(epsilon)))
+    return affine(mul(x, roots), gamma, None)
+
+
+# Operations of the table, on a target.
+
+
+def softmax_on(target: Target) -> Callable[..., Array]:
+    """Return softmax with the order of a target."""
+    adder = adder_of(target)
+
+    def function(x: Array, *, axis: int) -> Array:
+        return softmax(x, axis, adder)
+
+    return function
+
+
+def layer_norm_on(target: Target) -> Callable[..., Array]:
+    """Return layer_norm with the order of a target."""
+    adder = adder_of(target)
+
+    def function(x: Array, gamma: Array | None, beta: Array | None, *, axes: Axes | None, epsilon: float) -> Array:
+        found = reduced_axes(x.ndim, axes)
+        result = standardised(x, found, epsilon, adder)
+        return affine(result, along(gamma, x.ndim, found), along(beta, x.ndim, found))
+
+    return function
+
+
+def instance_norm_on(target: Target) -> Callable[..., Array]:
+    """Return instance_norm with the order of a target: every channel of every sample over its places."""
+    adder = adder_of(target)
+
+    def function(x: Array, gamma: Array | None, beta: Array | None, *, epsilon: float) -> Array:
+        result = standardised(x, tuple(range(2, x.ndim)), epsilon, adder)
+        return affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
+
+    return function
+
+
+def channel_layer_norm_on(target: Target) -> Callable[..., Array]:
+    """Return channel_layer_norm with the order of a target: over the channels at every place."""
+    adder = adder_of(target)
+
+    def function(x: Array, gamma: Array, beta: Array, *, epsilon: float) -> Array:
+        result = standardised(x, (1,), epsilon, adder)
+        return affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
+
+    return function
+
+
+def group_norm_on(target: Target) -> Callable[..., Array]:
+    """Return group_norm with the order of a target: over groups of neighbouring channels and their places."""
+    adder = adder_of(target)
+
+    def function(x: Array, gamma: Array, beta: Array, *, num_groups: int, epsilon: float) -> Array:
+        groups = x.reshape(x.shape[0], num_groups, -1)
+        result = standardised(groups, (2,), epsilon, adder).reshape(x.shape)
+        return affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
+
+    return function
+
+
+def by_length(x: Array, axes: Axes, least: float, adder: AdderChoice) -> Array:
+    """Return x times the reciprocal root of Σ x², which is at least a given number."""
+    power = np.maximum(accumulated(squares(read(x)), axes, adder), least)
+    return mul(x, table("rsqrt", power))
+
+
+def l2_norm_on(target: Target) -> Callable[..., Array]:
+    """Return l2_norm with the order of a target."""
+    adder = adder_of(target)
+
+    def function(x: Array, *, axes: Axes, epsilon: float) -> Array:
+        return by_length(x, normalised_axes(axes, x.ndim), float(np.float32(epsilon)), adder)
+
+    return function
+
+
+def rms_norm_on(target: Target) -> Callable[..., Array]:
+    """Return rms_norm with the order of a target: by lengths, gamma times the root of the extent held in fp16."""
+    adder = adder_of(target)
+
+    def function(x: Array, gamma: Array, *, epsilon: float) -> Array:
+        extent = x.shape[-1]
+        shorter = by_length(x, (x.ndim - 1,), float(np.float32(extent * epsilon)), adder)
+        return mul(shorter, (gamma.astype(np.float64) * np.sqrt(extent)).astype(np.float16))
+
+    return function
+
+
+FOR_TARGET: Mapping[str, Callable[[Target], Callable[..., Array]]] = {
+    "channel_layer_norm": channel_layer_norm_on,
+    "group_norm": group_norm_on,
+    "instance_norm": instance_norm_on,
+    "l2_norm": l2_norm_on,
+    "layer_norm": layer_norm_on,
+    "rms_norm": rms_norm_on,
+    "softmax": softmax_on,
+}
+"""Operations whose sums depend on the order of the target."""

@@ -1,0 +1,118 @@
+"""Softmax and norms against their steps done one by one, and against the mathematics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from aneforge.engine import normalisation
+from aneforge.engine.activations import ACTIVATIONS
+from aneforge.engine.choices import AdderChoice, choices
+from aneforge.engine.dispatch import arithmetic
+from aneforge.engine.rounding import to_fp16
+from aneforge.targets import resolve
+from op_calls import value_of
+
+Array = npt.NDArray[Any]
+EARLY = choices().reduction.orders["early"]
+EXACT = AdderChoice(group=1, tree=1, window=0, evidence=EARLY.evidence)
+
+
+def half(values: Array) -> Array:
+    return to_fp16(np.asarray(values))
+
+
+def rows(*shape: int) -> Array:
+    return np.random.default_rng(3).standard_normal(shape).astype(np.float16).astype(np.float64)
+
+
+def test_the_steps_of_softmax() -> None:
+    x = rows(3, 7)
+    t = half((x - x.max(axis=1, keepdims=True)) * 1.4423828125)
+    powers = ACTIVATIONS["exp2"](t)
+    expected = half(powers * ACTIVATIONS["inverse"](powers.sum(axis=1, keepdims=True)))
+    np.testing.assert_array_equal(normalisation.softmax(x, 1, EXACT), expected)
+
+
+def test_softmax_takes_the_largest_off_first() -> None:
+    assert normalisation.softmax(np.array([[60000.0, 60000.0]]), -1, EXACT).tolist() == [[0.5, 0.5]]
+    assert normalisation.softmax(np.array([[0.0, -np.inf]]), -1, EXACT).tolist() == [[1.0, 0.0]]
+
+
+def test_the_sum_of_softmax_is_not_rounded_before_its_reciprocal() -> None:
+    x = np.zeros((1, 2049))
+    sum_as_it_is = half(ACTIVATIONS["inverse"](np.array([2049.0])))
+    sum_in_fp16 = half(ACTIVATIONS["inverse"](np.array([2050.0])))
+    result = normalisation.softmax(x, 1, EXACT)[0, 0]
+    assert result == sum_as_it_is[0]
+    assert result != sum_in_fp16[0]
+
+
+def test_the_steps_of_a_layer_norm() -> None:
+    x = rows(2, 12)
+    mean = half(x.sum(axis=1, keepdims=True) * float(np.float32(1 / 12)))
+    squares = half((x - mean) ** 2)
+    variance = squares.sum(axis=1, keepdims=True) * float(np.float32(1 / 12))
+    roots = ACTIVATIONS["rsqrt"](variance + float(np.float32(1e-5)))
+    np.testing.assert_array_equal(normalisation.standardised(x, (1,), 1e-5, EXACT), half((x - mean) * roots))
+
+
+def test_a_layer_norm_in_steps_rounds_each() -> None:
+    x, gamma, beta = rows(2, 8), rows(8), rows(8)
+    mean = half(x.mean(axis=1, keepdims=True))
+    distances = half(x - mean)
+    variance = half(half(distances**2).mean(axis=1, keepdims=True))
+    roots = ACTIVATIONS["rsqrt"](half(variance + float(np.float16(1e-5))))
+    expected = half(half(half(distances * roots) * gamma) + beta)
+    found = normalisation.layer_norm_in_steps(x, gamma, beta, epsilon=1e-5, adder=EXACT)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_an_rms_norm_in_steps_rounds_each() -> None:
+    x, gamma = rows(2, 8), rows(8)
+    power = half(half(half(x**2).sum(axis=1, keepdims=True)) * 0.125)
+    roots = ACTIVATIONS["rsqrt"](half(power + float(np.float16(1e-5))))
+    found = normalisation.rms_norm_in_steps(x, gamma, epsilon=1e-5, adder=EXACT)
+    np.testing.assert_array_equal(found, half(half(x * roots) * gamma))
+
+
+PARAMETERS: dict[str, tuple[tuple[int, ...], list[tuple[int, ...]], dict[str, Any]]] = {
+    "softmax": ((3, 40), [], {"axis": -1}),
+    "layer_norm": ((3, 4, 10), [(4, 10), (4, 10)], {"axes": (1, 2), "epsilon": 1e-5}),
+    "instance_norm": ((2, 3, 5, 7), [(3,), (3,)], {"epsilon": 1e-5}),
+    "channel_layer_norm": ((2, 16, 1, 3), [(16,), (16,)], {"epsilon": 1e-5}),
+    "group_norm": ((2, 6, 3, 4), [(6,), (6,)], {"num_groups": 3, "epsilon": 1e-5}),
+    "l2_norm": ((3, 50), [], {"axes": (-1,), "epsilon": 1e-12}),
+    "rms_norm": ((3, 50), [(50,)], {"epsilon": 1e-5}),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize("target", ["m1", "m4"])
+def test_norms_come_near_to_their_meaning(name: str, target: str) -> None:
+    shape, parameters, attributes = PARAMETERS[name]
+    arrays = [rows(*one) for one in (shape, *parameters)]
+    found = arithmetic(name, resolve(target))
+    names = [operand.name for operand in found.op.operands]
+    halves = {one: array.astype(np.float16) for one, array in zip(names, arrays, strict=False)}
+    (result,) = found.compute(halves, attributes)
+    np.testing.assert_allclose(result.astype(np.float64), value_of(name, *arrays, **attributes), rtol=6e-3, atol=6e-3)
+
+
+def test_parameters_may_be_left_out() -> None:
+    x = rows(2, 3, 4).astype(np.float16)
+    plain = arithmetic("layer_norm", resolve("m1")).compute({"x": x}, {"axes": (2,), "epsilon": 1e-5})[0]
+    assert np.abs(plain.astype(np.float64).mean(axis=2)).max() < 2e-3
+    np.testing.assert_array_equal(
+        arithmetic("instance_norm", resolve("m1")).compute({"x": x}, {"epsilon": 1e-5})[0],
+        plain,
+        "both normalise the last axis of rank 3",
+    )
+
+
+def test_a_length_below_its_bound_is_the_bound() -> None:
+    (result,) = arithmetic("l2_norm", resolve("m1")).compute({"x": np.full((1, 4), 0.5, np.float16)}, {"epsilon": 4.0})
+    assert result.tolist() == [[0.25] * 4]
