@@ -16,6 +16,7 @@ from aneforge.engine import golden
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.exactness import Label, worst
 from aneforge.engine.execution.epilogue import Flowing, along, gained, through
+from aneforge.engine.execution.labels import label_of_product
 from aneforge.engine.execution.sums import total_of
 from aneforge.engine.planar import host_fp16, read
 
@@ -59,10 +60,10 @@ def computed(layer: Layer, values: Mapping[str, Array], target: Target) -> Compu
     assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
     found = arithmetic(call.op, target)
     renamed = cast("dict[str, Any]", call.renamed(operands))
-    label = found.label_of(renamed, call.attributes)
     if layer.kind.name in PRODUCTS:
-        return product(layer, renamed, call, label, target)
+        return product(layer, renamed, call, target)
     results = found.compute(renamed, call.attributes)
+    label = found.label_of(renamed, call.attributes)
     if not layer.epilogue:
         return Computed(results, label)
     exact = None
@@ -71,22 +72,23 @@ def computed(layer: Layer, values: Mapping[str, Array], target: Target) -> Compu
     return finished(Flowing(results[0], exact, (label,)), layer.epilogue.stages, target)
 
 
-def product(layer: Layer, operands: dict[str, Any], call: Call, label: Label, target: Target) -> Computed:
+def product(layer: Layer, operands: dict[str, Any], call: Call, target: Target) -> Computed:
     """Run a product and what is behind it.
 
     An offset alone directly behind it is where the sum starts (measured). A gain there works on the sum before it is
     rounded. Behind anything else gain and offset work on fp16.
     """
-    stages = layer.epilogue.stages
-    first = (
-        affine_of_stage(stages[0][1], layer.core_types[0].rank) if stages and stages[0][0] is Slot.GAIN_OFFSET else None
-    )
-    start = None
-    if first is not None and first.gain is None:
-        start, stages, first = along(first.offset, layer.core_types[0].rank, first.axis), stages[1:], None
+    stages, rank = layer.epilogue.stages, layer.core_types[0].rank
+    start, exact = None, False
+    if stages and stages[0][0] is Slot.GAIN_OFFSET:
+        affine = affine_of_stage(stages[0][1], rank)
+        exact = affine.gain is not None
+        if not exact:
+            start, stages = along(affine.offset, rank, affine.axis), stages[1:]
+    winograd = call.op == "conv" and layer.choices.get("winograd") is True
+    label = label_of_product(arithmetic(call.op, target), operands, call, start, winograd=winograd)
     total = total_of(layer, operands, call, target, start)
-    flowing = Flowing(host_fp16(golden.leave(total)), None if first is None else total, (label,))
-    return finished(flowing, stages, target)
+    return finished(Flowing(host_fp16(golden.leave(total)), total if exact else None, (label,)), stages, target)
 
 
 def finished(flowing: Flowing, stages: tuple[tuple[Slot, Stage], ...], target: Target) -> Computed:
