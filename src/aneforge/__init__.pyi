@@ -8,6 +8,7 @@ from . import targets as targets
 from ._version import __version__ as __version__
 from .compiler.pipeline import build_program as build_program
 from .compiler.retarget import retarget as retarget
+from .engine.execution.run import run as run
 from .errors import PrecisionWarning as PrecisionWarning
 from .graph.builder.attention import cross_attention as cross_attention
 from .graph.builder.attention import geglu as geglu
