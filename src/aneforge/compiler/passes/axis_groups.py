@@ -71,16 +71,21 @@ def aligned(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
     return (1,) * (rank - len(shape)) + shape
 
 
-def elementwise(layer: Layer, most: int) -> Merged | None:
-    """Merge axes that every operand has whole, or has not at all."""
-    shape = layer.core_types[0].shape
-    operands = [aligned(ref.type.shape, len(shape)) for _, ref in layer.refs()]
+def alike(shape: tuple[int, ...], operands: Sequence[tuple[int, ...]]) -> Callable[[int, int], bool]:
+    """Return what tells whether every operand has two axes of a shape whole, or neither: then they may be one."""
 
     def together(before: int, behind: int) -> bool:
         pair = (shape[before], shape[behind])
         return all((own[before], own[behind]) in (pair, (1, 1)) for own in operands)
 
-    groups = grouped(longer_than_one(shape), most, together)
+    return together
+
+
+def elementwise(layer: Layer, most: int) -> Merged | None:
+    """Merge axes that every operand has whole, or has not at all."""
+    shape = layer.core_types[0].shape
+    operands = [aligned(ref.type.shape, len(shape)) for _, ref in layer.refs()]
+    groups = grouped(longer_than_one(shape), most, alike(shape, operands))
     if groups is None:
         return None
     return Merged(tuple(merged_shape(own, groups) for own in operands), layer.attributes)
@@ -146,13 +151,18 @@ def part(layer: Layer, most: int) -> Merged | None:
 
 
 def matmul(layer: Layer, most: int) -> Merged | None:
-    """Merge the batch axes of a product, where both operands have all of them, or one has none."""
+    """Merge batch axes of a product that both operands have whole, or one has not at all."""
     shapes = [ref.type.shape for _, ref in layer.refs()]
     batch = layer.core_types[0].shape[:-2]
-    if min(map(len, shapes)) < 2 or most < 3 or any(math.prod(own[:-2]) != 1 and own[:-2] != batch for own in shapes):
+    if min(map(len, shapes)) < 2:
         return None
-    whole = (math.prod(batch),)
-    return Merged(tuple((*(whole if own[:-2] == batch else ()), *own[-2:]) for own in shapes), layer.attributes)
+    batches = [aligned(own[:-2], len(batch)) for own in shapes]
+    groups = grouped(longer_than_one(batch), most - 2, alike(batch, batches))
+    if groups is None:
+        return None
+    merged_batches = (() if math.prod(own) == 1 else merged_shape(own, groups) for own in batches)
+    pairs = zip(merged_batches, shapes, strict=True)
+    return Merged(tuple((*own, *shape[-2:]) for own, shape in pairs), layer.attributes)
 
 
 def linear(layer: Layer, most: int) -> Merged | None:

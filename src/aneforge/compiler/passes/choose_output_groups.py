@@ -84,10 +84,12 @@ def chosen(layer: Layer, target: Target) -> Layer | None:
 class ChooseOutputGroups(Pass):
     """Choose lanes, tiles, passes and active cores of products.
 
+    On 16 cores:
+
     Before:
         %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {…, kernel_sizes = [1, 1]} : fp16[1, 768, 7, 7]
 
-    After, on 16 cores:
+    After:
         %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {…, kernel_sizes = [1, 1]} : fp16[1, 768, 7, 7]
           chosen: {lanes = [32, 16], tiles = [1, 1], passes = 2, active_cores = 16}
 

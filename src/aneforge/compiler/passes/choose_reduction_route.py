@@ -47,10 +47,12 @@ def chosen(layer: Layer, threshold: Value | None) -> Layer:
 class ChooseReductionRoute(Pass):
     """Choose the direct route or the one through a transpose for reductions.
 
+    Where the threshold is 192, and an axis of 512 is reduced:
+
     Before:
         %t1 = PE anec.reduce_sum(x = %t0) {axes = [-1], keep_dims = true} : fp16[256, 1]
 
-    After, where the threshold is 192 and the axis is 512 long:
+    After:
         %t1 = PE anec.reduce_sum(x = %t0) {axes = [-1], keep_dims = true} : fp16[256, 1]
           chosen: {route = "transpose", rows = 256, row_parts = 2, last_rows = 64}
 

@@ -84,10 +84,12 @@ def routed(layer: Layer, target: Target) -> tuple[Layer, str] | None:
 class ChooseSliceRoute(Pass):
     """Say how slices run, and which joins of slices go wrong.
 
+    On a target whose crop along the width is in fixed point:
+
     Before:
         %t1 = DMA anec.slice(input = %t0) {begin = [0, 0, 0, 4], size = [1, 4, 8, 4]} : fp16[1, 4, 8, 4]
 
-    After, on a target whose crop along the width is in fixed point:
+    After:
         %t1 = TE anec.slice(input = %t0) {begin = [0, 0, 0, 4], size = [1, 4, 8, 4]} : fp16[1, 4, 8, 4]
           chosen: {route = "crop", format = "q.4"}
         note "choose-slice-route" %t1 "begins inside the width: a crop times 16 in fp16, magnitudes above 4094 are …"

@@ -43,7 +43,9 @@ def fate(layer: Layer, kernel: Kernel, constant: Constant, target: Target) -> tu
 class ChooseWeightStream(Pass):
     """Keep encoded weights that the target streams, and fold the others to dense fp16.
 
-    Before, where int8 weights fold:
+    Where int8 weights fold:
+
+    Before:
         %t1 = NE anec.linear(x = %t0, weight = @t1.weight) : fp16[1, 8]
         constant @t1.weight : fp16[8, 4] int8 sha256:…
 

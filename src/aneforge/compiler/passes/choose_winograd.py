@@ -51,10 +51,12 @@ def winograd(layer: Layer, on_width: object) -> bool | str:
 class ChooseWinograd(Pass):
     """Say which convolutions run as Winograd along the width.
 
+    On a target that has it:
+
     Before:
         %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {…, kernel_sizes = [3, 3]} : fp16[1, 4, 8, 8]
 
-    After, on a target that has it:
+    After:
         %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {…, kernel_sizes = [3, 3]} : fp16[1, 4, 8, 8]
           chosen: {winograd = true}
 

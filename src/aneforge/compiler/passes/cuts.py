@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.windows import Slide, WindowAttributes
 
-    PaddedAttributes = Callable[[tuple[int, ...]], Mapping[str, AttributeValue]]
-
 __all__ = ["convolution_slides", "cut_along", "is_elementwise", "is_pooling", "is_reduction", "reduced"]
 
 ONE_BY_ONE = {Category.ACTIVATION, Category.ELEMENTWISE, Category.LOGIC, Category.TRIGONOMETRY}

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import TensorType
 
-__all__ = ["POINTWISE", "axis_behind", "epilogue_part", "unfused"]
+__all__ = ["POINTWISE", "UNDONE", "axis_behind", "epilogue_part", "fusion_undone", "unfused"]
 
+CORE = "core"
+"""The step that makes a layer without its epilogue."""
+UNDONE = "a fusion is undone: stages of its epilogue became layers"
 POINTWISE = frozenset({Slot.PRE_ACTIVATION, Slot.GAIN_OFFSET, Slot.POST_ACTIVATION})
 """Slots that leave every element in its place and the shape as it is."""
 
@@ -97,7 +100,7 @@ def unfused(layer: Layer, slots: Iterable[Slot] = tuple(Slot)) -> list[Layer]:
     flowing = layer.core_types[0]
     for _, stage in kept:
         flowing = stage.type_of(flowing)
-    value = Value(f"{layer.name}.core", flowing)
+    value = Value(f"{layer.name}.{CORE}", flowing)
     made = [replace(layer, epilogue=kept, results=(value,))]
     for slot, stage in taken:
         flowing = stage.type_of(flowing)
@@ -116,3 +119,8 @@ def unfused(layer: Layer, slots: Iterable[Slot] = tuple(Slot)) -> list[Layer]:
             )
         )
     return made
+
+
+def fusion_undone(layer: Layer, pieces: Iterable[Layer]) -> bool:
+    """Tell whether stages of a layer's epilogue are layers among the pieces that stand for it."""
+    return any(CORE in piece.name.removeprefix(layer.name).split(".") for piece in pieces)

@@ -113,7 +113,9 @@ def subsampled(layer: Layer) -> list[Layer]:
 class FactorStrides(Pass):
     """Factor strides that the descriptor cannot hold, over the target's list of factors.
 
-    Before, for the factors 2, 3, 4 and 8, at most two of them along an axis:
+    Where the factors are 2, 3, 4 and 8, at most two of them along an axis:
+
+    Before:
         %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {strides = [16, 16], dilation_rates = [1, 1],
             explicit_padding = [0, 0, 0, 0], kernel_sizes = [16, 16]} : fp16[1, 8, 4, 4]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.decisions import decision
 from aneforge.compiler.passes.layer_maker import integer, integers
+from aneforge.errors import DataFileError
 from aneforge.ops.constant import Constant, Dense, Palette
 from aneforge.ops.types import bits, is_float
 
@@ -108,7 +109,11 @@ def encoding_of(constant: Constant) -> str:
 
 
 def unmet_preconditions(layer: Layer, kernel: Kernel, target: Target) -> list[str]:
-    """Return what a layer lacks for its weights to stream, in the words of the target database."""
+    """Return what a layer lacks for its weights to stream, in the words of the target database.
+
+    Raises:
+        DataFileError: The database names a condition that nothing here checks.
+    """
     strides = integers(layer, "strides") if "strides" in layer.attributes else (1,)
     dilations = integers(layer, "dilation_rates") if "dilation_rates" in layer.attributes else (1,)
     sizes = integers(layer, "kernel_sizes") if "kernel_sizes" in layer.attributes else (1,)
@@ -118,7 +123,10 @@ def unmet_preconditions(layer: Layer, kernel: Kernel, target: Target) -> list[st
         "no dilation": max(dilations) == 1,
         "no tile overlap": max(sizes) == 1 or not tiles_overlap(layer, target),
     }
-    return [words for words in target.geometry.words("streaming_preconditions") if not met[words]]
+    needed = target.geometry.words("streaming_preconditions")
+    if unchecked := [words for words in needed if words not in met]:
+        raise DataFileError(f"streaming_preconditions: nothing checks {', '.join(unchecked)}")
+    return [words for words in needed if not met[words]]
 
 
 def tiles_overlap(layer: Layer, target: Target) -> bool:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.targets import Target
 
+__all__ = ["LayerMaker", "integer", "integers", "optional_integers", "packed"]
+
 VIEWED_AXES = 4
 """Axes of a tensor that is viewed with one more behind it."""
-__all__ = ["LayerMaker", "integer", "integers", "optional_integers", "packed"]
 
 
 def packed(shape: tuple[int, ...], most: int) -> tuple[int, ...]:

@@ -111,12 +111,14 @@ def passes(layer: Layer, target: Target) -> bool:
 class LegaliseGather(Pass):
     """Bring gathers by coordinates into the form that targets without a texture engine take.
 
-    Before, where three axes are named:
+    Data of two axes and live pairs of coordinates, where three axes must be named:
+
+    Before:
         %t2 = TE anec.gather_nd(x = %t0, indices = %t1) : fp16[5]
 
-    After, for data of two axes and live pairs of coordinates:
-        %t2.image = DMA anec.reshape(x = %t0) {shape = [1, 4, 6]} : fp16[1, 4, 6]
+    After:
         %t2.index = DMA anec.concat(values = [@t2.index.values, %t1]) {axis = 1} : int32[5, 3]
+        %t2.image = DMA anec.reshape(x = %t0) {shape = [1, 4, 6]} : fp16[1, 4, 6]
         %t2 = TE anec.gather_nd(x = %t2.image, indices = %t2.index) : fp16[5]
           chosen: {route = "software"}
 

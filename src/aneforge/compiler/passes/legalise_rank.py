@@ -13,8 +13,8 @@ from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.epilogues import unfused
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker, packed
-from aneforge.compiler.passes.refusals import refused
-from aneforge.errors import IllegalGraphError
+from aneforge.compiler.passes.refusals import finding, operation_name, refused
+from aneforge.errors import IllegalGraphError, NotSupportedError
 from aneforge.rules.catalogue import explain
 from aneforge.rules.subject import Operation
 
@@ -73,15 +73,30 @@ def check_ports(program: Program, most: int) -> None:
             raise IllegalGraphError.of(program.target.name, [f"{found} It cannot be taken apart: it is {what}"])
 
 
+def refusal(layer: Layer, ranks: Ranks, target: Target) -> NotSupportedError:
+    """Return the error for a layer that cannot be brought to fewer axes: the rule's, or that of its own limit."""
+    if finding(layer, target, RULE) is not None:
+        return refused(layer, target, RULE, "it treats more axes differently than there may be")
+    return NotSupportedError(
+        "it has too many axes, and its operands do not share them so that some could be merged",
+        operation=operation_name(layer),
+        location=layer.location,
+        seen=", ".join(str(ref.type) for _, ref in layer.refs()),
+        limit=f"{ranks.of_layer(layer)} axes",
+        target=target.name,
+        remedy="bring the operands to one batch first, with tile or reshape",
+    )
+
+
 def with_fewer_axes(layer: Layer, ranks: Ranks, held: Mapping[str, Value], target: Target) -> list[Layer]:
     """Return the layers that do the same on merged axes; `held` says in which shape a tensor is.
 
     Raises:
-        IllegalGraphError: The layer treats too many neighbours differently.
+        NotSupportedError: The layer treats too many neighbours differently.
     """
     form = merged(layer, ranks.of_layer(layer))
     if form is None or len(layer.results) > 1:
-        raise refused(layer, target, RULE, "it treats more axes differently than there may be")
+        raise refusal(layer, ranks, target)
     make = LayerMaker(layer)
     shapes = iter(form.shapes)
     places = iter(range(len(form.shapes)))
@@ -109,7 +124,9 @@ def with_fewer_axes(layer: Layer, ranks: Ranks, held: Mapping[str, Value], targe
 class LegaliseRank(Pass):
     """Bring tensors to as many axes as the target has, by merging neighbours that a layer treats alike.
 
-    Before, where there may be five:
+    Where there may be five axes:
+
+    Before:
         %t1 = DMA anec.reshape(x = %t0) {shape = [1, 4, 2, 2, 8, 8]} : fp16[1, 4, 2, 2, 8, 8]
         %t2 = TE anec.transpose(x = %t1) {perm = [0, 1, 4, 2, 5, 3]} : fp16[1, 4, 8, 2, 8, 2]
         %t3 = DMA anec.reshape(x = %t2) {shape = [1, 4, 16, 16]} : fp16[1, 4, 16, 16]

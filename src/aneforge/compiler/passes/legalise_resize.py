@@ -228,18 +228,18 @@ def four_axes(shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], int]:
 class LegaliseResize(Pass):
     """Choose the strategy of resizes; without a texture engine they become other layers.
 
+    Where there is no texture engine:
+
     Before:
         %t1 = TE anec.resize(input = %t0) {size = [8, 8], mode = "NEAREST"} : fp16[1, 4, 8, 8]
 
-    After, with a texture engine:
-        %t1 = TE anec.resize(input = %t0) {size = [8, 8], mode = "NEAREST"} : fp16[1, 4, 8, 8]
-          chosen: {strategy = "texture"}
-
-    After, without one:
+    After:
         %t1 = NE anec.deconvolution(input = %t0, weights = @t1.weights) {strides = [2, 2], dilation_rates = [1, 1],
             groups = 4, explicit_padding = [0, 0, 0, 0], kernel_sizes = [2, 2], output_sizes = [8, 8]}
             : fp16[1, 4, 8, 8]
           chosen: {strategy = "deconvolution"}
+
+    With a texture engine the layer stays, and its strategy is `texture`.
 
     A kernel longer than the small kernels of the target, and results that do not lie evenly, become transposes and 1×1
     convolutions by a matrix, axis by axis. A single place is broadcast where the target has a fast path for it. What

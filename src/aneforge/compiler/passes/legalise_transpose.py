@@ -171,7 +171,9 @@ def legal(layer: Layer, bounds: Bounds | None) -> list[Layer] | None:
 class LegaliseTranspose(Pass):
     """Run transposes natively within the bounds of the target, else in several passes.
 
-    Before, where a width of at most 16,384 is transposed:
+    Where a width of at most 16,384 is transposed:
+
+    Before:
         %t1 = TE anec.transpose(x = %t0) {perm = [0, 1, 3, 2]} : fp16[1, 2, 64, 20000]
 
     After:

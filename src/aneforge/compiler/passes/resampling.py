@@ -135,7 +135,7 @@ class AxisResize:
             return None
         return Kernel((1,) * factor, 1, factor, (0, 0), (0, 0))
 
-    def sloping(self, factor: int) -> Kernel | None:
+    def sloping(self, factor: int) -> Kernel:
         """Return the kernel that rises to an element and falls behind it, for so many results to an element."""
         # Result o lies at o / factor + first; element i has the weight 1 − |o / factor + first − i| there, where that
         # is positive. With o = i · factor + m the weight depends on m alone.
@@ -148,8 +148,6 @@ class AxisResize:
         behind = max(0, math.ceil(ends[1]) - (self.extent - 1))
         cut = factor * before - least
         reach = (before + self.extent + behind - 1) * factor + len(weights) - cut
-        if cut < 0 or reach < self.count:
-            return None
         numerators = tuple(int(weight * denominator) for weight in weights)
         return Kernel(numerators, denominator, factor, (before, behind), (cut, reach - self.count))
 

@@ -11,7 +11,7 @@ from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along, is_reduction, reduced
-from aneforge.compiler.passes.epilogues import axis_behind, unfused
+from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfused
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.refusals import refused
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.passes.tiling import Cut
+    from aneforge.errors import NotSupportedError
     from aneforge.targets import Target
 
 __all__ = ["SplitExtents"]
@@ -186,14 +187,11 @@ def only_behind(layer: Layer, extents: Extents) -> bool:
     return all(extents.too_long(shape) is None for shape in shapes)
 
 
-def refusal(layer: Layer, extents: Extents) -> Exception:
-    """Return the error for a layer that cannot be cut."""
-    for shape in (layer.core_types[0].shape, *(value.shape for value in layer.bottoms)):
-        axis = extents.too_long(shape)
-        if axis is not None:
-            rule = extents.rule(len(shape), axis)
-            return refused(layer, extents.target, rule, f"{layer.kind.name} works along that axis as a whole")
-    raise AssertionError(f"%{layer.name} fits")
+def refusal(layer: Layer, extents: Extents) -> NotSupportedError:
+    """Return the error for a layer that cannot be cut, by the rule for the first axis that is too long."""
+    shapes = (layer.core_types[0].shape, *(value.shape for value in layer.bottoms))
+    rules = (extents.rule(len(shape), axis) for shape in shapes if (axis := extents.too_long(shape)) is not None)
+    return refused(layer, extents.target, next(rules), f"{layer.kind.name} works along that axis as a whole")
 
 
 def feeds_a_transpose(layer: Layer, program: Program) -> bool:
@@ -207,7 +205,9 @@ def feeds_a_transpose(layer: Layer, program: Program) -> bool:
 class SplitExtents(Pass):
     """Cut layers whose tensors are longer than the target computes on, and join the parts.
 
-    Before, where an axis is at most 16,384 long:
+    Where an axis is at most 16,384 long:
+
+    Before:
         %t1 = PE anec.relu(x = %t0) : fp16[1, 18000, 4]
 
     After:
@@ -236,6 +236,7 @@ class SplitExtents(Pass):
             pieces = [layer]
             if longest(layer) > least and not only_moves(layer) and not feeds_a_transpose(layer, program):
                 pieces = cut_short(layer, extents)
+                notes += [Note(self.name, layer.name, UNDONE)] if fusion_undone(layer, pieces) else []
             changed = changed or pieces != [layer]
             layers += pieces
         return program.with_layers(layers, notes) if changed else program

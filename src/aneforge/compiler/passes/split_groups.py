@@ -11,7 +11,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
-from aneforge.compiler.passes.epilogues import axis_behind, unfused
+from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, unfused
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import integer
 from aneforge.compiler.passes.tiling import cut_layer, even_parts
@@ -29,11 +29,13 @@ CHANNEL_AXIS = 1
 class SplitGroups(Pass):
     """Make one convolution of every group where the kernels of a group have more weights than the target's limit.
 
-    Before, where a kernel of a grouped convolution has at most 2,048 weights:
+    Where a kernel of a grouped convolution has at most 2,048 weights, and a group 256 channels:
+
+    Before:
         %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {…, groups = 2, kernel_sizes = [3, 3]}
             : fp16[1, 8, 8, 8]
 
-    After, for 256 channels in every group:
+    After:
         %t1.group0.input = DMA anec.slice(input = %t0) {begin = [0, 0, 0, 0], size = [1, 256, 8, 8]}
             : fp16[1, 256, 8, 8]
         %t1.group0 = NE anec.convolution(input = %t1.group0.input, weights = @t1.group0.weights)
@@ -70,6 +72,7 @@ class SplitGroups(Pass):
             cut = cut_along(first, CHANNEL_AXIS)
             assert cut is not None, "a convolution is cut along its groups"  # noqa: S101 - said by `cuts`
             notes.append(Note(self.name, layer.name, f"its {groups} groups became convolutions of their own"))
+            notes.extend([Note(self.name, layer.name, UNDONE)] if behind else [])
             parts = even_parts(first.core_types[0].shape[CHANNEL_AXIS], groups)
             return [*cut_layer(first, cut, parts, "group", target), *behind]
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.passes.kernels import Kernel
     from aneforge.targets import Target
+    from aneforge.targets import Value as Datum
 
 __all__ = ["SplitKernelMemory"]
 
@@ -43,8 +44,9 @@ class KernelMemory:
 
     dense: int | None
     streamed: int | None
-    streaming: bool
-    shares_large: bool
+    streaming: Datum | None
+    """Field 0x48f."""
+    shares_large: Datum | None
     """Large dense kernels ask for the shared memory, not encoded ones alone."""
     cores: int | None
     target: Target
@@ -55,8 +57,8 @@ class KernelMemory:
         return cls(
             known(target.hal, "dense_kernel_memory"),
             known(target.hal, "streamed_kernel_memory"),
-            target.hal.get("kernel_streaming") is True,
-            target.geometry.get("large_kernels_shared") is True,
+            target.hal.get("kernel_streaming"),
+            target.geometry.get("large_kernels_shared"),
             known(target.hal, "nes_per_ane"),
             target,
         )
@@ -71,10 +73,10 @@ class KernelMemory:
         on_one_core = kernel.channels if self.cores is None else -(-kernel.channels // self.cores)
         if on_one_core * each <= self.dense:
             return DENSE
-        asks = self.shares_large and not unmet_preconditions(layer, kernel, self.target)
-        if asks and self.streaming and self.streamed is not None:
-            return STREAMED
-        return UNKNOWN if self.cores is None else DENSE
+        if False in (self.shares_large, self.streaming) or unmet_preconditions(layer, kernel, self.target):
+            return UNKNOWN if self.cores is None else DENSE
+        known_to_stream = self.shares_large is True and self.streaming is True and self.streamed is not None
+        return STREAMED if known_to_stream else UNKNOWN
 
     def most_channels(self, path: str, each: int) -> int | None:
         """Return how many output channels of so many bytes a path takes at once; None where it is not known."""
@@ -134,11 +136,13 @@ def channel_parts(granules: int, most: int, granule: int) -> list[Part]:
 class SplitKernelMemory(Pass):
     """Choose dense or streamed kernel memory, and split products whose kernel is larger than it.
 
-    Before, where a core has 65,536 bytes of dense kernel memory:
+    Where a core has 65,536 bytes of dense kernel memory, which hold 14 kernels over 256 input channels:
+
+    Before:
         %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {…, kernel_sizes = [3, 3]} : fp16[1, 256, 14, 14]
           post_activation: anec.relu()
 
-    After, for 256 input channels, of which a core holds 14 kernels at a time:
+    After:
         %t1.cores0 = NE anec.convolution(input = %t0, weights = @t1.cores0.weights) {…, kernel_sizes = [3, 3]}
             : fp16[1, 224, 14, 14]
           post_activation: anec.relu()

@@ -9,7 +9,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
-from aneforge.compiler.passes.epilogues import axis_behind, unfused
+from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfused
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.tiling import Along, Cut, cut_layer, even_parts, sum_parts
 
@@ -64,7 +64,9 @@ def contraction_split(layer: Layer, most: int | None, target: Target) -> list[La
 class SplitMatmul(Pass):
     """Split products along their height by the largest tensor of the target, and along a contraction that is longer.
 
-    Before, where a tensor is at most 16,384 high:
+    Where a tensor is at most 16,384 high:
+
+    Before:
         %t2 = NE anec.matmul(lhs = %t0, rhs = %t1) : fp16[20000, 8]
 
     After:
@@ -93,6 +95,7 @@ class SplitMatmul(Pass):
                 return None
             rows = rows_split(layer, height, target)
             if rows is not None:
+                notes.extend([Note(self.name, layer.name, UNDONE)] if fusion_undone(layer, rows) else [])
                 return [made for piece in rows for made in (split(piece) or [piece])]
             parts = contraction_split(layer, longest, target)
             if parts is not None:

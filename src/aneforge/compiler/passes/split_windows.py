@@ -10,7 +10,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass
 from aneforge.compiler.passes.base import Phase as CompilerPhase
 from aneforge.compiler.passes.cuts import convolution_slides
-from aneforge.compiler.passes.epilogues import unfused
+from aneforge.compiler.passes.epilogues import UNDONE, fusion_undone, unfused
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker, integers
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
@@ -99,7 +99,9 @@ def windows_in_turn(slide: Slide, limit: int) -> tuple[AxisWindow, ...] | None:
 
     A window of a · b elements is one of a and then one of b of those, where its stride is a multiple of a.
 
-    >>> windows_in_turn(Slide(60, 30, 30, 1, 0, 0, 2), 13)
+    >>> from aneforge.ops.windows import slides
+    >>> (slide,) = slides([60], [30], {"strides": (30,), "pad_type": "valid", "pad": None})
+    >>> windows_in_turn(slide, 13)
     (AxisWindow(window=10, stride=10, before=0, after=0), AxisWindow(window=3, stride=3, before=0, after=0))
     """
     if slide.window <= limit:
@@ -167,11 +169,13 @@ def averaged(make: LayerMaker, x: Ref, axis: int, one: AxisWindow, step: str) ->
 class SplitWindows(Pass):
     """Make windows short enough for the target.
 
-    Before, where a kernel has at most 29 rows and 13 columns:
+    Where a kernel has at most 29 rows and 13 columns, every third row and column becomes a channel:
+
+    Before:
         %t1 = NE anec.convolution(input = %t0, weights = @t1.weights) {strides = [1, 1], dilation_rates = [1, 1],
             explicit_padding = [0, 0, 0, 0], kernel_sizes = [31, 31]} : fp16[1, 4, 36, 36]
 
-    After, with every third row and column as a channel:
+    After:
         %t1.window.unshuffled0 = DMA anec.pixel_unshuffle(x = %t0) {downscale_factor = 3} : fp16[1, 27, 22, 22]
         %t1.window.phases = NE anec.convolution(input = %t1.window.unshuffled0, weights = @t1.window.phases.weights)
             {strides = [1, 1], dilation_rates = [1, 1], explicit_padding = [0, 0, 0, 0], kernel_sizes = [11, 11]}
@@ -202,9 +206,11 @@ class SplitWindows(Pass):
             if not broken(sizes, limits):
                 return None
             if layer.kind.name == "average_pool" and pool is not None:
-                return smaller_pool(layer, pool, target)
-            made = smaller_kernel(layer, kernels, target)
-            notes.append(Note(self.name, layer.name, "rows or columns became channels: its kernel was too long"))
+                made, text = smaller_pool(layer, pool, target), "averaged in turn: its window was too long"
+            else:
+                made, text = smaller_kernel(layer, kernels, target), "its kernel was too long: phases became channels"
+            texts = [text, UNDONE] if fusion_undone(layer, made) else [text]
+            notes.extend(Note(self.name, layer.name, one) for one in texts)
             return made
 
         return replace_layers(program, shorter, notes)

@@ -24,7 +24,9 @@ def chosen(
     return ChooseReductionRoute()(program_of(target, one)).program.layers[0].choices
 
 
-@pytest.mark.parametrize(("target", "threshold"), [("h13", 192), ("h14", 192), ("h15", 384), ("h16g", 384), ("h17s", 384)])
+@pytest.mark.parametrize(
+    ("target", "threshold"), [("h13", 192), ("h14", 192), ("h15", 384), ("h16g", 384), ("h17s", 384)]
+)
 def test_the_threshold_is_the_targets(target: str, threshold: int) -> None:
     assert chosen(target, 4, threshold - 1)["route"] == "direct"
     assert chosen(target, 4, threshold)["route"] == "transpose"

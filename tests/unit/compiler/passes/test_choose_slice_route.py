@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_whole_numbers_keep_their_format() -> None:
 
 def test_strided_slices_and_views_are_slices() -> None:
     x = value("x", 1, 4, 8, 8)
-    region = {"begin": (0, 0, 0, 1), "size": (1, 4, 8, 3), "step": (1, 1, 1, 2)}
+    region: dict[str, Any] = {"begin": (0, 0, 0, 1), "size": (1, 4, 8, 3), "step": (1, 1, 1, 2)}
     strided = layer("strided_slice", {"input": x}, "a", **region)
     view = layer("input_view", {"x": x}, "b", axis=-1, offset=2, size=4)
     assert [one.choices["format"] for one in routed("h13", strided, view).layers] == ["q.4", "q.4"]
@@ -91,8 +91,6 @@ def test_joined_slices_of_the_width_are_wrong_there_and_said() -> None:
     assert made.notes[-1].text == "joins 2 cropped slices: its elements are wrong here"
     assert not ChooseSliceRoute()(made).modified
     assert routed("h17s", first, second, joined).layers[-1].choices == {}
-    alone = layer("concat", {"values": (first.result, value("x", 8, 8, 8, 8))}, "z", axis=3)
-    del alone
     unknown = routed(changed("h13", concat_of_width_slices_wrong=None), first, second, joined)
     assert unknown.layers[-1].choices == {"elements": "unknown"}
 

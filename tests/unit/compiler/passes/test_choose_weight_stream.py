@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from aneforge.compiler.passes.choose_weight_stream import ChooseWeightStream
+from aneforge.errors import DataFileError
 from aneforge.ops.constant import Blockwise, Constant, Int8Affine, Palette, Sparse
 from aneforge.targets import resolve
 from legalisation_tools import assert_same_meaning, changed, constant, convolution, inputs_of, layer, program_of, value
@@ -16,6 +17,7 @@ from legalisation_tools import assert_same_meaning, changed, constant, convoluti
 if TYPE_CHECKING:
     from aneforge.targets import TargetLike
     from conftest import Golden
+    from legalisation_tools import Given
 
 
 def encoded(encoding: str, *shape: int) -> Constant:
@@ -29,7 +31,9 @@ def encoded(encoding: str, *shape: int) -> Constant:
             mask = places % 3 == 0
             return Sparse(mask, (places[mask] % 7 - 3).astype(np.float16))
         case "blockwise":
-            return Blockwise((places % 11 - 5).astype(np.int8), np.full((shape[0], *(1,) * (len(shape) - 1)), 0.5, np.float16))
+            return Blockwise(
+                (places % 11 - 5).astype(np.int8), np.full((shape[0], *(1,) * (len(shape) - 1)), 0.5, np.float16)
+            )
         case _:
             bits = int(encoding.removeprefix("palette"))
             return Palette((places % (1 << bits)).astype(np.uint8), np.arange(1 << bits).astype(np.float16), bits)
@@ -80,7 +84,7 @@ def test_an_encoding_without_a_verdict_stays() -> None:
         ({"strides": (2, 1), "dilation_rates": (1, 2)}, 3, "unit stride, no dilation"),
     ],
 )
-def test_what_a_layer_lacks_for_streaming_is_said(attributes: dict[str, object], kernel: int, words: str) -> None:
+def test_what_a_layer_lacks_for_streaming_is_said(attributes: Given, kernel: int, words: str) -> None:
     one = convolution(value("x", 1, 4, 8, 8), encoded("palette4", 8, 4, kernel, kernel), **attributes)
     made = ChooseWeightStream()(program_of("h13", one)).program
     assert made.layers[0].choices["weights"] == "folds"
@@ -101,6 +105,12 @@ def test_the_streams_and_the_master_switch_are_the_targets() -> None:
     assert chosen(replace(m1, streams={**m1.streams, "int8": resolve("h14").streams["int8"]}), "int8") == "streams"
     assert chosen(replace(m1, streams={}), "sparse") == "unknown"
     assert chosen(changed("h13", kernel_streaming=None), "sparse") == "unknown"
+
+
+def test_a_condition_that_nothing_checks_is_an_error_of_the_data() -> None:
+    target = changed("h13", streaming_preconditions=("unit stride", "a full moon"))
+    with pytest.raises(DataFileError, match="streaming_preconditions: nothing checks a full moon"):
+        chosen(target, "sparse")
 
 
 def test_weights_that_layers_share_stay_shared() -> None:

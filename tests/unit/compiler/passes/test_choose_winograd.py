@@ -10,20 +10,23 @@ from aneforge.ops.constant import Sparse
 from legalisation_tools import changed, constant, convolution, layer, program_of, value
 
 X = value("x", 1, 4, 8, 8)
-SAME = {"explicit_padding": (1, 1, 1, 1)}
+SAME = (1, 1, 1, 1)
 CASES = {
-    "3×3": (convolution(X, constant(4, 4, 3, 3), **SAME), True),
-    "odd width": (convolution(value("x", 1, 4, 8, 7), constant(4, 4, 3, 3), **SAME), "unknown"),
-    "groups": (convolution(X, constant(4, 2, 3, 3), groups=2, **SAME), "unknown"),
+    "3×3": (convolution(X, constant(4, 4, 3, 3), explicit_padding=SAME), True),
+    "odd width": (convolution(value("x", 1, 4, 8, 7), constant(4, 4, 3, 3), explicit_padding=SAME), "unknown"),
+    "groups": (convolution(X, constant(4, 2, 3, 3), groups=2, explicit_padding=SAME), "unknown"),
     "dilation": (convolution(X, constant(4, 4, 3, 3), dilation_rates=(2, 2)), "unknown"),
-    "live kernel": (convolution(X, value("w", 4, 4, 3, 3), **SAME), "unknown"),
+    "live kernel": (convolution(X, value("w", 4, 4, 3, 3), explicit_padding=SAME), "unknown"),
     "5×3": (convolution(X, constant(4, 4, 5, 3)), "unknown"),
     "one axis": (convolution(value("x", 1, 4, 8), constant(4, 4, 3)), "unknown"),
     "7×3": (convolution(X, constant(4, 4, 7, 3)), False),
     "1×1": (convolution(X, constant(4, 4, 1, 1)), False),
     "5×5": (convolution(X, constant(4, 4, 5, 5)), False),
     "stride 2": (convolution(X, constant(4, 4, 3, 3), strides=(2, 2)), False),
-    "sparse": (convolution(X, Sparse(np.ones((4, 4, 3, 3), np.bool_), np.ones(144, np.float16)), **SAME), False),
+    "sparse": (
+        convolution(X, Sparse(np.ones((4, 4, 3, 3), np.bool_), np.ones(144, np.float16)), explicit_padding=SAME),
+        False,
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
@@ -83,7 +84,7 @@ def test_segments_are_right_and_as_few_as_can_be(data: st.DataObject, count: int
     plain = [segment for segment in after.segments if not segment.bridge]
     assert len(plain) == longest_chain(before)
     order = {one.name: place for place, one in enumerate(after.layers)}
-    for one, other in zip(layers, layers[1:], strict=False):
+    for one, other in pairwise(layers):
         if after.producers[one.name].segment == after.producers[other.name].segment:
             assert order[one.name] < order[other.name]
 

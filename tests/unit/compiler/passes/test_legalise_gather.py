@@ -91,7 +91,12 @@ def test_the_texture_engine_decides() -> None:
             "older": "h12",
         }.items()
     }
-    assert routes == {"with": ["texture"], "with it by data": ["texture"], "without data": ["unknown"], "older": ["unknown"]}
+    assert routes == {
+        "with": ["texture"],
+        "with it by data": ["texture"],
+        "without data": ["unknown"],
+        "older": ["unknown"],
+    }
 
 
 def test_gathers_along_one_axis_stay() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge.compiler.ir.layer import Epilogue
+from aneforge.compiler.passes import split_extents
 from aneforge.compiler.passes.split_extents import SplitExtents, two_factors
 from aneforge.errors import IllegalGraphError, NotSupportedError
 from aneforge.graph.strategies import DrawnGraph, graphs
@@ -18,6 +19,7 @@ from legalisation_tools import (
     changed,
     constant,
     convolution,
+    decide,
     inputs_of,
     layer,
     legalised,
@@ -38,7 +40,9 @@ CLEAN = changed("h17s", max_tensor_dim=3, channel_extent=4)
 def test_a_high_tensor_is_cut_along_its_height(golden: Golden) -> None:
     x = value("x", 1, 8, 18_000, 4)
     gain = stage("gain_offset_control", {"gain": constant(8)}, axis=1)
-    before = program_of("h13", layer("add", {"x": x, "y": constant(1, 8, 1, 4)}, "y", epilogue=Epilogue(gain_offset=gain)))
+    before = program_of(
+        "h13", layer("add", {"x": x, "y": constant(1, 8, 1, 4)}, "y", epilogue=Epilogue(gain_offset=gain))
+    )
     after = SplitExtents()(before).program
     assert_same_meaning(before, after, inputs_of(before), 0)
     golden(str(after))
@@ -87,7 +91,9 @@ def test_what_a_transpose_reads_may_be_longer() -> None:
     one = layer("relu", {"x": value("x", 17_000, 8)}, "y")
     turned = layer("transpose", {"x": one.result}, "z", perm=(1, 0))
     assert not SplitExtents()(program_of("h13", one, turned)).modified
-    fused = layer("relu", {"x": value("x", 17_000, 8)}, "y", epilogue=Epilogue(transpose=stage("transpose", perm=(1, 0))))
+    fused = layer(
+        "relu", {"x": value("x", 17_000, 8)}, "y", epilogue=Epilogue(transpose=stage("transpose", perm=(1, 0)))
+    )
     assert not SplitExtents()(program_of("h13", fused)).modified
 
 
@@ -122,6 +128,44 @@ def test_an_operand_that_no_result_shows_is_named_with_its_rule() -> None:
     )
 
 
+@pytest.mark.parametrize("keep_dims", [True, False])
+def test_a_folded_sum_has_the_shape_of_the_old_one(*, keep_dims: bool) -> None:
+    before = program_of("h13", layer("reduce_sum", {"x": value("x", 2, 20_000)}, "y", axes=(1,), keep_dims=keep_dims))
+    after = SplitExtents()(before).program
+    assert kinds_of(after) == ["reshape", "reduce_sum", "reshape"][: 2 + keep_dims]
+    assert_same_meaning(before, after, inputs_of(before))
+
+
+def test_a_sum_over_all_axes_that_there_are_cannot_be_folded() -> None:
+    total = layer("reduce_sum", {"x": value("x", 1, 1, 1, 2, 20_000)}, "y", axes=(4,), keep_dims=True)
+    with pytest.raises(NotSupportedError, match="ANE-EXTENT-001"):
+        SplitExtents()(program_of("h13", total))
+
+
+def test_a_window_longer_than_the_target_computes_on_is_the_rules_error() -> None:
+    one = convolution(value("x", 1, 1, 1, 9), constant(1, 1, 1, 2), dilation_rates=(1, 4))
+    with pytest.raises(IllegalGraphError, match="ANE-EXTENT-001"):
+        SplitExtents()(program_of(CLEAN, one))
+
+
+def test_an_epilogue_that_mixes_the_long_axis_becomes_layers() -> None:
+    remap = Epilogue(texture=stage("resize", size=(3,), mode="NEAREST"))
+    before = program_of(CLEAN, convolution(value("x", 1, 2, 1, 9), constant(2, 2, 1, 1), epilogue=remap))
+    with pytest.raises(NotSupportedError, match="ANE-EXTENT-001: an operand is too large"):
+        SplitExtents()(before)
+    batch = Epilogue(texture=stage("resize", size=(2, 3, 1, 3), mode="NEAREST"))
+    many = program_of(CLEAN, convolution(value("x", 9, 2, 1, 3), constant(2, 2, 1, 1), epilogue=batch))
+    with pytest.raises(NotSupportedError, match="ANE-EXTENT-001"):
+        SplitExtents()(many)
+
+
+def test_what_moves_data_is_refused_where_it_is_decided_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide(monkeypatch, split_extents, oversize_tensors="refused")
+    joined = layer("concat", {"values": (value("x", 1, 10_000), value("z", 1, 10_000))}, "y", axis=1)
+    with pytest.raises(IllegalGraphError, match="ANE-EXTENT-001"):
+        SplitExtents()(program_of("h13", joined))
+
+
 def test_windows_in_padding_alone_are_not_cut() -> None:
     one = convolution(value("x", 1, 1, 1, 2), constant(1, 1, 1, 1), explicit_padding=(0, 0, 9, 0))
     with pytest.raises(IllegalGraphError, match="ANE-EXTENT-001"):
@@ -130,12 +174,17 @@ def test_windows_in_padding_alone_are_not_cut() -> None:
 
 def test_an_epilogue_that_makes_it_long_becomes_layers() -> None:
     spread = Epilogue(broadcast=stage("broadcast", shape=(1, 2, 3, 9)), post_activation=stage("tanh"))
-    before = program_of(CLEAN, layer("relu", {"x": value("x", 1, 2, 3, 3)}, "z"), layer("max", {"x": value("z", 1, 2, 3, 3), "y": constant(1, 1, 1, 1)}, "y", epilogue=None))
+    before = program_of(
+        CLEAN,
+        layer("relu", {"x": value("x", 1, 2, 3, 3)}, "z"),
+        layer("max", {"x": value("z", 1, 2, 3, 3), "y": constant(1, 1, 1, 1)}, "y", epilogue=None),
+    )
     assert not SplitExtents()(before).modified
     one = convolution(value("x", 1, 2, 3, 1), constant(2, 2, 1, 1), epilogue=spread)
     before = program_of(CLEAN, one)
     after = SplitExtents()(before).program
     assert_same_meaning(before, after, inputs_of(before), 1e-12)
+    assert [note.text for note in after.notes] == ["a fusion is undone: stages of its epilogue became layers"]
     assert max(extent for made in after.layers if made.kind.name == "tanh" for extent in made.result.shape) == 3
 
 

@@ -5,11 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Epilogue
+from aneforge.compiler.passes import split_groups
 from aneforge.compiler.passes.split_groups import SplitGroups
-from legalisation_tools import assert_same_meaning, changed, constant, convolution, inputs_of, program_of, stage, value
+from legalisation_tools import (
+    assert_same_meaning,
+    changed,
+    constant,
+    convolution,
+    decide,
+    inputs_of,
+    program_of,
+    stage,
+    value,
+)
 from program_tools import kinds_of
 
 if TYPE_CHECKING:
+    import pytest
+
     from conftest import Golden
 
 
@@ -47,11 +60,16 @@ def test_the_limit_is_the_targets() -> None:
 
 
 def test_an_epilogue_that_mixes_channels_becomes_layers() -> None:
-    spread = stage("broadcast", shape=(2, 4, 4, 4))
-    one = convolution(
-        value("x", 1, 16, 4, 4), constant(4, 8, 1, 1), groups=2, epilogue=Epilogue(broadcast=spread, quantise=None)
-    )
-    before = program_of(changed("h13", group_conv_decompose=2), one)
+    remap = Epilogue(texture=stage("resize", size=(6, 4, 4), mode="NEAREST"))
+    one = convolution(value("x", 1, 16, 4, 4), constant(4, 8, 1, 1), groups=2, epilogue=remap)
+    before = program_of(changed("h14", group_conv_decompose=2), one)
     after = SplitGroups()(before).program
     assert kinds_of(after).count("convolution") == 2
+    assert after.notes[-1].text == "a fusion is undone: stages of its epilogue became layers"
     assert_same_meaning(before, after, inputs_of(before))
+
+
+def test_all_channels_count_where_it_is_decided_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    single = convolution(value("x", 1, 256, 4, 4), constant(256, 1, 3, 3), groups=256)
+    decide(monkeypatch, split_groups, group_channels="of all groups")
+    assert SplitGroups()(program_of("h13", single)).modified

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,16 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aneforge.compiler.ir.layer import Epilogue
+from aneforge.compiler.passes import kernels, split_kernel_memory
 from aneforge.compiler.passes.choose_weight_stream import ChooseWeightStream
 from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.compiler.passes.split_kernel_memory import SplitKernelMemory
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Palette, Sparse
 from legalisation_tools import (
+    Given,
     assert_same_meaning,
     changed,
     constant,
     convolution,
+    decide,
     inputs_of,
     layer,
     legalised,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from aneforge.targets import TargetLike
     from conftest import Golden
 
-SAME = {"explicit_padding": (1, 1, 1, 1)}
+SAME: Given = {"explicit_padding": (1, 1, 1, 1)}
 
 
 def placed(target: TargetLike, *layers: Layer) -> Program:
@@ -77,12 +80,14 @@ def test_listing_35_2_by_one_field_at_a_time() -> None:
     assert paths(placed(changed("h14", large_kernels_shared=False), one)) == ["dense", "dense"]
     assert paths(placed(changed("h13", large_kernels_shared=True), one)) == ["streamed"]
     assert paths(placed(changed("h13", dense_kernel_memory=131_072), one)) == ["dense"]
-    assert paths(placed(changed("h14", streamed_kernel_memory=600_000, dense_kernel_memory=4608), one)) == ["streamed"] * 2
+    assert (
+        paths(placed(changed("h14", streamed_kernel_memory=600_000, dense_kernel_memory=4608), one)) == ["streamed"] * 2
+    )
     assert paths(placed(changed("h13", nes_per_ane=32), one)) == ["dense"]
 
 
 @pytest.mark.parametrize("attributes", [{"strides": (2, 2)}, {"dilation_rates": (2, 2)}])
-def test_what_may_not_stream_is_tiled_everywhere(attributes: dict[str, object]) -> None:
+def test_what_may_not_stream_is_tiled_everywhere(attributes: Given) -> None:
     one = convolution(value("x", 1, 256, 14, 14), constant(256, 256, 3, 3), **attributes)
     assert paths(placed("h17s", one)) == ["dense", "dense"]
 
@@ -97,6 +102,9 @@ def test_what_no_source_gives_is_unknown_and_splits_nothing() -> None:
     assert paths(placed(changed("h13", nes_per_ane=None), small)) == ["dense"]
     assert paths(placed(changed("h13", nes_per_ane=None), large)) == ["unknown"]
     assert paths(placed(changed("h13", dense_kernel_memory=None), small)) == ["unknown"]
+    for field in ("kernel_streaming", "large_kernels_shared", "streamed_kernel_memory"):
+        assert paths(placed(changed("h14", **{field: None}), large)) == ["unknown"]
+        assert paths(placed(changed("h14", **{field: None}), small)) == ["dense"]
     assert len(placed("m11", large).layers) == 1
 
 
@@ -125,7 +133,9 @@ def test_bytes_of_a_channel_are_those_of_its_encoding() -> None:
 
 def test_a_kernel_of_one_channel_that_is_too_large_is_summed_and_undoes_the_fusion(golden: Golden) -> None:
     offset = stage("gain_offset_control", {"offset": constant(2)}, axis=1)
-    epilogue = Epilogue(gain_offset=offset, post_activation=stage("relu"), transpose=stage("transpose", perm=(0, 2, 3, 1)))
+    epilogue = Epilogue(
+        gain_offset=offset, post_activation=stage("relu"), transpose=stage("transpose", perm=(0, 2, 3, 1))
+    )
     one = convolution(value("x", 1, 40, 2, 2), constant(2, 40, 1, 1), epilogue=epilogue)
     before = program_of(changed("h13", dense_kernel_memory=64), one)
     after = SplitKernelMemory()(before).program
@@ -135,10 +145,41 @@ def test_a_kernel_of_one_channel_that_is_too_large_is_summed_and_undoes_the_fusi
 
 def test_a_linear_layer_of_a_long_contraction_adds_its_bias_once() -> None:
     operands = {"x": value("x", 2, 9), "weight": constant(3, 9), "bias": constant(3)}
-    before = program_of(changed("h17s", dense_kernel_memory=8, large_kernels_shared=False), layer("linear", operands, "y"))
+    before = program_of(
+        changed("h17s", dense_kernel_memory=8, large_kernels_shared=False), layer("linear", operands, "y")
+    )
     after = SplitKernelMemory()(before).program
     assert ["bias" in one.operands for one in after.layers if one.kind.name == "linear"] == [True, False, False]
     assert_same_meaning(before, after, inputs_of(before))
+
+
+def test_deconvolutions_and_matrices_are_summed_too() -> None:
+    target = changed("h13", dense_kernel_memory=16, nes_per_ane=1)
+    window: dict[str, Any] = {"strides": (1, 1), "dilation_rates": (1, 1), "explicit_padding": (0, 0, 0, 0)}
+    operands = {"input": value("x", 1, 9, 3, 3), "weights": constant(9, 2, 2, 1)}
+    back = layer("deconvolution", operands, "y", kernel_sizes=(2, 1), output_sizes=(4, 3), **window)
+    product = layer("matmul", {"lhs": value("a", 2, 20), "rhs": value("b", 20, 3)}, "z")
+    for one in (back, product):
+        before = program_of(target, one)
+        after = SplitKernelMemory()(before).program
+        assert after.layers[-1].kind.name in ("add", "concat")
+        assert "add" in kinds_of(after)
+        assert_same_meaning(before, after, inputs_of(before))
+
+
+def test_parts_are_even_where_it_is_decided_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide(monkeypatch, split_kernel_memory, kernel_memory_split="even")
+    made = placed("h13", residual())
+    assert [one.result.shape[1] for one in made.layers] == [128, 128, 256]
+
+
+def test_tiles_that_always_or_never_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = convolution(value("x", 1, 256, 80, 80), constant(256, 256, 3, 3), **SAME)
+    assert paths(placed("h14", large))[0] == "dense"
+    decide(monkeypatch, kernels, tile_overlap="never")
+    assert paths(placed("h14", large)) == ["streamed"]
+    decide(monkeypatch, kernels, tile_overlap="always")
+    assert paths(placed("h14", residual())) == ["dense", "dense"]
 
 
 def test_a_kernel_that_no_split_makes_fit_is_the_compilers_own_error() -> None:
@@ -189,20 +230,22 @@ def test_every_product_means_the_same(data: st.DataObject, number: int, groups: 
         transpose=stage("transpose", perm=(1, 0, 3, 2)) if data.draw(st.booleans()) else None,
         quantise=stage("quant", {"scale": constant(seed=5)}, output_dtype="int8") if data.draw(st.booleans()) else None,
     )
-    window = {"strides": (1, 1), "dilation_rates": (1, 1), "explicit_padding": (0, 0, 0, 0), "groups": groups}
     x = value("x", 2, groups * inner, 4, 3)
     if back:
         one = layer(
             "deconvolution",
             {"input": x, "weights": constant(groups * inner, outer, kernel, 1)},
             "y",
-            **window,
+            epilogue=epilogue,
+            strides=(1, 1),
+            dilation_rates=(1, 1),
+            explicit_padding=(0, 0, 0, 0),
+            groups=groups,
             kernel_sizes=(kernel, 1),
             output_sizes=(3 + kernel, 3),
-            epilogue=epilogue,
         )
     else:
-        one = convolution(x, constant(channels, inner, kernel, 1), epilogue=epilogue, **window)
+        one = convolution(x, constant(channels, inner, kernel, 1), epilogue=epilogue, groups=groups)
     before = program_of(TIGHT[number], one)
     after = legalised(before, [SplitKernelMemory()])
     assert after is not None

@@ -59,7 +59,9 @@ def test_a_long_contraction_is_a_sum_and_says_so(transposed: tuple[bool, bool]) 
 
 
 def test_vectors_have_a_contraction_and_no_rows() -> None:
-    before = program_of(changed("h13", max_tensor_dim=3), layer("matmul", {"lhs": value("a", 7), "rhs": value("b", 7)}, "y"))
+    before = program_of(
+        changed("h13", max_tensor_dim=3), layer("matmul", {"lhs": value("a", 7), "rhs": value("b", 7)}, "y")
+    )
     after = SplitMatmul()(before).program
     assert kinds_of(after).count("matmul") == 3
     assert_same_meaning(before, after, inputs_of(before))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -57,12 +57,15 @@ def test_an_epilogue_that_moves_axes_becomes_layers() -> None:
     before = program_of("h13", convolution(value("x", 1, 2, 4, 32), constant(4, 2, 1, 15), epilogue=epilogue))
     after = SplitWindows()(before).program
     assert kinds_of(after)[-1] == "transpose"
+    assert after.notes[-1].text == "a fusion is undone: stages of its epilogue became layers"
     assert_same_meaning(before, after, inputs_of(before))
 
 
 def test_a_gain_along_another_axis_becomes_a_layer() -> None:
     gain = stage("gain_offset_control", {"gain": constant(18)}, axis=3)
-    before = program_of("h13", convolution(value("x", 1, 2, 4, 32), constant(4, 2, 1, 15), epilogue=Epilogue(gain_offset=gain)))
+    before = program_of(
+        "h13", convolution(value("x", 1, 2, 4, 32), constant(4, 2, 1, 15), epilogue=Epilogue(gain_offset=gain))
+    )
     after = SplitWindows()(before).program
     assert kinds_of(after)[-1] == "gain_offset_control"
     assert_same_meaning(before, after, inputs_of(before))
@@ -78,15 +81,22 @@ def test_the_limit_is_the_targets() -> None:
     assert not SplitWindows()(unknown).modified
 
 
+def test_numbers_of_phases_are_products_of_as_many_factors_as_there_may_be() -> None:
+    one = convolution(value("x", 1, 1, 1, 200), constant(1, 1, 1, 150))
+    assert SplitWindows()(program_of("h13", one)).modified
+    with pytest.raises(IllegalGraphError, match="no number of phases"):
+        SplitWindows()(program_of(changed("h13", stride_factor_count=1), one))
+
+
 def test_what_cannot_be_rearranged_is_the_rules_error() -> None:
     live = convolution(value("x", 1, 2, 4, 32), value("w", 4, 2, 1, 15))
     with pytest.raises(IllegalGraphError, match=r"ANE-KERNEL-001 oversize: conv on h13: .* 15 columns .* at run time"):
         SplitWindows()(program_of("h13", live))
     tall = convolution(value("x", 1, 1, 40, 4, 4), constant(1, 1, 20, 1, 1))
-    with pytest.raises(IllegalGraphError, match="ANE-KERNEL-003 .* one or two axes"):
+    with pytest.raises(IllegalGraphError, match=r"ANE-KERNEL-003 .* one or two axes"):
         SplitWindows()(program_of("h13", tall))
     huge = convolution(value("x", 1, 1, 1, 3000), constant(1, 1, 1, 2000))
-    with pytest.raises(IllegalGraphError, match="ANE-KERNEL-001 .* no number of phases"):
+    with pytest.raises(IllegalGraphError, match=r"ANE-KERNEL-001 .* no number of phases"):
         SplitWindows()(program_of("h13", huge))
     transposed = layer(
         "deconvolution",
@@ -113,11 +123,14 @@ def test_an_average_of_everything_is_a_reduction(golden: Golden) -> None:
     ("attributes", "kinds"),
     [
         ({"kernel_sizes": (30, 2), "strides": (30, 1)}, ["average_pool", "average_pool", "average_pool"]),
-        ({"kernel_sizes": (60, 3), "strides": (1, 2), "pad_type": "custom", "pad": (0, 0, 1, 1)}, ["reduce_avg", "average_pool"]),
+        (
+            {"kernel_sizes": (60, 3), "strides": (1, 2), "pad_type": "custom", "pad": (0, 0, 1, 1)},
+            ["reduce_avg", "average_pool"],
+        ),
         ({"kernel_sizes": (60, 1)}, ["reduce_avg"]),
     ],
 )
-def test_other_averages_are_taken_in_turn(attributes: dict[str, object], kinds: list[str]) -> None:
+def test_other_averages_are_taken_in_turn(attributes: dict[str, Any], kinds: list[str]) -> None:
     for exclude in (True, False):
         one = average(1, 2, 60, 5, exclude_padding_from_average=exclude, **attributes)
         before = program_of("h13", one)
@@ -127,15 +140,17 @@ def test_other_averages_are_taken_in_turn(attributes: dict[str, object], kinds: 
 
 
 def test_the_epilogue_of_an_average_stands_behind_it() -> None:
-    before = program_of("h13", average(1, 4, 56, 56, kernel_sizes=(56, 56), epilogue=Epilogue(post_activation=stage("relu"))))
+    before = program_of(
+        "h13", average(1, 4, 56, 56, kernel_sizes=(56, 56), epilogue=Epilogue(post_activation=stage("relu")))
+    )
     after = SplitWindows()(before).program
     assert kinds_of(after) == ["reduce_avg", "relu"]
     assert_same_meaning(before, after, inputs_of(before))
 
 
 @pytest.mark.parametrize("attributes", [{"kernel_sizes": (31, 1)}, {"kernel_sizes": (60, 1), "pad_type": "same"}])
-def test_an_average_of_a_prime_is_the_rules_error(attributes: dict[str, object]) -> None:
-    with pytest.raises(IllegalGraphError, match="ANE-KERNEL-004 .* neither sees all of an axis"):
+def test_an_average_of_a_prime_is_the_rules_error(attributes: dict[str, Any]) -> None:
+    with pytest.raises(IllegalGraphError, match=r"ANE-KERNEL-004 .* neither sees all of an axis"):
         SplitWindows()(program_of("h13", average(1, 2, 60, 5, **attributes)))
 
 
