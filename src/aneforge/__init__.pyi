@@ -6,6 +6,8 @@ from . import rules as rules
 from . import special as special
 from . import targets as targets
 from ._version import __version__ as __version__
+from .codegen.mil.files import save_mil as save_mil
+from .codegen.mil.text import to_mil as to_mil
 from .compiler.pipeline import build_program as build_program
 from .compiler.retarget import retarget as retarget
 from .engine.execution.run import run as run
@@ -65,6 +67,7 @@ from .graph.builder.normalisation import local_response_norm as local_response_n
 from .graph.graph import Graph as Graph
 from .graph.reference import reference as reference
 from .graph.tensor import Tensor as Tensor
+from .importers.mil.program import from_mil as from_mil
 from .rules.operations import OP_CATALOG as OP_CATALOG
 from .rules.operations import categories as categories
 from .rules.operations import device_status as device_status

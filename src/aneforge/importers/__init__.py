@@ -1,0 +1,1 @@
+"""Model files of other tools, read into graphs."""

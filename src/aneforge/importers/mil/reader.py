@@ -1,0 +1,302 @@
+"""Reads one function of a MIL program into a graph."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from aneforge.errors import AneforgeError, Location, nearest_names
+from aneforge.graph.graph import Graph, topological_order
+from aneforge.graph.tensor import Tensor
+from aneforge.importers.mil.calls import Call, collected, not_fitting, op_called
+from aneforge.importers.mil.checks import FOLDED, PORT_DTYPE, UNUSED_INPUT, checks_of
+from aneforge.importers.mil.constexpr import CONSTEXPR, PACKED, constexpr_constants
+from aneforge.importers.mil.diagnostics import MilError, MilFinding, listed
+from aneforge.importers.mil.forms import FORMS, generic
+from aneforge.importers.mil.ports import DIRECT_PORTS, ENGINE, HOST, PortCasts, placeholder
+from aneforge.importers.mil.states import as_tensor, read_state, write_state, written_unread
+from aneforge.importers.mil.syntax import Blob, ListType, Literal, Reference, ValueType
+from aneforge.importers.mil.text_rules import (
+    LATER,
+    NEWER_OPSET,
+    NO_OUTPUT,
+    PARAMETER_SORT,
+    RESULT_COUNT,
+    RESULT_TYPE,
+    STATE_AS_TENSOR,
+    TWICE,
+    UNDEFINED,
+    UNNAMED,
+    WRONG_SORT,
+)
+from aneforge.importers.mil.values import Bound, Encoded, Known, State, const_of, shown
+from aneforge.ops.types import TensorType
+from aneforge.rules.rule import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.graph.node import Node
+    from aneforge.importers.mil.metadata import Hints
+    from aneforge.importers.mil.syntax import Argument, Function, NamedType, Statement, Type, Value
+    from aneforge.importers.mil.weights import WeightsStore
+
+__all__ = ["FunctionReader"]
+
+OPSET = re.compile(r"ios[0-9]{2}", re.ASCII)
+"""Opsets whose names are in the order of their making."""
+
+
+class FunctionReader:
+    """Reads the statements of a function in their order and holds what their names stand for."""
+
+    def __init__(
+        self, function: Function, text: str, file: str, store: WeightsStore, hints: Hints, *, port_casts: bool
+    ) -> None:
+        self.function = function
+        self.text = text
+        self.file = file
+        self.store = store
+        self.hints = hints
+        self.casts = PortCasts(frozenset(), frozenset()) if port_casts else PortCasts.of(function)
+        self.narrowed: set[Node] = set()
+        """Inputs that the host casts."""
+        self.scope: dict[str, Bound] = {}
+        self.called: set[str] = set()
+        self.findings: list[MilFinding] = []
+        self.line, self.counted = 1, 0
+
+    def graph(self) -> Graph:
+        """Return the function as a graph.
+
+        Raises:
+            MilError: It cannot be read; the error has the place in the text.
+        """
+        try:
+            for port in self.function.inputs:
+                self.add_input(port)
+            for statement in self.function.statements:
+                self.read(statement)
+            return self.finished()
+        except MilError as error:
+            error.locate(self.text, self.file)
+            raise
+
+    def read(self, statement: Statement) -> None:
+        """Read one statement."""
+        if not any(attribute.name == "name" for attribute in statement.attributes):
+            name = statement.results[0].name if statement.results else statement.op
+            expected = f'[name = string("{name}")]'
+            raise UNNAMED.broken(statement.op_at, op=statement.op, found="no name", expected=expected)
+        if statement.op == "const":
+            self.bind(statement, [const_of(statement, self.store)])
+            return
+        call = Call(statement, op_called(statement), collected(statement, self.resolved))
+        try:
+            self.bind(statement, self.results(call))
+        except MilError:
+            raise
+        except AneforgeError as error:
+            raise not_fitting(statement, error) from None
+        self.check(call)
+
+    def results(self, call: Call) -> Sequence[Bound]:
+        """Return what a call gives."""
+        place = self.place(call.statement)
+        match call.name:
+            case "read_state":
+                return read_state(call)
+            case "write_state":
+                return write_state(call, place)
+            case name if name.startswith(CONSTEXPR) and not self.is_node(call.statement):
+                return self.encoded(call)
+            case "cast" if (kept := self.port_cast(call)) is not None:
+                return [kept]
+            case name:
+                return FORMS.get(name, generic)(call, place)
+
+    def check(self, call: Call) -> None:
+        """Check the rules of an operation; what it does not take stops reading, what is unwise is noted."""
+        for check in checks_of(call.name):
+            for breach in check.look(call):
+                self.note(check.rule.broken(breach.at, op=call.name, found=breach.found, expected=breach.expected))
+        if call.name not in self.called:
+            self.called.add(call.name)
+            self.check_opset(call)
+
+    def check_opset(self, call: Call) -> None:
+        """Note an operation that the opset of the function does not have yet, where it is first called."""
+        stated, first = self.function.opset, call.entry.opset
+        if OPSET.fullmatch(stated) and first > stated and call.name not in PACKED:
+            self.note(NEWER_OPSET.broken(call.statement.op_at, op=call.name, found=stated, expected=first))
+
+    def note(self, error: MilError) -> None:
+        """Raise what stops reading, and note the rest."""
+        if error.severity is Severity.REJECT:
+            raise error
+        self.findings.append(MilFinding.of(error, self.text, self.file))
+
+    # Names.
+
+    def resolved(self, argument: Argument) -> Bound | tuple[Bound, ...]:
+        """Return what an argument stands for."""
+        value = argument.value
+        if isinstance(value, Reference | Literal | Blob):
+            return self.value(value)
+        return tuple(self.value(item) for item in value.items)
+
+    def value(self, value: Value) -> Bound:
+        """Return what a single value stands for."""
+        if isinstance(value, Reference):
+            found = self.scope.get(value.name)
+            return self.missing(value) if found is None else found
+        if isinstance(value, Literal | Blob):
+            return Known(value, self.store)
+        raise PARAMETER_SORT.broken(value.at, name="of several values", found=value, expected="names or literals")
+
+    def missing(self, reference: Reference) -> Bound:
+        """Raise the error for a name that nothing before defines.
+
+        Raises:
+            MilError: It is defined later, or not at all.
+        """
+        name, at = reference.name, reference.at
+        for statement in self.function.statements:
+            if any(result.name == name for result in statement.results):
+                line = self.text.count("\n", 0, statement.at) + 1
+                raise LATER.broken(at, name=name, found=f"its definition on line {line}", expected="one before")
+        close = nearest_names(name, self.scope)
+        raise UNDEFINED.broken(at, name=name, expected=listed(close) if close else None)
+
+    def bind(self, statement: Statement, values: Sequence[Bound]) -> None:
+        """Give the results of a statement their names, their number and types checked."""
+        if len(statement.results) != len(values) and (statement.results or statement.op != "write_state"):
+            found, expected = (
+                f"{count} result{'' if count == 1 else 's'}" for count in (len(statement.results), len(values))
+            )
+            raise RESULT_COUNT.broken(statement.at, op=statement.op, found=found, expected=expected)
+        for result, value in zip(statement.results, values, strict=False):
+            self.check_type(statement, result, value)
+            self.define(result, value)
+
+    def define(self, named: NamedType, value: Bound) -> None:
+        """Give a value its name."""
+        if named.name in self.scope:
+            raise TWICE.broken(named.name_at, name=named.name)
+        self.scope[named.name] = value
+
+    def check_type(self, statement: Statement, result: NamedType, value: Bound) -> None:
+        """Check that a result is of the type that stands before its name."""
+        given = value.kind if isinstance(value, Known) else type_of(value)
+        if isinstance(given, TensorType) and result.name in self.casts.widened and given.dtype == ENGINE:
+            given = given.with_dtype(HOST)  # as the program has it; the host casts
+        if not fits(result.type, given):
+            expected = given if isinstance(given, ValueType) else ValueType.of(given)
+            raise RESULT_TYPE.broken(result.at, name=result.name, op=statement.op, found=result.type, expected=expected)
+
+    def place(self, statement: Statement) -> Location:
+        """Return where a statement stands; lines are counted on from the statement before."""
+        self.line += self.text.count("\n", self.counted, statement.at)
+        self.counted = statement.at
+        return Location(self.file, self.line, statement.results[0].name if statement.results else None)
+
+    # Statements of their own form.
+
+    def encoded(self, call: Call) -> list[Encoded]:
+        """Read a constexpr operation."""
+        constants, compressed = constexpr_constants(call)
+        if not compressed:
+            self.note(FOLDED.broken(call.statement.op_at, op=call.name))
+        return [Encoded(constant, call.name) for constant in constants]
+
+    def is_node(self, statement: Statement) -> bool:
+        """Tell whether the graph held a constexpr operation as a node when it was written."""
+        return bool(statement.results) and statement.results[0].name in self.hints.nodes
+
+    def port_cast(self, call: Call) -> Tensor | None:
+        """Return what a cast at a port casts, where the host is to do it."""
+        value = call.given["x"].value if "x" in call.given else None
+        if not isinstance(value, Tensor) or value.dtype != ENGINE:
+            return None
+        results = {result.name for result in call.statement.results}
+        if value.node not in self.narrowed and not results & self.casts.widened:
+            return None
+        call.check_names()
+        return value
+
+    # Ports.
+
+    def add_input(self, port: NamedType) -> None:
+        """Read an input of the function."""
+        line = self.text.count("\n", 0, port.at) + 1
+        place = Location(self.file, line, port.name)
+        narrowed = port.name in self.casts.narrowed
+        value = placeholder(port, self.hints, place, narrowed=narrowed)
+        self.define(port, value)
+        if narrowed and isinstance(value, Tensor):
+            self.narrowed.add(value.node)
+        if isinstance(value, Tensor) and value.dtype not in DIRECT_PORTS:
+            found, expected = value.dtype, " or ".join(DIRECT_PORTS)
+            self.note(PORT_DTYPE.broken(port.at, name=port.name, found=found, expected=expected))
+
+    def finished(self) -> Graph:
+        """Return the graph of what the function returns and writes."""
+        outputs: dict[str, Tensor] = {}
+        for reference in self.function.outputs:
+            name = self.hints.names.get(reference.name, reference.name)
+            if name in outputs:
+                raise TWICE.broken(reference.at, name=name)
+            outputs[name] = self.output(reference)
+        states = {value.name: value for value in self.scope.values() if isinstance(value, State)}
+        written = {name: state.held for name, state in states.items() if state.written}
+        if not outputs and not written:
+            raise NO_OUTPUT.broken(self.function.at, name=self.function.name, expected="-> (y)")
+        reached = set(topological_order([*outputs.values(), *written.values()]))
+        for name in [name for name in written if states[name].placeholder.node not in reached]:
+            written[name] = written_unread(states[name])
+            reached.add(states[name].placeholder.node)
+        self.note_unused(reached)
+        return Graph(outputs, written)
+
+    def output(self, reference: Reference) -> Tensor:
+        """Return a value that the function returns."""
+        value = self.value(reference)
+        place = Location(self.file, self.text.count("\n", 0, reference.at) + 1, reference.name)
+        match value:
+            case Tensor():
+                found = value
+            case Encoded():
+                found = as_tensor(value.constant, place)
+            case Known() if value.is_text:
+                raise WRONG_SORT.broken(reference.at, name=reference.name, found=shown(value), expected="a tensor")
+            case Known():
+                found = as_tensor(value.constant(), place)
+            case State():
+                raise STATE_AS_TENSOR.broken(reference.at, name=reference.name, found=shown(value), expected="a tensor")
+        if found.dtype not in DIRECT_PORTS:
+            expected = " or ".join(DIRECT_PORTS)
+            self.note(PORT_DTYPE.broken(reference.at, name=reference.name, found=found.dtype, expected=expected))
+        return found
+
+    def note_unused(self, reached: set[Node]) -> None:
+        """Note the inputs that nothing reads."""
+        for port in self.function.inputs:
+            value = self.scope[port.name]
+            tensor = value.placeholder if isinstance(value, State) else value
+            if isinstance(tensor, Tensor) and tensor.node not in reached:
+                self.note(UNUSED_INPUT.broken(port.name_at, name=port.name))
+
+
+def fits(stated: Type, given: ValueType | TensorType) -> bool:
+    """Tell whether what a const or a node gives is of the type that is stated."""
+    kind = stated.stacked if isinstance(stated, ListType) else stated
+    if not isinstance(kind, ValueType):
+        return False
+    if isinstance(given, ValueType):
+        return (kind.dtype, kind.shape) == (given.dtype, given.shape)
+    return kind.fits(given)
+
+
+def type_of(value: Tensor | Encoded | State) -> TensorType:
+    """Return the type of a value of the graph."""
+    return value.kind if isinstance(value, State) else value.constant.type if isinstance(value, Encoded) else value.type
