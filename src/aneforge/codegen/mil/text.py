@@ -41,6 +41,9 @@ class MilText:
         """The text of the program."""
         return program_text(self.program)
 
+    def __str__(self) -> str:
+        return self.text
+
 
 def mil_text(
     source: GraphLike | Retargeted | Mapping[str, Graph | Retargeted],
