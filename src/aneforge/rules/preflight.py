@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.graph.graph import as_graph
 from aneforge.rules.catalogue import rules
+from aneforge.rules.nodes import operation_of
 from aneforge.rules.rule import Finding, Rule, Seen, Severity
 from aneforge.rules.subject import PORT, Operation
 from aneforge.targets import Target, TargetLike, group, resolve
@@ -141,13 +142,25 @@ def observe(graph: Graph) -> list[Observation]:
     found: list[Observation] = []
     for node in graph.nodes:
         operation = operation_of(node, graph.consumers[node])
-        attributes = tuple(operation.attributes.items())
-        kind = (operation.op, operation.operands, operation.results, attributes, operation.consumers)
+        kind = likeness(operation)
         if kind not in alike:
             alike[kind] = looks_at(operation)
         clean = OpReport(node.op.name, node.types[0].shape, Status.NATIVE, (), node.location)
         found.append(Observation([(operation, alike[kind]), *ports.get(node, ())], clean))
     return found
+
+
+def likeness(operation: Operation) -> tuple[object, ...]:
+    """Return all of an operation that rules look at but for its place; of constants that is type and encoding."""
+    return (
+        operation.op,
+        operation.operands,
+        operation.results,
+        tuple(operation.attributes.items()),
+        operation.consumers,
+        tuple(operation.arguments.items()),
+        tuple((name, tuple(one.encoding for one in held)) for name, held in operation.constants.items()),
+    )
 
 
 def looks_at(operation: Operation) -> Looks:
@@ -198,24 +211,3 @@ def port_of(output: Output) -> Operation:
     """Return an output of a graph as rules see it; the attribute `producer` names the operation that makes it."""
     producer: dict[str, AttributeValue] = {"producer": output.node.op.name}
     return Operation(PORT, (output.type,), attributes=producer, location=output.node.location)
-
-
-def operation_of(node: Node, consumers: Sequence[Node]) -> Operation:
-    """Return a node as rules see it; the extents of a constant kernel become the attribute `kernel_sizes`."""
-    attributes: dict[str, AttributeValue] = dict(node.attributes)
-    kernel = node.operands.get("weight")
-    if (
-        kernel is not None
-        and not isinstance(kernel, tuple)
-        and "kernel_sizes" not in attributes
-        and kernel.type.rank > 2
-    ):
-        attributes["kernel_sizes"] = kernel.type.shape[2:]
-    return Operation(
-        node.op.name,
-        operands=tuple(value.type for _, value in node.values()),
-        results=node.types,
-        attributes=attributes,
-        consumers=frozenset(reader.op.name for reader in consumers),
-        location=node.location,
-    )

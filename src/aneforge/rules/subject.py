@@ -6,21 +6,34 @@ Graph nodes, program layers and validators implement `Subject`; a rule never see
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from aneforge.ops.constant import Constant
 from aneforge.ops.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.errors import Location
-    from aneforge.ops.constant import Constant
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["PORT", "Operation", "Subject", "TensorType"]
+__all__ = [
+    "PORT",
+    "Held",
+    "Operation",
+    "Subject",
+    "TensorType",
+    "arguments_of",
+    "constants_of",
+    "tensors_read",
+]
 
 PORT = "output"
 """The name under which an output of a graph is a subject; rules look at it only where they name it."""
+ENGINE_INDEX = "uint16"
+"""How the engine holds places of elements, which MIL spells in 32 bits."""
+Held: TypeAlias = "Mapping[str, Sequence[TensorType | Constant]]"
+"""Operands by name: the type of one that is live, the constant of one that is not."""
 
 
 class Subject(Protocol):
@@ -37,7 +50,7 @@ class Subject(Protocol):
 
     @property
     def operands(self) -> Sequence[TensorType]:
-        """Types of the tensors it reads."""
+        """Types of the tensors that it reads at run time; constants are none of them."""
         ...
 
     @property
@@ -67,7 +80,7 @@ class Subject(Protocol):
 
     @property
     def constants(self) -> Mapping[str, Sequence[Constant]]:
-        """The operands that are constants, by name."""
+        """The operands that are constants, by name; a rule looks at their types and encodings alone."""
         ...
 
 
@@ -87,3 +100,30 @@ class Operation:
     location: Location | None = None
     arguments: Mapping[str, Sequence[TensorType]] = field(default_factory=dict[str, "Sequence[TensorType]"])
     constants: Mapping[str, Sequence[Constant]] = field(default_factory=dict[str, "Sequence[Constant]"])
+
+
+def arguments_of(held: Held) -> dict[str, tuple[TensorType, ...]]:
+    """Return the types of all operands."""
+    return {
+        name: tuple(value.type if isinstance(value, Constant) else value for value in values)
+        for name, values in held.items()
+    }
+
+
+def constants_of(held: Held) -> dict[str, tuple[Constant, ...]]:
+    """Return the operands that are constants."""
+    found = {name: tuple(value for value in values if isinstance(value, Constant)) for name, values in held.items()}
+    return {name: constants for name, constants in found.items() if constants}
+
+
+def tensors_read(held: Held, indices: frozenset[str] = frozenset()) -> tuple[TensorType, ...]:
+    """Return the types in which tensors are read at run time; `indices` are the operands that are places of elements.
+
+    A constant is none of them: it is written in the form in which the engine reads it, whatever it was stored in.
+    """
+    return tuple(
+        value.with_dtype(ENGINE_INDEX) if name in indices else value
+        for name, values in held.items()
+        for value in values
+        if not isinstance(value, Constant)
+    )

@@ -1,15 +1,18 @@
-"""Every rule, at its limit and one past it, on every tier.
+"""Every rule, at its limit and one past it, on every tier; or a right and a wrong operation.
 
-`PROBES` has one entry per rule: how to build an operation that shows the rule a given value. A rule without an entry
-fails the first test, so that a new rule comes with its probe.
+`PROBES` has one entry per rule: how to build an operation that shows the rule a given value. `PAIRS` has the rules
+whose bound is a sentence. A rule in neither fails the first test, so that a new rule comes with its probe.
 """
 
 from collections.abc import Callable
 
 import pytest
 
+from aneforge.errors import NoDataError
+from aneforge.ops.signature import AttributeValue
 from aneforge.rules import Finding, Operation, Relation, Rule, Severity, TensorType, check, rules
 from aneforge.targets import Target, Value, database, resolve
+from unit.rules.operations_by_hand import IMAGE, call, convolution, fp16, ids, volume
 
 Probe = Callable[[int | str], Operation]
 
@@ -18,9 +21,9 @@ def tensor(*shape: int) -> tuple[TensorType, ...]:
     return (TensorType(shape),)
 
 
-def needs(op: str, **attributes: object) -> Probe:
+def needs(op: str, **attributes: AttributeValue) -> Probe:
     """Return a probe for a rule about a unit: the operation itself is the need."""
-    return lambda _: Operation(op, attributes=attributes)  # pyright: ignore[reportArgumentType] - literal attributes
+    return lambda _: Operation(op, attributes=attributes)
 
 
 def window(op: str, place: int) -> Probe:
@@ -30,6 +33,19 @@ def window(op: str, place: int) -> Probe:
         return Operation(op, attributes={"kernel_sizes": tuple(sizes)})
 
     return probe
+
+
+def unshared(rank: int) -> Operation:
+    """Return a product of which each operand has every other batch axis."""
+    batch = (2, 3, 2)[-(rank - 2) :]
+    x, y = (tuple(e if place % 2 == odd else 1 for place, e in enumerate(batch)) for odd in (0, 1))
+    return call("matmul", (fp16(*batch, 4, 4),), x=fp16(*x, 4, 4), y=fp16(*y, 4, 4))
+
+
+def moving_the_last(count: int, rank: int) -> tuple[int, ...]:
+    """Return an order of axes in which the first of the last so many changes its place."""
+    kept = tuple(range(rank - count))
+    return (*kept, *range(rank - count + 1, rank), rank - count)
 
 
 PROBES: dict[str, Probe] = {
@@ -46,6 +62,9 @@ PROBES: dict[str, Probe] = {
     "ANE-KERNEL-002": window("conv_transpose", 1),
     "ANE-KERNEL-003": window("conv", 0),
     "ANE-KERNEL-004": window("avg_pool", 2),
+    "ANE-STRIDE-001": lambda factor: call("conv", x=IMAGE, strides=(1, int(factor))),
+    "ANE-STRIDE-002": lambda count: call("conv", x=IMAGE, strides=(8 ** int(count), 1)),
+    "ANE-STRIDE-003": lambda stride: convolution(IMAGE, fp16(8, 8, 3, 3), strides=(1, int(stride))),
     "ANE-DTYPE-001": lambda dtype: Operation("input", results=(TensorType((1, 8), str(dtype)),)),
     "ANE-DTYPE-002": lambda dtype: Operation("output", operands=(TensorType((1, 8), str(dtype)),)),
     "ANE-DTYPE-003": lambda dtype: Operation("add", operands=(TensorType((1, 8), str(dtype)),)),
@@ -60,75 +79,161 @@ PROBES: dict[str, Probe] = {
     "ANE-GATE-007": needs("minmax_norm"),
     "ANE-GATE-008": needs("global_arg_min_max"),
     "ANE-GATE-009": needs("dynamic_goc"),
-    "ANE-GATE-010": needs("broadcast", axes=("depth",)),
-    "ANE-QUIRK-001": lambda _: Operation("round", consumers=frozenset({"muls"})),
+    "ANE-GATE-010": lambda _: call("broadcast", (volume(2),), x=volume(1)),
     "ANE-GATE-011": lambda _: Operation("reduce_sum", consumers=frozenset({"square"})),
+    "ANE-QUIRK-001": lambda _: Operation("round", consumers=frozenset({"muls"})),
+    "ANE-CONV-005": lambda _: convolution(volume(4), fp16(4, 4, 3, 1, 1)),
+    "ANE-CONV-006": lambda _: convolution(volume(4), fp16(4, 4, 1, 1, 1)),
+    "ANE-CONV-007": lambda batch: convolution(fp16(int(batch), 8, 4, 4), fp16(8, 8, 1, 1)),
+    "ANE-MATRIXMULT-002": lambda depth: call("matmul", x=volume(1), y=volume(int(depth))),
+    "ANE-MATRIXMULT-003": lambda rank: call("matmul", x=fp16(*[1] * int(rank)), y=fp16(1, 1)),
+    "ANE-MATRIXMULT-006": lambda size: call("matmul", x=fp16(2, int(size) // 2), y=fp16(int(size) // 2, 2)),
+    "ANE-MATRIXMULT-007": lambda rank: unshared(int(rank)),
+    "ANE-LINEAR-002": lambda rank: call("linear", x=fp16(*[1] * int(rank)), weight=fp16(1, 1)),
+    "ANE-TRANSPOSE-002": lambda _: call("transpose", x=IMAGE, perm=(0, 2, 3, 1)),
+    "ANE-TRANSPOSE-003": lambda count: call("transpose", x=volume(2), perm=moving_the_last(int(count), 5)),
+    "ANE-TILE-002": lambda count: call("tile", (fp16(1, 8, 16 * int(count), 16),), x=IMAGE, reps=(1, 1, int(count), 1)),
+    "ANE-SPACETOBATCH-002": lambda side: call("space_to_batch", x=IMAGE, block_shape=(1, int(side))),
+    "ANE-BATCHTOSPACE-002": lambda side: call("batch_to_space", x=IMAGE, block_shape=(int(side), 1)),
+    "ANE-CHANNELTOSPACE-002": lambda side: call("depth_to_space", x=IMAGE, block_size=int(side)),
+    "ANE-SPACETOCHANNEL-002": lambda side: call("space_to_channel", x=IMAGE, block_size=int(side)),
+    "ANE-PIXELSHUFFLE-002": lambda by: call("pixel_shuffle", x=IMAGE, upscale_factor=int(by)),
+    "ANE-PIXELUNSHUFFLE-002": lambda by: call("pixel_unshuffle", x=IMAGE, downscale_factor=int(by)),
+    "ANE-GATHER-003": lambda _: call("gather_nd", x=fp16(4, 4, 4), indices=TensorType((5, 2), "uint16")),
+    "ANE-TOPK-003": lambda k: call("topk", x=fp16(1, 64), k=int(k), axis=-1),
+    "ANE-ARGMINMAX-002": lambda extent: call("reduce_argmax", x=fp16(1, int(extent)), axis=-1),
+    "ANE-RINGBUFFERWRITER-003": lambda _: call("tensor_to_circular_buffer", buffer=fp16(1, 8), x=fp16(1, 2)),
+    "ANE-RINGBUFFERREADER-001": lambda _: call("circular_buffer_to_tensor", buffer=fp16(1, 8)),
+    "ANE-LRN-002": lambda channels: call("lrn", x=fp16(int(channels), 4, 4)),
+    "ANE-DYNAMICGOC-002": lambda channels: call("dynamic_goc", x=fp16(1, int(channels), 4, 4)),
 }
 
-PAST: dict[str, int | str] = {"ANE-DTYPE-005": "bool"}
-"""Values past a bound, of rules that are silent about the ordinary one."""
+PAIRS: dict[str, tuple[Operation, Operation]] = {
+    "ANE-PAD-002": (
+        call("pad", x=IMAGE, pad=(0, 0, 0, 0, 1, 1, 2, 2)),
+        call("pad", x=IMAGE, pad=(0, 0, 0, 1, 0, 0, 0, 0)),
+    ),
+    "ANE-RANDOM-003": (
+        call("random", (fp16(4),), low=0.0, high=0.5),
+        call("random", (fp16(4),), low=0.5, high=0.5),
+    ),
+    "ANE-RESIZE-002": (
+        call("resize", (fp16(1, 8, 32, 32),), x=IMAGE),
+        call("resize", (fp16(1, 9, 16, 16),), x=IMAGE),
+    ),
+    "ANE-RINGBUFFERWRITER-002": (
+        call("tensor_to_circular_buffer", buffer=fp16(1, 8), x=fp16(1, 2), live_state=True),
+        call("tensor_to_circular_buffer", buffer=fp16(1, 8), x=fp16(1, 2), live_state=False),
+    ),
+    "ANE-SDPA-002": (
+        call("sdpa", query=fp16(1, 8, 4), key=fp16(1, 6, 4), value=fp16(1, 6, 4)),
+        call("sdpa", query=fp16(1, 8, 4), key=fp16(1, 6, 4), value=fp16(1, 6, 5)),
+    ),
+    "ANE-SDPA-003": (
+        call("sdpa", query=fp16(8, 4), key=fp16(6, 4), value=fp16(6, 4), attn_mask=fp16(8, 6)),
+        call("sdpa", query=fp16(8, 4), key=fp16(6, 4), value=fp16(6, 4), attn_mask=TensorType((8, 6), "bool")),
+    ),
+}
+"""A right and a wrong operation for every rule whose bound is a sentence."""
+OUTSIDE: dict[str, int | str] = {
+    "ANE-DTYPE-005": "bool",
+    "ANE-STRIDE-001": 5,
+    "ANE-TILE-002": 7,
+    "ANE-SPACETOBATCH-002": 5,
+    "ANE-BATCHTOSPACE-002": 11,
+    "ANE-CHANNELTOSPACE-002": 7,
+    "ANE-SPACETOCHANNEL-002": 5,
+    "ANE-PIXELSHUFFLE-002": 6,
+    "ANE-PIXELUNSHUFFLE-002": 5,
+    "ANE-DYNAMICGOC-002": 5,
+}
+"""Values outside of a list that is not of element types, and of rules that are silent about the ordinary one."""
+NEEDS = {"ANE-TRANSPOSE-002"}
+"""Rules about a number that is at least 1 where the thing exists at all."""
+STEPS = {"ANE-MATRIXMULT-006": 2}
+"""How far one past the limit is, where the unit is not 1."""
+OWN_LIMITS = {"ANE-GATHER-003"}
+"""Rules that say what the operation itself should have been."""
 FLOOR_RULES = {"ANE-FLOOR-002", "ANE-FLOOR-003", "ANE-FLOOR-004"}
 """Rules whose value is the operation's own floor in the op table; they have tests of their own below."""
+TARGETS = [
+    next(target for target in database().targets.values() if target.tier == tier) for tier in database().tiers.values()
+]
 RULES_AND_TARGETS = [
     pytest.param(known, target, id=f"{known.id}-{target.name}")
     for known in rules().values()
-    for target in database().targets.values()
-    if known.id not in FLOOR_RULES
-    and target.has_data
-    and target.name == next(name for name, one in database().targets.items() if one.tier == target.tier)
+    for target in TARGETS
+    if known.id in PROBES
 ]
 
 
-def values_around(relation: Relation, bound: Value) -> tuple[int | str | None, int | str | None]:
-    """Return a value within a bound and one just past it; None where there is no such value."""
-    match relation, bound:
-        case Relation.AT_MOST, int():
-            return bound, bound + 1
+def values_around(known: Rule, bound: Value) -> tuple[list[int | str], list[int | str]]:
+    """Return values within a bound and values just past it."""
+    step = STEPS.get(known.id, 1)
+    match known.relation, bound:
+        case Relation.AT_MOST, int() if known.id not in NEEDS:
+            return [bound], [bound + step]
         case Relation.AT_LEAST, int():
-            return bound, bound - 1
+            return [bound], [bound - step]
         case Relation.ONE_OF, tuple():
-            return str(bound[0]), "fp64"
+            return [one for one in bound if isinstance(one, int | str)], [OUTSIDE.get(known.id, "fp64")]
+        case Relation.NONE_OF, tuple():
+            return [max(int(one) for one in bound) + 1], [int(one) for one in bound]
         case _:
-            return ("need", None) if bound else (None, "need")
+            return ([1], []) if bound else ([], [1])
 
 
 def found_by(known: Rule, operation: Operation, target: Target) -> Finding | None:
     return known.check(operation, target)
 
 
-def test_every_rule_has_a_probe() -> None:
-    assert set(PROBES) | FLOOR_RULES == set(rules())
+def test_every_rule_has_a_probe_or_a_pair() -> None:
+    assert set(PROBES) | set(PAIRS) | FLOOR_RULES == set(rules())
+    assert set(PAIRS) == {known.id for known in rules().values() if known.relation is Relation.NEVER}
+    assert all(target.has_data for target in TARGETS)
 
 
 @pytest.mark.parametrize(("known", "target"), RULES_AND_TARGETS)
 def test_at_the_limit_and_one_past_it(known: Rule, target: Target) -> None:
-    probe = PROBES[known.id]
-    is_known = any(known.bound in group for group in target.groups.values())
-    bound = target.fact(known.bound) if is_known else None
-    if bound is None:
-        finding = found_by(known, probe(PAST.get(known.id, "fp64" if known.relation is Relation.ONE_OF else 1)), target)
+    probe, bound = PROBES[known.id], known.bound_on(target)
+    if isinstance(bound, NoDataError):
+        finding = found_by(
+            known, probe(OUTSIDE.get(known.id, "fp64" if known.relation is Relation.ONE_OF else 5)), target
+        )
         assert finding is not None
         assert finding.severity is Severity.INFO
         assert finding.message.startswith("cannot be decided: ")
         assert finding.evidence is None
         return
-    within, past = values_around(known.relation, bound.value)
-    past = PAST.get(known.id, past)
-    if within is not None:
-        assert found_by(known, probe(within), target) is None
-    if past is not None:
-        finding = found_by(known, probe(past), target)
-        assert finding is not None
+    within, past = values_around(known, bound.value)
+    for value in within:
+        assert found_by(known, probe(value), target) is None, value
+    for value in past:
+        finding = found_by(known, probe(value), target)
+        assert finding is not None, value
         assert finding.rule == known.id
         assert finding.severity is known.severity
-        assert finding.limit == bound.value
+        assert finding.limit == bound.value or known.id in OWN_LIMITS
         assert finding.evidence == bound.evidence
         assert finding.target == target.name
         assert finding.remedy
         assert "{" not in finding.message + finding.remedy
         if known.relation is not Relation.PRESENT:
-            assert finding.seen == past
-            assert str(past) in finding.message
+            assert finding.seen == value
+            assert str(value) in finding.message or known.id in NEEDS
+
+
+@pytest.mark.parametrize("rule_id", PAIRS)
+def test_right_and_wrong(rule_id: str) -> None:
+    known, (right, wrong) = rules()[rule_id], PAIRS[rule_id]
+    for target in TARGETS:
+        assert known.check(right, target) is None
+        finding = known.check(wrong, target)
+        assert finding is not None
+        assert finding.severity is known.severity
+        assert finding.evidence is not None
+        assert finding.remedy
+        assert "{" not in finding.message + finding.remedy
 
 
 @pytest.mark.parametrize("known", rules().values(), ids=rules())
@@ -137,10 +242,6 @@ def test_a_rule_is_silent_about_other_operations(known: Rule) -> None:
         return
     other = Operation("identity", results=tensor(1, 1, 1, 1), attributes={"kernel_sizes": (99, 99, 99)})
     assert known.check(other, database().targets["h13"]) is None
-
-
-def ids(operation: Operation, target: str) -> list[str]:
-    return [finding.rule for finding in check(operation, target) if finding.severity is not Severity.INFO]
 
 
 def test_a_17000_wide_tensor_is_oversize_before_the_m4_alone() -> None:

@@ -21,6 +21,7 @@ from aneforge.rules import (
     rules,
     rules_in,
 )
+from aneforge.rules.facts import fact, facts
 from aneforge.targets import database
 from aneforge.targets.target import CENSUS_COLUMNS
 from conftest import Golden
@@ -74,9 +75,28 @@ def test_two_rules_with_one_id_are_refused() -> None:
 def test_ids_are_well_formed_and_bounds_exist() -> None:
     for known in rules().values():
         assert re.fullmatch(r"ANE-[A-Z]+-\d{3}", known.id)
-        assert known.bound in {*database().properties, *CENSUS_COLUMNS}, known.id
+        assert (known.bound in {*database().properties, *CENSUS_COLUMNS}) is (known.facts is None), known.id
         assert known.message.endswith("."), known.id
         assert known.remedy, known.id
+
+
+def test_every_fact_is_believed_for_a_reason_and_used() -> None:
+    chips, tiers = {chip.name for chip in database().chips.values()}, {*database().tiers, "all"}
+    assert set(facts()) == {known.bound for known in rules().values() if known.facts is not None}
+    for name, known in facts().items():
+        assert known.summary.endswith("."), name
+        assert set(known.facts) <= tiers, name
+        for one in known.facts.values():
+            assert one.evidence.source.split()[0] in database().sources, name
+            assert set(one.evidence.on) <= chips, name
+    with pytest.raises(UnknownNameError, match="unknown fact 'ring_bufer'; nearest: ring_buffer"):
+        fact("ring_bufer")
+
+
+def test_the_factors_that_rules_divide_out_are_those_of_the_database() -> None:
+    for name in ("tile_factors", "space_to_batch_factors", "stride_factors"):
+        assert {known.value for known in database().properties[name].facts.values()} == {(2, 3, 4, 8)}, name
+    assert fact("channel_to_space_factors").facts["all"].value == (2, 3, 4, 8)
 
 
 def test_findings_come_worst_first() -> None:

@@ -21,7 +21,7 @@ __all__ = ["RULES", "folded"]
 
 MOST_ELEMENTS = 2**24
 """Largest constant that is computed when a program is compiled."""
-DRAWN = frozenset({"dropout", "random", "random_uniform"})
+DRAWN = frozenset({"dropout", "random", "random_bernoulli", "random_categorical", "random_normal", "random_uniform"})
 """Operations whose result is another one at every run, though nothing live goes in."""
 
 

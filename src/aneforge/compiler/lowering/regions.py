@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, cast
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
 from aneforge.ops.groups.slicing import Region, region_index
 from aneforge.ops.shapes import normalised_axis
+from aneforge.rules.checks.movement import is_broadcast
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Ref
     from aneforge.compiler.lowering.emitter import Emitter, Rule
 
 __all__ = ["RULES"]
+
+IMAGE_AXES = 2
+"""Height and width: the last two axes."""
 
 
 def block(emit: Emitter, begin: tuple[int, ...], size: tuple[int, ...], *, step: str = "") -> Ref:
@@ -76,21 +80,57 @@ def split(emit: Emitter) -> tuple[Ref, ...]:
     return tuple(parts)
 
 
+def concat(emit: Emitter) -> tuple[Ref, ...]:
+    """Lower a join; one tensor alone is copied, for a layer joins two or more."""
+    values = emit.refs("values")
+    if len(values) == 1:
+        return (emit.add("identity", {"x": values[0]}),)
+    return (emit.add("concat", emit.operands, emit.node.attributes),)
+
+
 def stack(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a stack: every tensor gets an axis, and they are joined along it."""
     values, shape = emit.refs("values"), emit.node.types[0].shape
     axis = normalised_axis(cast("int", emit.node.attributes["axis"]), len(shape))
     one = (*shape[:axis], 1, *shape[axis + 1 :])
+    if len(values) == 1:
+        return (emit.add("reshape", {"x": values[0]}, {"shape": one}),)
     parts = tuple(emit.reshape(value, one, step=f"part{number}") for number, value in enumerate(values))
     return (emit.add("concat", {"values": parts}, {"axis": axis}),)
 
 
 def tile(emit: Emitter) -> tuple[Ref, ...]:
     """Lower repetition: a broadcast where only axes of length 1 are repeated."""
-    x, shape = emit.ref("x"), emit.node.types[0].shape
-    if len(shape) == x.type.rank and all(old in (1, new) for old, new in zip(x.type.shape, shape, strict=True)):
-        return (emit.add("broadcast", {"x": x}, {"shape": shape}),)
+    x = emit.ref("x")
+    if is_broadcast(x.type, emit.node.types[0]):
+        return (emit.add("broadcast", {"x": x}, {"shape": emit.node.types[0].shape}),)
     return (emit.add("tile", {"x": x}, emit.node.attributes),)
+
+
+def pad(emit: Emitter) -> tuple[Ref, ...]:
+    """Lower a border; an axis other than height and width, the last two, is padded in the height's place."""
+    x, given = emit.ref("x"), emit.node.attributes
+    pads = cast("tuple[int, ...]", given["pad"])
+    pairs = [(0, 0)] * (x.type.rank - len(pads) // 2) + list(zip(pads[::2], pads[1::2], strict=True))
+    outer = [axis for axis, pair in enumerate(pairs[:-IMAGE_AXES]) if any(pair)]
+    if not outer:
+        return (emit.add("padding", {"x": x}, given),)
+    inner = tuple(count for pair in pairs[-IMAGE_AXES:] for count in pair)
+    if any(inner):
+        x = emit.add("padding", {"x": x}, {**given, "pad": inner}, step="image")
+    for axis in outer:
+        turned = exchanged(emit, x, axis, -2, step=f"axis{axis}.height")
+        bordered = emit.add("padding", {"x": turned}, {**given, "pad": (*pairs[axis], 0, 0)}, step=f"axis{axis}.padded")
+        x = exchanged(emit, bordered, axis, -2, step="" if axis == outer[-1] else f"axis{axis}")
+    emit.note("axes beside height and width are padded in the height's place, transposed before and behind")
+    return (x,)
+
+
+def exchanged(emit: Emitter, x: Ref, axis: int, other: int, *, step: str) -> Ref:
+    """Return a tensor with two of its axes exchanged."""
+    perm = list(range(x.type.rank))
+    perm[axis], perm[other] = perm[other], perm[axis]
+    return emit.add("transpose", {"x": x}, {"perm": tuple(perm)}, step=step)
 
 
 def reshape(emit: Emitter) -> tuple[Ref, ...]:
@@ -130,9 +170,18 @@ def upsample_bilinear(emit: Emitter) -> tuple[Ref, ...]:
 
 
 def resized(emit: Emitter, count: int, mode: str, sampling: str) -> tuple[Ref, ...]:
-    """Add the layer that brings the last axes to their lengths."""
-    attributes = {"size": emit.node.types[0].shape[-count:], "mode": mode, "sampling": sampling}
-    return (emit.add("resize", {"input": emit.ref("x")}, attributes),)
+    """Add what brings the last axes to their lengths; axes before height and width are resized in the width's place."""
+    x, shape = emit.ref("x"), emit.node.types[0].shape
+    how = {"mode": mode, "sampling": sampling}
+    first = len(shape) - count
+    if x.type.shape[:-IMAGE_AXES] == shape[:-IMAGE_AXES]:
+        return (emit.add("resize", {"input": x}, {"size": shape[first:], **how}),)
+    for axis in range(first, len(shape) - IMAGE_AXES):
+        turned = exchanged(emit, x, axis, -1, step=f"axis{axis}.width")
+        longer = emit.add("resize", {"input": turned}, {"size": (shape[axis],), **how}, step=f"axis{axis}.resized")
+        x = exchanged(emit, longer, axis, -1, step=f"axis{axis}")
+    emit.note("axes beside height and width are resized in the width's place, transposed before and behind")
+    return (emit.add("resize", {"input": x}, {"size": shape[-IMAGE_AXES:], **how}),)
 
 
 RULES: dict[str, Rule] = {
@@ -141,7 +190,9 @@ RULES: dict[str, Rule] = {
     "crop": crop,
     "split": split,
     "stack": stack,
+    "concat": concat,
     "tile": tile,
+    "pad": pad,
     **dict.fromkeys(("reshape", "expand_dims", "squeeze", "flatten2d", "reshape_like"), reshape),
     "resize": resize,
     "resize_bilinear": resize_bilinear,

@@ -21,6 +21,7 @@ from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.table import names
 from aneforge.ops.types import TensorType, numpy_dtype
+from aneforge.rules.nodes import operation_of
 from aneforge.rules.subject import Operation
 from aneforge.targets import MIN_FAMILY, resolve
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.compiler.validators.verdict import Validation
+    from aneforge.graph.node import Node
     from aneforge.targets import TargetLike
 
 __all__ = ["EXAMPLES", "PLAIN", "Example"]
@@ -53,10 +55,14 @@ class Example:
     held: Mapping[str, TensorType] = field(default_factory=dict[str, TensorType])
     """Operands that are constants, all of zeros."""
     attributes: Mapping[str, object] = field(default_factory=dict[str, object])
+    authored: bool = False
+    """Only a network description makes the layer: the conversion from a graph builds the operation otherwise."""
 
     @cached_property
     def subject(self) -> Operation:
         """The layer as rules see it: lowered from a graph, or written down where no operation of the table makes it."""
+        if self.authored:
+            return operation_of(self.node(), ())
         if self.op not in names() or self.op == "non_maximum_suppression":
             given = {name: one for name, one in self.live.items() if isinstance(one, TensorType)}
             return Operation(
@@ -75,6 +81,11 @@ class Example:
 
     def graph(self) -> Graph:
         """Return a graph of the operation alone."""
+        node = self.node()
+        return Graph({f"y{place}": Tensor(node, place) for place in range(len(node.types))})
+
+    def node(self) -> Node:
+        """Return the operation."""
 
         def tensor(name: str, kind: TensorType) -> Tensor:
             return Tensor(build("input", {}, {"shape": kind.shape, "dtype": kind.dtype, "name": name}))
@@ -86,8 +97,7 @@ class Example:
             for name, kind in self.live.items()
         }
         constants = {name: Dense(np.zeros(one.shape, numpy_dtype(one.dtype))) for name, one in self.held.items()}
-        node = build(self.op, {**operands, **constants}, self.attributes)
-        return Graph({f"y{place}": Tensor(node, place) for place in range(len(node.types))})
+        return build(self.op, {**operands, **constants}, self.attributes)
 
     def on(self, target: TargetLike) -> Validation:
         """Return the verdict on a target."""
@@ -118,7 +128,7 @@ EXAMPLES = (
     ),
     Example("ChannelToSpace", PLAIN, "channel_to_space", {"x": fp16(1, 16, 4, 4)}, attributes={"block_size": 2}),
     Example("Concat", PLAIN, "concat", {"values": (IMAGE, IMAGE)}, attributes={"axis": 1}),
-    Example("Concat", "one input", "concat", {"values": (IMAGE,)}, attributes={"axis": 1}),
+    Example("Concat", "one input", "concat", {"values": (IMAGE,)}, attributes={"axis": 1}, authored=True),
     Example("Conv", PLAIN, "conv", {"x": IMAGE}, {"weight": fp16(8, 8, 3, 3)}),
     Example("Conv", "13 columns wide", "conv", {"x": IMAGE}, {"weight": fp16(8, 8, 3, 13)}),
     Example("Conv", "14 columns wide", "conv", {"x": IMAGE}, {"weight": fp16(8, 8, 3, 14)}),
@@ -193,7 +203,7 @@ EXAMPLES = (
     Example("Neuron", "error function", "erf", {"x": IMAGE}),
     Example("Pad", PLAIN, "pad", {"x": IMAGE}, attributes={"pad": (1, 1, 2, 2)}),
     Example("Pad", "reflected", "pad", {"x": IMAGE}, attributes={"pad": (1, 1, 2, 2), "mode": "reflect"}),
-    Example("Pad", "of the channels", "pad", {"x": IMAGE}, attributes={"pad": (0, 1, 0, 0, 0, 0)}),
+    Example("Pad", "of the channels", "pad", {"x": IMAGE}, attributes={"pad": (0, 1, 0, 0, 0, 0)}, authored=True),
     Example("PixelShuffle", PLAIN, "pixel_shuffle", {"x": fp16(1, 16, 4, 4)}, attributes={"upscale_factor": 2}),
     Example("PixelShuffle", "by 5", "pixel_shuffle", {"x": fp16(1, 25, 4, 4)}, attributes={"upscale_factor": 5}),
     Example("PixelUnshuffle", PLAIN, "pixel_unshuffle", {"x": IMAGE}, attributes={"downscale_factor": 2}),

@@ -11,9 +11,9 @@ from aneforge.compiler.validators.catalogue import validator_of
 from aneforge.compiler.validators.data import Stage
 from aneforge.compiler.validators.exported import objections, sorted_worst_first, with_data
 from aneforge.compiler.validators.network import validate_program
-from aneforge.compiler.validators.subjects import subject_of_node
 from aneforge.compiler.validators.verdict import Validation
 from aneforge.graph.graph import PLACEHOLDERS, as_graph
+from aneforge.rules.nodes import operation_of
 from aneforge.rules.preflight import port_of
 from aneforge.rules.rule import Severity
 from aneforge.targets import resolve
@@ -45,7 +45,7 @@ def validate_module(graph: GraphLike, target: TargetLike = None) -> tuple[Valida
         NoDataError: The target is a name without data.
     """
     whole, resolved = as_graph(graph), resolve(target)
-    found = [judged("", subject_of_node(node, whole.consumers[node]), resolved) for node in whole.nodes]
+    found = [judged("", operation_of(node, whole.consumers[node]), resolved) for node in whole.nodes]
     return (*found, *(judged(name, port_of(output), resolved) for name, output in whole.outputs.items()))
 
 

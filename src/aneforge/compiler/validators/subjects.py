@@ -1,4 +1,4 @@
-"""Layers, slots of epilogues and graph nodes as rules see them: one language, MIL's, for all three.
+"""Layers and slots of epilogues as rules see them: in the language of graph nodes, which is MIL's.
 
 The compiler runs one code in two places: over the operations of a graph, when it decides what may run on the engine,
 and over the layers of a program, when it makes them legal. It is one code here because both become the same subject.
@@ -9,55 +9,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from aneforge.compiler.axes import MOST_AXES, Axis, roles
 from aneforge.compiler.ir.layer import Value
-from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.rules.checks.dtypes import is_index
-from aneforge.rules.preflight import operation_of
-from aneforge.rules.subject import Operation
+from aneforge.rules.subject import Operation, arguments_of, constants_of, tensors_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from aneforge.compiler.ir.kind import Kind, Slot
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
-    from aneforge.graph.node import Argument as NodeArgument
-    from aneforge.graph.node import Node
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
+    from aneforge.rules.subject import Held
 
 __all__ = [
     "ALONE",
     "Surroundings",
     "op_of",
     "subject_of_layer",
-    "subject_of_node",
     "subjects_of_epilogue",
     "surroundings",
 ]
-
-WIDER_THAN_THE_ENGINE = ("fp32", "fp64")
-"""Element types of constants that are rounded when the program is written: no layer ever reads them as they are."""
-ENGINE_INDEX = "uint16"
-"""How the engine holds places of elements."""
-RING_BUFFER_WRITE = "tensor_to_circular_buffer"
-PASSING_A_STATE = {
-    "read_state": "input",
-    "tensor_buffer_to_tensor": "buffer",
-    "tensor_to_tensor_buffer": "x",
-    RING_BUFFER_WRITE: "buffer",
-}
-"""Operations whose result is the state that the operand of this name is."""
-AXIS_WORDS = {
-    Axis.BATCH: "batch",
-    Axis.CHANNEL: "channel",
-    Axis.DEPTH: "depth",
-    Axis.HEIGHT: "height",
-    Axis.WIDTH: "width",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +67,6 @@ SPELLINGS = {
     "resize": Spelling("resize", {"input": "x"}, {"mode": "interpolation_mode", "sampling": "sampling_mode"}),
 }
 Types: TypeAlias = "tuple[TensorType, ...]"
-Held: TypeAlias = "Mapping[str, tuple[TensorType | Constant, ...]]"
-"""Operands by name: the type of one that is live, the constant of one that is not."""
 
 
 def op_of(kind: Kind) -> str:
@@ -155,38 +128,6 @@ def subjects_of_epilogue(layer: Layer, around: Surroundings = ALONE) -> Iterator
         yield slot, replace(subject(stage.kind, held, stage.attributes, flowing, layer.location), consumers=readers)
 
 
-def subject_of_node(node: Node, consumers: Sequence[Node]) -> Operation:
-    """Return a node of a graph as rules see it, with the names of its operands and its constants."""
-    seen = operation_of(node, consumers)
-    held: Held = {
-        name: tuple(
-            value if isinstance(value, Constant) else value.type
-            for value in (argument if isinstance(argument, tuple) else (argument,))
-        )
-        for name, argument in node.operands.items()
-    }
-    indices = frozenset(
-        name
-        for name, value in node.values()
-        if isinstance(value, Output) and is_index(value.node.op.name, value.type.dtype)
-    )
-    buffer = {} if seen.op != RING_BUFFER_WRITE else {"live_state": is_live_state(node.operands.get("buffer"))}
-    return replace(
-        seen,
-        operands=tensors_read(held, indices),
-        attributes={**with_axes(seen.op, seen.attributes, held, seen.results), **buffer},
-        arguments=arguments_of(held),
-        constants=constants_of(held),
-    )
-
-
-def is_live_state(value: NodeArgument | None) -> bool:
-    """Tell whether a value of a graph is a state, as it was or after a ring buffer was written."""
-    while isinstance(value, Output) and value.node.op.name in PASSING_A_STATE:
-        value = value.node.operands.get(PASSING_A_STATE[value.node.op.name])
-    return isinstance(value, Output) and value.node.op.name == "state"
-
-
 def subject(
     kind: Kind, held: Held, attributes: Mapping[str, AttributeValue], results: Types, location: Location | None
 ) -> Operation:
@@ -201,53 +142,11 @@ def subject(
         op=op,
         operands=tensors_read(held),
         results=results,
-        attributes=with_axes(op, attributes, held, results),
+        attributes=attributes,
         location=location,
         arguments=arguments_of(held),
         constants=constants_of(held),
     )
-
-
-def arguments_of(held: Held) -> dict[str, Types]:
-    """Return the types of all operands."""
-    return {
-        name: tuple(value.type if isinstance(value, Constant) else value for value in values)
-        for name, values in held.items()
-    }
-
-
-def constants_of(held: Held) -> dict[str, tuple[Constant, ...]]:
-    """Return the operands that are constants."""
-    found = {name: tuple(value for value in values if isinstance(value, Constant)) for name, values in held.items()}
-    return {name: constants for name, constants in found.items() if constants}
-
-
-def tensors_read(held: Held, indices: frozenset[str] = frozenset()) -> Types:
-    """Return the types in which operands are read: all but constants that are rounded beforehand."""
-    found: list[TensorType] = []
-    for name, values in held.items():
-        for value in values:
-            if not isinstance(value, Constant):
-                found.append(value.with_dtype(ENGINE_INDEX) if name in indices else value)
-            elif value.type.dtype not in WIDER_THAN_THE_ENGINE:
-                found.append(value.type)
-    return tuple(found)
-
-
-def with_axes(
-    op: str, attributes: Mapping[str, AttributeValue], held: Held, results: Types
-) -> Mapping[str, AttributeValue]:
-    """Return attributes to which a broadcast's axes are added, by the engine's words for them."""
-    if op != "broadcast" or not results or not 0 < results[0].rank <= MOST_AXES:
-        return attributes
-    source = next((types[0] for types in arguments_of(held).values()), results[0])
-    before = (1,) * (results[0].rank - source.rank) + source.shape
-    axes = tuple(
-        AXIS_WORDS[role]
-        for role, old, new in zip(roles(results[0].rank), before, results[0].shape, strict=False)
-        if old != new
-    )
-    return {**attributes, "axes": axes}
 
 
 def surroundings(program: Program, layer: Layer, attributes: Mapping[str, AttributeValue]) -> Surroundings:

@@ -60,6 +60,8 @@ def engine_dtype(subject: Subject) -> Iterator[Seen]:
     """{what} is {seen}; an operation on {target} holds {limit}.
 
     Remedy: cast to fp16, or keep the operation on the host.
+
+    A constant is written in the form in which the engine reads it, so the type in which it is stored does not matter.
     """
     if subject.op in PLACEHOLDERS:
         return
@@ -75,9 +77,16 @@ def fp8_dtype(subject: Subject) -> Iterator[Seen]:
 
     Remedy: keep the tensor in fp16, or its weights in int8.
     """
-    for what, dtype in tensor_dtypes(subject):
+    for what, dtype in (*tensor_dtypes(subject), *constant_dtypes(subject)):
         if dtype == FP8:
             yield Seen(dtype, what)
+
+
+def constant_dtypes(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Yield every constant that is read beside a tensor; what is made of constants alone is computed beforehand."""
+    for name, constants in subject.constants.items() if subject.operands else ():
+        for constant in constants:
+            yield f"Constant {name}", constant.type.dtype
 
 
 def tensor_dtypes(subject: Subject) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ Which operations those are is said by their entries in the op table.
 from collections.abc import Iterator
 
 from aneforge.ops.op import Trait
+from aneforge.rules.looking import depth_axis, first
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
@@ -112,10 +113,16 @@ def depth_broadcast(subject: Subject) -> Iterator[Seen]:
     """Broadcasting along the depth axis is not supported by {target}.
 
     Remedy: reshape so that the broadcast axis is width, height or channel, or use tile.
+
+    The depth is axis 2 of five.
     """
-    axes = subject.attributes.get("axes")
-    if isinstance(axes, tuple) and "depth" in axes:
-        yield Seen("depth", "axis")
+    for result in subject.results[:1]:
+        axis, x = depth_axis(result), first(subject)
+        if axis is None or x is None:
+            continue
+        place = axis - (result.rank - x.rank)
+        if result.shape[axis] != (x.shape[place] if place >= 0 else 1):
+            yield Seen("depth", "axis")
 
 
 @rule("ANE-GATE-011", Severity.INFO, bound="square_after_reduction", relation=PRESENT, trait=Trait.REDUCTION)

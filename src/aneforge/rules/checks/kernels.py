@@ -1,8 +1,9 @@
-"""How large the window of a convolution or a pooling may be."""
+"""How large the window of a convolution or a pooling may be, and how far a convolution's may move."""
 
 from collections.abc import Iterator
 
 from aneforge.ops.op import Trait
+from aneforge.rules.looking import integers, is_live, leftover, power_of
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
@@ -67,3 +68,51 @@ def window(subject: Subject, axis: int) -> Iterator[Seen]:
     sizes = subject.attributes.get("kernel_sizes")
     if isinstance(sizes, tuple) and len(sizes) >= -axis:
         yield Seen(int(sizes[axis]), f"window axis {axis}")
+
+
+STRIDED = {"conv", "dynamic_conv", "ne_conv"}
+"""Convolutions whose strides are factored; what a transposed one takes no source says."""
+
+
+@rule("ANE-STRIDE-001", Severity.REJECT, bound="stride_factors", relation=Relation.ONE_OF, ops=STRIDED)
+def stride_factor(subject: Subject) -> Iterator[Seen]:
+    """{op} has a stride with the factor {seen}; on {target} strides are built of {limit}.
+
+    Remedy: use a stride that is such a product, or pool or slice by the rest of it first.
+    """
+    for stride in integers(subject, "strides"):
+        if leftover(stride) != 1:
+            yield Seen(leftover(stride), f"stride {stride}")
+
+
+@rule("ANE-STRIDE-002", Severity.REJECT, bound="stride_factor_count", relation=Relation.AT_MOST, ops=STRIDED)
+def stride_factors(subject: Subject) -> Iterator[Seen]:
+    """{op} has a stride of {seen} factors; {target} combines at most {limit} along an axis.
+
+    Remedy: use a smaller stride, or pool or slice by the rest of it first.
+
+    The factors are 2, 3, 4 and 8, as large as they can be.
+    """
+    for stride in integers(subject, "strides"):
+        if stride > 1 and leftover(stride) == 1:
+            yield Seen(-(-power_of(2, stride) // 3) + power_of(3, stride), f"stride {stride}")
+
+
+@rule("ANE-STRIDE-003", Severity.REJECT, bound="conv_stride_native", relation=Relation.AT_MOST, ops=STRIDED)
+def runtime_kernel_stride(subject: Subject) -> Iterator[Seen]:
+    """A kernel computed at run time moves by {seen}; {target} moves it by at most {limit}.
+
+    Remedy: use a smaller stride and a strided slice behind it, or make the kernel a constant.
+
+    A larger stride is taken apart by rearranging the kernel, which must be known for that.
+    """
+    if not is_live(subject, "weight") or is_one_element(subject):
+        return
+    for stride in integers(subject, "strides"):
+        yield Seen(stride, "stride")
+
+
+def is_one_element(subject: Subject) -> bool:
+    """Tell whether a kernel sees one element at every place and pads nothing: it reads a strided slice instead."""
+    padded = subject.attributes.get("pad_type") == "custom" and any(integers(subject, "pad"))
+    return set(integers(subject, "kernel_sizes")) == {1} and not padded

@@ -82,7 +82,7 @@ def test_a_layer_that_fails_in_lowering_gives_the_program_that_verdict() -> None
 
 def test_a_rejection_outweighs_a_failure_in_lowering() -> None:
     values, _ = af.topk(af.input((1, 64)), 5)
-    found = validate_program(lowered(af.concat([values.sin()], axis=1), "m1"))
+    found = validate_program(lowered(values.sin(), "m1"))
     assert found.verdict is Verdict.REJECT
     assert {one.verdict for one in found.layers} == {Verdict.ACCEPT_THEN_FAIL, Verdict.REJECT}
 
@@ -132,11 +132,24 @@ def test_a_rejection_outweighs_a_failure_in_lowering() -> None:
         ("Gather coordinates of three axes, batch 1", "m1", Verdict.ACCEPT),
         ("Gather coordinates of two axes", "m1", Verdict.REJECT),
         ("Gather coordinates of two axes", "m2", Verdict.ACCEPT),
+        ("Concat one input", "m6", Verdict.REJECT),
+        ("Pad of the channels", "m1", Verdict.REJECT),
+        ("Linear five axes", "m6", Verdict.REJECT),
+        ("MatrixMult five axes", "m1", Verdict.REJECT),
+        ("MatrixMult rows of 32,769 elements", "m5", Verdict.REJECT),
+        ("Transpose of the batch of five axes", "m4", Verdict.REJECT),
     ],
 )
 def test_cells_of_the_support_table(example: str, target: str, verdict: Verdict) -> None:
     (found,) = [one for one in EXAMPLES if f"{one.validator} {one.form}" == example]
     assert found.on(target).verdict is verdict
+
+
+def test_every_example_is_checked_by_the_validator_that_it_shows() -> None:
+    for one in EXAMPLES:
+        checked_by = one.on("m1").validator
+        assert checked_by is not None
+        assert checked_by.name == one.validator, one.form
 
 
 def test_every_named_validator_has_one_plain_example_and_forms_have_names_of_their_own() -> None:

@@ -1,22 +1,15 @@
-# ruff: noqa: D401 - a rule's docstring is its message
 """Gathers by coordinates, and moves of blocks between space, channels and batch."""
 
 import math
 from collections.abc import Iterator
 
 from aneforge.compiler.validators.declare import layer_rule
-from aneforge.compiler.validators.looking import argument, integer, integers, leftover
+from aneforge.rules.checks.movement import block_factors, software_envelope
+from aneforge.rules.looking import argument, integer, integers
 from aneforge.rules.rule import Relation, Seen
 from aneforge.rules.subject import Subject
-from aneforge.targets import database
 
 SPATIAL_AXES = 2
-
-
-def software_envelope(name: str) -> int:
-    """Return one of the numbers of the software gather, which the database has for the tier that it is known of."""
-    (fact,) = database().limits[name].facts.values()
-    return int(str(fact.value))
 
 
 @layer_rule("ANE-GATHER-002", Relation.PRESENT, "texture_engine")
@@ -44,57 +37,6 @@ def software_gather(subject: Subject) -> Iterator[Seen]:
     lead = sorted(index.shape[:-1])
     if any(length != extent for length in lead[:-1]):
         yield Seen(math.prod(lead[:-1]), "places of width and depth of the index", extent)
-
-
-def block_factors(subject: Subject) -> Iterator[int]:
-    """Iterate over the factors of a move between axes."""
-    yield from integers(subject, "block_shape")
-    one = integer(subject, "block_size", "upscale_factor", "downscale_factor")
-    if one is not None:
-        yield one
-
-
-def unbuilt(subject: Subject) -> Iterator[Seen]:
-    """Yield the factors that are no products of 2, 3, 4 and 8."""
-    for factor in block_factors(subject):
-        if leftover(factor) != 1:
-            yield Seen(factor, "factor")
-
-
-@layer_rule("ANE-SPACETOBATCH-002", Relation.NEVER)
-def space_to_batch_factors(subject: Subject) -> Iterator[Seen]:
-    """A block is {seen} long; blocks are built of 2, 3, 4 and 8.
-
-    Remedy: reshape and transpose instead.
-    """
-    yield from unbuilt(subject)
-
-
-@layer_rule("ANE-BATCHTOSPACE-002", Relation.NEVER)
-def batch_to_space_factors(subject: Subject) -> Iterator[Seen]:
-    """A block is {seen} long; blocks are built of 2, 3, 4 and 8.
-
-    Remedy: reshape and transpose instead.
-    """
-    yield from unbuilt(subject)
-
-
-@layer_rule("ANE-CHANNELTOSPACE-002", Relation.NEVER)
-def channel_to_space_factors(subject: Subject) -> Iterator[Seen]:
-    """A block is {seen} long; blocks are built of 2, 3, 4 and 8.
-
-    Remedy: reshape and transpose instead.
-    """
-    yield from unbuilt(subject)
-
-
-@layer_rule("ANE-SPACETOCHANNEL-002", Relation.NEVER)
-def space_to_channel_factors(subject: Subject) -> Iterator[Seen]:
-    """A block is {seen} long; blocks are built of 2, 3, 4 and 8.
-
-    Remedy: reshape and transpose instead.
-    """
-    yield from unbuilt(subject)
 
 
 @layer_rule("ANE-SPACETOBATCH-003", Relation.AT_MOST, "space_to_batch_batch")
@@ -140,26 +82,6 @@ def channel_to_space_depth(subject: Subject) -> Iterator[Seen]:
     factor = integer(subject, "factor_z")
     if factor is not None:
         yield Seen(factor, "factor z")
-
-
-@layer_rule("ANE-PIXELSHUFFLE-002", Relation.ONE_OF, "pixel_shuffle_factors")
-def shuffle_factors(subject: Subject) -> Iterator[Seen]:
-    """Pixels are shuffled by a factor of {seen}, none of {limit}.
-
-    Remedy: shuffle in two steps whose factors are of these, or reshape and transpose.
-    """
-    for factor in block_factors(subject):
-        yield Seen(factor, "factor")
-
-
-@layer_rule("ANE-PIXELUNSHUFFLE-002", Relation.ONE_OF, "pixel_shuffle_factors")
-def unshuffle_factors(subject: Subject) -> Iterator[Seen]:
-    """Pixels are unshuffled by a factor of {seen}, none of {limit}.
-
-    Remedy: unshuffle in two steps whose factors are of these, or reshape and transpose.
-    """
-    for factor in block_factors(subject):
-        yield Seen(factor, "factor")
 
 
 @layer_rule("ANE-PIXELSHUFFLE-003", Relation.NEVER)

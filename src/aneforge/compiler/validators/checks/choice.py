@@ -1,10 +1,9 @@
-# ruff: noqa: D401 - a rule's docstring is its message
-"""Order, chance and state: top-k, boxes, dropout, random numbers, ring buffers."""
+"""Order and chance: top-k, boxes, dropout, random numbers."""
 
 from collections.abc import Iterator
 
 from aneforge.compiler.validators.declare import gate, layer_rule
-from aneforge.compiler.validators.looking import argument, integer, number
+from aneforge.rules.looking import argument, integer, number
 from aneforge.rules.rule import Relation, Seen
 from aneforge.rules.subject import Subject
 
@@ -20,17 +19,6 @@ def chosen_count(subject: Subject) -> Iterator[Seen]:
         return
     if not 1 <= k <= x.shape[axis]:
         yield Seen(k, "k", x.shape[axis])
-
-
-@layer_rule("ANE-TOPK-003", Relation.NONE_OF, "topk_forbidden_k")
-def forbidden_count(subject: Subject) -> Iterator[Seen]:
-    """The {seen} largest pass the validator and fail to compile on {target}, as do all of {limit}.
-
-    Remedy: ask for more and keep the first ones.
-    """
-    k = integer(subject, "k")
-    if k is not None:
-        yield Seen(k, "k")
 
 
 @layer_rule("ANE-NMS-002", Relation.ONE_OF)
@@ -83,44 +71,3 @@ def drawn_elements(subject: Subject) -> Iterator[Seen]:
     """
     for result in subject.results:
         yield Seen(result.dtype, "result")
-
-
-@layer_rule("ANE-RANDOM-003", Relation.NEVER)
-def drawn_range(subject: Subject) -> Iterator[Seen]:
-    """Random numbers are drawn up to {seen}, which must lie above the low end, {limit}.
-
-    Remedy: give a low end below the high one; a range without width is a fill.
-    """
-    low, high = number(subject, "low"), number(subject, "high")
-    if low is not None and high is not None and not low < high:
-        yield Seen(high, "high", low)
-
-
-@layer_rule("ANE-RINGBUFFERWRITER-002", Relation.NEVER)
-def writes_a_state(subject: Subject) -> Iterator[Seen]:
-    """A ring buffer is written that is {seen}; it must be {limit}.
-
-    Remedy: declare the buffer as a state of the program.
-
-    Only the program knows what a buffer is; it says so in the attribute `live_state`.
-    """
-    if subject.attributes.get("live_state") is False:
-        yield Seen("no state of the program", "buffer")
-
-
-@layer_rule("ANE-RINGBUFFERWRITER-003", Relation.PRESENT, gate("circular_buffers"))
-def writes_circular_buffers(subject: Subject) -> Iterator[Seen]:
-    """{op} needs circular buffers, which {target} has not.
-
-    Remedy: keep the state in a plain tensor and shift it.
-    """
-    yield Seen(subject.op)
-
-
-@layer_rule("ANE-RINGBUFFERREADER-001", Relation.PRESENT, gate("circular_buffers"))
-def reads_circular_buffers(subject: Subject) -> Iterator[Seen]:
-    """{op} needs circular buffers, which {target} has not.
-
-    Remedy: keep the state in a plain tensor and shift it.
-    """
-    yield Seen(subject.op)

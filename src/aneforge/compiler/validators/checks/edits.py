@@ -1,4 +1,3 @@
-# ruff: noqa: D401 - a rule's docstring is its message
 """Weights that are edited in a compiled program. The subject is one edit: `WEIGHT_EDIT`, with attributes."""
 
 from collections.abc import Iterator

@@ -1,35 +1,13 @@
-# ruff: noqa: D401 - a rule's docstring is its message
 """Images: resizing, crops, coordinates, transforms, correlation and geometry."""
 
 from collections.abc import Iterator
 
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
 from aneforge.compiler.validators.declare import layer_rule
-from aneforge.compiler.validators.looking import argument, depth_axis
+from aneforge.rules.checks.movement import resized_axes
+from aneforge.rules.looking import argument, depth_axis, is_live
 from aneforge.rules.rule import Relation, Seen
 from aneforge.rules.subject import Subject
-
-SPATIAL_AXES = 2
-
-
-def resized_axes(subject: Subject) -> Iterator[int]:
-    """Iterate over the axes beside height and width that resizing changes."""
-    x = argument(subject, "x")
-    if x is None or not subject.results or subject.results[0].rank != x.rank:
-        return
-    for axis, (old, new) in enumerate(zip(x.shape, subject.results[0].shape, strict=True)):
-        if old != new and axis < x.rank - SPATIAL_AXES:
-            yield axis
-
-
-@layer_rule("ANE-RESIZE-002", Relation.NEVER)
-def only_height_and_width(subject: Subject) -> Iterator[Seen]:
-    """Axis {seen} is resized; only height and width, the last two axes, are sampled.
-
-    Remedy: transpose the axis to the last two, resize, and transpose back.
-    """
-    for axis in resized_axes(subject):
-        yield Seen(axis, "axis")
 
 
 @layer_rule("ANE-RESIZE-003", Relation.PRESENT, "texture_engine")
@@ -58,9 +36,11 @@ def box_elements(subject: Subject) -> Iterator[Seen]:
     """Boxes are {seen}; the layer reads {limit}.
 
     Remedy: cast them.
+
+    Constant ones are written in a type that it reads.
     """
     boxes = argument(subject, "boxes")
-    if boxes is not None:
+    if boxes is not None and is_live(subject, "boxes"):
         yield Seen(boxes.dtype, "boxes")
 
 
@@ -69,9 +49,11 @@ def matrix_elements(subject: Subject) -> Iterator[Seen]:
     """The matrix is {seen}; the layer reads {limit}.
 
     Remedy: cast it.
+
+    A constant one is written in a type that it reads.
     """
     matrix = argument(subject, "transform_matrix")
-    if matrix is not None:
+    if matrix is not None and is_live(subject, "transform_matrix"):
         yield Seen(matrix.dtype, "matrix")
 
 

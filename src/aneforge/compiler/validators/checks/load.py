@@ -1,10 +1,9 @@
-# ruff: noqa: D401 - a rule's docstring is its message
 """Matrices of a compiled program, as they are checked when it is loaded. The subject is one matrix: `MATRIX`."""
 
 from collections.abc import Iterator
 
 from aneforge.compiler.validators.declare import layer_rule
-from aneforge.compiler.validators.looking import integers
+from aneforge.rules.looking import integers
 from aneforge.rules.rule import Relation, Seen
 from aneforge.rules.subject import Subject
 

@@ -1,36 +1,11 @@
-# ruff: noqa: D401 - a rule's docstring is its message
-"""Layout: transposes, joins, borders, views, repetition."""
+"""Layout: transposes, joins, broadcasts, reshapes, views."""
 
 from collections.abc import Iterator
 
 from aneforge.compiler.validators.declare import gate, layer_rule
-from aneforge.compiler.validators.looking import argument, first, integer, integers, leftover
-from aneforge.rules.rule import Relation, Seen, Severity
+from aneforge.rules.looking import argument, first, integer, integers
+from aneforge.rules.rule import Relation, Seen
 from aneforge.rules.subject import Subject
-
-SPATIAL_AXES = 2
-"""Height and width: the last two axes of any tensor; one of fewer axes leaves the others free."""
-
-
-@layer_rule("ANE-TRANSPOSE-002", Relation.AT_MOST, "max_transpose_width", Severity.DECOMPOSE)
-def transposes_at_all(_: Subject) -> Iterator[Seen]:
-    """The engine of {target} transposes nothing by itself: its largest width is {limit}.
-
-    Remedy: none is needed from a graph, where a transpose is always split there.
-    """
-    yield Seen(1, "width")
-
-
-@layer_rule("ANE-TRANSPOSE-003", Relation.AT_MOST, "transpose_trailing_axes")
-def transposed_axes(subject: Subject) -> Iterator[Seen]:
-    """A transpose moves {seen} axes, counted from the last; {target} moves at most the last {limit}.
-
-    Remedy: fold the batch into another axis before, and unfold it behind.
-    """
-    perm = integers(subject, "perm")
-    moved = next((place for place, source in enumerate(perm) if source % len(perm) != place), None)
-    if moved is not None:
-        yield Seen(len(perm) - moved, "axes")
 
 
 @layer_rule("ANE-TRANSPOSE-004", Relation.NEVER)
@@ -85,21 +60,6 @@ def joined_extents(subject: Subject) -> Iterator[Seen]:
             yield Seen(str(list(value.shape)), "input", str(list(values[0].shape)))
 
 
-@layer_rule("ANE-PAD-002", Relation.NEVER)
-def padded_axes(subject: Subject) -> Iterator[Seen]:
-    """Axis {seen} is padded; only height and width, the last two axes, can be.
-
-    Remedy: concatenate with a constant, or transpose the axis to the last two and back.
-    """
-    x, pads = argument(subject, "x"), integers(subject, "pad")
-    if x is None:
-        return
-    before = x.rank - len(pads) // 2
-    for place in range(len(pads) // 2):
-        if any(pads[2 * place : 2 * place + 2]) and before + place < x.rank - SPATIAL_AXES:
-            yield Seen(before + place, "axis")
-
-
 @layer_rule("ANE-BROADCAST-002", Relation.NEVER)
 def spread_axes(subject: Subject) -> Iterator[Seen]:
     """An axis of length {seen} is to become {limit} long; only one of length 1 is repeated.
@@ -133,17 +93,6 @@ def unflatten_lowers(subject: Subject) -> Iterator[Seen]:
     Remedy: use reshape.
     """
     yield Seen(subject.op)
-
-
-@layer_rule("ANE-TILE-002", Relation.NEVER)
-def tile_counts(subject: Subject) -> Iterator[Seen]:
-    """A tensor is repeated {seen} times; counts are built of 2, 3, 4 and 8.
-
-    Remedy: concatenate the tensor with itself.
-    """
-    for times in integers(subject, "reps"):
-        if leftover(times) != 1:
-            yield Seen(times, "reps")
 
 
 @layer_rule("ANE-INPUTVIEW-002", Relation.NEVER)

@@ -1,11 +1,10 @@
-# ruff: noqa: D401 - a rule's docstring is its message
 """What the umbrella checks of a network as a whole. Its subject is the network: `NETWORK`, with attributes."""
 
 from collections.abc import Iterator
 
 from aneforge.compiler.validators.data import validators_file
 from aneforge.compiler.validators.declare import layer_rule
-from aneforge.compiler.validators.looking import integer
+from aneforge.rules.looking import integer
 from aneforge.rules.rule import Relation, Seen
 from aneforge.rules.subject import Subject
 

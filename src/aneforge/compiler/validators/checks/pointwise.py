@@ -1,4 +1,3 @@
-# ruff: noqa: D401 - a rule's docstring is its message
 """Activations, reductions, normalisations, gain and offset."""
 
 from collections.abc import Iterator
@@ -6,7 +5,7 @@ from collections.abc import Iterator
 from aneforge.compiler.axes import MOST_AXES, Axis, roles
 from aneforge.compiler.validators.data import validators_file
 from aneforge.compiler.validators.declare import gate, layer_rule
-from aneforge.compiler.validators.looking import argument, depth_axis, first, integer, integers
+from aneforge.rules.looking import argument, depth_axis, first, integer, integers
 from aneforge.rules.rule import Relation, Seen, Severity
 from aneforge.rules.subject import Subject
 
@@ -116,28 +115,6 @@ def minmax_channels(subject: Subject) -> Iterator[Seen]:
     """
     if str(subject.attributes.get("dimension")).lower() == "channel":
         yield Seen("channel", "dimension")
-
-
-@layer_rule("ANE-LRN-002", Relation.AT_MOST, "lrn_channels")
-def response_channels(subject: Subject) -> Iterator[Seen]:
-    """A local response normalisation of {seen} channels passes its validator and fails in code generation on {target}.
-
-    Remedy: split the channels, or build it from square, avg_pool over channels, pow and mul.
-    """
-    x, axis = argument(subject, "x"), 0 if subject.op == "lrn" else CHANNELS
-    if x is not None and x.rank > axis:
-        yield Seen(x.shape[axis], "channels")
-
-
-@layer_rule("ANE-DYNAMICGOC-002", Relation.ONE_OF, "dynamic_gain_offset_channels")
-def runtime_gain_channels(subject: Subject) -> Iterator[Seen]:
-    """A gain and offset computed at run time has {seen} channels, none of {limit}.
-
-    Remedy: make gain and offset constants, or use mul and add.
-    """
-    x = argument(subject, "x")
-    if x is not None and x.rank > CHANNELS:
-        yield Seen(x.shape[CHANNELS], "channels")
 
 
 @layer_rule("ANE-QUANT-001", Relation.NEVER)

@@ -1,11 +1,10 @@
-# ruff: noqa: D401 - a rule's docstring is its message
 """Pooling and the window of an arg-reduction."""
 
 from collections.abc import Iterator
 
 from aneforge.compiler.validators.declare import layer_rule
-from aneforge.compiler.validators.looking import argument, integer, integers, pad_pairs
-from aneforge.ops.shapes import normalised_axis
+from aneforge.compiler.validators.looking import pad_pairs
+from aneforge.rules.looking import argument, integers
 from aneforge.rules.rule import Relation, Seen
 from aneforge.rules.subject import Subject
 
@@ -51,19 +50,6 @@ def pooling_mode(subject: Subject) -> Iterator[Seen]:
     word = MODES.get(subject.op) if mode is None else MODE_WORDS.get(str(mode), str(mode))
     if word is not None:
         yield Seen(word, "mode")
-
-
-@layer_rule("ANE-ARGMINMAX-002", Relation.AT_MOST, "arg_reduction_extent")
-def searched_extent(subject: Subject) -> Iterator[Seen]:
-    """The searched axis is {seen} long; {target} searches at most {limit}.
-
-    Remedy: search parts of the axis and then their winners.
-
-    Places come back as fp16 numbers, exact below the bound.
-    """
-    x, axis = argument(subject, "x"), integer(subject, "axis")
-    if x is not None and axis is not None and -x.rank <= axis < x.rank:
-        yield Seen(x.shape[normalised_axis(axis, x.rank)], "axis")
 
 
 @layer_rule("ANE-ARGMINMAX-003", Relation.NEVER)

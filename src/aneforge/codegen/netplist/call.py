@@ -1,0 +1,72 @@
+"""One operation on its way into a description: its operands as they are held, its attributes in their types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from aneforge.codegen.netplist.emitter import Emitter
+    from aneforge.codegen.netplist.values import Held
+    from aneforge.graph.node import Node
+
+    Writer = Callable[["Call"], Held | tuple[Held, ...]]
+
+__all__ = ["Call"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A node, what its operands are, and where it is written."""
+
+    to: Emitter
+    node: Node
+    operands: Mapping[str, Held | tuple[Held, ...]]
+
+    @property
+    def x(self) -> Held:
+        """The operand that most operations have."""
+        return self.operand("x")
+
+    def operand(self, name: str) -> Held:
+        """Return an operand that must be there."""
+        return cast("Held", self.operands[name])
+
+    def optional(self, name: str) -> Held | None:
+        """Return an operand that may have been left out."""
+        return cast("Held | None", self.operands.get(name))
+
+    def several(self, name: str) -> tuple[Held, ...]:
+        """Return a list of operands."""
+        return cast("tuple[Held, ...]", self.operands[name])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first result."""
+        return self.node.types[0].shape
+
+    def whole(self, name: str) -> int:
+        """Return an attribute that is a whole number."""
+        return cast("int", self.node.attributes[name])
+
+    def number(self, name: str) -> float:
+        """Return an attribute that is a number."""
+        return cast("float", self.node.attributes[name])
+
+    def flag(self, name: str) -> bool:
+        """Return an attribute that is a truth value."""
+        return cast("bool", self.node.attributes[name])
+
+    def text(self, name: str) -> str:
+        """Return an attribute that is text."""
+        return cast("str", self.node.attributes[name])
+
+    def wholes(self, name: str) -> tuple[int, ...] | None:
+        """Return an attribute that is a list of whole numbers, or None."""
+        return cast("tuple[int, ...] | None", self.node.attributes[name])
+
+    def axis(self, name: str = "axis") -> int:
+        """Return an attribute that names an axis of x, counted from the front."""
+        return self.whole(name) % len(self.x.shape)

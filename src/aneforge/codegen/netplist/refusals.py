@@ -1,0 +1,72 @@
+"""What a description cannot express, and the nearest form that it can: one table, `forms.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from aneforge.errors import DataFileError, NotSupportedError
+
+if TYPE_CHECKING:
+    from aneforge.graph.node import Node
+
+__all__ = ["FormsFile", "forms_table", "refused"]
+
+PATH = Path(__file__).with_name("forms.toml")
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all entries: an unknown key is an error."""
+
+
+class GroupEntry(Entry, frozen=True):
+    """Why several operations have no layer."""
+
+    reason: str
+
+
+class FormEntry(Entry, frozen=True):
+    """An operation that has no layer: its group, and the nearest form that has one."""
+
+    group: str
+    nearest: str
+
+
+class FormsFile(Entry, frozen=True):
+    """The whole file."""
+
+    groups: dict[str, GroupEntry]
+    forms: dict[str, FormEntry]
+
+
+@cache
+def forms_table(path: Path = PATH) -> FormsFile:
+    """Return the table, read once per process.
+
+    >>> forms_table().forms["cumsum"].nearest
+    'matmul with a triangular matrix of ones'
+
+    Raises:
+        DataFileError: The file is not in the form above.
+    """
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), FormsFile)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise DataFileError(f"{path.name}: {error}") from error
+
+
+def refused(node: Node) -> NotSupportedError:
+    """Return the error for an operation that has no layer."""
+    table = forms_table()
+    entry = table.forms.get(node.op.name)
+    reason = table.groups[entry.group].reason if entry else "nobody has said how a description has it"
+    return NotSupportedError(
+        f"a network description cannot express it: {reason}",
+        operation=node.op.name,
+        location=node.location,
+        remedy=f"nearest form: {entry.nearest if entry else 'none is known'}",
+    )

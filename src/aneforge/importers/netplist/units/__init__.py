@@ -1,0 +1,32 @@
+"""How every layer type becomes operations of a graph: one function per type, one module per group of types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.importers.netplist.units.attention import ATTENTION
+from aneforge.importers.netplist.units.elementwise import ELEMENTWISE
+from aneforge.importers.netplist.units.geometry import GEOMETRY
+from aneforge.importers.netplist.units.movement import MOVEMENT
+from aneforge.importers.netplist.units.ranking import RANKING
+from aneforge.importers.netplist.units.rearrangement import REARRANGEMENT
+from aneforge.importers.netplist.units.reduction import REDUCTION
+from aneforge.importers.netplist.units.windows import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.importers.netplist.layer import LayerReader
+
+__all__ = ["READERS"]
+
+READERS: Mapping[str, LayerReader] = {
+    **ATTENTION,
+    **ELEMENTWISE,
+    **GEOMETRY,
+    **MOVEMENT,
+    **RANKING,
+    **REARRANGEMENT,
+    **REDUCTION,
+    **WINDOWS,
+}

@@ -1,0 +1,76 @@
+"""Reductions along dimensions, and the two normalisations that have a layer of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.importers.netplist.schema import Dim, layer_table
+
+if TYPE_CHECKING:
+    from aneforge.graph.node import Value
+    from aneforge.importers.netplist.layer import Layer, LayerReader
+
+__all__ = ["REDUCTION"]
+
+
+def reduction(layer: Layer) -> Value:
+    """Return a reduction; the dimensions stay with length 1."""
+    op = layer_table().reductions[layer.params.text("Type")]
+    x, axes = layer.along(*layer.params.dims("Dimension"))
+    return layer.settled(layer.build(op, {"x": x}, axes=tuple(sorted(axes)), keep_dims=True))
+
+
+def minmax_normalisation(layer: Layer) -> Value:
+    """Return the range along a dimension brought to 0 and 1."""
+    dim, epsilon = layer.params.dim("Dimension"), layer.params.number("Epsilon")
+    layer.expect_one(Dim.DEPTH)
+    if dim is Dim.CHANNEL or layer.dims.batch != 1:
+        return composed_minmax(layer, layer.axis(dim), epsilon)
+    x = layer.reshaped(layer.x, layer.x.type.shape[1:])
+    result = layer.build("minmax_norm", {"x": x}, dimension=dim.name.lower(), epsilon=epsilon)
+    return layer.reshaped(result, layer.x.type.shape)
+
+
+def composed_minmax(layer: Layer, axis: int, epsilon: float) -> Value:
+    """Return the same from the operation's parts, for what the operation of the table does not take.
+
+    The quotient is a product with an inverse, as descriptions have it, so that it is the same when it is written.
+    """
+    x = layer.x
+    least = layer.build("reduce_min", {"x": x}, axes=(axis,), keep_dims=True)
+    most = layer.build("reduce_max", {"x": x}, axes=(axis,), keep_dims=True)
+    span = layer.build("sub", {"x": most, "y": least})
+    span = layer.build("adds", {"x": span}, k=epsilon) if epsilon else span
+    above = layer.build("sub", {"x": x, "y": least})
+    return layer.build("mul", {"x": above, "y": layer.build("inverse", {"x": span}, epsilon=0.0)})
+
+
+def response_normalisation(layer: Layer) -> Value:
+    """Return the normalisation by neighbouring channels.
+
+    Raises:
+        NotSupportedError: The window is not as long as there are channels, or is even.
+    """
+    size, channels = layer.params.whole("KernelChannel"), layer.dims.channel
+    layer.expect_one(Dim.DEPTH)
+    if size != channels:
+        raise layer.without_meaning(
+            "the layer was seen to normalise the first KernelChannel channels alone, by a window that no source gives",
+            seen=f"KernelChannel {size}",
+            limit=f"{channels}, the channels of its tensor",
+        )
+    if size % 2 == 0:
+        raise layer.without_meaning(
+            "an even window reaches one channel further behind than before, and the op table's the other way round",
+            seen=f"KernelChannel {size}",
+            limit="an odd number",
+        )
+    numbers = {name: layer.params.number(key) for name, key in (("alpha", "Alpha"), ("beta", "Beta"), ("k", "K"))}
+    return layer.build("local_response_norm", {"x": layer.x}, size=size, **numbers)
+
+
+REDUCTION: dict[str, LayerReader] = {
+    "LocalResponseNormalization": response_normalisation,
+    "MinMaxNormalization": minmax_normalisation,
+    "Reduction": reduction,
+}

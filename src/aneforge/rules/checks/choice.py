@@ -1,0 +1,102 @@
+"""Order, chance and state: top-k, arg-reductions, random numbers, ring buffers."""
+
+from collections.abc import Iterator
+
+from aneforge.ops.shapes import normalised_axis
+from aneforge.rules.facts import fact
+from aneforge.rules.looking import argument, integer, number
+from aneforge.rules.rule import Relation, Seen, Severity, rule
+from aneforge.rules.subject import Subject
+
+ARG_REDUCTIONS = {"reduce_argmax", "reduce_argmin", "argmax"}
+
+
+@rule("ANE-TOPK-003", Severity.REJECT, bound="topk_forbidden_k", relation=Relation.NONE_OF, ops={"topk"})
+def forbidden_count(subject: Subject) -> Iterator[Seen]:
+    """The {seen} largest pass the validator and fail to compile on {target}, as do all of {limit}.
+
+    Remedy: ask for more and keep the first ones.
+    """
+    k = integer(subject, "k")
+    if k is not None:
+        yield Seen(k, "k")
+
+
+@rule("ANE-ARGMINMAX-002", Severity.REJECT, bound="arg_reduction_extent", relation=Relation.AT_MOST, ops=ARG_REDUCTIONS)
+def searched_extent(subject: Subject) -> Iterator[Seen]:
+    """The searched axis is {seen} long; {target} searches at most {limit}.
+
+    Remedy: search parts of the axis and then their winners.
+
+    Places come back as fp16 numbers, exact below the bound.
+    """
+    x, axis = argument(subject, "x"), integer(subject, "axis")
+    if x is not None and axis is not None and -x.rank <= axis < x.rank:
+        yield Seen(x.shape[normalised_axis(axis, x.rank)], "axis")
+
+
+@rule(
+    "ANE-RANDOM-003",
+    Severity.REJECT,
+    bound=fact("random_range"),
+    relation=Relation.NEVER,
+    ops={"random", "random_uniform"},
+)
+def drawn_range(subject: Subject) -> Iterator[Seen]:
+    """Random numbers are drawn up to {seen}, which must lie above the low end, {limit}.
+
+    Remedy: give a low end below the high one; a range without width is a fill.
+
+    It holds where the host draws the numbers too, so that a graph is refused everywhere or nowhere for it.
+    """
+    low, high = number(subject, "low"), number(subject, "high")
+    if low is not None and high is not None and not low < high:
+        yield Seen(high, "high", low)
+
+
+@rule(
+    "ANE-RINGBUFFERWRITER-002",
+    Severity.REJECT,
+    bound=fact("ring_buffer"),
+    relation=Relation.NEVER,
+    ops={"tensor_to_circular_buffer"},
+)
+def writes_a_state(subject: Subject) -> Iterator[Seen]:
+    """A ring buffer is written that is {seen}; it must be {limit}.
+
+    Remedy: declare the buffer as a state of the program.
+
+    Only graph and program know what a buffer is; they say so in the attribute `live_state`.
+    """
+    if subject.attributes.get("live_state") is False:
+        yield Seen("no state of the program", "buffer")
+
+
+@rule(
+    "ANE-RINGBUFFERWRITER-003",
+    Severity.REJECT,
+    bound=fact("circular_buffers"),
+    relation=Relation.PRESENT,
+    ops={"tensor_to_circular_buffer"},
+)
+def writes_circular_buffers(subject: Subject) -> Iterator[Seen]:
+    """{op} needs circular buffers, which {target} has not.
+
+    Remedy: keep the state in a plain tensor and shift it.
+    """
+    yield Seen(subject.op)
+
+
+@rule(
+    "ANE-RINGBUFFERREADER-001",
+    Severity.REJECT,
+    bound=fact("circular_buffers"),
+    relation=Relation.PRESENT,
+    ops={"circular_buffer_to_tensor"},
+)
+def reads_circular_buffers(subject: Subject) -> Iterator[Seen]:
+    """{op} needs circular buffers, which {target} has not.
+
+    Remedy: keep the state in a plain tensor and shift it.
+    """
+    yield Seen(subject.op)

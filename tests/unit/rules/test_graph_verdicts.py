@@ -1,0 +1,344 @@
+"""What preflight says of graphs that validators refuse: each form, where it is refused, and what the compiler does.
+
+A form that is refused is refused by retargeting too. What is rebuilt compiles and means the same, and no validator
+objects to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.compiler.ir.evaluate import evaluate_program
+from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.retarget import retarget
+from aneforge.compiler.validators import validate_program
+from aneforge.errors import IllegalGraphError, NotSupportedError
+from aneforge.graph.graph import Graph
+from aneforge.graph.node import build
+from aneforge.graph.reference import reference
+from aneforge.ops.constant import Constant, Dense, Palette
+from aneforge.rules.preflight import preflight
+from aneforge.rules.rule import Severity
+from aneforge.targets import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from aneforge.graph.node import Argument
+
+ALL = ("m1", "m2", "m3", "m4", "m5", "h18", "m6", "m11")
+"""A target of every tier that runs MIL programs."""
+SINCE_M2 = ALL[1:]
+
+
+def x(*shape: int) -> af.Tensor:
+    return af.input(shape)
+
+
+def zeros(*shape: int, dtype: type[np.generic] = np.float16) -> Constant:
+    return Dense(np.zeros(shape, dtype))
+
+
+def numbers(*shape: int) -> Constant:
+    """Return small numbers that fp16 holds exactly."""
+    places = np.arange(int(np.prod(shape))).reshape(shape)
+    return Dense(((places * 5 % 17 - 8) / 8).astype(np.float16))
+
+
+def graph(op: str, operands: Mapping[str, Argument], **attributes: object) -> Graph:
+    node = build(op, operands, attributes)
+    return Graph({f"y{place}": af.Tensor(node, place) for place in range(len(node.types))})
+
+
+def attention(value: int, mask: Constant | None = None) -> Graph:
+    given = {"query": x(1, 2, 8, 4), "key": x(1, 2, 8, 4), "value": x(1, 2, 8, value)}
+    return graph("sdpa", given if mask is None else {**given, "attn_mask": mask})
+
+
+def coordinates(count: int) -> af.Tensor:
+    """Return coordinates that are computed at run time."""
+    return x(5, count).cast("int32")
+
+
+REFUSED: dict[str, tuple[Callable[[], Graph], str, tuple[str, ...]]] = {
+    "broadcast along the depth": (
+        lambda: graph("broadcast", {"x": x(1, 4, 1, 4, 4)}, shape=(1, 4, 2, 4, 4)),
+        "ANE-GATE-010",
+        ("m1",),
+    ),
+    "three-dimensional convolution": (
+        lambda: graph("conv", {"x": x(1, 4, 4, 4, 4), "weight": zeros(4, 4, 3, 1, 1)}),
+        "ANE-CONV-006",
+        ALL,
+    ),
+    "kernel of run time, two images": (
+        lambda: graph("dynamic_conv", {"x": x(2, 4, 4, 4), "weight": x(4, 4, 3, 3)}),
+        "ANE-CONV-007",
+        ALL,
+    ),
+    "kernel of run time, stride 4": (
+        lambda: graph("conv", {"x": x(1, 4, 9, 9), "weight": x(4, 4, 3, 3)}, strides=(4, 4)),
+        "ANE-STRIDE-003",
+        ALL,
+    ),
+    "stride 5": (
+        lambda: graph("conv", {"x": x(1, 4, 9, 9), "weight": zeros(4, 4, 3, 3)}, strides=(5, 5)),
+        "ANE-STRIDE-001",
+        ALL,
+    ),
+    "stride 27": (
+        lambda: graph("conv", {"x": x(1, 1, 30, 1), "weight": zeros(1, 1, 3, 1)}, strides=(27, 1)),
+        "ANE-STRIDE-002",
+        ALL,
+    ),
+    "product of unshared batch axes": (
+        lambda: graph("matmul", {"x": x(2, 1, 3, 4, 5), "y": x(1, 2, 1, 5, 4)}),
+        "ANE-MATRIXMULT-007",
+        ALL,
+    ),
+    "attention, values wider than keys": (lambda: attention(5), "ANE-SDPA-002", ALL),
+    "attention, mask of truth values": (lambda: attention(4, zeros(8, 8, dtype=np.bool_)), "ANE-SDPA-003", ALL),
+    "three largest": (lambda: graph("topk", {"x": x(1, 64)}, k=3), "ANE-TOPK-003", ALL),
+    "four largest": (lambda: graph("topk", {"x": x(1, 64)}, k=4), "ANE-TOPK-003", ALL),
+    "largest of 2049": (lambda: graph("reduce_argmax", {"x": x(1, 2049)}, axis=1), "ANE-ARGMINMAX-002", ALL),
+    "random numbers without a range": (
+        lambda: graph("random_uniform", {}, shape=(2, 2), low=1.0, high=1.0, dtype="fp16"),
+        "ANE-RANDOM-003",
+        ALL,
+    ),
+    "ring buffer that is no state": (
+        lambda: graph("tensor_to_circular_buffer", {"buffer": x(1, 8, 4), "x": x(1, 2, 4)}, axis=1),
+        "ANE-RINGBUFFERWRITER-002",
+        ALL,
+    ),
+    "ring buffer that is read": (
+        lambda: graph("circular_buffer_to_tensor", {"buffer": x(1, 8, 4)}, axis=1),
+        "ANE-RINGBUFFERREADER-001",
+        ("m1",),
+    ),
+    "response norm of 16 channels": (lambda: graph("local_response_norm", {"x": x(1, 16, 4, 4)}), "ANE-LRN-002", ALL),
+    "five gains of run time": (
+        lambda: graph("dynamic_goc", {"x": x(1, 5, 4, 4), "gain": x(5), "offset": x(5)}),
+        "ANE-DYNAMICGOC-002",
+        ALL,
+    ),
+    "tile by 5": (lambda: graph("tile", {"x": x(1, 4, 4, 4)}, reps=(1, 1, 5, 1)), "ANE-TILE-002", ALL),
+    "pixel shuffle by 6": (
+        lambda: graph("pixel_shuffle", {"x": x(1, 36, 2, 2)}, upscale_factor=6),
+        "ANE-PIXELSHUFFLE-002",
+        ALL,
+    ),
+    "pixel unshuffle by 5": (
+        lambda: graph("pixel_unshuffle", {"x": x(1, 2, 10, 10)}, downscale_factor=5),
+        "ANE-PIXELUNSHUFFLE-002",
+        ALL,
+    ),
+    "depth to space by 5": (
+        lambda: graph("depth_to_space", {"x": x(1, 25, 2, 2)}, block_size=5),
+        "ANE-CHANNELTOSPACE-002",
+        ALL,
+    ),
+    "space to depth by 5": (
+        lambda: graph("space_to_depth", {"x": x(1, 2, 10, 10)}, block_size=5),
+        "ANE-SPACETOCHANNEL-002",
+        ALL,
+    ),
+    "space to batch by 5": (
+        lambda: graph("space_to_batch", {"x": x(1, 2, 10, 10)}, block_shape=(5, 1)),
+        "ANE-SPACETOBATCH-002",
+        ALL,
+    ),
+    "batch to space by 5": (
+        lambda: graph("batch_to_space", {"x": x(5, 2, 2, 2)}, block_shape=(5, 1)),
+        "ANE-BATCHTOSPACE-002",
+        ALL,
+    ),
+    "coordinates of run time, too few": (
+        lambda: graph("gather_nd", {"x": x(4, 4, 4), "indices": coordinates(2)}),
+        "ANE-GATHER-003",
+        ("m1",),
+    ),
+}
+"""What makes each form, the rule that refuses it, and where."""
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_what_no_layer_is_is_refused_before_anything_is_compiled(form: str) -> None:
+    make, rule, targets = REFUSED[form]
+    made = make()
+    for target in ALL:
+        verdict = preflight(made, target)
+        found = {one.rule for one in verdict.findings if one.severity is Severity.REJECT}
+        assert (rule in found) is (target in targets), target
+        if rule in found:
+            with pytest.raises(IllegalGraphError, match=rule):
+                retarget(made, target)
+
+
+REBUILT: dict[str, tuple[Callable[[], Graph], str | None]] = {
+    "channels padded": (lambda: graph("pad", {"x": x(1, 3, 4, 5)}, pad=(1, 2, 0, 0, 0, 0)), "ANE-PAD-002"),
+    "all axes padded": (
+        lambda: graph("pad", {"x": x(2, 3, 4, 5)}, pad=(1, 0, 0, 2, 1, 1, 0, 3), constant_val=0.5),
+        "ANE-PAD-002",
+    ),
+    "channels repeated at their ends": (
+        lambda: graph("pad", {"x": x(1, 3, 4, 5)}, pad=(2, 1, 0, 0, 1, 0), mode="replicate"),
+        "ANE-PAD-002",
+    ),
+    "planes padded": (lambda: graph("pad", {"x": x(2, 3, 2, 4, 5)}, pad=(1, 1, 0, 0, 0, 0)), "ANE-PAD-002"),
+    "one axis padded": (lambda: graph("pad", {"x": x(7)}, pad=(1, 2)), None),
+    "channels resized": (
+        lambda: graph("resize", {"x": x(1, 4, 3, 5)}, shape=(8, 6, 5), resized_dims=3),
+        "ANE-RESIZE-002",
+    ),
+    "channels resized by the nearest": (
+        lambda: graph(
+            "resize", {"x": x(2, 4, 3)}, shape=(3, 2, 6), resized_dims=3, interpolation_mode="NEAREST_NEIGHBOR"
+        ),
+        "ANE-RESIZE-002",
+    ),
+    "all axes resized with offset corners": (
+        lambda: graph("resize", {"x": x(3, 4, 5)}, shape=(6, 4, 5), resized_dims=3, sampling_mode="OFFSET_CORNERS"),
+        "ANE-RESIZE-002",
+    ),
+    "product of five axes": (
+        lambda: graph("matmul", {"x": x(2, 2, 3, 4, 5), "y": x(2, 2, 3, 5, 4)}),
+        "ANE-MATRIXMULT-002",
+    ),
+    "linear layer of five axes": (
+        lambda: graph("linear", {"x": x(1, 2, 3, 4, 5), "weight": numbers(4, 5)}),
+        "ANE-LINEAR-002",
+    ),
+    "batch transposed": (
+        lambda: graph("transpose", {"x": x(2, 3, 4, 5, 6)}, perm=(1, 0, 2, 3, 4)),
+        "ANE-TRANSPOSE-003",
+    ),
+    "one tensor joined": (lambda: graph("concat", {"values": (x(1, 4),)}, axis=1), None),
+    "one tensor stacked": (lambda: graph("stack", {"values": (x(1, 4),)}, axis=1), None),
+    "depth repeated": (lambda: graph("tile", {"x": x(1, 4, 1, 4, 4)}, reps=(1, 1, 2, 1, 1)), None),
+    "stride 8": (lambda: graph("conv", {"x": x(1, 2, 16, 16), "weight": numbers(4, 2, 8, 8)}, strides=(8, 8)), None),
+}
+"""What makes each form, and the rule that says that it is rebuilt; none where it is made otherwise without a word."""
+
+
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("form", REBUILT)
+def test_what_is_rebuilt_compiles_means_the_same_and_is_accepted(form: str, target: str) -> None:
+    make, rule = REBUILT[form]
+    made = make()
+    verdict = preflight(made, target)
+    assert verdict.ok, [str(finding) for finding in verdict.findings]
+    if rule is not None:
+        assert rule in {one.rule for one in verdict.findings if one.severity is Severity.DECOMPOSE}
+    program = build_program(made, target)
+    assert [str(one) for one in validate_program(program).findings if one.stops] == []
+    generator = np.random.default_rng(len(form))
+    given = {name: generator.integers(-8, 9, node.types[0].shape) / 4 for name, node in made.inputs.items()}
+    found, _ = evaluate_program(program, given)
+    for name, expected in reference(made, given).items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_products_longer_than_kernel_memory_are_split() -> None:
+    made = graph("matmul", {"x": x(2, 32_769), "y": x(32_769, 2)})
+    (report,) = preflight(made, "m4").oversize
+    assert [finding.rule for finding in report.findings] == ["ANE-MATRIXMULT-006"]
+    program = build_program(made, "m4")
+    assert sum(layer.kind.name == "matmul" for layer in program.layers) == 2
+    assert validate_program(program).ok
+    assert preflight(graph("matmul", {"x": x(2, 32_768), "y": x(32_768, 2)}), "m4").ok
+
+
+# Element types.
+
+
+def test_a_constant_is_not_refused_for_the_type_in_which_it_is_stored() -> None:
+    indices = Dense(np.zeros((4, 4), np.uint8)).dense()
+    palette = graph(
+        "constexpr_lut_to_dense",
+        {"indices": four_bits(indices), "lut": Dense(np.zeros((1, 1, 16, 1), np.float16))},
+    )
+    boxes: dict[str, Argument] = {
+        "x": x(1, 4, 8, 8),
+        "boxes": zeros(2, 4, dtype=np.float32),
+        "box_indices": zeros(2, dtype=np.int32),
+    }
+    for made in (palette, graph("crop_resize", boxes, target_height=4, target_width=4)):
+        for target in SINCE_M2:
+            verdict = preflight(made, target)
+            assert verdict.ok, [str(finding) for finding in verdict.findings]
+            assert validate_program(build_program(made, target)).ok
+
+
+def four_bits(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Constant:
+    import ml_dtypes  # noqa: PLC0415 - the type of four bits, needed here alone
+
+    return Dense(values.astype(ml_dtypes.uint4))
+
+
+def test_a_weight_in_a_palette_is_what_it_stands_for() -> None:
+    weight = Palette(np.zeros((4, 8), np.uint8), np.zeros(16, np.float16), 4)
+    assert preflight(graph("linear", {"x": x(1, 8), "weight": weight}), "m1").ok
+
+
+def test_a_tensor_of_a_type_that_the_engine_cannot_hold_is_refused_beside_any_constant() -> None:
+    made = graph("add", {"x": x(4).cast("int32"), "y": zeros(4, dtype=np.int32)})
+    assert {one.rule for one in preflight(made, "m1").findings} == {"ANE-DTYPE-002", "ANE-DTYPE-003"}
+
+
+@pytest.mark.parametrize("target", SINCE_M2)
+def test_what_retargeting_made_is_not_refused(target: str) -> None:
+    values, places = af.topk(x(4, 8), 2)
+    compared = values.greater(values)
+    _, row = af.topk(x(8), 2)
+    retargeted = retarget([values, places, compared, row], target)
+    assert {change.op for change in retargeted.changes} == {"topk", "greater"}
+    again = preflight(retargeted.graph, target)
+    assert again.ok, [str(finding) for finding in again.findings]
+    assert again.decompose == []
+
+
+def test_an_index_that_is_cast_is_held_in_16_bits() -> None:
+    place = af.Tensor(build("reduce_argmax", {"x": x(1, 8)}, {"axis": 1}))
+    assert preflight(place.cast("fp16"), "m1").ok
+    assert not preflight(place.cast("int32"), "m1").ok
+
+
+# Layers that are made otherwise.
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("random_normal", {"shape": (2, 2), "dtype": "fp16"}),
+        ("random_bernoulli", {"shape": (2, 2), "dtype": "fp16"}),
+        ("random_categorical", {}),
+    ],
+)
+def test_what_is_drawn_anew_at_every_run_is_never_a_constant(op: str, attributes: dict[str, object]) -> None:
+    operands: dict[str, Argument] = {"x": zeros(1, 4)} if op == "random_categorical" else {}
+    with pytest.raises(NotSupportedError, match="no layers of the engine make this operation"):
+        lower(graph(op, operands, **attributes), resolve("m3"))
+
+
+def test_a_join_of_one_tensor_is_a_copy() -> None:
+    joined = graph("concat", {"values": (x(1, 4).relu(),)}, axis=1)
+    assert [layer.kind.name for layer in lower(joined, resolve("m1")).layers] == ["relu", "identity"]
+    assert [layer.kind.name for layer in build_program(joined, "m1").layers] == ["relu"]
+
+
+def test_axes_beside_height_and_width_go_to_their_place_and_back() -> None:
+    padded = lower(REBUILT["all axes padded"][0](), resolve("m1"))
+    assert [layer.kind.name for layer in padded.layers] == ["padding", *["transpose", "padding", "transpose"] * 2]
+    assert [layer.name for layer in padded.layers][-1] == "t1"
+    resized = lower(REBUILT["channels resized"][0](), resolve("m4"))
+    assert [layer.kind.name for layer in resized.layers] == ["transpose", "resize", "transpose", "resize"]
+    assert [note.text for note in (*padded.notes, *resized.notes)] == [
+        "axes beside height and width are padded in the height's place, transposed before and behind",
+        "axes beside height and width are resized in the width's place, transposed before and behind",
+    ]
