@@ -369,7 +369,7 @@ def bound_text(known: Rule) -> str:
     """Return the bound of a rule on every tier, equal neighbours joined."""
     runs: list[tuple[str, list[str]]] = []
     for tier in database().tiers.values():
-        fact = bound_on(known.bound, tier)
+        fact = bound_on(known, tier)
         text = value_text(fact.value) if fact else "unknown"
         if runs and runs[-1][0] == text:
             runs[-1][1].append(tier.title)
@@ -380,13 +380,13 @@ def bound_text(known: Rule) -> str:
     return f"`{known.bound}`: {relation}{values}"
 
 
-def bound_on(name: str, tier: Tier) -> Fact | None:
-    """Return the value that bounds a rule on a tier: a property's, or the census's for the first target of the tier."""
-    bound = database().properties.get(name)
+def bound_on(known: Rule, tier: Tier) -> Fact | None:
+    """Return what bounds a rule on a tier: a property's value, or the census's for the first target of the tier."""
+    bound = known.facts or database().properties.get(known.bound)
     if bound is not None:
         return bound.facts.get(tier.name) or bound.facts.get("all")
     first = next(target for target in database().targets.values() if target.tier == tier)
-    return first.facts.get(name)
+    return first.facts.get(known.bound)
 
 
 VALIDATORS_INTRODUCTION = (
