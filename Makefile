@@ -50,22 +50,26 @@ docs-tables: $(VENV)/docs.stamp
 
 clean:
 	rm -rf $(VENV) site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -f src/aneforge/engine/kernels/aneforge_kernels.*
 
-# One environment; each stamp adds what its targets need to it.
+# One environment; each stamp adds what its targets need to it, and builds the kernels anew if their sources changed.
 
-$(VENV)/run.stamp: pyproject.toml | $(VENV)/bin/python
+BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/aneforge/engine/kernels/native/*) \
+	src/aneforge/engine/kernels/build.py
+
+$(VENV)/run.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/test.stamp: pyproject.toml | $(VENV)/bin/python
+$(VENV)/test.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[test]'
 	@touch $@
 
-$(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
+$(VENV)/docs.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	@touch $@
 
-$(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
+$(VENV)/dev.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
 

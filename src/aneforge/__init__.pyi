@@ -8,6 +8,7 @@ from . import targets as targets
 from ._version import __version__ as __version__
 from .codegen.mil.files import save_mil as save_mil
 from .codegen.mil.text import to_mil as to_mil
+from .codegen.netplist.writing import save_netplist as save_netplist
 from .compiler.pipeline import build_program as build_program
 from .compiler.retarget import retarget as retarget
 from .engine.execution.run import run as run
@@ -68,6 +69,10 @@ from .graph.graph import Graph as Graph
 from .graph.reference import reference as reference
 from .graph.tensor import Tensor as Tensor
 from .importers.mil.program import from_mil as from_mil
+from .importers.netplist.reading import load_netplist as load_netplist
+from .importers.onnx.model import from_onnx as from_onnx
+from .importers.onnx.model import onnx_to_features as onnx_to_features
+from .importers.onnx.model import onnx_to_tensor as onnx_to_tensor
 from .rules.operations import OP_CATALOG as OP_CATALOG
 from .rules.operations import categories as categories
 from .rules.operations import device_status as device_status

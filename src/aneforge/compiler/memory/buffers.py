@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.memory.folding import FoldKind, lies_there
+from aneforge.compiler.memory.folding import FoldKind, copies_nothing, lies_there
 from aneforge.compiler.memory.layout import on_chip_layout
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Buffer:
     """Places of the layers that write into it."""
     reads: tuple[int, ...]
     """Places of the layers that read bytes of it, in order."""
+    complete: int
+    """The place of the last layer that writes bytes of it; -1 where none of the segment does."""
     first: int
     """The place from which it is live."""
     last: int
@@ -86,6 +88,9 @@ class Buffers:
             for reader in flow.readers.get(name, ())
             if not lies_there(self.inside, flow.layers[reader], name)
         }
+        writing = [
+            place for place in writes if not copies_nothing(self.inside, flow.layers[self.order[place]], self.rules)
+        ]
         restrided = self.restrided(members)
         made = Buffer(
             root=self.values[root],
@@ -94,6 +99,7 @@ class Buffers:
             restrided=restrided,
             writes=tuple(writes),
             reads=tuple(sorted(reads)),
+            complete=writing[-1] if writing else -1,
             first=writes[0] if writes else 0,
             last=max((*touched, *writes), default=0),
             in_dram=root not in flow.writers or any(name in flow.leaving for name in members),

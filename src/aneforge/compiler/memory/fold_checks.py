@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
-    from aneforge.compiler.memory.folding import Fold
     from aneforge.compiler.memory.plan import Allocation, MemoryPlan
 
 __all__ = ["check_folds"]
+
+Begin = tuple[tuple[Axis, int], ...]
+VIEWS = ("reshape", "identity")
 
 
 def check_folds(program: Program, plan: MemoryPlan) -> None:
@@ -31,6 +33,7 @@ def check_folds(program: Program, plan: MemoryPlan) -> None:
     folds = {fold.value: fold for fold in plan.folds}
     layers = {layer.name: layer for layer in program.layers}
     types = {value.name: value for layer in program.layers for value in (*layer.bottoms, *layer.results)}
+    begins: dict[str, dict[str, Begin]] = {}
     for one in plan.by_value.values():
         if one.root == one.value:
             continue
@@ -42,45 +45,54 @@ def check_folds(program: Program, plan: MemoryPlan) -> None:
             raise GraphError(f"%{one.value} lies inside %{one.root}, which is elsewhere or not there in time")
         if one.offset < root.offset or one.offset + one.size > root.offset + root.size:
             raise GraphError(f"%{one.value} lies inside %{one.root} and reaches out of it")
-        if not is_in_place(fold, layers[fold.layer], one, outer, types):
+        layer = layers[fold.layer]
+        if fold.kind is FoldKind.VIEW:
+            fits = views_it(layer, one, outer, types)
+        else:
+            if layer.name not in begins:
+                begins[layer.name] = begins_of(layer)
+            fits = fold.inside == layer.name and is_part(begins[layer.name].get(one.value), one, outer, types)
+        if not fits:
             raise GraphError(f"%{one.value} is not where %{fold.layer} would put it inside %{fold.inside}")
 
 
-def is_in_place(fold: Fold, layer: Layer, one: Allocation, outer: Allocation, types: Mapping[str, Value]) -> bool:
-    """Tell whether a tensor is at the place of another one that a layer gives it."""
-    live = [value.name for value in layer.bottoms]
-    if fold.kind is FoldKind.VIEW:
-        alike = same_places(layout_of(one, types), layout_of(outer, types))
-        return alike and one.offset == outer.offset and {fold.value, fold.inside} == {live[0], layer.name}
-    begin = concat_begin(layer, fold.value) if fold.kind is FoldKind.CONCAT else padding_begin(layer)
-    if fold.inside != layer.name or live.count(fold.value) != 1 or begin is None:
+def views_it(layer: Layer, one: Allocation, outer: Allocation, types: Mapping[str, Value]) -> bool:
+    """Tell whether a layer gives the bytes of one tensor another shape, and both are those bytes."""
+    alike = same_places(layout_of(one, types), layout_of(outer, types))
+    names = {*(value.name for value in layer.bottoms), layer.name}
+    return layer.kind.name in VIEWS and alike and one.offset == outer.offset and names == {one.value, outer.value}
+
+
+def is_part(begin: Begin | None, one: Allocation, outer: Allocation, types: Mapping[str, Value]) -> bool:
+    """Tell whether a part is at the place of a tensor where it begins."""
+    if begin is None:
         return False
     along = layout_of(outer, types)
     offset = sum(place * along.stride_of(axis) for axis, place in begin)
     return one.strides == outer.strides and one.offset == outer.offset + offset
 
 
+def begins_of(layer: Layer) -> dict[str, Begin]:
+    """Return where the parts of what a layer joins or pads begin; one that stands there twice is no part."""
+    if layer.kind.name == "padding":
+        before = cast("tuple[int, ...]", layer.attributes["pad"])[::2]
+        begin = tuple(zip(roles(layer.result.rank)[-len(before) :], before, strict=True))
+        return {value.name: begin for value in layer.bottoms}
+    if layer.kind.name != "concat":
+        return {}
+    axis, first = cast("int", layer.attributes["axis"]), 0
+    along = roles(layer.result.rank)[axis]
+    found: dict[str, Begin] = {}
+    twice: set[str] = set()
+    for _, ref in layer.refs():
+        if isinstance(ref, Value):
+            twice.update({ref.name} & found.keys())
+            found[ref.name] = ((along, first),)
+        first += ref.type.shape[axis]
+    return {name: begin for name, begin in found.items() if name not in twice}
+
+
 def layout_of(one: Allocation, types: Mapping[str, Value]) -> Layout:
     """Return the layout that an allocation gives a tensor."""
     value = types[one.value]
     return Layout(extents_of(value.shape), one.strides, bits(value.type.dtype), one.size)
-
-
-def concat_begin(layer: Layer, name: str) -> list[tuple[Axis, int]] | None:
-    """Return where a part begins in what a layer joins."""
-    if layer.kind.name != "concat":
-        return None
-    axis, first = cast("int", layer.attributes["axis"]), 0
-    for _, ref in layer.refs():
-        if isinstance(ref, Value) and ref.name == name:
-            return [(roles(layer.result.rank)[axis], first)]
-        first += ref.type.shape[axis]
-    return None
-
-
-def padding_begin(layer: Layer) -> list[tuple[Axis, int]] | None:
-    """Return where what a layer pads begins in the padded tensor."""
-    if layer.kind.name != "padding":
-        return None
-    before = cast("tuple[int, ...]", layer.attributes["pad"])[::2]
-    return list(zip(roles(layer.result.rank)[-len(before) :], before, strict=True))

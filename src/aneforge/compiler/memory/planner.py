@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from aneforge.compiler.ir.layer import Layer, Value
-    from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.ir.program import Program, Segment
     from aneforge.compiler.memory.folding import Fold
     from aneforge.compiler.memory.layout import Layout
     from aneforge.compiler.memory.plan import Window
@@ -56,7 +56,7 @@ def plan(program: Program, schedule: Schedule, rules: Rules | None = None) -> Me
     >>> program = build_program(af.input((1, 4, 8, 8)).relu(), Family.A14)
     >>> made = plan(program, schedule(program))
     >>> [(one.value, one.state.value, one.home) for one in made.allocations]
-    [('t0', 1, 'input x'), ('t1', 1, 'output y')]
+    [('t0', 1, 'input x0'), ('t1', 1, 'output y')]
 
     Raises:
         GraphError: The plan breaks a rule that every plan keeps: a fault of the compiler's.
@@ -92,6 +92,7 @@ class Planner:
         for one in schedule.residents:
             if one.loaded:
                 self.loads[one.value].append(one)
+        self.dependent: dict[str, bool] = {}
         self.rings = ring_values(program.layers, rules)
         self.chained = {pair.first for pair in schedule.chained}
         self.homes = homes_of(program, self.lives, rules)
@@ -104,7 +105,7 @@ class Planner:
 
     def result(self) -> MemoryPlan:
         """Return the plan."""
-        scratches = {segment.number: self.scratch(segment.number) for segment in self.program.segments}
+        scratches = {segment.number: self.scratch(segment) for segment in self.program.segments}
         allocations = [*self.allocations(scratches), *self.copies()]
         windows = [window for step in range(len(self.schedule.steps)) for window in self.windows(step)]
         timeline = self.timeline(windows)
@@ -183,6 +184,12 @@ class Planner:
 
     def depends_on_chip(self, root: str) -> bool:
         """Tell whether a layer that writes into a buffer reads something that another layer wrote on chip."""
+        if root not in self.dependent:
+            self.dependent[root] = self.reads_from_chip(root)
+        return self.dependent[root]
+
+    def reads_from_chip(self, root: str) -> bool:
+        """Look at all layers that write into a buffer."""
         writers = (self.program.producers[name] for name in self.lives.together(root) if name in self.program.producers)
         return any(
             self.root(read.name) in self.residents and self.root(read.name) != root
@@ -255,16 +262,13 @@ class Planner:
 
     # DRAM.
 
-    def scratch(self, segment: int) -> Scratch:
+    def scratch(self, segment: Segment) -> Scratch:
         """Return the scratch of a segment."""
+        results = [result.name for layer in segment.layers for result in layer.results]
         roots = [
-            result.name
-            for layer in self.program.layers
-            if layer.segment == segment
-            for result in layer.results
-            if self.root(result.name) == result.name
-            and result.name not in self.residents
-            and result.name not in self.homes.of
+            name
+            for name in results
+            if self.root(name) == name and name not in self.residents and name not in self.homes.of
         ]
         return scratch_of(
             Tenant(self.values[root], self.lives.first_write(root), self.last_use(root), self.may_go_over(root))

@@ -33,9 +33,9 @@ class Stream:
     layer: str
     operand: str
     value: str
-    type: TensorType
     wanted: int
     row: int
+    """Bytes of one row of all channels."""
 
 
 def windows_of_step(
@@ -58,18 +58,20 @@ def streams_of(
     layer: Layer, streams_at: Callable[[Layer, str], bool], memory: OnChip, rules: Rules
 ) -> Iterator[Stream]:
     """Iterate over what streams while a layer runs; parts of a list are copied in turn, through one window."""
-    tiling = tiling_of(layer, memory, rules)
+    operands: list[tuple[str, list[Ref]]] = []
     for name, argument in layer.operands.items():
         refs = argument if isinstance(argument, tuple) else (argument,)
-        streaming = [ref for ref in refs if streams(layer, ref, streams_at, rules)]
-        if streaming:
-            yield max(
-                (operand_stream(layer, name, ref, tiling, memory, rules) for ref in streaming),
-                key=lambda one: one.wanted,
-            )
-    for result in layer.results:
-        if streams_at(layer, result.name):
-            yield stream(layer, RESULT, result.name, result.type, DOUBLE * tiling.rows or None, memory)
+        operands.append((name, [ref for ref in refs if streams(layer, ref, streams_at, rules)]))
+    written = [result for result in layer.results if streams_at(layer, result.name)]
+    if not written and not any(refs for _, refs in operands):
+        return
+    tiling = tiling_of(layer, memory, rules)
+    for name, refs in operands:
+        if refs:
+            found = [operand_stream(layer, name, ref, tiling, memory, rules) for ref in refs]
+            yield max(found, key=lambda one: one.wanted)
+    for result in written:
+        yield stream(layer, RESULT, result.name, result.type, DOUBLE * tiling.rows or None, memory)
 
 
 def streams(layer: Layer, ref: Ref, streams_at: Callable[[Layer, str], bool], rules: Rules) -> bool:
@@ -96,7 +98,7 @@ def stream(layer: Layer, operand: str, value: str, tensor: TensorType, rows: int
     row = on_chip_layout(tensor, memory.banks, rows=1).size
     every = rows is None or rows >= extents.rows * extents.depth * extents.batch
     wanted = whole if every else on_chip_layout(tensor, memory.banks, rows=rows).size
-    return Stream(layer.name, operand, value, tensor, min(wanted, whole), row)
+    return Stream(layer.name, operand, value, min(wanted, whole), row)
 
 
 def shared_out(wanted: Sequence[int], room: int) -> list[int]:

@@ -56,8 +56,8 @@ class Diamonds:
         joined = False
         passed: list[int] = []
         while True:
-            others = [layer for layer in self.flow.predecessors[node] if layer != before]
-            if others and not joined:
+            meets_others = len(self.flow.predecessors[node]) > (before is not None)
+            if meets_others and not joined:
                 return Branch(head, node, footprint, tuple(passed))
             passed.append(node)
             incoming = sum(self.bytes_of[layer] for layer in self.flow.predecessors[node]) if before != source else 0

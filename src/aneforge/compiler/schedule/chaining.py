@@ -76,13 +76,11 @@ def chaining_enabled(target: Target, rules: Rules) -> tuple[bool, str]:
     True
     """
     known = target.hal.get(CHAINING_BIT)
+    enabled = known if isinstance(known, bool) else rules.chaining_where_unknown
+    word = "set" if enabled else "not set"
     if isinstance(known, bool):
-        return known, str(target.evidence(CHAINING_BIT))
-    word = "set" if rules.chaining_where_unknown else "not set"
-    return (
-        rules.chaining_where_unknown,
-        f"no source gives the chaining bit of {target.name}; it counts as {word} (inferred)",
-    )
+        return enabled, f"the chaining bit of {target.name} is {word}: {target.evidence(CHAINING_BIT)}"
+    return enabled, f"no source gives the chaining bit of {target.name}; it counts as {word} (inferred)"
 
 
 def engine_number(layer: Layer) -> int:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.ir.layer import Value
+from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.compiler.schedule.chaining import engine_number
-from aneforge.compiler.schedule.tiles import KERNEL_OPERANDS
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
@@ -189,12 +189,10 @@ def streaming_reason(layer: Layer, in_dram: Callable[[str], bool], resident_byte
     streamed = [result.name for result in layer.results if in_dram(result.name)]
     if streamed:
         return f"%{streamed[0]} goes to DRAM"
-    name = KERNEL_OPERANDS.get(layer.kind.name)
-    if layer.kind.name == "matmul" and isinstance(layer.operand("rhs"), Constant):
-        name = "rhs"
-    kernel = layer.operands.get(name) if name else None
-    if isinstance(kernel, Constant) and kernel.nbytes > resident_bytes:
-        return f"{kernel.nbytes} bytes of weight stream, {resident_bytes} at most stay on chip"
-    if isinstance(kernel, Value) and in_dram(kernel.name):
-        return f"the weight %{kernel.name} comes from DRAM"
+    kernel = kernel_of(layer)
+    weight = None if kernel is None else kernel.ref
+    if isinstance(weight, Constant) and weight.nbytes > resident_bytes:
+        return f"{weight.nbytes} bytes of weight stream, {resident_bytes} at most stay on chip"
+    if isinstance(weight, Value) and in_dram(weight.name):
+        return f"the weight %{weight.name} comes from DRAM"
     return ""

@@ -261,8 +261,10 @@ class Partitioner:
                 self.loads[name].served.append(place)
 
     def load(self, buffer: Buffer, place: int) -> None:
-        """Bring an operand on chip if enough layers read it and there is room."""
+        """Bring an operand on chip if all of it is written, enough layers read it and there is room."""
         size, last = buffer.layout.size, buffer.reads[-1]
+        if buffer.complete >= self.step_begin:
+            return
         if buffer.reads_within(place, last + 1) < self.rules.readers_for_loading:
             return
         offset = self.arena.take(size) if self.live + size <= self.memory.working_set else None

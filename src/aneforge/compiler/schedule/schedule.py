@@ -20,6 +20,7 @@ from aneforge.compiler.schedule.flow import flow_of
 from aneforge.compiler.schedule.order import list_order
 from aneforge.compiler.schedule.partition import Partitioner
 from aneforge.compiler.schedule.rules import rules as standard_rules
+from aneforge.compiler.schedule.verifier import verify_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,8 +136,6 @@ def schedule(program: Program, rules: Rules | None = None) -> Schedule:
     Raises:
         NoDataError: No source gives the size of the target's on-chip memory.
     """
-    from aneforge.compiler.schedule.verifier import verify_schedule  # noqa: PLC0415 - it imports this module
-
     rules = rules or standard_rules()
     memory = on_chip(program.target, rules)
     parts = [SegmentScheduler(program, segment, memory, rules) for segment in program.segments]
@@ -200,6 +199,7 @@ class SegmentScheduler:
         places = {self.buffers.places[first] for first in pairs}
         self.partitioner = Partitioner(self.layers, self.buffers, self.memory, self.rules, self.chained, places)
         self.partitioner.run()
+        self.ends = {cut.end for cut in self.partitioner.cuts}
         self.coissued: set[int] = set()
         for first, second in pairs.items():
             reason = self.memory_disqualified(self.buffers.places[first])
@@ -219,7 +219,7 @@ class SegmentScheduler:
 
     def memory_disqualified(self, place: int) -> tuple[Disqualifier, str] | None:
         """Return why memory keeps the layer at a place from running at the same time as the next one."""
-        if any(cut.end == place + 1 for cut in self.partitioner.cuts):
+        if place + 1 in self.ends:
             return Disqualifier.PARTITION, "a partition ends between them"
         if place in self.partitioner.refused_pairs:
             return Disqualifier.WORKING_SET, f"together they need more than {self.memory.working_set} bytes"
@@ -265,7 +265,7 @@ class SegmentScheduler:
         verdicts = (*self.discovery.verdicts, *self.pair_verdicts.values())
         placed = {name: place for place, name in enumerate(names)}
         return Schedule(
-            target="",
+            target=self.flow.program.target.name,
             working_set_limit=self.memory.working_set,
             steps=tuple(map(tuple, steps)),
             partitions=partitions,
@@ -281,8 +281,8 @@ class SegmentScheduler:
                 for block in sorted(self.partitioner.blocks, key=lambda block: (block.first, block.root, block.loaded))
             ),
             folds=tuple(self.buffers.inside.values()),
-            refused_folds=self.buffers.folds.refused,
-            notes=(),
+            refused_folds=self.folds.refused,
+            notes=(self.chaining.how,),
         )
 
     def final_verdict(self, place: int, partitions: list[int]) -> ChainVerdict:

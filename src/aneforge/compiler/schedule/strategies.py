@@ -7,7 +7,7 @@ downstream; it needs Hypothesis (`pip install 'aneforge-open[test]'`).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.layer import Argument
 
-__all__ = ["programs"]
+__all__ = ["DrawnProgram", "programs"]
 
 SHAPES = (
     (1, 8, 16, 16),
@@ -52,6 +52,16 @@ UNARY = ("relu", "sigmoid", "tanh", "abs", "exp", "round")
 BINARY = ("add", "mult", "max", "sub")
 MOST_ELEMENTS = 1 << 23
 MOST_ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DrawnProgram:
+    """A program that Hypothesis shows as its text."""
+
+    program: Program
+
+    def __repr__(self) -> str:
+        return f"parse_program({str(self.program)!r})"
 
 
 def constant(*shape: int) -> Constant:
@@ -238,7 +248,7 @@ CHOICES = [step for step, weight in STEPS for _ in range(weight)]
 
 
 @st.composite
-def programs(draw: st.DrawFn, *, most: int = 24, family: Family = Family.A13) -> Program:
+def programs(draw: st.DrawFn, *, most: int = 24, family: Family = Family.A13) -> DrawnProgram:
     """Draw a program; what nobody reads leaves it, and perhaps more."""
     writer = Writer(draw)
     writer.unary()
@@ -254,4 +264,4 @@ def programs(draw: st.DrawFn, *, most: int = 24, family: Family = Family.A13) ->
     outputs = tuple(Port(f"y{number}", value) for number, value in enumerate(dict.fromkeys(leaving)))
     program = Program(resolve(family), tuple(writer.inputs), tuple(writer.layers), outputs, tuple(writer.states))
     verify(program)
-    return program
+    return DrawnProgram(program)

@@ -14,6 +14,7 @@ from aneforge.compiler.axes import Axis, axis_of, roles
 from aneforge.compiler.ir.kind import Engine, Slot
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import extents_of, on_chip_layout
+from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import bits
 from aneforge.ops.windows import slides
@@ -28,7 +29,6 @@ __all__ = ["RowWindow", "Tile", "Tiling", "row_window", "tiling_of"]
 
 PLANAR = "planar"
 MOVING_SLOTS = (Slot.TEXTURE, Slot.BROADCAST, Slot.TRANSPOSE)
-KERNEL_OPERANDS = {"convolution": "weights", "deconvolution": "weights", "linear": "weight", "matmul": "lhs"}
 POOLS = ("average_pool", "max_pool", "l2norm_pool")
 DOUBLE = 2
 """An operand that comes in tiles is there twice: one tile is worked on while the next arrives."""
@@ -106,14 +106,13 @@ def written_form(layer: Layer) -> str:
 
 def read_form(layer: Layer, name: str, value: Value) -> str:
     """Return how a layer reads an operand."""
+    kernel = kernel_of(layer)
+    if kernel is not None and kernel.operand == name:
+        return "as its kernel"
     if layer.kind.name == "matmul":
-        if name == "lhs" and isinstance(layer.operand("rhs"), Value):
-            return "as its kernel"
         # A right side of two axes has the contracted one in the channels already.
         plain = name == "rhs" and value.rank == 2 and not layer.attributes["transpose_rhs"]
         return PLANAR if plain else "transposed"
-    if KERNEL_OPERANDS.get(layer.kind.name) == name:
-        return "as its kernel"
     return "transposed" if layer.kind.name == "linear" else PLANAR
 
 

@@ -6,6 +6,7 @@ import mmap
 import stat
 import warnings
 from collections import Counter
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +22,11 @@ from aneforge.importers.netplist.weights import WeightFiles
 from aneforge.importers.netplist.wiring import Wiring
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping, Sequence
     from os import PathLike
 
     from aneforge.graph.node import Value
-    from aneforge.importers.netplist.document import Document, InputEntry, Procedure
+    from aneforge.importers.netplist.document import Document, InputEntry, OutputEntry, Procedure
     from aneforge.importers.netplist.weights import Buffer
 
 DESCRIPTION_FILE = "net.plist"
@@ -78,37 +79,52 @@ def load_netplist(path: str | PathLike[str], *, procedure: str | None = None) ->
         NotSupportedError: No source says what a layer or a parameter means.
     """
     description = Path(path)
-    if description.is_dir():
-        description /= DESCRIPTION_FILE
     place = Location(str(description))
-    check_file(description, place, MOST_BYTES)
-    document = parse_document(description.read_bytes(), str(description))
+    with readable(description, place):
+        if description.is_dir():
+            description /= DESCRIPTION_FILE
+            place = Location(str(description))
+        if plain_size(description, place) > MOST_BYTES:
+            raise GraphError("the description is too large", location=place, limit=f"{MOST_BYTES} bytes")
+        data = description.read_bytes()
+    document = parse_document(data, str(description))
     names = dict.fromkeys(name for network in document.networks for name in network.weights)
     return graph_of(document, mapped_files(description.parent, names, place), procedure, place)
 
 
-def check_file(path: Path, place: Location, most: int | None = None) -> None:
-    """Check that a path is a plain file, not larger than allowed.
+@contextmanager
+def readable(path: Path, place: Location) -> Generator[None]:
+    """Turn what the system says of a file into one error.
 
     Raises:
-        GraphError: It is not.
+        GraphError: The file cannot be read.
     """
     try:
-        found = path.stat()
-    except (OSError, ValueError) as error:
+        yield
+    except GraphError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise GraphError(f"the file cannot be read: {reason}", location=place, seen=shown(path.name)) from None
+
+
+def plain_size(path: Path, place: Location) -> int:
+    """Return the size of a plain file; anything else might never end.
+
+    Raises:
+        GraphError: It is something else.
+    """
+    found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise GraphError("it is not a plain file", location=place, seen=shown(path.name))
-    if most is not None and found.st_size > most:
-        raise GraphError("the description is too large", location=place, seen=found.st_size, limit=f"{most} bytes")
+    return found.st_size
 
 
 def mapped_files(folder: Path, names: Iterable[str], place: Location) -> Mapping[str, Buffer]:
-    """Return the weights files of a folder that are there, mapped into memory.
+    """Return the weights files of a folder that are there, mapped into memory; what lies in others says so.
 
     Raises:
-        GraphError: A name leads out of the folder, or is no plain file.
+        GraphError: A name leads out of the folder, or is no plain file that can be read.
     """
     files: dict[str, Buffer] = {}
     for name in names:
@@ -120,12 +136,10 @@ def mapped_files(folder: Path, names: Iterable[str], place: Location) -> Mapping
                 limit="a name without slashes",
             )
         path = folder / name
-        if not path.exists():
-            continue  # what lies in it says that it is missing
-        check_file(path, place)
-        with path.open("rb") as opened:
-            empty = path.stat().st_size == 0  # which cannot be mapped
-            files[name] = b"" if empty else mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        with readable(path, place), suppress(FileNotFoundError):
+            size = plain_size(path, place)
+            with path.open("rb") as opened:  # an empty file cannot be mapped
+                files[name] = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     return files
 
 
@@ -141,7 +155,7 @@ def graph_of(
     """
     chosen = chosen_procedure(document, procedure, place)
     files = WeightFiles(weights)
-    names = port_names(chosen)
+    names, shown_names = port_names("input", chosen.inputs, chosen), port_names("output", chosen.outputs, chosen)
     inputs: dict[str, dict[str, Tensor]] = {operation.name: {} for operation in chosen.operations}
     for entry in chosen.inputs:
         inputs[entry.operation][entry.symbol] = placeholder(entry, names, place)
@@ -159,7 +173,7 @@ def graph_of(
             known = [symbol for name, symbol in shown_symbols if name == entry.operation]
             raise unknown_name("output symbol", entry.symbol, known, chosen.location)
         check_port_type(entry.type, value, f"output {shown(entry.symbol)}", chosen.location)
-        outputs[names[entry.operation, entry.symbol]] = value
+        outputs[shown_names[entry.operation, entry.symbol]] = value
     graph = named_graph(outputs, chosen)
     warn_unread(graph, chosen, names)
     return graph
@@ -185,14 +199,22 @@ def chosen_procedure(document: Document, name: str | None, place: Location | Non
     return document.procedures[0 if name is None else known.index(name)]
 
 
-def port_names(procedure: Procedure) -> dict[tuple[str, str], str]:
-    """Return the names of inputs and outputs in the graph: their symbols, with the operation where two are alike."""
+def port_names(
+    what: str, ports: Sequence[InputEntry | OutputEntry], procedure: Procedure
+) -> dict[tuple[str, str], str]:
+    """Return the names of ports in the graph: their symbols, with the operation where two are alike.
+
+    Raises:
+        GraphError: Two are alike still.
+    """
+    counts = Counter(port.symbol for port in ports)
     names: dict[tuple[str, str], str] = {}
-    for ports in (procedure.inputs, procedure.outputs):
-        counts = Counter(port.symbol for port in ports)
-        for port in ports:
-            alone = counts[port.symbol] == 1
-            names[port.operation, port.symbol] = port.symbol if alone else f"{port.operation}/{port.symbol}"
+    for port in ports:
+        alone = counts[port.symbol] == 1
+        names[port.operation, port.symbol] = port.symbol if alone else f"{port.operation}/{port.symbol}"
+    for name, count in Counter(names.values()).items():
+        if count > 1:
+            raise GraphError(f"{count} {what}s have one name", location=procedure.location, seen=shown(name))
     return names
 
 

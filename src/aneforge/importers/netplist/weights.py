@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
@@ -44,7 +45,7 @@ class Taken:
     location: Location | None
 
 
-@dataclass(slots=True)
+@dataclass
 class WeightFiles:
     """The weights files of a description by name, and which parts of them are taken."""
 
@@ -59,15 +60,19 @@ class WeightFiles:
         Raises:
             GraphError: A description makes more than its size warrants.
         """
-        most = MOST_MADE + MOST_COPIES * sum(bytes_of(name, held, location).nbytes for name, held in self.files.items())
         self.made += nbytes
-        if self.made > most:
+        if self.made > self.most_made:
             raise GraphError(
                 f"{what} would take more memory than the weights files warrant",
                 location=location,
                 seen=f"{self.made} bytes",
-                limit=f"{most} bytes",
+                limit=f"{self.most_made} bytes",
             )
+
+    @cached_property
+    def most_made(self) -> int:
+        """How many bytes may be made in memory."""
+        return MOST_MADE + MOST_COPIES * sum(bytes_of(name, held, None).nbytes for name, held in self.files.items())
 
     def constant(self, network: Network, entry: ConstantEntry) -> Constant:
         """Return a constant of a network, in the shape of a graph's tensor.

@@ -41,7 +41,10 @@ STEEP = {
 }  # fmt: skip
 """Operations that make much of a small difference, such as a number that was rounded before."""
 SMOOTH = [name for name in WRITTEN if name not in STEEP]
-pytestmark = pytest.mark.filterwarnings("ignore::aneforge.errors.PrecisionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::aneforge.errors.PrecisionWarning"),
+    pytest.mark.filterwarnings("ignore:procedure .* no output depends:UserWarning"),
+]
 
 
 class HalfChooser(DrawChooser):

@@ -6,18 +6,21 @@ there last; a layer writes its results where the plan says and finds its operand
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from aneforge.compiler.ir.layer import Layer, Value
-from aneforge.compiler.ir.program import Program
 from aneforge.compiler.memory.layout import extents_of
 from aneforge.compiler.memory.plan import CHIP, Allocation, Memory, MemoryPlan
-from aneforge.compiler.schedule.schedule import Schedule
 from aneforge.ops.types import bits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aneforge.compiler.ir.layer import Layer, Value
+    from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.schedule.schedule import Schedule
 
 UNIT = 16
 Array = npt.NDArray[Any]
@@ -103,6 +106,9 @@ class Machine:
         for one in self.plan.allocations:
             if one.loaded and one.first == step:
                 value, home = self.values[one.value], self.plan.by_value[one.value]
+                members = [name for name, member in self.plan.by_value.items() if member.root == one.value]
+                written = frozenset[int]().union(*(self.made_of.get(name, frozenset()) for name in members))
+                self.made_of.setdefault(one.value, written)
                 self.check(value, home, "a copy")
                 tag = self.tag(f"copy of {one.value} at step {step}")
                 self.memories[CHIP][one.offset // UNIT : (one.offset + one.size) // UNIT] = tag
@@ -117,17 +123,22 @@ class Machine:
             if not copies:
                 self.check(value, one, layer.name)
                 continue
-            found = set(np.unique(self.memories[CHIP][copies[0].offset // UNIT : (copies[0].offset + copies[0].size) // UNIT]))
-            assert found == {self.tag(f"copy of {one.root} at step {copies[0].first}")}, f"%{layer.name}: a copy is gone"
+            found = set(
+                np.unique(self.memories[CHIP][copies[0].offset // UNIT : (copies[0].offset + copies[0].size) // UNIT])
+            )
+            assert found == {self.tag(f"copy of {one.root} at step {copies[0].first}")}, (
+                f"%{layer.name}: a copy is gone"
+            )
 
     def lies_there(self, layer: Layer, name: str) -> bool:
+        """Tell whether a layer need not copy an operand."""
         return any(one in self.folds and self.folds[one].layer == layer.name for one in (name, layer.name))
 
     def run_layer(self, layer: Layer) -> None:
         """Write the results of a layer; one without a task writes nothing."""
         if layer.name in self.plan.idle:
             parts = [self.made_of[value.name] for value in layer.bottoms]
-            self.made_of[layer.name] = frozenset().union(*parts)
+            self.made_of[layer.name] = frozenset[int]().union(*parts)
             return
         inside = [value for value in layer.bottoms if self.lies_there(layer, value.name)]
         held = [self.units(value, self.plan.by_value[value.name]) for value in inside]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from aneforge.compiler.ir.parsing import parse_program
-from aneforge.compiler.ir.program import Program
 from aneforge.compiler.memory.chip import on_chip
 from aneforge.compiler.schedule.chaining import ChainCondition, ChainVerdict, chaining_enabled, engine_number
 from aneforge.compiler.schedule.explain import explain_chaining
@@ -18,6 +18,9 @@ from aneforge.errors import UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.targets import resolve
 from aneforge.targets.properties import Fact, Properties
+
+if TYPE_CHECKING:
+    from aneforge.compiler.ir.program import Program
 
 RULES = rules()
 LARGE = "fp16[1, 64, 224, 224]"
@@ -31,13 +34,15 @@ def read(body: str) -> Program:
 
 def pair(first: str, second: str, result: str = "fp16[1, 8, 16, 16]") -> Program:
     """Return a program of two layers, %p and %c, the second behind the first."""
-    return read(f"""
+    return read(
+        f"""
   input "x" = %x : fp16[1, 8, 16, 16]
   input "w" = %w : fp16[8, 8, 3, 3]
   segment 0:
   %p = {first}
   %c = {second}
-  output "y" = %c""".replace("RESULT", result))
+  output "y" = %c""".replace("RESULT", result)
+    )
 
 
 def verdict(program: Program, first: str = "p", second: str = "c") -> ChainVerdict:
@@ -71,7 +76,7 @@ def test_a_bit_that_a_source_gives_decides() -> None:
     table = {**target.hal.table, "chaining": replace(target.hal.table["chaining"], facts={"all": fact})}
     hal = Properties(target.hal.group, target.hal.target, target.hal.tier, table, target.hal.aliases)
     known = replace(target, hal=hal)
-    assert chaining_enabled(known, RULES) == (False, "decoded (guide ch. 24)")
+    assert chaining_enabled(known, RULES) == (False, "the chaining bit of h13 is not set: decoded (guide ch. 24)")
     assert schedule(replace(CHAINED, target=known)).chained == ()
 
 
@@ -123,7 +128,11 @@ def test_a_neighbour_that_reads_something_else_is_no_consumer() -> None:
     [
         ("NE anec.relu(x = %x)", "PE anec.tanh(x = %p)", "NE and PE"),
         ("PE anec.relu(x = %x)", "NE anec.tanh(x = %p)", "PE and NE"),
-        ("DMA anec.identity(x = %x)", "DMA anec.identity(x = %p)", "a layer that only moves data has no tiles to hand on"),
+        (
+            "DMA anec.identity(x = %x)",
+            "DMA anec.identity(x = %p)",
+            "a layer that only moves data has no tiles to hand on",
+        ),
     ],
 )
 def test_two_classes_break_it(first: str, second: str, detail: str) -> None:
@@ -146,12 +155,13 @@ def test_a_choice_that_is_no_number_is_the_first_engine() -> None:
 
 def test_other_rows_at_a_time_break_it() -> None:
     # Too large to be on chip whole: the second makes fewer channels, so more of its rows fit.
-    program = read("""
-  input "x" = %x : fp16[1, 64, 224, 224]
+    window = f"{{{WINDOW}, explicit_padding = [0, 0, 0, 0], kernel_sizes = [1, 1]}}"
+    program = read(f"""
+  input "x" = %x : {LARGE}
   input "w" = %w : fp16[48, 64, 1, 1]
   segment 0:
-  %p = NE anec.relu(x = %x) : fp16[1, 64, 224, 224]
-  %c = NE anec.convolution(input = %p, weights = %w) """ + f"""{{{WINDOW}, explicit_padding = [0, 0, 0, 0], kernel_sizes = [1, 1]}} : fp16[1, 48, 224, 224]
+  %p = NE anec.relu(x = %x) : {LARGE}
+  %c = NE anec.convolution(input = %p, weights = %w) {window} : fp16[1, 48, 224, 224]
   output "y" = %c""")
     found = verdict(program)
     assert found.failed is ChainCondition.GEOMETRY
@@ -250,7 +260,8 @@ def test_rows_that_overlap_the_next_tile_break_it() -> None:
 def test_all_rows_cover_every_overlap() -> None:
     layer = f"{{{WINDOW}, explicit_padding = [1, 1, 1, 1], kernel_sizes = [3, 3]}} : RESULT"
     program = pair(
-        f"NE anec.convolution(input = %x, weights = %w) {layer}", f"NE anec.convolution(input = %p, weights = %w) {layer}"
+        f"NE anec.convolution(input = %x, weights = %w) {layer}",
+        f"NE anec.convolution(input = %p, weights = %w) {layer}",
     )
     assert verdict(program).failed is None
 
@@ -322,18 +333,24 @@ def test_how_many_rows_a_layer_makes_at_a_time() -> None:
         ("PE anec.reduce_sum(x = %x) {axes = [3], keep_dims = false} : fp16[1, 8, 16]", None),
         ("TE anec.transpose(x = %x) {perm = [0, 1, 3, 2]} : fp16[1, 8, 16, 16]", None),
         (
-            'PE anec.max_pool(x = %x) {kernel_sizes = [3, 2], strides = [2, 2], pad_type = "custom", '
-            "pad = [1, 1, 0, 0]} : fp16[1, 8, 8, 8]",
+            (
+                'PE anec.max_pool(x = %x) {kernel_sizes = [3, 2], strides = [2, 2], pad_type = "custom", '
+                "pad = [1, 1, 0, 0]} : fp16[1, 8, 8, 8]"
+            ),
             RowWindow(2, 3, 1),
         ),
         (
-            "NE anec.convolution(input = %x, weights = %w) {strides = [2, 1], dilation_rates = [2, 1], "
-            "explicit_padding = [3, 2, 1, 1], kernel_sizes = [3, 3]} : fp16[1, 8, 9, 16]",
+            (
+                "NE anec.convolution(input = %x, weights = %w) {strides = [2, 1], dilation_rates = [2, 1], "
+                "explicit_padding = [3, 2, 1, 1], kernel_sizes = [3, 3]} : fp16[1, 8, 9, 16]"
+            ),
             RowWindow(2, 5, 3),
         ),
         (
-            "NE anec.deconvolution(input = %x, weights = %w) {strides = [2, 2], dilation_rates = [1, 1], "
-            "explicit_padding = [0, 0, 0, 0], kernel_sizes = [3, 3], output_sizes = [33, 33]} : fp16[1, 8, 33, 33]",
+            (
+                "NE anec.deconvolution(input = %x, weights = %w) {strides = [2, 2], dilation_rates = [1, 1], "
+                "explicit_padding = [0, 0, 0, 0], kernel_sizes = [3, 3], output_sizes = [33, 33]} : fp16[1, 8, 33, 33]"
+            ),
             RowWindow(span=3, upward=2),
         ),
     ],
@@ -351,23 +368,27 @@ def test_which_rows_a_row_is_made_from(layer: str, expected: RowWindow | None) -
 
 
 def test_rows_of_volumes_and_of_tensors_without_height() -> None:
-    program = read("""
+    volume = 'strides = [1, 1, 1], dilation_rates = [1, 1, 1], weights_layout = "OIDHW"'
+    line = 'strides = [1], dilation_rates = [1], weights_layout = "OIW"'
+    deep = f"{{{volume}, explicit_padding = [1, 1, 1, 1, 1, 1], kernel_sizes = [3, 3, 3]}}"
+    flat = f"{{{volume}, explicit_padding = [0, 0, 1, 1, 1, 1], kernel_sizes = [1, 3, 3]}}"
+    thin = f"{{{line}, explicit_padding = [1, 1], kernel_sizes = [3]}}"
+    program = read(f"""
   input "v" = %v : fp16[1, 8, 4, 6, 6]
   input "k" = %k : fp16[8, 8, 3, 3, 3]
   input "f" = %f : fp16[8, 8, 1, 3, 3]
   input "s" = %s : fp16[1, 8, 16]
   input "u" = %u : fp16[8, 8, 3]
   segment 0:
-  %a = NE anec.convolution(input = %v, weights = %k) {strides = [1, 1, 1], dilation_rates = [1, 1, 1], """
-    """explicit_padding = [1, 1, 1, 1, 1, 1], kernel_sizes = [3, 3, 3], weights_layout = "OIDHW"} : fp16[1, 8, 4, 6, 6]
-  %b = NE anec.convolution(input = %v, weights = %f) {strides = [1, 1, 1], dilation_rates = [1, 1, 1], """
-    """explicit_padding = [0, 0, 1, 1, 1, 1], kernel_sizes = [1, 3, 3], weights_layout = "OIDHW"} : fp16[1, 8, 4, 6, 6]
-  %c = NE anec.convolution(input = %s, weights = %u) {strides = [1], dilation_rates = [1], """
-    """explicit_padding = [1, 1], kernel_sizes = [3], weights_layout = "OIW"} : fp16[1, 8, 16]
-  %d = PE anec.max_pool(x = %s) {kernel_sizes = [2], strides = [2]} : fp16[1, 8, 8]
+  %a = NE anec.convolution(input = %v, weights = %k) {deep} : fp16[1, 8, 4, 6, 6]
+  %b = NE anec.convolution(input = %v, weights = %f) {flat} : fp16[1, 8, 4, 6, 6]
+  %c = NE anec.convolution(input = %s, weights = %u) {thin} : fp16[1, 8, 16]
+  %d = PE anec.max_pool(x = %s) {{kernel_sizes = [2], strides = [2]}} : fp16[1, 8, 8]
   output "y" = %a""")
     names = ["input", "input", "input", "x"]
-    found = [row_window(layer, name, layer.bottoms[0], RULES) for layer, name in zip(program.layers, names, strict=True)]
+    found = [
+        row_window(layer, name, layer.bottoms[0], RULES) for layer, name in zip(program.layers, names, strict=True)
+    ]
     assert found == [None, RowWindow(1, 3, 1), RowWindow(), RowWindow()]
 
 

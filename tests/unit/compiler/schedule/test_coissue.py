@@ -14,7 +14,7 @@ from aneforge.compiler.ir.program import Port, Program
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.coissue import CoissueVerdict, Disqualifier
 from aneforge.compiler.schedule.explain import explain_coissue
-from aneforge.compiler.schedule.rules import rules
+from aneforge.compiler.schedule.rules import Rules, rules
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import UnknownNameError
 from aneforge.ops.constant import Dense
@@ -42,9 +42,10 @@ ATTENTION = """
   output "y" = %y"""
 
 
-def verdict(program: Program, first: str, second: str, with_rules: object = RULES) -> CoissueVerdict:
-    assert isinstance(with_rules, type(RULES))
-    found = [one for one in schedule(program, with_rules).coissue_verdicts if (one.first, one.second) == (first, second)]
+def verdict(program: Program, first: str, second: str, with_rules: Rules = RULES) -> CoissueVerdict:
+    found = [
+        one for one in schedule(program, with_rules).coissue_verdicts if (one.first, one.second) == (first, second)
+    ]
     assert len(found) == 1, schedule(program, with_rules).coissue_verdicts
     return found[0]
 
@@ -133,9 +134,7 @@ PAIR = """
 def test_two_engines_of_one_chip() -> None:
     assert verdict(read(PAIR), "a", "b").disqualified is None
     moved = PAIR.replace("  %r =", "    chosen: {engine_number = 1}\n  %r =")
-    assert str(verdict(read(moved), "a", "b")) == (
-        "%a and %b: not co-issued, different engines: engine 0 and engine 1"
-    )
+    assert str(verdict(read(moved), "a", "b")) == ("%a and %b: not co-issued, different engines: engine 0 and engine 1")
 
 
 def test_a_producer_and_its_consumer() -> None:

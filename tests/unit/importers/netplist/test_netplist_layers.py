@@ -17,6 +17,7 @@ from aneforge.importers.netplist.schema import DIMENSIONS, layer_table
 from aneforge.importers.netplist.sketch import Plain, Sketch, one_unit
 from aneforge.importers.netplist.strategies import DRAWN
 from aneforge.importers.netplist.units import READERS
+from aneforge.targets import database
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -475,8 +476,10 @@ def test_places_of_the_tables() -> None:
     assert [entry.axis for entry in table.dimensions.values()] == [0, 1, 2, 3, 4]
     assert len(table.unit_types) == 79
     assert sorted(table.unit_types.values()) == list(range(1, 80))
-    for name in table.layers:
-        assert str(table.evidence_of(name))
+    given = [table.evidence, table.dimensions_evidence, table.unit_types_evidence]
+    given += [layer.evidence for layer in table.layers.values() if layer.evidence]
+    assert {entry.source.partition(" ")[0] for entry in given} <= set(database().sources)
+    assert all(str(table.evidence_of(name)) for name in table.layers)
 
 
 def test_a_table_in_another_form_is_refused(tmp_path: Path) -> None:

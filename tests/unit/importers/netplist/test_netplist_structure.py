@@ -219,6 +219,12 @@ def test_an_empty_list_of_types_is_none() -> None:
     assert parse_document(changed(("net", "u", "InputType"), []).data()) == parse_document(small().data())
 
 
+def test_a_whole_number_of_more_than_64_bits() -> None:
+    data = small().data().replace(b"<integer>3</integer>", b"<integer>" + b"9" * 30 + b"</integer>")
+    with pytest.raises(GraphError, match=r"input 'x': InputWidth is out of range \(seen 9{30}, limit 1 to 92"):
+        parse_netplist(data)
+
+
 def test_the_line_of_an_error() -> None:
     text = message_of(changed(("net", "u", "Params"), {"Type": "Relu"}))
     assert text.startswith("at node 'u' of net.plist:")
@@ -343,6 +349,34 @@ def test_a_procedure_of_two_operations() -> None:
     assert list(graph.inputs) == ["op0/x", "op1/x"]
     assert list(graph.outputs) == ["op0/y", "op1/y"]
     assert graph.outputs["op1/y"].node.op.name == "tanh"
+
+
+def test_names_that_meet_when_they_are_qualified() -> None:
+    sketch = two_procedures()
+    first, second = cast("list[dict[str, Plain]]", sketch.root["ProcedureList"])
+    cast("list[Plain]", first["OperationList"]).append({"NetworkName": "other", "OperationName": "op1"})
+    sketch.network["op1/y"] = {"Bottom": "u"}
+    outputs = cast("list[Plain]", first["OutputList"])
+    port = cast("list[dict[str, Plain]]", second["OutputList"])[0]
+    outputs += [{**port, "OperationName": "op1"}, {**port, "OutputName": "op1/y"}]
+    ports = cast("list[dict[str, Plain]]", second["InputList"])
+    cast("list[Plain]", first["InputList"]).append({**ports[0], "OperationName": "op1"})
+    sketch.root["ProcedureList"] = [cast("Plain", first)]
+    assert "2 outputs have one name (seen 'op1/y')" in message_of(sketch)
+
+
+def test_a_long_chain_of_reshapes_is_one() -> None:
+    sketch = Sketch()
+    sketch.input("x", {"channel": 3, "width": 2})
+    bottom = "x"
+    for number in range(2000):
+        shape = (1, 3, 1, 2) if number % 2 else (1, 2, 3, 1)
+        names = ("ReshapedBatch", "ReshapedChannel", "ReshapedHeight", "ReshapedWidth")
+        sketch.unit(f"u{number}", "Reshape", [bottom], dict(zip(names, shape, strict=True)))
+        bottom = f"u{number}"
+    sketch.output("y", bottom)
+    graph = parse_netplist(sketch.data(binary=True), sketch.weights)
+    assert [node.op.name for node in graph.nodes] == ["input"]
 
 
 # Names

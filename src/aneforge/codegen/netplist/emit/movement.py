@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.codegen.netplist.values import IMAGE, Held, Known, Placed, Truncated, canonical
+from aneforge.codegen.netplist.values import IMAGE, Held, Known, Placed, Places, Truncated, canonical
 from aneforge.errors import NotSupportedError
 from aneforge.importers.netplist.schema import Dim
 
@@ -144,12 +145,14 @@ def gather(call: Call) -> Held:
     axis = call.axis()
     extent = x.shape[axis]
     counted = np.where(indices.values < 0, indices.values.astype(np.int64) + extent, indices.values.astype(np.int64))
-    if counted.size and (counted.min() < 0 or counted.max() >= extent):
+    if counted.min() < 0 or counted.max() >= extent:
         raise to.refuse(
             "an index is past the axis", seen=int(counted.max()), limit=extent - 1, nearest="indices within the axis"
         )
-    if extent - 1 > MOST_INDEX:
-        raise to.refuse("an index does not fit into UInt16", seen=extent, limit=MOST_INDEX + 1, nearest="views")
+    if counted.max() > MOST_INDEX:
+        raise to.refuse(
+            "an index does not fit into UInt16", seen=int(counted.max()), limit=MOST_INDEX, nearest="views and a concat"
+        )
     row = to.place(Known(counted.reshape(-1).astype(np.uint16), "uint16"), (Dim.WIDTH,))
     placed = to.place(to.settle(x), axis_along(x.shape, axis, Dim.WIDTH))
     shape = (*x.shape[:axis], counted.size, *x.shape[axis + 1 :])
@@ -182,7 +185,7 @@ def index_of(begin: Held) -> Held:
         return begin.source
     if isinstance(begin, Known) and -MOST_EXACT <= begin.values.min() < 0:
         return Known(begin.values.astype(np.float16), "fp16")
-    return begin
+    return replace(begin, dtype="uint16") if isinstance(begin, Places) else begin
 
 
 # Blocks

@@ -38,7 +38,7 @@ def reshape(layer: Layer) -> Value:
     """Return the elements in another shape."""
     layer.expect_one(Dim.DEPTH)
     shape = tuple(layer.params.whole(f"Reshaped{name}") for name in ("Batch", "Channel", "Height", "Width"))
-    return layer.build("reshape", {"x": layer.x}, shape=shape)
+    return layer.reshaped(layer.x, shape)
 
 
 def transpose(layer: Layer) -> Value:

@@ -1,0 +1,6 @@
+"""Fast kernels: the engine's arithmetic in C, bit for bit that of the golden model.
+
+`matmul` and `convolution` multiply and accumulate; `elements` converts, looks up and combines pairs; `reductions` sums,
+finds extremes and pools. Each function stands for one of the golden model, takes fp16 arrays, or uint16 arrays of their
+bits, and returns the same sort. `library` finds the library and says which paths (kinds of vectors) the processor has.
+"""

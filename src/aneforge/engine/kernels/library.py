@@ -1,0 +1,152 @@
+"""The library of fast kernels: where it lies, which paths it has, and the settings of a call.
+
+It is plain C, built with the package and loaded through ctypes, so one build serves every Python and no Python headers
+are needed to build it. Where it is missing the golden model runs, and one warning says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aneforge.errors import GraphError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["MissingKernelsWarning", "Settings", "address", "available", "call", "library", "paths", "using"]
+
+INTERFACE = 1
+"""Number of the C interface (`ANEFORGE_INTERFACE` of kernels.h) that this module speaks."""
+SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
+PATH = Path(__file__).parent / ("aneforge_kernels" + SUFFIXES.get(sys.platform, ".so"))
+"""Where the build puts the library, in an editable install too."""
+NO_MEMORY = 1
+MISSING = (
+    "the fast kernels are not built: the golden model runs instead, bit for bit the same and hundreds of times slower. "
+    "Remedy: install a C compiler, then the package again"
+)
+
+
+class MissingKernelsWarning(RuntimeWarning):
+    """The library of fast kernels is not there; the golden model runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How kernels run: the path, None for the best, and the number of threads, None for one on each processor."""
+
+    path: str | None = None
+    threads: int | None = None
+
+
+DEFAULT = Settings()
+CURRENT: ContextVar[Settings] = ContextVar("settings of the kernels", default=DEFAULT)
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Return the library, or None if it is not built, cannot be loaded or is of another version.
+
+    >>> library() is library()
+    True
+    """
+    try:
+        found = ctypes.CDLL(str(PATH))
+        number = found.aneforge_interface()
+    except (OSError, AttributeError):
+        return None
+    if number != INTERFACE:
+        return None
+    found.aneforge_path.restype = ctypes.c_char_p
+    return found
+
+
+@cache
+def paths() -> tuple[str, ...]:
+    """Return the names of the paths that this processor has, the best first; none if the library is missing.
+
+    >>> paths()[-1:] in {("portable",), ()}
+    True
+    """
+    found = library()
+    names: list[str] = []
+    while found is not None:
+        name = found.aneforge_path(len(names))
+        if name is None:
+            break
+        names.append(name.decode())
+    return tuple(names)
+
+
+@cache
+def warn_once() -> None:
+    """Warn that the library is missing, once for each process."""
+    warnings.warn(MISSING, MissingKernelsWarning, stacklevel=4)
+
+
+def available() -> bool:
+    """Tell whether the library is there; where it is not, warn once."""
+    if library() is None:
+        warn_once()
+        return False
+    return True
+
+
+@contextmanager
+def using(*, path: str | None = None, threads: int | None = None) -> Generator[Settings]:
+    """Force a path or a number of threads within a block; results are the same with any.
+
+    >>> with using(threads=1) as settings:
+    ...     settings
+    Settings(path=None, threads=1)
+
+    Raises:
+        UnknownNameError: This processor or this build has no such path.
+        GraphError: The number of threads is not positive.
+    """
+    if path is not None and path not in paths():
+        raise UnknownNameError.of("path of the kernels", path, paths())
+    if threads is not None and threads < 1:
+        raise GraphError("kernels run on one thread at least", seen=threads, limit=1)
+    settings = Settings(path, threads)
+    token = CURRENT.set(settings)
+    try:
+        yield settings
+    finally:
+        CURRENT.reset(token)
+
+
+def call(name: str, *arguments: object) -> None:
+    """Call a function of the library with the current path and threads.
+
+    Raises:
+        MemoryError: The kernels found no memory to work in.
+        RuntimeError: The library is missing, or refuses.
+    """
+    found = library()
+    if found is None:
+        raise RuntimeError(MISSING)
+    settings = CURRENT.get()
+    path = 0 if settings.path is None else paths().index(settings.path)
+    threads = found.aneforge_processors() if settings.threads is None else settings.threads
+    status = found[name](*arguments, ctypes.c_int32(path), ctypes.c_int32(threads))
+    if status == NO_MEMORY:
+        raise MemoryError(f"{name} found no memory to work in")
+    if status:
+        raise RuntimeError(f"{name} gave status {status}")
+
+
+def address(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
+    """Return where the elements of an array lie."""
+    return ctypes.c_void_p(array.ctypes.data)

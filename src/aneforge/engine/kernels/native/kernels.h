@@ -1,0 +1,107 @@
+/* The C interface of the fast kernels. Every function equals the golden model bit for bit, on every path.
+ *
+ * Plain C without Python's headers: one shared library serves every Python version, and a machine needs a C compiler
+ * alone. Lengths, strides and places are counted in elements. Half-precision numbers travel as their bits.
+ */
+
+#ifndef ANEFORGE_KERNELS_H
+#define ANEFORGE_KERNELS_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ANEFORGE_EXPORT __attribute__((visibility("default")))
+#else
+#define ANEFORGE_EXPORT
+#endif
+
+/* Changed with every change of this file; the binding refuses a library of another number. */
+#define ANEFORGE_INTERFACE 1
+
+enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2 };
+
+enum aneforge_element { ANEFORGE_FP16 = 0, ANEFORGE_INT8 = 1 };
+
+/* out[b][m][n] = sum over k of left[b][m][k] * right[b][k][n], from a start value.
+ * fp16 operands give fp16, int8 operands give their exact 32-bit sum (no start value there). */
+struct aneforge_matmul {
+    int64_t element;
+    int64_t unrounded; /* 1: the sums of fp16 operands leave in float64, before they are rounded */
+    int64_t batch, rows, depth, columns;
+    const void *left;
+    const int64_t *left_places; /* where each matrix of the batch begins */
+    int64_t left_row, left_step;
+    const void *right;
+    const int64_t *right_places;
+    int64_t right_step, right_column;
+    const double *bias; /* or null */
+    const int64_t *bias_places;
+    int64_t bias_row, bias_column;
+    int64_t bias_count; /* how many numbers stand at `bias` */
+    void *out;          /* contiguous */
+};
+
+/* Images [batch, groups * channels, height, width], kernels [groups * rows, channels, kernel_height, kernel_width],
+ * all contiguous. */
+struct aneforge_convolution {
+    int64_t element;
+    int64_t unrounded;
+    int64_t winograd; /* 1: F(2,3) along the width; kernel 3x3, stride, dilation and groups 1 */
+    int64_t batch, groups, rows, channels;
+    int64_t height, width;
+    int64_t kernel_height, kernel_width;
+    int64_t stride_height, stride_width;
+    int64_t dilation_height, dilation_width;
+    int64_t pad_top, pad_left;
+    int64_t out_height, out_width;
+    const void *images;
+    const void *kernels;
+    const double *bias; /* one for each output channel, or null */
+    void *out;          /* [batch, groups * rows, out_height, out_width] */
+};
+
+enum aneforge_pair { ANEFORGE_ADD, ANEFORGE_SUB, ANEFORGE_MUL, ANEFORGE_MAX, ANEFORGE_MIN };
+
+ANEFORGE_EXPORT int32_t aneforge_interface(void);
+/* Name of path number `path`, or null; a path that is not in this build or not on this processor has no name.
+ * Numbers count up from the best one. */
+ANEFORGE_EXPORT const char *aneforge_path(int32_t path);
+ANEFORGE_EXPORT int32_t aneforge_processors(void);
+
+ANEFORGE_EXPORT int32_t aneforge_run_matmul(const struct aneforge_matmul *matmul, int32_t path, int32_t threads);
+ANEFORGE_EXPORT int32_t aneforge_run_convolution(const struct aneforge_convolution *convolution, int32_t path,
+                                                 int32_t threads);
+
+/* Round to fp16, ties away from zero. */
+ANEFORGE_EXPORT int32_t aneforge_from_float(const float *values, uint16_t *out, int64_t count, int32_t path,
+                                            int32_t threads);
+ANEFORGE_EXPORT int32_t aneforge_from_double(const double *values, uint16_t *out, int64_t count, int32_t path,
+                                             int32_t threads);
+/* out[i] = table[values[i]], a table of 65,536 entries. */
+ANEFORGE_EXPORT int32_t aneforge_lookup(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count,
+                                        int32_t path, int32_t threads);
+/* Pairs of elements, in runs: out[r][i] = x[x_places[r] + i * x_step] op y[y_places[r] + i * y_step], steps 0 or 1. */
+ANEFORGE_EXPORT int32_t aneforge_pairs(int32_t pair, const uint16_t *x, const int64_t *x_places, int64_t x_step,
+                                       const uint16_t *y, const int64_t *y_places, int64_t y_step, uint16_t *out,
+                                       int64_t runs, int64_t length, int32_t path, int32_t threads);
+
+enum aneforge_reduction { ANEFORGE_VALUES, ANEFORGE_MAGNITUDES, ANEFORGE_SQUARES, ANEFORGE_LARGEST, ANEFORGE_SMALLEST };
+
+/* Sums (double, before their last rounding) or extremes (fp16) of the elements `place + i * step + taps[t]` for each
+ * place i of each run. `group`, `tree` and `window` say how a sum is rounded on its way. */
+struct aneforge_reduce {
+    int64_t kind;
+    const uint16_t *x;
+    const int64_t *places; /* [runs] */
+    int64_t runs, length, step;
+    const int64_t *taps;
+    int64_t tap_count; /* at least 1 */
+    int64_t group, tree, window;
+    void *out; /* [runs, length] */
+};
+ANEFORGE_EXPORT int32_t aneforge_run_reduce(const struct aneforge_reduce *reduce, int32_t path, int32_t threads);
+/* The largest `group` and `tree` there are. */
+#define ANEFORGE_MOST_GROUP 64
+#define ANEFORGE_MOST_TREE 64
+
+#endif

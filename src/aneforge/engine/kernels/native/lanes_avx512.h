@@ -1,0 +1,229 @@
+/* The innermost loops with AVX-512: 8 rows times 3 vectors of 16 lanes stay in 24 registers.
+ *
+ * One fused multiply-add multiplies, rounds half away from zero and accumulates (see `panel.h`). The mask that drops
+ * products comes from a comparison of 16 bytes, which costs half of what a comparison of 16 floats costs.
+ */
+
+#ifndef ANEFORGE_LANES_AVX512_H
+#define ANEFORGE_LANES_AVX512_H
+
+#include <immintrin.h>
+
+#include "shuffle_x86.h"
+#include "strip.h"
+
+typedef uint8_t limit; /* a partner's exponent byte must exceed it */
+#define REALS 8 /* doubles in a vector */
+#define OWN_DOUBLES 1
+
+static inline __attribute__((always_inline)) void step_512(const struct strip *strip, uint32_t k, const int rows,
+                                                           const int vectors, const bool guarded, __m512 *sums) {
+    const float *const left = strip->left + (size_t)k * (size_t)rows;
+    const limit *const limits = (const limit *)strip->limits + (size_t)k * (size_t)rows;
+    const size_t offset = strip->offsets[k];
+    __m512 right[TILE_VECTORS];
+    __m128i exponents[TILE_VECTORS];
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) {
+        const size_t place = offset + strip->bases[v];
+        right[v] = _mm512_loadu_ps(strip->values + place);
+        if (guarded) exponents[v] = _mm_loadu_si128((const __m128i *)(strip->exponents + place));
+    }
+#pragma GCC unroll 8
+    for (int row = 0; row < rows; row++) {
+        const __m512 factor = _mm512_set1_ps(left[row]);
+        const __m128i least = guarded ? _mm_set1_epi8((char)limits[row]) : _mm_setzero_si128();
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; v++) {
+            __m512 *const sum = &sums[row * vectors + v];
+            if (guarded) {
+                const __mmask16 kept = _mm_cmpgt_epu8_mask(exponents[v], least);
+                *sum = _mm512_mask3_fmadd_ps(factor, right[v], *sum, kept);
+            } else {
+                *sum = _mm512_fmadd_ps(factor, right[v], *sum);
+            }
+        }
+    }
+}
+
+/* With few rows several steps go on at a time (`ways`), so that additions do not wait for each other. */
+static inline __attribute__((always_inline)) void multiply_512(const struct strip *strip, const int rows,
+                                                               const int vectors, const int ways) {
+    __m512 sums[PANEL_ROWS * TILE_VECTORS];
+#pragma GCC unroll 24
+    for (int i = 0; i < rows * vectors * ways; i++) sums[i] = _mm512_set1_ps(FLOAT_MAGIC);
+    int32_t t = 0;
+    for (; t + ways <= strip->plain_count; t += ways)
+#pragma GCC unroll 4
+        for (int way = 0; way < ways; way++)
+            step_512(strip, strip->plain[t + way], rows, vectors, false, sums + way * rows * vectors);
+    for (; t < strip->plain_count; t++) step_512(strip, strip->plain[t], rows, vectors, false, sums);
+    for (t = 0; t + ways <= strip->guarded_count; t += ways)
+#pragma GCC unroll 4
+        for (int way = 0; way < ways; way++)
+            step_512(strip, strip->guarded[t + way], rows, vectors, true, sums + way * rows * vectors);
+    for (; t < strip->guarded_count; t++) step_512(strip, strip->guarded[t], rows, vectors, true, sums);
+    const __m512i magic = _mm512_set1_epi32((int32_t)FLOAT_MAGIC_BITS);
+#pragma GCC unroll 8
+    for (int row = 0; row < rows; row++)
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; v++) {
+            int32_t *const place = strip->totals + row * TILE_LANES + v * LANES;
+            __m512i total = _mm512_loadu_si512(place);
+#pragma GCC unroll 4
+            for (int way = 0; way < ways; way++) {
+                const __m512i bits = _mm512_castps_si512(sums[way * rows * vectors + row * vectors + v]);
+                total = _mm512_add_epi32(total, _mm512_sub_epi32(bits, magic));
+            }
+            _mm512_storeu_si512(place, total);
+        }
+}
+
+#define MULTIPLY(rows, vectors, ways)                                                           \
+    static __attribute__((noinline)) void multiply_##rows##_##vectors(const struct strip *strip) { \
+        multiply_512(strip, rows, vectors, ways);                                               \
+    }
+MULTIPLY(8, 3, 1)
+MULTIPLY(8, 2, 1)
+MULTIPLY(8, 1, 1)
+MULTIPLY(4, 3, 1)
+MULTIPLY(4, 2, 1)
+MULTIPLY(4, 1, 2)
+MULTIPLY(2, 3, 2)
+MULTIPLY(2, 2, 2)
+MULTIPLY(2, 1, 4)
+MULTIPLY(1, 3, 4)
+MULTIPLY(1, 2, 4)
+MULTIPLY(1, 1, 4)
+
+static void multiply_floats(const struct strip *strip) {
+    static void (*const kernels[4][TILE_VECTORS])(const struct strip *) = {
+        {multiply_1_1, multiply_1_2, multiply_1_3},
+        {multiply_2_1, multiply_2_2, multiply_2_3},
+        {multiply_4_1, multiply_4_2, multiply_4_3},
+        {multiply_8_1, multiply_8_2, multiply_8_3},
+    };
+    const int row_choice = strip->rows == 8 ? 3 : strip->rows == 4 ? 2 : strip->rows - 1;
+    kernels[row_choice][strip->vectors - 1](strip);
+}
+
+/* The same in double: four rows times three vectors, each in two halves. */
+#define HALF (LANES / 2)
+#define DOUBLE_ROWS 4
+
+static inline __attribute__((always_inline)) void wide_step_512(const struct strip *strip, uint32_t k, int32_t first_row,
+                                                                const int rows, const int vectors, const bool guarded,
+                                                                __m512d *sums) {
+    const size_t at = (size_t)k * (size_t)strip->rows + (size_t)first_row, offset = strip->offsets[k];
+    const limit *const limits = (const limit *)strip->limits + at;
+#pragma GCC unroll 6
+    for (int half = 0; half < 2 * vectors; half++) {
+        const size_t place = offset + strip->bases[half / 2] + (size_t)(half % 2 * HALF);
+        const __m512d right = _mm512_cvtps_pd(_mm256_loadu_ps(strip->values + place));
+        const __m128i exponents = _mm_loadl_epi64((const __m128i *)(strip->exponents + place));
+#pragma GCC unroll 4
+        for (int row = 0; row < rows; row++) {
+            const __m512d factor = _mm512_set1_pd(strip->factors[at + (size_t)row]);
+            const __m128i least = _mm_set1_epi8((char)limits[row]);
+            const __mmask8 kept = guarded ? (__mmask8)_mm_cmpgt_epu8_mask(exponents, least) : 0xFF;
+            __m512d *const sum = &sums[row * 2 * vectors + half];
+            *sum = _mm512_mask3_fmadd_pd(factor, right, *sum, kept);
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void wide_multiply_512(const struct strip *strip, int32_t first_row,
+                                                                    const int rows, const int vectors) {
+    __m512d sums[DOUBLE_ROWS * 2 * TILE_VECTORS];
+#pragma GCC unroll 24
+    for (int i = 0; i < rows * 2 * vectors; i++) sums[i] = _mm512_set1_pd(DOUBLE_MAGIC);
+    for (int32_t t = 0; t < strip->plain_count; t++)
+        wide_step_512(strip, strip->plain[t], first_row, rows, vectors, false, sums);
+    for (int32_t t = 0; t < strip->guarded_count; t++)
+        wide_step_512(strip, strip->guarded[t], first_row, rows, vectors, true, sums);
+    /* The lower half of the bits is the sum, modulo 2^32; no sum that is used passes 2^31. */
+#pragma GCC unroll 4
+    for (int row = 0; row < rows; row++)
+#pragma GCC unroll 6
+        for (int half = 0; half < 2 * vectors; half++) {
+            __m256i *const place = (__m256i *)(strip->totals + (first_row + row) * TILE_LANES + half * HALF);
+            const __m256i sum = _mm512_cvtepi64_epi32(_mm512_castpd_si512(sums[row * 2 * vectors + half]));
+            _mm256_storeu_si256(place, _mm256_add_epi32(_mm256_loadu_si256(place), sum));
+        }
+}
+
+static inline __attribute__((always_inline)) void wide_rows_512(const struct strip *strip, const int vectors) {
+    int32_t row = 0;
+    for (; row + DOUBLE_ROWS <= strip->rows; row += DOUBLE_ROWS) wide_multiply_512(strip, row, DOUBLE_ROWS, vectors);
+    for (; row < strip->rows; row++) wide_multiply_512(strip, row, 1, vectors);
+}
+
+static void multiply_doubles(const struct strip *strip) {
+    if (strip->vectors == 3) wide_rows_512(strip, 3);
+    if (strip->vectors == 2) wide_rows_512(strip, 2);
+    if (strip->vectors == 1) wide_rows_512(strip, 1);
+}
+
+/* Sort the steps first ... last - 1 into those at which nothing can be dropped and the others; steps at which one side
+ * is all zeros are in neither. The lists have room for 16 more than there are steps. */
+static void sort_steps(struct strip *strip, const uint8_t *left_least, const uint8_t *right_least, int32_t first,
+                       int32_t last, uint32_t *plain, uint32_t *guarded) {
+    const __m512i count = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    int32_t plain_count = 0, guarded_count = 0;
+    for (int32_t k = first; k < last; k += LANES) {
+        const __mmask16 there = (__mmask16)(last - k >= LANES ? 0xFFFF : (1 << (last - k)) - 1);
+        const __m128i sum = _mm_adds_epu8(_mm_maskz_loadu_epi8(there, left_least + k),
+                                          _mm_maskz_loadu_epi8(there, right_least + k));
+        const __mmask16 kept = _mm_mask_cmpge_epu8_mask(there, sum, _mm_set1_epi8((char)KEPT_FROM));
+        const __mmask16 zero = _mm_mask_cmpge_epu8_mask(there, sum, _mm_set1_epi8((char)ZERO_FROM));
+        const __mmask16 open = (__mmask16)(there & ~kept), sure = (__mmask16)(kept & ~zero);
+        const __m512i steps = _mm512_add_epi32(_mm512_set1_epi32(k), count);
+        _mm512_storeu_si512(plain + plain_count, _mm512_maskz_compress_epi32(sure, steps));
+        _mm512_storeu_si512(guarded + guarded_count, _mm512_maskz_compress_epi32(open, steps));
+        plain_count += __builtin_popcount(sure);
+        guarded_count += __builtin_popcount(open);
+    }
+    strip->plain = plain;
+    strip->plain_count = plain_count;
+    strip->guarded = guarded;
+    strip->guarded_count = guarded_count;
+}
+
+/* Sixteen numbers of the right operand: floats, and exponent bytes. */
+static inline void convert_lanes(const uint16_t *halves, float *values, uint8_t *exponents) {
+    const __m256i all = _mm256_loadu_si256((const __m256i *)halves);
+    const __m256i short_magnitude = _mm256_and_si256(all, _mm256_set1_epi16(0x7FFF));
+    const __m512i magnitude = _mm512_cvtepu16_epi32(short_magnitude);
+    const __m512i sign = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_andnot_si256(_mm256_set1_epi16(0x7FFF), all)), 16);
+    const __m512i normal = _mm512_add_epi32(_mm512_slli_epi32(magnitude, 13), _mm512_set1_epi32(112 << 23));
+    const __m512 subnormal = _mm512_mul_ps(_mm512_cvtepi32_ps(magnitude), _mm512_set1_ps(0x1p-24f));
+    const __mmask16 small = _mm512_cmplt_epi32_mask(magnitude, _mm512_set1_epi32(0x400));
+    const __m512i bits = _mm512_mask_mov_epi32(normal, small, _mm512_castps_si512(subnormal));
+    _mm512_storeu_ps(values, _mm512_castsi512_ps(_mm512_or_si512(bits, sign)));
+    const __m256i field = _mm256_max_epu16(_mm256_srli_epi16(short_magnitude, 10), _mm256_set1_epi16(1));
+    const __mmask16 zero = _mm256_testn_epi16_mask(short_magnitude, short_magnitude);
+    const __m256i biased = _mm256_add_epi16(field, _mm256_set1_epi16(EXPONENT_BIAS - 15));
+    const __m256i bytes = _mm256_mask_mov_epi16(biased, zero, _mm256_set1_epi16(EXPONENT_OF_ZERO));
+    _mm_storeu_si128((__m128i *)exponents, _mm256_cvtepi16_epi8(bytes));
+}
+
+/* Sixteen numbers of the left operand, as `panel.h` says. */
+static inline void store_lanes(const uint16_t *halves, float *values, limit *limits) {
+    const __m256i all = _mm256_loadu_si256((const __m256i *)halves);
+    const __m256i short_magnitude = _mm256_and_si256(all, _mm256_set1_epi16(0x7FFF));
+    const __m512i magnitude = _mm512_cvtepu16_epi32(short_magnitude);
+    const __m512i sign = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_andnot_si256(_mm256_set1_epi16(0x7FFF), all)), 16);
+    const __m512i normal = _mm512_add_epi32(_mm512_slli_epi32(magnitude, 13), _mm512_set1_epi32((128 << 23) + 1));
+    const __m512i subnormal =
+        _mm512_castps_si512(_mm512_mul_ps(_mm512_cvtepi32_ps(magnitude), _mm512_set1_ps(0x1p-8f)));
+    const __mmask16 small = _mm512_cmplt_epi32_mask(magnitude, _mm512_set1_epi32(0x400));
+    const __mmask16 zero = _mm512_testn_epi32_mask(magnitude, magnitude);
+    const __m512i moved = _mm512_mask_add_epi32(normal, small, subnormal, _mm512_set1_epi32(1));
+    const __m512i bits = _mm512_mask_mov_epi32(moved, zero, _mm512_set1_epi32((int32_t)STORED_ZERO));
+    _mm512_storeu_ps(values, _mm512_castsi512_ps(_mm512_or_si512(bits, sign)));
+    const __m256i field = _mm256_max_epu16(_mm256_srli_epi16(short_magnitude, 10), _mm256_set1_epi16(1));
+    const __m256i least = _mm256_sub_epi16(_mm256_set1_epi16(DROPPED_UP_TO + EXPONENT_BIAS + 15), field);
+    _mm_storeu_si128((__m128i *)limits, _mm256_cvtepi16_epi8(_mm256_maskz_mov_epi16((__mmask16)~zero, least)));
+}
+
+#endif

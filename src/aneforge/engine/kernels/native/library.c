@@ -1,0 +1,141 @@
+/* Paths by number, and the entry points for elements and pairs of elements. */
+
+#include <stddef.h>
+
+#include "kernels.h"
+#include "select.h"
+#include "workers.h"
+
+/* Elements that one thread takes at a time: small enough for a first-level cache. */
+#define PART 8192
+/* Results of a reduction that one thread takes at a time. */
+#define RESULTS 256
+/* Elements below which starting threads costs more than it saves. */
+#define ELEMENTS_PER_THREAD 65536
+
+/* The best first. */
+static const struct path *const paths[] = {
+#if defined(ANEFORGE_X86)
+    &path_avx512,
+    &path_avx2,
+#endif
+#if defined(ANEFORGE_NEON)
+    &path_neon,
+#endif
+    &path_portable,
+};
+
+int32_t aneforge_interface(void) { return ANEFORGE_INTERFACE; }
+
+int32_t aneforge_processors(void) { return processors(); }
+
+const struct path *path_numbered(int32_t number) {
+    const int32_t count = (int32_t)(sizeof paths / sizeof *paths);
+    for (int32_t i = 0; i < count && number >= 0; i++) {
+        if (!paths[i]->available()) continue;
+        if (number-- == 0) return paths[i];
+    }
+    return NULL;
+}
+
+const char *aneforge_path(int32_t path) {
+    const struct path *const found = path_numbered(path);
+    return found ? found->name : NULL;
+}
+
+enum operation { FROM_FLOAT, FROM_DOUBLE, LOOKUP, PAIRS_OF_ELEMENTS };
+
+struct elements {
+    enum operation operation;
+    const struct path *path;
+    int32_t pair;
+    const void *x, *y; /* y: the second operand or the table */
+    const int64_t *x_places, *y_places;
+    int64_t x_step, y_step;
+    uint16_t *out;
+    int64_t runs, length, parts, next;
+};
+
+static void do_part(const struct elements *job, int64_t run, int64_t first, int64_t count) {
+    uint16_t *const out = job->out + run * job->length + first;
+    switch (job->operation) {
+        case FROM_FLOAT: job->path->from_float((const float *)job->x + first, out, count); break;
+        case FROM_DOUBLE: job->path->from_double((const double *)job->x + first, out, count); break;
+        case LOOKUP: job->path->lookup((const uint16_t *)job->x + first, job->y, out, count); break;
+        case PAIRS_OF_ELEMENTS:
+            job->path->pairs(job->pair, (const uint16_t *)job->x + job->x_places[run] + first * job->x_step,
+                             job->x_step, (const uint16_t *)job->y + job->y_places[run] + first * job->y_step,
+                             job->y_step, out, count);
+            break;
+    }
+}
+
+static void do_parts(void *context, int32_t worker) {
+    struct elements *const job = context;
+    (void)worker;
+    for (;;) {
+        const int64_t next = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        if (next >= job->runs * job->parts) return;
+        const int64_t first = next % job->parts * PART, left = job->length - first;
+        do_part(job, next / job->parts, first, left < PART ? left : PART);
+    }
+}
+
+static int32_t run_elements(struct elements *job, int32_t path, int32_t threads) {
+    job->path = path_numbered(path);
+    if (!job->path) return ANEFORGE_NO_PATH;
+    job->parts = (job->length + PART - 1) / PART;
+    const int64_t useful = job->runs * job->length / ELEMENTS_PER_THREAD + 1;
+    in_parallel(useful < threads ? (int32_t)useful : threads, do_parts, job);
+    return ANEFORGE_OK;
+}
+
+int32_t aneforge_from_float(const float *values, uint16_t *out, int64_t count, int32_t path, int32_t threads) {
+    struct elements job = {.operation = FROM_FLOAT, .x = values, .out = out, .runs = 1, .length = count};
+    return run_elements(&job, path, threads);
+}
+
+int32_t aneforge_from_double(const double *values, uint16_t *out, int64_t count, int32_t path, int32_t threads) {
+    struct elements job = {.operation = FROM_DOUBLE, .x = values, .out = out, .runs = 1, .length = count};
+    return run_elements(&job, path, threads);
+}
+
+int32_t aneforge_lookup(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count, int32_t path,
+                        int32_t threads) {
+    struct elements job = {.operation = LOOKUP, .x = values, .y = table, .out = out, .runs = 1, .length = count};
+    return run_elements(&job, path, threads);
+}
+
+int32_t aneforge_pairs(int32_t pair, const uint16_t *x, const int64_t *x_places, int64_t x_step, const uint16_t *y,
+                       const int64_t *y_places, int64_t y_step, uint16_t *out, int64_t runs, int64_t length,
+                       int32_t path, int32_t threads) {
+    struct elements job = {.operation = PAIRS_OF_ELEMENTS, .pair = pair, .x = x, .y = y, .x_places = x_places,
+                           .y_places = y_places, .x_step = x_step, .y_step = y_step, .out = out, .runs = runs,
+                           .length = length};
+    return run_elements(&job, path, threads);
+}
+
+struct reduction {
+    const struct aneforge_reduce *given;
+    const struct path *path;
+    int64_t parts, next;
+};
+
+static void reduce_parts(void *context, int32_t worker) {
+    struct reduction *const job = context;
+    (void)worker;
+    for (;;) {
+        const int64_t next = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        if (next >= job->given->runs * job->parts) return;
+        const int64_t first = next % job->parts * RESULTS, left = job->given->length - first;
+        job->path->reduce(job->given, next / job->parts, first, left < RESULTS ? left : RESULTS);
+    }
+}
+
+int32_t aneforge_run_reduce(const struct aneforge_reduce *given, int32_t path, int32_t threads) {
+    struct reduction job = {given, path_numbered(path), (given->length + RESULTS - 1) / RESULTS, 0};
+    if (!job.path) return ANEFORGE_NO_PATH;
+    const int64_t useful = given->runs * given->length * given->tap_count / ELEMENTS_PER_THREAD + 1;
+    in_parallel(useful < threads ? (int32_t)useful : threads, reduce_parts, &job);
+    return ANEFORGE_OK;
+}

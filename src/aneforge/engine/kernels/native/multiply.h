@@ -1,0 +1,225 @@
+/* Tasks of one path: convert a region block by block, meet it with all panels, and store the sums. */
+
+#ifndef ANEFORGE_MULTIPLY_H
+#define ANEFORGE_MULTIPLY_H
+
+#include "exact.h"
+#include "tile.h"
+
+#define ALIGNED(bytes) (((size_t)(bytes) + 63) & ~(size_t)63)
+#define TILE_TOTALS (PANEL_ROWS * TILE_LANES)
+
+struct worker {
+    struct region region;
+    struct lists lists;
+    struct run *runs; /* [sum][piece] */
+    int32_t run_count[4];
+    double *factors, *kept_from; /* [sum][k][row], of the runs in double */
+    char *panel;
+    int32_t *totals;  /* [panel][tile][sum], or of one tile where there is one block */
+    double *reach;    /* likewise */
+    uint8_t *failed;  /* [panel][tile] */
+};
+
+/* Hand out parts of one stretch of memory; with no memory, only count. */
+struct share {
+    char *memory;
+    size_t used;
+};
+
+static void *part(struct share *share, size_t count, size_t size) {
+    char *const at = share->memory ? share->memory + share->used : NULL;
+    share->used += ALIGNED(count * size);
+    return at;
+}
+
+static size_t share_out(const struct plan *plan, char *memory, struct worker *worker) {
+    struct share share = {memory, 0};
+    struct region *const region = &worker->region;
+    const size_t sums = (size_t)plan->sums, depth = (size_t)plan->most_depth, pieces = (size_t)plan->most_pieces;
+    const size_t vectors = (size_t)plan->most_vectors, tiles = (size_t)plan->most_tiles;
+    const bool matrix = plan->layout == LAYOUT_MATRIX;
+    const size_t planes = (size_t)plan->planes * (size_t)plan->plane_size;
+    const size_t numbers = matrix ? tiles * depth * TILE_LANES : (size_t)plan->block_channels * planes;
+    const size_t panels = (size_t)(plan->task_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+    const size_t open_tiles = plan->blocks > 1 ? panels * tiles : 1;
+    region->values = part(&share, numbers + TAIL, sizeof(float));
+    region->exponents = part(&share, numbers + TAIL, 1);
+    region->offsets = part(&share, sums * depth, sizeof(uint32_t));
+    region->tile_first = part(&share, tiles + 1, sizeof(int32_t));
+    region->bases = part(&share, vectors, sizeof(uint32_t));
+    region->segment_first = part(&share, vectors + 1, sizeof(int32_t));
+    region->segments = part(&share, vectors * LANES, sizeof(struct segment));
+    region->piece = part(&share, pieces, sizeof(struct piece));
+    region->least = part(&share, sums * tiles * depth, 1);
+    region->largest = part(&share, pieces, sizeof(float));
+    region->square_norm = part(&share, sums * pieces, sizeof(float));
+    region->squares = part(&share, matrix ? 0 : planes + TAIL, sizeof(float));
+    region->halves = part(&share, planes, sizeof(uint16_t));
+    region->row = part(&share, (size_t)(2 * plan->plane_pitch + 2), sizeof(float));
+    worker->lists.plain = part(&share, depth + LANES, sizeof(uint32_t));
+    worker->lists.guarded = part(&share, depth + LANES, sizeof(uint32_t));
+    worker->lists.every = part(&share, depth, sizeof(uint32_t));
+    worker->runs = part(&share, sums * pieces, sizeof(struct run));
+    worker->factors = part(&share, sums * panel_numbers(plan), sizeof(double));
+    worker->kept_from = part(&share, sums * panel_numbers(plan), sizeof(double));
+    worker->panel = part(&share, plan->packed ? 0 : 1, plan->panel_bytes);
+    worker->totals = part(&share, open_tiles * sums * TILE_TOTALS, sizeof(int32_t));
+    worker->reach = part(&share, open_tiles * sums, sizeof(double));
+    worker->failed = part(&share, open_tiles, 1);
+    return share.used;
+}
+
+static size_t task_bytes(const struct plan *plan) {
+    struct worker worker;
+    return share_out(plan, NULL, &worker);
+}
+
+static void finish_tile(const struct plan *plan, const struct region *region, int32_t tile, int64_t first_row,
+                        int32_t rows, const int32_t *totals, bool failed) {
+    if (plan->element == ANEFORGE_INT8) {
+        store_rows(plan, region, tile, first_row, totals, sizeof *totals);
+        return;
+    }
+    const int32_t count = rows * TILE_LANES * region->scale;
+    double wide[PANEL_ROWS * RESULTS_LANES];
+    uint16_t halves[PANEL_ROWS * RESULTS_LANES];
+    int32_t start[TILE_TOTALS];
+    if (failed) memset(wide, 0, (size_t)count * sizeof *wide);
+    if (failed) exact_tile(plan, region, tile, first_row, wide);
+    if (!failed && plan->layout == LAYOUT_WINOGRAD) set_start(plan, region, tile, first_row, rows, start);
+    if (!failed && plan->unrounded) leave_wide(plan, totals, start, rows, wide);
+    if (!failed && !plan->unrounded) leave(plan, totals, start, rows, halves);
+    for (int32_t i = 0; i < count && failed && !plan->unrounded; i++) halves[i] = leave_exact(wide[i]);
+    if (plan->unrounded) store_rows(plan, region, tile, first_row, wide, sizeof *wide);
+    if (!plan->unrounded) store_rows(plan, region, tile, first_row, halves, sizeof *halves);
+}
+
+/* Add one block's products to one tile and, after the last block, store it. */
+static void do_tile(const struct plan *plan, struct worker *worker, int64_t block, int64_t panel_index, int32_t tile,
+                    int64_t first_row, char *panel_memory, bool sorted) {
+    struct region *const region = &worker->region;
+    const int32_t rows = panel_rows(plan->rows - first_row);
+    const size_t open = plan->blocks > 1 ? (size_t)(panel_index * plan->most_tiles + tile) : 0;
+    int32_t *const totals = worker->totals + open * (size_t)plan->sums * TILE_TOTALS;
+    double *const reach = worker->reach + open * (size_t)plan->sums;
+    uint8_t *const failed = worker->failed + open;
+    const bool direct = plan->layout != LAYOUT_WINOGRAD;
+    if (block == 0) {
+        const struct start start = set_start(plan, region, tile, first_row, rows, totals);
+        *failed = start.exact;
+        reach[0] = start.reach;
+        for (int32_t sum = 0; sum < plan->sums && !direct; sum++) {
+            memset(totals + sum * TILE_TOTALS, 0, sizeof(int32_t) * (size_t)(rows * TILE_LANES));
+            reach[sum] = 0;
+        }
+    }
+    for (int32_t sum = 0; sum < plan->sums && !*failed; sum++) {
+        const struct panel panel = panel_at(plan, panel_memory, sum, rows);
+        const size_t least = ((size_t)sum * (size_t)plan->most_tiles + (size_t)tile) * (size_t)plan->most_depth;
+        struct strip strip = {.left = panel.values,
+                              .limits = panel.limits,
+                              .factors = worker->factors + (size_t)sum * panel_numbers(plan),
+                              .kept_from = worker->kept_from + (size_t)sum * panel_numbers(plan),
+                              .rows = rows,
+                              .values = region->values,
+                              .exponents = region->exponents,
+                              .offsets = region->offsets + (size_t)sum * (size_t)plan->most_depth,
+                              .vectors = region->tile_first[tile + 1] - region->tile_first[tile],
+                              .totals = totals + sum * TILE_TOTALS};
+        for (int32_t v = 0; v < strip.vectors; v++) strip.bases[v] = region->bases[region->tile_first[tile] + v];
+        *failed = !add_runs(&strip, worker->runs + sum * plan->most_pieces, worker->run_count[sum], panel.least,
+                            sorted ? region->least + least : NULL, &worker->lists, &reach[sum]);
+    }
+    if (block + 1 < plan->blocks) return;
+    if (!*failed && direct && plan->special)
+        *failed = zero_from_negative_zero(plan, region, tile, first_row, totals);
+    finish_tile(plan, region, tile, first_row, rows, totals, *failed);
+}
+
+static void convert_block(const struct plan *plan, struct worker *worker, int64_t block, bool sorted) {
+    (void)sorted;
+    struct region *const region = &worker->region;
+    const int64_t first = block * plan->block_channels;
+    region->channels = (int32_t)at_most(plan->channels - first, plan->block_channels);
+    region->depth = (int32_t)(region->channels * plan->taps);
+    region->pieces = pieces_of(plan, region->channels, region->piece);
+    if (plan->layout == LAYOUT_MATRIX) convert_matrix(plan, region, first);
+    if (plan->layout != LAYOUT_MATRIX) convert_images(plan, region, first);
+#if HAS_FLOATS
+    if (sorted) find_least(plan, region);
+#endif
+}
+
+/* Cut k into runs for one panel, and widen what goes in double. */
+static void prepare_runs(const struct plan *plan, struct worker *worker, char *memory, int32_t sum, int64_t row) {
+    const struct panel panel = panel_at(plan, memory, sum, panel_rows(plan->rows - row));
+    struct run *const runs = worker->runs + sum * plan->most_pieces;
+    const int32_t count = find_runs(plan, &worker->region, &panel, sum, runs);
+    const size_t at = (size_t)sum * panel_numbers(plan);
+    for (int32_t r = 0; r < count; r++)
+        if (runs[r].in_double)
+            widen(panel.values, panel.rows, runs[r].first, runs[r].last, worker->factors + at, worker->kept_from + at);
+    worker->run_count[sum] = count;
+}
+
+static void run_task(const struct plan *plan, struct worker *worker, int64_t task) {
+    struct region *const region = &worker->region;
+    const int64_t row_task = task % plan->row_tasks;
+    const int64_t across = task / plan->row_tasks % plan->regions_across;
+    const int64_t down = task / plan->row_tasks / plan->regions_across % plan->regions_down;
+    const int64_t image = task / plan->row_tasks / plan->regions_across / plan->regions_down;
+    region->batch = image / plan->groups;
+    region->group = image % plan->groups;
+    region->first_row = down * plan->region_rows;
+    region->first_column = across * plan->region_columns;
+    region->rows = (int32_t)at_most(plan->down.out - region->first_row, plan->region_rows);
+    region->columns = (int32_t)at_most(plan->across.out - region->first_column, plan->region_columns);
+    region->scale = plan->layout == LAYOUT_WINOGRAD ? 2 : 1;
+    set_vectors(plan, region);
+    const int64_t first_row = row_task * plan->task_rows;
+    const int64_t end_row = at_most(first_row + plan->task_rows, plan->rows);
+    const bool sorted = HAS_FLOATS && (end_row - first_row + PANEL_ROWS - 1) / PANEL_ROWS >= plan->least_panels;
+    for (int64_t block = 0; block < plan->blocks; block++) {
+        convert_block(plan, worker, block, sorted);
+        for (int64_t row = first_row; row < end_row; row += PANEL_ROWS) {
+            const int64_t panel = region->group * plan->panels + row / PANEL_ROWS;
+            char *const memory =
+                plan->packed ? plan->packed + (size_t)(panel * plan->blocks + block) * plan->panel_bytes : worker->panel;
+            if (!plan->packed)
+                pack_panel(plan, region->batch, region->group, row, block, region->piece, region->pieces, memory);
+            for (int32_t sum = 0; sum < plan->sums; sum++) prepare_runs(plan, worker, memory, sum, row);
+            for (int32_t tile = 0; tile < region->tiles; tile++)
+                do_tile(plan, worker, block, (row - first_row) / PANEL_ROWS, tile, row, memory, sorted);
+        }
+    }
+}
+
+static void run_tasks(struct plan *plan, char *memory) {
+    struct worker worker;
+    share_out(plan, memory, &worker);
+    set_offsets(plan, &worker.region);
+    for (int32_t k = 0; k < plan->most_depth; k++) worker.lists.every[k] = (uint32_t)k;
+    for (;;) {
+        const int64_t task = __atomic_fetch_add(&plan->next_task, 1, __ATOMIC_RELAXED);
+        if (task >= plan->tasks) return;
+        run_task(plan, &worker, task);
+    }
+}
+
+/* Convert the whole left operand, panel by panel. */
+static void pack_panels(struct plan *plan, struct piece *pieces) {
+    for (;;) {
+        const int64_t next = __atomic_fetch_add(&plan->next_panel, 1, __ATOMIC_RELAXED);
+        if (next >= plan->groups * plan->panels) return;
+        const int64_t group = next / plan->panels, row = next % plan->panels * PANEL_ROWS;
+        for (int64_t block = 0; block < plan->blocks; block++) {
+            const int64_t channels = at_most(plan->channels - block * plan->block_channels, plan->block_channels);
+            const int32_t count = pieces_of(plan, channels, pieces);
+            pack_panel(plan, 0, group, row, block, pieces, count,
+                       plan->packed + (size_t)(next * plan->blocks + block) * plan->panel_bytes);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* The path of processors with AVX-512 (F, BW, DQ, VL) and FMA. */
+
+#define HAS_FLOATS 1
+#include "numbers.h"
+#include "lanes_avx512.h"
+#include "multiply.h"
+#include "planar.h"
+#include "reduce.h"
+
+static bool available(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+}
+
+const struct path path_avx512 = {
+    .name = "avx512",
+    .available = available,
+    .limit_bytes = sizeof(limit),
+    .task_bytes = task_bytes,
+    .pack_panels = pack_panels,
+    .run_tasks = run_tasks,
+    .from_float = from_float,
+    .from_double = from_double,
+    .lookup = lookup,
+    .pairs = pairs,
+    .reduce = reduce,
+};

@@ -1,0 +1,118 @@
+/* A pool of threads. It starts threads when they are first needed, and anew in a child process, which has none.
+ *
+ * Numbers of threads change nothing in the results: every output is computed by one thread from its own inputs.
+ */
+
+#define _GNU_SOURCE
+#include "workers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+#define MOST_THREADS 64
+/* What a worker keeps between calls; more is given back at once. */
+#define KEPT_BYTES ((size_t)8 << 20)
+
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;   /* held by the caller whose work runs */
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;  /* guards everything below */
+static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
+static uint64_t call_number;
+static int32_t wanted, running, started;
+static work current_body;
+static void *current_context;
+static int watches_forks;
+static struct scratch memories[MOST_THREADS];
+
+int32_t processors(void) {
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+#endif
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (int32_t)count : 1;
+}
+
+static void *serve(void *argument) {
+    const int32_t worker = (int32_t)(intptr_t)argument;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&guard);
+    for (;;) {
+        while (call_number == seen) pthread_cond_wait(&called, &guard);
+        seen = call_number;
+        if (worker >= wanted) continue;
+        const work body = current_body;
+        void *const context = current_context;
+        pthread_mutex_unlock(&guard);
+        body(context, worker);
+        pthread_mutex_lock(&guard);
+        if (--running == 0) pthread_cond_signal(&finished);
+    }
+    return NULL;
+}
+
+/* Forking copies the locks as they are: the child begins with fresh ones and no threads. */
+static void begin_in_child(void) {
+    turn = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    guard = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    called = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    finished = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    started = 0;
+    call_number = 0;
+    memset(memories, 0, sizeof memories); /* given up: a thread of the parent may have been at them */
+}
+
+/* Start threads up to a count, `guard` held; return how many workers there are, the caller counted as one. */
+static int32_t start(int32_t count) {
+    if (!watches_forks) watches_forks = pthread_atfork(NULL, NULL, begin_in_child) == 0;
+    while (started + 1 < count) {
+        pthread_t thread;
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        const int failed = pthread_create(&thread, &attributes, serve, (void *)(intptr_t)(started + 1));
+        pthread_attr_destroy(&attributes);
+        if (failed) break;
+        started++;
+    }
+    return started + 1 < count ? started + 1 : count;
+}
+
+void in_parallel(int32_t threads, work body, void *context) {
+    pthread_mutex_lock(&turn);
+    pthread_mutex_lock(&guard);
+    const int32_t most = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+    const int32_t workers = start(most);
+    wanted = workers;
+    running = workers - 1;
+    current_body = body;
+    current_context = context;
+    call_number++;
+    if (workers > 1) pthread_cond_broadcast(&called);
+    pthread_mutex_unlock(&guard);
+    body(context, 0);
+    pthread_mutex_lock(&guard);
+    while (running > 0) pthread_cond_wait(&finished, &guard);
+    pthread_mutex_unlock(&guard);
+    for (int32_t worker = 0; worker < workers; worker++) {
+        if (memories[worker].size <= KEPT_BYTES) continue;
+        free(memories[worker].memory);
+        memories[worker] = (struct scratch){NULL, 0};
+    }
+    pthread_mutex_unlock(&turn);
+}
+
+void *worker_memory(int32_t worker, size_t size) {
+    struct scratch *const own = &memories[worker];
+    if (own->size >= size) return own->memory;
+    free(own->memory);
+    const size_t whole = (size + 4095) & ~(size_t)4095;
+    own->memory = aligned_alloc(4096, whole);
+    own->size = own->memory ? whole : 0;
+    return own->memory;
+}

@@ -1,0 +1,288 @@
+"""Sums, extremes and pooling, as `engine.reductions` and `engine.pooling` have them.
+
+The order of a sum is an argument, as it is there. The sign of a zero among zeros that are the largest or smallest is
+not defined: the golden model leaves it to NumPy, which leaves it to the processor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from aneforge.engine import planar, pooling, reductions
+from aneforge.engine.choices import choices
+from aneforge.engine.kernels.arrays import as_given, bits_of, element_strides, from_golden, golden_halves, places_of
+from aneforge.engine.kernels.elements import to_fp16
+from aneforge.engine.kernels.library import address, available, call
+from aneforge.ops.groups.pooling import PoolAttributes, elements_seen, pool_slides
+from aneforge.ops.shapes import reduced_axes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.engine.choices import AdderChoice
+    from aneforge.ops.windows import Slide
+
+    Array = npt.NDArray[Any]
+    Bits = npt.NDArray[np.uint16]
+
+__all__ = ["Of", "accumulated", "average_pool", "largest", "max_pool", "mean", "smallest", "total"]
+
+MOST_GROUP = MOST_TREE = 64
+"""`ANEFORGE_MOST_GROUP` and `ANEFORGE_MOST_TREE` of kernels.h."""
+MOST_NODES = 8192
+"""Rounded sums that are added at the end: so many fp16 numbers of any size have an exact sum in float64."""
+LEAST_NUMBER = 0xFFFF
+"""Bits of the least number that the engine reads: padding that is never the largest."""
+
+
+class Of(IntEnum):
+    """`enum aneforge_reduction` of kernels.h: what of the elements is summed, or which of them is looked for."""
+
+    VALUES = 0
+    MAGNITUDES = 1
+    SQUARES = 2
+    LARGEST = 3
+    SMALLEST = 4
+
+
+class Reduce(ctypes.Structure):
+    """`struct aneforge_reduce` of kernels.h."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int64),
+        ("x", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+        ("runs", ctypes.c_int64),
+        ("length", ctypes.c_int64),
+        ("step", ctypes.c_int64),
+        ("taps", ctypes.c_void_p),
+        ("tap_count", ctypes.c_int64),
+        ("group", ctypes.c_int64),
+        ("tree", ctypes.c_int64),
+        ("window", ctypes.c_int64),
+        ("out", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Results and what they see: elements at the place of a result plus each tap."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    taps: npt.NDArray[np.int64]
+
+    @classmethod
+    def along(cls, x: Array, axes: Sequence[int]) -> Gather:
+        """Return results along the other axes that see everything along some."""
+        strides = element_strides(x)
+        kept = [axis for axis in range(x.ndim) if axis not in axes]
+        taps = places_of([x.shape[axis] for axis in sorted(axes)], [strides[axis] for axis in sorted(axes)])
+        return cls(tuple(x.shape[axis] for axis in kept), tuple(strides[axis] for axis in kept), taps)
+
+    @classmethod
+    def windows(cls, x: Array, along: Sequence[Slide]) -> Gather:
+        """Return results at every place of a window that goes along the last axes of padded images."""
+        strides = element_strides(x)
+        others = x.ndim - len(along)
+        steps = [slide.stride * stride for slide, stride in zip(along, strides[others:], strict=True)]
+        gaps = [slide.dilation * stride for slide, stride in zip(along, strides[others:], strict=True)]
+        return cls(
+            (*x.shape[:others], *(slide.places for slide in along)),
+            (*strides[:others], *steps),
+            places_of([slide.window for slide in along], gaps),
+        )
+
+
+def gathered(of: Of, x: Bits, gather: Gather, adder: AdderChoice | None, out: Array) -> None:
+    """Sum or search what every result sees into `out`, which is contiguous."""
+    places = places_of(gather.shape[:-1], gather.strides[:-1])
+    given = Reduce(
+        kind=of,
+        x=address(x),
+        places=address(places),
+        runs=len(places),
+        length=gather.shape[-1] if gather.shape else 1,
+        step=gather.strides[-1] if gather.shape else 0,
+        taps=address(gather.taps),
+        tap_count=len(gather.taps),
+        group=0 if adder is None else adder.group,
+        tree=0 if adder is None else adder.tree,
+        window=0 if adder is None else adder.window,
+        out=address(out),
+    )
+    call("aneforge_run_reduce", ctypes.byref(given))
+
+
+# Reductions along axes.
+
+
+def accumulated(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of.VALUES) -> Array:
+    """Return sums along axes, which stay with length 1, before the last rounding, in float64.
+
+    >>> from aneforge.engine.choices import choices
+    >>> accumulated(np.ones((1, 2049), np.float16), (1,), choices().reduction.orders["early"]).item()
+    2049.0
+
+    Raises:
+        GraphTypeError: The numbers are not fp16.
+    """
+    bits = bits_of("reduce", x)
+    gather = Gather.along(bits, axes)
+    if not available() or x.size == 0 or not fits(gather, adder, of):
+        return reductions.accumulated(summands(golden_halves(x), of), axes, adder)
+    out = np.empty(gather.shape, np.float64)
+    gathered(of, bits, gather, adder, out)
+    return np.expand_dims(out, tuple(sorted(axes)))
+
+
+def fits(gather: Gather, adder: AdderChoice, of: Of) -> bool:
+    """Tell whether the kernels have such a sum; the golden model has all."""
+    if of is Of.SQUARES and not choices().reduction.squares_are_rounded:
+        return False
+    power_of_two = adder.tree & (adder.tree - 1) == 0
+    shallow = 0 < adder.group <= MOST_GROUP and 0 < adder.tree <= MOST_TREE and power_of_two
+    return shallow and len(gather.taps) <= MOST_NODES * adder.group * adder.tree
+
+
+def summands(x: Array, of: Of) -> Array:
+    """Return what the golden model adds."""
+    numbers = planar.read(x)
+    if of is Of.SQUARES:
+        return reductions.squares(numbers)
+    return np.abs(numbers) if of is Of.MAGNITUDES else numbers
+
+
+def total(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of.VALUES) -> Array:
+    """Return Σ x, or of |x| or x², rounded once at the end; the axes stay with length 1.
+
+    >>> from aneforge.engine.choices import choices
+    >>> total(np.ones((1, 2049), np.float16), (1,), choices().reduction.orders["early"]).item()
+    2050.0
+
+    Raises:
+        GraphTypeError: The numbers are not fp16.
+    """
+    return as_given(to_fp16(accumulated(x, axes, adder, of)).view(np.uint16), x)
+
+
+def mean(x: Array, axes: tuple[int, ...], adder: AdderChoice) -> Array:
+    """Return Σ x · (1 / n), the factor in fp32 and the sum not rounded before; the axes stay with length 1.
+
+    >>> from aneforge.engine.choices import choices
+    >>> mean(np.array([[1.0, 2.0]], np.float16), (1,), choices().reduction.orders["early"]).item()
+    1.5
+
+    Raises:
+        GraphTypeError: The numbers are not fp16.
+    """
+    scaled = accumulated(x, axes, adder) * reductions.reciprocal_count(x, axes)
+    return as_given(to_fp16(scaled).view(np.uint16), x)
+
+
+def largest(x: Array, *, axes: tuple[int, ...] | None, keep_dims: bool) -> Array:
+    """Return the largest x along axes.
+
+    >>> largest(np.array([[1.0, 3.0]], np.float16), axes=(1,), keep_dims=False).tolist()
+    [3.0]
+
+    Raises:
+        GraphTypeError: The numbers are not fp16.
+    """
+    return extreme(Of.LARGEST, x, axes, keep_dims=keep_dims)
+
+
+def smallest(x: Array, *, axes: tuple[int, ...] | None, keep_dims: bool) -> Array:
+    """Return the smallest x along axes.
+
+    >>> smallest(np.array([[1.0, 3.0]], np.float16), axes=(1,), keep_dims=False).tolist()
+    [1.0]
+
+    Raises:
+        GraphTypeError: The numbers are not fp16.
+    """
+    return extreme(Of.SMALLEST, x, axes, keep_dims=keep_dims)
+
+
+def extreme(of: Of, x: Array, axes: tuple[int, ...] | None, *, keep_dims: bool) -> Array:
+    """Return the largest or smallest elements along axes."""
+    bits = bits_of("reduce", x)
+    if not available() or x.size == 0:
+        function = reductions.largest if of is Of.LARGEST else reductions.smallest
+        return from_golden(function(golden_halves(x), axes=axes, keep_dims=keep_dims), x)
+    found = reduced_axes(x.ndim, axes)
+    gather = Gather.along(bits, found)
+    out = np.empty(gather.shape, np.uint16)
+    gathered(of, bits, gather, None, out)
+    return as_given(np.expand_dims(out, tuple(sorted(found))) if keep_dims else out, x)
+
+
+# Pooling.
+
+
+def max_pool(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
+    """Return the largest value of every window; padding is smaller than any value.
+
+    >>> images = np.array([[[1.0, 3.0, 2.0]]], np.float16)
+    >>> max_pool(images, kernel_sizes=(2,), strides=None, pad_type="valid", pad=None).tolist()
+    [[[3.0, 3.0]]]
+
+    Raises:
+        GraphError: The window does not fit the images, or could see nothing but padding.
+        GraphTypeError: The numbers are not fp16.
+    """
+    bits = bits_of("max_pool", x)
+    along = pool_slides(x.shape[2:], attributes)
+    if not available() or x.size == 0:
+        return from_golden(pooling.largest(golden_halves(x), **attributes), x)
+    padded = padded_for(bits, along, LEAST_NUMBER)
+    gather = Gather.windows(padded, along)
+    out = np.empty(gather.shape, np.uint16)
+    gathered(Of.LARGEST, padded, gather, None, out)
+    return as_given(out, x)
+
+
+def average_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttributes]) -> Array:
+    """Return the average of every window, summed in the order of a target; the reciprocal of its count is fp32.
+
+    >>> from aneforge.engine.choices import choices
+    >>> images, early = np.array([[[1.0, 3.0, 2.0]]], np.float16), choices().reduction.orders["early"]
+    >>> average_pool(images, early, kernel_sizes=(2,), strides=None, pad_type="valid", pad=None).tolist()
+    [[[2.0, 2.5]]]
+
+    Raises:
+        GraphError: The window does not fit the images, or could see nothing but padding.
+        GraphTypeError: The numbers are not fp16.
+    """
+    bits = bits_of("avg_pool", x)
+    along = pool_slides(x.shape[2:], attributes)
+    padded = padded_for(bits, along, 0)
+    gather = Gather.windows(padded, along)
+    if not available() or x.size == 0 or not fits(gather, adder, Of.VALUES):
+        return from_golden(pooling.average(golden_halves(x), adder, attributes), x)
+    sums = np.empty(gather.shape, np.float64)
+    gathered(Of.VALUES, padded, gather, adder, sums)
+    return as_given(to_fp16(sums * reciprocal_counts(along, attributes)).view(np.uint16), x)
+
+
+def reciprocal_counts(along: Sequence[Slide], attributes: PoolAttributes) -> Array:
+    """Return 1 over how many elements every window counts, in fp32."""
+    exclude = attributes.get("exclude_padding_from_average", False)
+    counts = [elements_seen(slide, 0 if exclude else slide.before, 0 if exclude else slide.after) for slide in along]
+    return (np.float32(1.0) / reduce(np.multiply.outer, counts).astype(np.float32)).astype(np.float64)
+
+
+def padded_for(bits: Bits, along: Sequence[Slide], padding: int) -> Bits:
+    """Return images with as much around them as the windows see."""
+    around = [(slide.before, max(slide.reach - slide.before - slide.extent, 0)) for slide in along]
+    if not np.any(around):
+        return bits
+    return np.pad(bits, [(0, 0)] * (bits.ndim - len(along)) + around, constant_values=padding)

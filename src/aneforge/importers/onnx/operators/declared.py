@@ -1,0 +1,56 @@
+"""Operators that no static graph expresses, declared with the reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
+from aneforge.importers.onnx.registry import operator
+
+if TYPE_CHECKING:
+    from aneforge.importers.onnx.call import Call
+    from aneforge.importers.onnx.values import Held
+
+TRAINING_DOMAIN = "ai.onnx.preview.training"
+LEARNING_DOMAIN = "ai.onnx.ml"
+TEXT_OPERATORS = ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
+DATA_SHAPE_OPERATORS = {
+    "ImageDecoder": "the size of the image is in its compressed bytes",
+    "NonMaxSuppression": "how many boxes are left depends on their scores",
+    "Unique": "how many different elements there are depends on the data",
+}
+
+
+@operator(*TEXT_OPERATORS, takes_all=True)
+def texts(call: Call) -> Held:
+    """Refuse an operator on text."""
+    raise UnsupportedNodeError(
+        Reason.STRING, f"{call.operator} works on text", workaround="prepare text before it goes into the model"
+    )
+
+
+@operator("CategoryMapper", "DictVectorizer", "CastMap", "ZipMap", domain=LEARNING_DOMAIN, takes_all=True)
+def maps(call: Call) -> Held:
+    """Refuse an operator on maps."""
+    reason = Reason.STRING if call.operator == "CategoryMapper" else Reason.MAP
+    raise UnsupportedNodeError(reason, "it works on text or on a map", workaround="export the model without it")
+
+
+@operator(*DATA_SHAPE_OPERATORS, takes_all=True)
+def data_shapes(call: Call) -> Held:
+    """Refuse an operator whose result has a shape that is not known."""
+    raise UnsupportedNodeError(
+        Reason.DATA_SHAPE,
+        DATA_SHAPE_OPERATORS[call.operator],
+        workaround="end the model before it and do the rest on the host",
+    )
+
+
+@operator("Adagrad", "Adam", "Gradient", "Momentum", domain=TRAINING_DOMAIN, takes_all=True)
+def training(call: Call) -> Held:
+    """Refuse an operator of training."""
+    raise UnsupportedNodeError(
+        Reason.TRAINING,
+        f"{call.operator} is a step of training",
+        workaround="export the model for inference, or use aneforge's training",
+    )

@@ -1,0 +1,355 @@
+"""Operators that read or write elements by their places: slices, gathers, scatters, padding."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
+from aneforge.importers.onnx.registry import operator
+from aneforge.importers.onnx.tensors import checked_extents
+from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.shapes import normalised_axes, normalised_axis
+from aneforge.ops.types import is_float
+
+if TYPE_CHECKING:
+    from aneforge.importers.onnx.call import Call
+    from aneforge.importers.onnx.values import Value
+
+PAD_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+SCATTER_MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@operator("Slice", until=9)
+def slice_by_attributes(call: Call) -> Value:
+    """Convert a region whose bounds are attributes."""
+    starts, ends = call.integers("starts") or (), call.integers("ends") or ()
+    return region(call, starts, ends, call.integers("axes"), None)
+
+
+@operator("Slice", since=10)
+def slice_by_inputs(call: Call) -> Value:
+    """Convert a region whose bounds are inputs."""
+    names = ("list of starts", "list of ends", "list of axes", "list of steps")
+    starts, ends, axes, steps = (call.known_integers(place + 1, f"the {name}") for place, name in enumerate(names))
+    return region(call, starts or (), ends or (), axes, steps)
+
+
+def region(
+    call: Call,
+    starts: tuple[int, ...],
+    ends: tuple[int, ...],
+    axes: tuple[int, ...] | None,
+    steps: tuple[int, ...] | None,
+) -> Value:
+    """Return a region of the first input."""
+    x = call.value(0)
+    named = normalised_axes(range(len(starts)) if axes is None else axes, x.type.rank)
+    by = (1,) * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(named) == len(by) or 0 in by:
+        raise GraphError(
+            "starts, ends, axes and steps do not go together", seen=f"{starts}, {ends}, {axes}, {steps}"[:200]
+        )
+    bounds = {
+        axis: bounded(start, end, step, x.type.shape[axis])
+        for axis, start, end, step in zip(named, starts, ends, by, strict=True)
+    }
+    return taken_region(call, x, bounds)
+
+
+def bounded(start: int, end: int, step: int, extent: int) -> range:
+    """Return the places of a slice, its bounds cut to the axis.
+
+    As ONNX says it, and unlike Python, a start before the first element is the first also where the slice goes back.
+    """
+    low, high = (0, extent) if step > 0 else (-1, extent - 1)
+    first, last = (one + extent if one < 0 else one for one in (start, end))
+    return range(min(max(first, 0), max(high, 0)), min(max(last, low), high), step) if extent else range(0)
+
+
+def taken_region(call: Call, x: Value, bounds: dict[int, range]) -> Value:
+    """Return the places of axes that ranges name."""
+    emit = call.emit
+    whole = [bounds.get(axis, range(extent)) for axis, extent in enumerate(x.type.shape)]
+    shape = [len(one) for one in whole]
+    if 0 in shape:
+        return emit.empty(shape, x.type.dtype)
+    if whole == [range(extent) for extent in x.type.shape]:
+        return x
+    if isinstance(x, Dense):
+        return Dense(x.values[tuple(as_slice(one) for one in whole)])
+    if all(one.step == 1 for one in whole):
+        return emit.apply("slice_by_size", {"x": x}, begin=[one.start for one in whole], size=shape)
+    return emit.apply(
+        "slice_by_index",
+        {"x": x},
+        begin=[one.start for one in whole],
+        end=[max(one.stop, 0) for one in whole],
+        stride=[one.step for one in whole],
+        end_mask=[one.step < 0 and one.stop < 0 for one in whole],
+    )
+
+
+def as_slice(places: range) -> slice:
+    """Return a range of places as a slice; one that ends before the first place has no end."""
+    return slice(places.start, None if places.stop < 0 else places.stop, places.step)
+
+
+@operator("Gather")
+def gather(call: Call) -> Value:
+    """Convert slices along an axis by their places."""
+    x, indices, emit = call.value(0), call.value(1), call.emit
+    axis = call.axis(x.type.rank)
+    if isinstance(indices, Constant) and indices.type.rank == 0:
+        place = normalised_axis(int(indices.dense().item()), x.type.shape[axis], "the index")
+        kept = [extent for one, extent in enumerate(x.type.shape) if one != axis]
+        return emit.reshape(taken_region(call, x, {axis: range(place, place + 1)}), kept)
+    return emit.apply("gather", {"x": x, "indices": indices}, axis=axis)
+
+
+@operator("GatherElements")
+def gather_elements(call: Call) -> Value:
+    """Convert elements along an axis, in every row by its own places; other axes may be shorter than the tensor's."""
+    x, indices, emit = call.value(0), call.value(1), call.emit
+    axis = call.axis(x.type.rank)
+    expect_rank_of(x, indices)
+    bounds = {one: range(extent) for one, extent in enumerate(indices.type.shape) if one != axis}
+    if any(len(bound) > x.type.shape[one] for one, bound in bounds.items()):
+        raise GraphError(
+            "the indices are larger than the tensor", seen=list(indices.type.shape), limit=list(x.type.shape)
+        )
+    return emit.apply("gather_along_axis", {"x": taken_region(call, x, bounds), "indices": indices}, axis=axis)
+
+
+def expect_rank_of(x: Value, indices: Value) -> None:
+    """Check that indices have as many axes as the tensor.
+
+    Raises:
+        GraphError: They do not.
+    """
+    if indices.type.rank != x.type.rank:
+        raise GraphError("the indices have another rank than the tensor", seen=indices.type.rank, limit=x.type.rank)
+
+
+@operator("GatherND")
+def gather_nd(call: Call) -> Value:
+    """Convert parts of a tensor by coordinates."""
+    batch = call.integer("batch_dims") if "batch_dims" in call.rules.attributes else 0
+    return call.emit.apply("gather_nd", {"x": call.value(0), "indices": call.value(1)}, batch_dims=batch)
+
+
+@operator("ScatterND")
+def scatter_nd(call: Call) -> Value:
+    """Convert a tensor with parts written by coordinates."""
+    operands = {"data": call.value(0), "indices": call.value(1), "updates": call.value(2)}
+    return call.emit.apply("scatter_nd", operands, mode=scatter_mode(call))
+
+
+@operator("Scatter", "ScatterElements")
+def scatter_elements(call: Call) -> Value:
+    """Convert a tensor with elements written along an axis, by coordinates: the other axes keep their places."""
+    x, indices, updates, emit = call.value(0), call.value(1), call.value(2), call.emit
+    axis = call.axis(x.type.rank)
+    expect_rank_of(x, indices)
+    shape = indices.type.shape
+    if not math.prod(shape):
+        return x
+    emit.room(len(shape), *shape)
+    places = emit.cast(indices, "int32")
+    own = [
+        emit.constant(np.broadcast_to(laid(extent, one, len(shape)), shape), "int32") if one != axis else places
+        for one, extent in enumerate(shape)
+    ]
+    coordinates = emit.apply("stack", {"values": tuple(own)}, axis=-1)
+    operands = {"data": x, "indices": coordinates, "updates": updates}
+    return emit.apply("scatter_nd", operands, mode=scatter_mode(call))
+
+
+def laid(extent: int, axis: int, rank: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return the places along one axis, in a shape that broadcasts along it."""
+    return np.arange(extent, dtype=np.int64).reshape([extent if one == axis else 1 for one in range(rank)])
+
+
+def scatter_mode(call: Call) -> str:
+    """Return how updates are combined with what is there."""
+    if "reduction" not in call.rules.attributes:
+        return "update"
+    return SCATTER_MODES[call.choice("reduction", *SCATTER_MODES)]
+
+
+@operator("TensorScatter")
+def tensor_scatter(call: Call) -> Value:
+    """Convert a cache with new rows written from a place on, one for every sequence of the batch."""
+    cache, update, emit = call.value(0), call.value(1), call.emit
+    if update.type.rank != cache.type.rank or cache.type.rank < 2:
+        raise GraphError("cache and update have not the same axes", seen=f"{cache.type} and {update.type}")
+    axis = call.axis(cache.type.rank)
+    circular = call.choice("mode", "linear", "circular") == "circular"
+    shape, extent = update.type.shape, cache.type.shape[axis]
+    starts = call.optional(2)
+    emit.room(len(shape), *shape)
+    begin = emit.constant(np.zeros(shape[0]), "int32") if starts is None else emit.cast(starts, "int32")
+    places = emit.add(
+        emit.reshape(begin, (shape[0], *[1] * (len(shape) - 1))),
+        emit.constant(laid(shape[axis], axis, len(shape)), "int32"),
+    )
+    if circular:
+        places = emit.binary("mod", places, extent)
+    spread = emit.spread(places, shape)
+    own = [
+        emit.constant(np.broadcast_to(laid(length, one, len(shape)), shape), "int32") if one != axis else spread
+        for one, length in enumerate(shape)
+    ]
+    coordinates = emit.apply("stack", {"values": tuple(own)}, axis=-1)
+    return emit.apply("scatter_nd", {"data": cache, "indices": coordinates, "updates": update}, mode="update")
+
+
+@operator("Compress")
+def compress(call: Call) -> Value:
+    """Convert the slices where a condition that is known holds, of the elements in a row or along an axis."""
+    x, emit = call.value(0), call.emit
+    condition = np.ravel(call.known(1, "the condition"))
+    rows = emit.reshape(x, (x.type.size,)) if not call.has("axis") else x
+    axis = call.axis(x.type.rank) if call.has("axis") else 0
+    chosen = np.flatnonzero(condition)
+    if chosen.size and chosen[-1] >= rows.type.shape[axis]:
+        raise GraphError("the condition is longer than the axis", seen=len(condition), limit=rows.type.shape[axis])
+    return emit.take(rows, chosen, axis)
+
+
+@operator("Pad", until=10)
+def pad_by_attributes(call: Call) -> Value:
+    """Convert padding whose widths are attributes."""
+    x = call.value(0)
+    widths = call.integers("pads" if "pads" in call.rules.attributes else "paddings") or ()
+    return padded(call, x, widths, tuple(range(x.type.rank)), call.emit.number(call.number("value"), x))
+
+
+@operator("Pad", since=11)
+def pad(call: Call) -> Value:
+    """Convert padding whose widths are inputs."""
+    x = call.value(0)
+    widths = call.known_integers(1, "the list of widths") or ()
+    axes = call.known_integers(3, "the list of axes")
+    named = tuple(range(x.type.rank)) if axes is None else normalised_axes(axes, x.type.rank)
+    value = call.optional(2)
+    return padded(call, x, widths, named, call.emit.number(0, x) if value is None else call.emit.reshape(value, ()))
+
+
+def padded(call: Call, x: Value, widths: tuple[int, ...], axes: tuple[int, ...], value: Value) -> Value:
+    """Return a tensor with further elements around it; a negative width cuts."""
+    if len(widths) != 2 * len(axes):
+        raise GraphError("there are not two widths for each axis", seen=len(widths), limit=2 * len(axes))
+    mode = call.choice("mode", "constant", *PAD_MODES)
+    both = [(0, 0)] * x.type.rank
+    for place, axis in enumerate(axes):
+        both[axis] = widths[place], widths[place + len(axes)]
+    checked_extents("the padded tensor", (sum(pair) + extent for pair, extent in zip(both, x.type.shape, strict=True)))
+    cuts = {
+        axis: range(max(-before, 0), extent - max(-after, 0))
+        for axis, ((before, after), extent) in enumerate(zip(both, x.type.shape, strict=True))
+    }
+    wide = [(max(before, 0), max(after, 0)) for before, after in both]
+    inner = taken_region(call, x, cuts)
+    if not np.any(wide):
+        return inner
+    return by_value(call, inner, wide, value) if mode == "constant" else by_places(call, inner, wide, PAD_MODES[mode])
+
+
+def by_value(call: Call, x: Value, widths: list[tuple[int, int]], value: Value) -> Value:
+    """Return a tensor with a value around it; one that is computed at run time takes the place of a mask."""
+    emit = call.emit
+    if 0 in x.type.shape:
+        shape = [extent + sum(pair) for extent, pair in zip(x.type.shape, widths, strict=True)]
+        return emit.spread(value, shape)
+    flat = [width for pair in widths for width in pair]
+    if isinstance(value, Constant) and (is_float(x.type.dtype) or abs(int(value.dense().item())) <= 2**53):
+        return emit.apply("pad", {"x": x}, pad=flat, mode="constant", constant_val=float(value.dense().item()))
+    zeros = emit.apply("pad", {"x": x}, pad=flat, mode="constant", constant_val=0.0)
+    emit.room(zeros.type.size)
+    inside = np.pad(np.ones(x.type.shape, np.bool_), widths)
+    return emit.select(emit.constant(inside, "bool"), zeros, value)
+
+
+def by_places(call: Call, x: Value, widths: list[tuple[int, int]], mode: Literal["reflect", "edge", "wrap"]) -> Value:
+    """Return a tensor with its own elements around it, taken by their places along each axis."""
+    emit = call.emit
+    result = x
+    for axis, pair in enumerate(widths):
+        if any(pair):
+            if not x.type.shape[axis]:
+                raise GraphError(f"axis {axis} has no elements to pad with", seen=list(x.type.shape))
+            emit.room(x.type.shape[axis] + sum(pair))
+            result = emit.take(result, np.pad(np.arange(x.type.shape[axis]), pair, mode=mode), axis)
+    return result
+
+
+@operator("ReverseSequence")
+def reverse_sequence(call: Call) -> Value:
+    """Convert sequences whose first elements are turned round, as many as each is long."""
+    operands = {"x": call.value(0), "lengths": call.value(1)}
+    seq_axis, batch_axis = call.integer("time_axis"), call.integer("batch_axis")
+    return call.emit.apply("reverse_sequence", operands, seq_axis=seq_axis, batch_axis=batch_axis)
+
+
+@operator("OneHot")
+def one_hot(call: Call) -> Value:
+    """Convert vectors with one element on; an index outside of the vector turns none on."""
+    indices, emit = call.value(0), call.emit
+    depth = call.known_integer(1, "the depth")
+    if call.value(2).type.shape != (2,):
+        raise GraphError("the values are not two", seen=list(call.value(2).type.shape))
+    checked_extents("the one-hot vectors", (depth,))
+    emit.room(depth)
+    axis = normalised_axis(call.integer("axis"), indices.type.rank + 1)
+    whole = emit.cast(indices, "int64")
+    counted = emit.select(emit.binary("less", whole, 0), emit.add(whole, depth), whole)
+    places = emit.constant(laid(depth, axis, indices.type.rank + 1), "int64")
+    off, on = (emit.reshape(emit.part(call.value(2), 0, place, place + 1), ()) for place in (0, 1))
+    return emit.select(emit.binary("equal", emit.expand(counted, axis), places), on, off)
+
+
+@operator("Trilu")
+def triangle(call: Call) -> Value:
+    """Convert matrices with 0 below, or above, a diagonal."""
+    x, emit = call.value(0), call.emit
+    if x.type.rank < 2:
+        raise GraphError("its input holds no matrices", seen=list(x.type.shape))
+    diagonal = 0 if call.optional(1) is None else call.known_integer(1, "the diagonal")
+    rows, columns = x.type.shape[-2:]
+    emit.room(rows, columns)
+    above = np.arange(columns) - np.arange(rows)[:, None]
+    kept = above >= diagonal if call.flag("upper") else above <= diagonal
+    return emit.select(emit.constant(kept, "bool"), x, emit.number(0, x))
+
+
+@operator("TopK")
+def top_k(call: Call) -> tuple[Value, Value]:
+    """Convert the k largest or smallest along an axis and their places."""
+    x, emit = call.value(0), call.emit
+    axis = call.axis(x.type.rank)
+    count = call.integer("k") if "k" in call.rules.attributes else call.known_integer(1, "the number of elements")
+    largest = "largest" not in call.rules.attributes or call.flag("largest")
+    if count == 0:
+        shape = [0 if one == axis else extent for one, extent in enumerate(x.type.shape)]
+        return emit.empty(shape, x.type.dtype), emit.empty(shape, "int64")
+    values, places = emit.apply_all(
+        "topk", {"x": x}, k=count, axis=axis, ascending=not largest, output_indices_dtype="int32"
+    )
+    return values, emit.cast(places, "int64")
+
+
+@operator("NonZero")
+def non_zero(call: Call) -> Value:
+    """Convert the coordinates of the elements that are not 0, of a tensor that is known; else their number is open."""
+    x = call.value(0)
+    if not isinstance(x, Constant):
+        raise UnsupportedNodeError(
+            Reason.DATA_SHAPE,
+            "how many elements are not 0 depends on the data",
+            workaround="end the model before it and do the rest on the host",
+        )
+    return call.emit.constant(np.argwhere(x.dense()).T, "int64")

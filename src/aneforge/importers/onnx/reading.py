@@ -1,0 +1,127 @@
+"""A model as it comes in: a file, bytes or a message, with large weights left where they are."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from aneforge.errors import GraphError, GraphTypeError, Location
+from aneforge.importers.onnx.interpreter import versions_of
+from aneforge.importers.onnx.rules import newest_version
+from aneforge.importers.onnx.structure import check_functions, check_graph, in_file
+from aneforge.importers.onnx.wire import cut_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.importers.onnx.tensors import CutData
+
+__all__ = ["ModelSource", "ReadModel", "read_model"]
+
+ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModel:
+    """A model whose names hold together."""
+
+    proto: onnx.ModelProto
+    file: str | None
+    folder: Path | None
+    cut: Mapping[int, CutData]
+    """Data of initialisers that was not copied into the message, by their place."""
+    versions: Mapping[str, int]
+
+
+def read_model(source: ModelSource) -> ReadModel:
+    """Return a model, read and its names checked.
+
+    Raises:
+        GraphError: It cannot be read, or its names do not hold together.
+        GraphTypeError: The source is of another kind.
+    """
+    if isinstance(source, onnx.ModelProto):
+        return checked(source, None, None, {})
+    if isinstance(source, bytes | bytearray | memoryview):
+        return parsed(bytes(source), None, None)
+    if isinstance(source, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        path = Path(source)
+        return parsed(file_contents(path), str(path), path.parent)
+    raise GraphTypeError(
+        "a model is given by its path, its bytes or a ModelProto",
+        seen=type(source).__name__,
+        remedy="give one of these",
+    )
+
+
+def file_contents(path: Path) -> bytes:
+    """Return the bytes of a file.
+
+    Raises:
+        GraphError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise GraphError(f"the model cannot be read: {reason}", location=in_file(str(path))) from None
+
+
+def parsed(contents: bytes, file: str | None, folder: Path | None) -> ReadModel:
+    """Return the model that bytes hold.
+
+    Raises:
+        GraphError: They hold none.
+    """
+    try:
+        cut = cut_weights(contents)
+        proto = onnx.ModelProto.FromString(cut.rest)
+    except DecodeError as error:
+        raise GraphError(f"the bytes are not an ONNX model: {error}", location=in_file(file)) from None
+    except GraphError as error:
+        error.location = in_file(file)
+        raise
+    return checked(proto, file, folder, cut.data)
+
+
+def checked(proto: onnx.ModelProto, file: str | None, folder: Path | None, cut: Mapping[int, CutData]) -> ReadModel:
+    """Return a model whose names hold together.
+
+    Raises:
+        GraphError: They do not, or the model has no graph or no operator set.
+    """
+    location = in_file(file)
+    if not proto.HasField("graph") or not proto.graph.output:
+        raise GraphError("the model has no graph with an output", location=location, remedy="check that it is complete")
+    if not proto.opset_import:
+        raise GraphError("the model names no operator set", location=location, remedy="export it again")
+    versions = versions_of(proto.opset_import)
+    for domain, version in versions.items():
+        check_version(domain, version, location)
+    check_functions(proto.functions, file)
+    check_graph(proto.graph, file)
+    return ReadModel(proto, file, folder, cut, versions)
+
+
+def check_version(domain: str, version: int, location: Location | None) -> None:
+    """Check that an operator set is one that is known.
+
+    Raises:
+        GraphError: It is older or newer.
+    """
+    newest = newest_version(domain)
+    if newest and version > newest:
+        raise GraphError(
+            f"operator set {domain or 'ai.onnx'} {version} is newer than the installed onnx {onnx.__version__} knows",
+            location=location,
+            seen=version,
+            limit=newest,
+            remedy="install a newer onnx",
+        )
+    if version < 1:
+        raise GraphError(f"operator set {domain or 'ai.onnx'} has no such version", location=location, seen=version)

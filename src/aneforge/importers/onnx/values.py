@@ -1,0 +1,50 @@
+"""What a name stands for while a model is read: a tensor, a list of them, something optional, or nothing usable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aneforge.graph.node import Output, Value
+from aneforge.ops.constant import Constant
+
+if TYPE_CHECKING:
+    from aneforge.importers.onnx.findings import Reason
+
+__all__ = ["LOST", "Absent", "Foreign", "Held", "ListOf", "Lost", "Maybe", "Value", "is_value"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A sequence whose length is known: sequences exist while the model is read, and no graph has one."""
+
+    items: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """An optional: what it holds, or nothing."""
+
+    content: Held | None
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A value of a type that has no meaning here, such as text; a node that reads it is reported with the reason."""
+
+    what: str
+    reason: Reason
+
+
+class Lost:
+    """The result of a node that was reported already; nodes that read it are passed over."""
+
+
+LOST: Final = Lost()
+Absent = None
+Held = Value | ListOf | Maybe | Foreign | Lost
+
+
+def is_value(held: object) -> bool:
+    """Tell whether something is a tensor, computed or constant."""
+    return isinstance(held, Output | Constant)
