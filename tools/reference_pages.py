@@ -23,6 +23,7 @@ from aneforge.rules.operations import mil_status
 from aneforge.targets import Family, Property, Target, Tier, database, supports_mil
 from aneforge.targets.database import property_of
 from compiler_pages import decisions_page, layers_page, passes_page
+from onnx_page import onnx_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,6 +54,7 @@ def pages() -> Mapping[str, str]:
         "hal.md": hal_page,
         "layers.md": layers_page,
         "limits.md": lambda: properties_page("Limits", LIMITS_INTRODUCTION, database().limits),
+        "onnx.md": onnx_page,
         "operations.md": operations_page,
         "passes.md": passes_page,
         "rules.md": rules_page,

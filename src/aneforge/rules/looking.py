@@ -29,7 +29,7 @@ def first(subject: Subject) -> TensorType | None:
 
 def is_live(subject: Subject, name: str) -> bool:
     """Tell whether an operand is given and computed at run time."""
-    return name in subject.arguments and name not in subject.constants
+    return name in subject.arguments and name not in subject.constants and name not in subject.known
 
 
 def integer(subject: Subject, *names: str) -> int | None:

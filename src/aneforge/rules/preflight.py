@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.graph.graph import as_graph
 from aneforge.rules.catalogue import rules
-from aneforge.rules.nodes import operation_of
+from aneforge.rules.nodes import known_nodes, operation_of
 from aneforge.rules.rule import Finding, Rule, Seen, Severity
 from aneforge.rules.subject import PORT, Operation
 from aneforge.targets import Target, TargetLike, group, resolve
@@ -139,9 +139,10 @@ def observe(graph: Graph) -> list[Observation]:
         port = port_of(output)
         ports.setdefault(output.node, []).append((port, looks_at(port)))
     alike: dict[tuple[object, ...], Looks] = {}
+    known = known_nodes(graph.nodes)
     found: list[Observation] = []
     for node in graph.nodes:
-        operation = operation_of(node, graph.consumers[node])
+        operation = operation_of(node, graph.consumers[node], known)
         kind = likeness(operation)
         if kind not in alike:
             alike[kind] = looks_at(operation)
@@ -160,6 +161,7 @@ def likeness(operation: Operation) -> tuple[object, ...]:
         operation.consumers,
         tuple(operation.arguments.items()),
         tuple((name, tuple(one.encoding for one in held)) for name, held in operation.constants.items()),
+        operation.known,
     )
 
 

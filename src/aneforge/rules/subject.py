@@ -83,6 +83,11 @@ class Subject(Protocol):
         """The operands that are constants, by name; a rule looks at their types and encodings alone."""
         ...
 
+    @property
+    def known(self) -> frozenset[str]:
+        """Names of the operands that are no constants yet and will be: encoded weights, constants that are moved."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -100,6 +105,7 @@ class Operation:
     location: Location | None = None
     arguments: Mapping[str, Sequence[TensorType]] = field(default_factory=dict[str, "Sequence[TensorType]"])
     constants: Mapping[str, Sequence[Constant]] = field(default_factory=dict[str, "Sequence[Constant]"])
+    known: frozenset[str] = frozenset()
 
 
 def arguments_of(held: Held) -> dict[str, tuple[TensorType, ...]]:
@@ -116,14 +122,17 @@ def constants_of(held: Held) -> dict[str, tuple[Constant, ...]]:
     return {name: constants for name, constants in found.items() if constants}
 
 
-def tensors_read(held: Held, indices: frozenset[str] = frozenset()) -> tuple[TensorType, ...]:
+def tensors_read(
+    held: Held, indices: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()
+) -> tuple[TensorType, ...]:
     """Return the types in which tensors are read at run time; `indices` are the operands that are places of elements.
 
-    A constant is none of them: it is written in the form in which the engine reads it, whatever it was stored in.
+    A constant is none of them, nor is what becomes one: it is written in the form in which the engine reads it,
+    whatever it was stored in.
     """
     return tuple(
         value.with_dtype(ENGINE_INDEX) if name in indices else value
         for name, values in held.items()
         for value in values
-        if not isinstance(value, Constant)
+        if not isinstance(value, Constant) and name not in known
     )

@@ -13,7 +13,7 @@ from aneforge.compiler.validators.exported import objections, sorted_worst_first
 from aneforge.compiler.validators.network import validate_program
 from aneforge.compiler.validators.verdict import Validation
 from aneforge.graph.graph import PLACEHOLDERS, as_graph
-from aneforge.rules.nodes import operation_of
+from aneforge.rules.nodes import known_nodes, operation_of
 from aneforge.rules.preflight import port_of
 from aneforge.rules.rule import Severity
 from aneforge.targets import resolve
@@ -45,7 +45,8 @@ def validate_module(graph: GraphLike, target: TargetLike = None) -> tuple[Valida
         NoDataError: The target is a name without data.
     """
     whole, resolved = as_graph(graph), resolve(target)
-    found = [judged("", operation_of(node, whole.consumers[node]), resolved) for node in whole.nodes]
+    known = known_nodes(whole.nodes)
+    found = [judged("", operation_of(node, whole.consumers[node], known), resolved) for node in whole.nodes]
     return (*found, *(judged(name, port_of(output), resolved) for name, output in whole.outputs.items()))
 
 

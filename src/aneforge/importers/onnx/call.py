@@ -6,6 +6,7 @@ one of the types that the schema allows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Surroundings", "computed", "single_number", "source_inputs"]
 
+LIST_MOST = 2**16
+"""Longest list of axes, lengths or parts that is looked at."""
 TENSOR_KINDS: dict[type, tuple[Reason, str]] = {
     ListOf: (Reason.SEQUENCE, "a sequence"),
     Maybe: (Reason.OPTIONAL, "an optional"),
@@ -135,18 +138,28 @@ class Call:
         raise computed(found, f"{what} is computed at run time")
 
     def known_integers(self, place: int, what: str) -> tuple[int, ...] | None:
-        """Return a list of whole numbers that must be known; None where it is left out."""
+        """Return a list of whole numbers that must be known; None where it is left out.
+
+        Raises:
+            GraphError: It is longer than any list of axes, lengths or parts.
+        """
         if self.optional(place) is None:
             return None
-        return tuple(int(item) for item in np.ravel(self.known(place, what)).tolist())
+        found = np.ravel(self.known(place, what))
+        if found.size > LIST_MOST:
+            raise GraphError(f"{what} is too long", seen=found.size, limit=LIST_MOST)
+        return tuple(int(item) for item in found.tolist())
 
     def known_integer(self, place: int, what: str) -> int:
         """Return one whole number that must be known.
 
         Raises:
-            GraphError: There are several or none.
+            GraphError: There are several or none, or it is not finite.
         """
-        return int(self.known_number(place, what))
+        found = self.known_number(place, what)
+        if not math.isfinite(found):
+            raise GraphError(f"{what} is not finite", seen=found)
+        return int(found)
 
     def known_number(self, place: int, what: str) -> float:
         """Return one number that must be known: whole, real or a truth value, as its element type has it."""

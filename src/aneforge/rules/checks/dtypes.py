@@ -63,7 +63,7 @@ def engine_dtype(subject: Subject) -> Iterator[Seen]:
 
     A constant is written in the form in which the engine reads it, so the type in which it is stored does not matter.
     """
-    if subject.op in PLACEHOLDERS:
+    if subject.op in PLACEHOLDERS or is_computed_beforehand(subject):
         return
     for what, dtype in tensor_dtypes(subject):
         becomes_index = any(is_index(reader, dtype) for reader in subject.consumers)
@@ -82,9 +82,14 @@ def fp8_dtype(subject: Subject) -> Iterator[Seen]:
             yield Seen(dtype, what)
 
 
+def is_computed_beforehand(subject: Subject) -> bool:
+    """Tell whether an operation reads constants alone, so that the engine holds nothing of it."""
+    return bool(subject.arguments) and not subject.operands
+
+
 def constant_dtypes(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Yield every constant that is read beside a tensor; what is made of constants alone is computed beforehand."""
-    for name, constants in subject.constants.items() if subject.operands else ():
+    """Yield every constant that is read beside a tensor."""
+    for name, constants in () if is_computed_beforehand(subject) else subject.constants.items():
         for constant in constants:
             yield f"Constant {name}", constant.type.dtype
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
+from aneforge.compiler.ir.edit import new_layer
+from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.ir.parsing import parse_program
+from aneforge.compiler.ir.program import Port, Program
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.rules import Rules, rules
 from aneforge.compiler.schedule.schedule import schedule
+from aneforge.ops.constant import Dense
+from aneforge.ops.types import TensorType
+from aneforge.targets import resolve
 
 if TYPE_CHECKING:
-    from aneforge.compiler.ir.program import Program
     from aneforge.compiler.memory.plan import MemoryPlan
 
 RULES = rules()
@@ -325,3 +331,18 @@ def test_a_view_that_falls_apart_in_dram() -> None:
     assert inside(made) == {"c": ("b", 0)}
     assert made.by_value["a"].home == made.by_value["b"].home == "scratch 0"
     assert made.idle == ("c",)
+
+
+def test_constants_lie_nowhere() -> None:
+    x, number = Value("x", TensorType((4, 32))), Dense(np.zeros((4, 32), np.float16))
+    layers = [
+        new_layer("reshape", {"x": number}, {"shape": (1, 4, 32)}, "r", location=None),
+        new_layer("padding", {"x": number}, {"pad": (1, 1), "mode": "constant"}, "p", location=None),
+        new_layer("concat", {"values": (number, x)}, {"axis": 0}, "c", location=None),
+    ]
+    outputs = tuple(Port(layer.name, layer.result) for layer in layers)
+    program = Program(resolve("h13"), (Port("x", x),), tuple(layers), outputs)
+    made = plan(program, schedule(program))
+    assert inside(made) == {}
+    assert refused(made) == [("x", "it is not written in this segment")]
+    assert made.idle == ()

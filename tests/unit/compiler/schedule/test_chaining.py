@@ -57,6 +57,7 @@ def test_a_pair_that_meets_every_condition_is_chained() -> None:
     made = schedule(CHAINED)
     assert [(one.first, one.second) for one in made.chained] == [("p", "c")]
     assert str(verdict(CHAINED)) == "%p and %c: chained"
+    assert explain_chaining(CHAINED, made, "p", "c") == verdict(CHAINED)
 
 
 # Condition 1: the bit of the target.
@@ -283,6 +284,34 @@ def test_a_partition_that_ends_in_between_breaks_it() -> None:
     tight = replace(RULES, working_set_margin=0.45)
     found = [one for one in schedule(program, tight).chain_verdicts if one.first == "p"]
     assert str(found[0]) == "%p and %c: not chained, one partition: a partition ends between them"
+
+
+def test_tiles_in_flight_that_do_not_fit_break_it() -> None:
+    # Rows that stand apart for the banks' sake take more than the tiles were chosen for.
+    window = f"{{{WINDOW}, explicit_padding = [0, 0, 0, 0], kernel_sizes = [1, 1]}}"
+    program = read(f"""
+  input "x" = %x : fp16[1, 1, 224, 224]
+  input "v" = %v : fp16[96, 1, 1, 1]
+  input "w" = %w : fp16[1, 96, 1, 1]
+  segment 0:
+  %p = NE anec.convolution(input = %x, weights = %v) {window} : fp16[1, 96, 224, 224]
+  %c = NE anec.convolution(input = %p, weights = %w) {window} : fp16[1, 1, 224, 224]
+  output "y" = %c""")
+    found = verdict(program)
+    assert str(found) == "%p and %c: not chained, one partition: the tiles in flight do not fit on chip"
+
+
+def test_a_linear_layer_writes_its_result_transposed() -> None:
+    program = read("""
+  input "x" = %x : fp16[16, 16]
+  input "w" = %w : fp16[16, 16]
+  segment 0:
+  %p = NE anec.linear(x = %x, weight = %w) : fp16[16, 16]
+  %c = NE anec.relu(x = %p) : fp16[16, 16]
+  output "y" = %c""")
+    found = verdict(program)
+    assert found.failed is ChainCondition.GEOMETRY
+    assert found.detail.startswith("%p emits 1 rows of 16×16 (16 bits, transposed)")
 
 
 # Rows and tiles.

@@ -11,9 +11,12 @@ from aneforge.compiler.ir.edit import new_layer
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.ir.program import Port, Program
+from aneforge.compiler.memory.chip import on_chip
 from aneforge.compiler.memory.planner import plan
-from aneforge.compiler.schedule.coissue import CoissueVerdict, Disqualifier
+from aneforge.compiler.schedule.chaining import Chaining
+from aneforge.compiler.schedule.coissue import CoissueVerdict, Discovery, Disqualifier
 from aneforge.compiler.schedule.explain import explain_coissue
+from aneforge.compiler.schedule.flow import flow_of
 from aneforge.compiler.schedule.rules import Rules, rules
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import UnknownNameError
@@ -54,7 +57,9 @@ def test_a_softmax_runs_with_the_product_that_makes_the_values() -> None:
     made = schedule(read(ATTENTION))
     assert [(pair.first, pair.second) for pair in made.coissued] == [("p", "v")]
     assert ("p", "v") in made.steps
-    assert str(verdict(read(ATTENTION), "p", "v")) == "%p and %v: co-issued"
+    found = verdict(read(ATTENTION), "p", "v")
+    assert str(found) == "%p and %v: co-issued"
+    assert explain_coissue(read(ATTENTION), made, "v", "p") == found
 
 
 def test_neither_of_a_pair_is_chained() -> None:
@@ -94,6 +99,13 @@ def test_a_layer_that_is_not_scheduled_there() -> None:
   output "z" = %p""")
     found = explain_coissue(program, schedule(program), "p", "s")
     assert str(found) == "%p and %s: not co-issued, unscheduled: %s is not scheduled in the segment of %p"
+
+
+def test_a_layer_that_is_not_scheduled_yet() -> None:
+    program = read(PAIR)
+    flow = flow_of(program, program.segments[0])
+    early = Discovery(flow, Chaining(flow, on_chip(program.target, RULES), RULES), [0], frozenset())
+    assert early.disqualified(0, 1) == (Disqualifier.UNSCHEDULED, "%b is not scheduled")
 
 
 @pytest.mark.parametrize("engine", ["NE", "PE"])

@@ -123,6 +123,23 @@ def test_no_gap_closes_a_partition_too() -> None:
     assert second.layers == ("d", "e", "f")
 
 
+def test_several_results_that_find_no_gap_together() -> None:
+    # As above: the first result finds a gap, the second does not, and the first gives its gap back.
+    program = read("""
+  input "x" = %x : fp16[400, 512]
+  input "u" = %u : fp16[220, 512]
+  segment 0:
+  %a = PE anec.softmax(x = %x) {axis = 0} : fp16[400, 512]
+  %b = DMA anec.slice(input = %a) {begin = [0, 0], size = [200, 512]} : fp16[200, 512]
+  %w = DMA anec.tile(x = %u) {reps = [1, 1]} : fp16[220, 512]
+  %v, %i = PE anec.top_k(x = %w) {k = 512, axis = 1} : fp16[220, 512], int32[220, 512]
+  %e = PE anec.reduce_sum(x = %v) {axes = [0], keep_dims = true} : fp16[1, 512]
+  %f = PE anec.add(x = %b, y = %e) : fp16[200, 512]
+  output "y" = %f""")
+    made = schedule(program, replace(RULES, working_set_margin=0.5, stream_share=0.5))
+    assert [one.closed_by for one in made.partitions] == ["w", "v", ""]
+
+
 def test_an_operand_with_two_readers_is_brought_on_chip_once() -> None:
     program = read("""
   input "x" = %x : fp16[64, 512]

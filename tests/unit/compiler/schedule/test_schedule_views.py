@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
+import aneforge as af
 from aneforge.compiler.ir.parsing import parse_program
+from aneforge.compiler.lowering.lower import lower
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.memory.printing import plan_from_json, plan_json, plan_text
 from aneforge.compiler.schedule.printing import schedule_from_json, schedule_json, schedule_text
@@ -15,6 +18,7 @@ from aneforge.compiler.schedule.rules import rules
 from aneforge.compiler.schedule.schedule import Pair, Schedule, schedule
 from aneforge.compiler.schedule.verifier import verify_schedule
 from aneforge.errors import GraphError
+from aneforge.targets import resolve
 
 if TYPE_CHECKING:
     from conftest import Golden
@@ -58,6 +62,15 @@ def test_a_tight_plan_in_text(golden: Golden) -> None:
     tight = replace(rules(), working_set_margin=0.0065, stream_share=0.005)
     made = schedule(PROGRAM, tight)
     golden(f"{made}{plan(PROGRAM, made, tight)}")
+
+
+def test_a_plan_with_weights_in_text(golden: Golden) -> None:
+    draw = np.random.default_rng(0)
+    wide, deep = (draw.standard_normal(shape).astype(np.float16) for shape in ((24, 8, 1, 1), (600, 24, 9, 9)))
+    x = af.input((1, 8, 200, 300), name="image")
+    y = af.conv(af.conv(x, wide).relu(), deep, stride=64)
+    program = lower(af.Graph({"y": y.reshape(1, 600, -1)}), resolve("h13"))
+    golden(plan_text(plan(program, schedule(program))))
 
 
 def test_json_reads_back() -> None:

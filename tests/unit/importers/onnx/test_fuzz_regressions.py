@@ -108,6 +108,11 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
         one_node("OneHot", {"a": whole(1)}, {"b": whole(), "c": ROW[:2]}),
         "the depth is not one number",
     ),
+    "one-hot depth without an end": (
+        one_node("OneHot", {"a": whole(1)}, {"b": np.array(np.inf, np.float32), "c": ROW[:2]}),
+        "the depth is not finite",
+    ),
+    "long list": (one_node("Reshape", {"a": ROW}, {"b": np.ones(2**17, np.int64)}), "the shape is too long"),
     "regions": (
         one_node(
             "RoiAlign", {"a": IMAGE, "b": numbers(1, 4), "c": whole(0).reshape(1, 1)}, None, {"sampling_ratio": 1}
