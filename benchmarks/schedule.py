@@ -24,7 +24,7 @@ BUDGET = 5.0
 """Seconds for ten thousand layers."""
 SIZES = (1_000, 10_000)
 RUNS = 3
-CHANNELS, SIDE = 32, 48
+CHANNELS, SIDE = 32, 80
 
 
 def blocks(count: int) -> af.Graph:

@@ -309,6 +309,66 @@ def test_an_index_that_is_cast_is_held_in_16_bits() -> None:
     assert not preflight(place.cast("int32"), "m1").ok
 
 
+# What is a constant when the program is compiled, though it is none in the graph.
+
+
+def made(op: str, operands: Mapping[str, Argument], **attributes: object) -> af.Tensor:
+    return af.Tensor(build(op, operands, attributes))
+
+
+def stored(*shape: int) -> af.Tensor:
+    """Return an int8 weight that is dequantised."""
+    return made("dequantize", {"input": zeros(*shape, dtype=np.int8), "scale": numbers(4)}, axis=0)
+
+
+def in_palette(*shape: int) -> af.Tensor:
+    table = Dense(np.zeros((*(1,) * len(shape), 16, 1), np.float16))
+    return made("constexpr_lut_to_dense", {"indices": four_bits(np.zeros(shape, np.uint8)), "lut": table})
+
+
+KERNEL = (4, 4, 3, 3)
+WEIGHTS: dict[str, tuple[Callable[[], af.Tensor], bool]] = {
+    "palette": (lambda: in_palette(*KERNEL), True),
+    "palette, reshaped": (lambda: made("reshape", {"x": in_palette(4, 36)}, shape=KERNEL), True),
+    "constant, transposed": (lambda: made("transpose", {"x": numbers(*KERNEL)}, perm=(1, 0, 2, 3)), True),
+    "int8, dequantised": (lambda: stored(*KERNEL), True),
+    "int8, dequantised and reshaped": (lambda: made("reshape", {"x": stored(4, 36)}, shape=KERNEL), False),
+    "product that rounds": (lambda: made("mul", {"x": tenths(*KERNEL), "y": tenths()}), False),
+    "computed": (lambda: x(*KERNEL).relu(), False),
+}
+"""Kernels, and whether the compiled program has them as constants."""
+
+
+def tenths(*shape: int) -> Constant:
+    return Dense(np.full(shape, 0.1, np.float16))
+
+
+@pytest.mark.parametrize("kernel", WEIGHTS)
+def test_a_kernel_that_will_be_a_constant_is_none_of_run_time(kernel: str) -> None:
+    make, constant = WEIGHTS[kernel]
+    convolution = graph("conv", {"x": x(2, 4, 8, 8), "weight": make()})
+    for target in ALL:
+        found = {one.rule for one in preflight(convolution, target).findings}
+        assert found == (set() if constant else {"ANE-CONV-007"}), target
+    layer = next(one for one in lower(convolution, resolve("m1")).layers if one.kind.name == "convolution")
+    folded_later = kernel == "int8, dequantised"
+    assert isinstance(layer.operands["weights"], Constant) is (constant and not folded_later)
+    if constant:
+        program = build_program(convolution, "m1")
+        assert [isinstance(one.operands["weights"], Constant) for one in program.layers] == [True]
+
+
+def test_whole_numbers_that_are_known_beforehand_are_not_held_by_the_engine() -> None:
+    places = made("concat", {"values": (zeros(1, dtype=np.int32), zeros(2, dtype=np.int32))}, axis=0)
+    rows = made("reshape", {"x": places}, shape=(3, 1))
+    gathered = graph("gather_nd", {"x": x(4, 8), "indices": rows})
+    for target in ALL:
+        assert preflight(gathered, target).findings == []
+        assert validate_program(build_program(gathered, target)).ok
+    computed = graph("gather_nd", {"x": x(4, 8), "indices": made("reshape", {"x": x(3).cast("int32")}, shape=(3, 1))})
+    assert {one.rule for one in preflight(computed, "m2").findings} == {"ANE-DTYPE-003"}
+
+
 # Layers that are made otherwise.
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.schedule.rules import Rules
     from aneforge.ops.types import TensorType
 
-__all__ = ["Fold", "FoldKind", "Folds", "Refusal", "copies_nothing", "folds_of", "lies_there", "offset_inside"]
+__all__ = ["Fold", "FoldKind", "Folds", "Refusal", "copies_nothing", "folds_of", "lies_there"]
 
 
 class FoldKind(StrEnum):
@@ -77,9 +77,9 @@ class Folds:
     refused: tuple[Refusal, ...]
 
 
-def offset_inside(fold: Fold, tensor: TensorType, banks: Banks | None, *, restrided: bool = False) -> int:
+def offset_inside(fold: Fold, tensor: TensorType, banks: Banks | None) -> int:
     """Return at which byte of the other tensor a tensor begins: in DRAM, or on chip where banks are given."""
-    layout = dram_layout(tensor) if banks is None else on_chip_layout(tensor, banks, restrided=restrided)
+    layout = dram_layout(tensor) if banks is None else on_chip_layout(tensor, banks)
     return sum(place * layout.stride_of(axis) for axis, place in fold.begin)
 
 

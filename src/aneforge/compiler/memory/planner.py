@@ -30,6 +30,7 @@ from aneforge.compiler.memory.weights import pack_layer
 from aneforge.compiler.memory.windows import windows_of_step
 from aneforge.compiler.schedule.flow import ring_values
 from aneforge.compiler.schedule.rules import rules as standard_rules
+from aneforge.errors import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,10 +60,18 @@ def plan(program: Program, schedule: Schedule, rules: Rules | None = None) -> Me
     [('t0', 1, 'input x0'), ('t1', 1, 'output y')]
 
     Raises:
-        GraphError: The plan breaks a rule that every plan keeps: a fault of the compiler's.
+        GraphError: The schedule was made under other rules; or the plan breaks a rule that every plan keeps, a fault of
+            the compiler's.
         NotSupportedError: No device address reaches all that the program needs.
     """
     planner = Planner(program, schedule, rules or standard_rules())
+    if planner.memory.working_set != schedule.working_set_limit:
+        raise GraphError(
+            "the schedule was made under other rules",
+            seen=f"a working set of {schedule.working_set_limit} bytes",
+            limit=f"{planner.memory.working_set} bytes",
+            remedy="give the plan the rules of the schedule",
+        )
     made = planner.result()
     verify_plan(program, schedule, made)
     return made

@@ -24,10 +24,15 @@ if TYPE_CHECKING:
     from aneforge.compiler.validators.network import NetworkValidation
     from aneforge.compiler.validators.verdict import Objection
     from aneforge.graph.graph import GraphLike
+    from aneforge.rules.rule import Finding
     from aneforge.rules.subject import Operation
     from aneforge.targets import Target, TargetLike
 
 __all__ = ["validate_module", "validate_module_creation"]
+
+ANSWERED = frozenset({"ANE-CONCAT-001", "ANE-GATHER-002", "ANE-RESIZE-003", "ANE-RESIZE-004"})
+"""Rules about layers that no graph makes: one tensor alone is copied, and without a texture engine gathers by
+coordinates and resizes become other layers. What cannot become others has rules of its own."""
 
 
 def validate_module(graph: GraphLike, target: TargetLike = None) -> tuple[Validation, ...]:
@@ -59,9 +64,12 @@ def judged(name: str, subject: Operation, target: Target) -> Validation:
 
 def converted(found: Iterable[Objection]) -> list[Objection]:
     """Return objections, those that the conversion answers marked as such."""
-    return [
-        replace(one, stage=Stage.CONVERSION) if one.finding.severity is Severity.DECOMPOSE else one for one in found
-    ]
+    return [replace(one, stage=Stage.CONVERSION) if is_answered(one.finding) else one for one in found]
+
+
+def is_answered(finding: Finding) -> bool:
+    """Tell whether the conversion makes other layers of what a rule found."""
+    return finding.severity is Severity.DECOMPOSE or finding.rule in ANSWERED
 
 
 def validate_module_creation(graph: GraphLike, target: TargetLike = None, route: str = "mil") -> NetworkValidation:

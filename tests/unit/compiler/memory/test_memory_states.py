@@ -18,7 +18,7 @@ from aneforge.compiler.memory.scratch import Tenant, scratch_of
 from aneforge.compiler.memory.windows import shared_out
 from aneforge.compiler.schedule.rules import Rules, rules
 from aneforge.compiler.schedule.schedule import schedule
-from aneforge.errors import NotSupportedError
+from aneforge.errors import GraphError, NotSupportedError
 from aneforge.ops.types import TensorType
 from aneforge.targets import resolve
 
@@ -132,6 +132,36 @@ def test_5_what_a_layer_wrote_on_chip_and_another_rewrites() -> None:
     assert (one.state, one.over, one.offset) == (AllocationState.IN_PLACE_DEPENDENT, "a", old.offset)
     assert made.peak == max(moment.total for moment in made.timeline)
     assert [moment.buffers for moment in made.timeline] == [512, 512, 512]
+
+
+def test_5_not_while_a_layer_of_the_same_step_still_reads() -> None:
+    # %s and %r run at the same time and both read %k; one after the other, the last may write over it.
+    body = """
+  input "x" = %x : fp16[64, 64]
+  segment 0:
+  %k = TE anec.transpose(x = %x) {perm = [1, 0]} : fp16[64, 64]
+  %s = PE anec.softmax(x = %k) {axis = 0} : fp16[64, 64]
+  %r = NE anec.relu(x = %k) : fp16[64, 64]
+  %y = NE anec.matmul(lhs = %s, rhs = %r) {transpose_rhs = true} : fp16[64, 64]
+  output "y" = %y"""
+    together = read(body)
+    assert [(pair.first, pair.second) for pair in schedule(together).coissued] == [("s", "r")]
+    assert planned(body).by_value["r"].over is None
+    apart = body.replace("  %y =", "    chosen: {engine_number = 1}\n  %y =")
+    assert planned(apart).by_value["r"].over == "k"
+
+
+def test_5_not_what_supplies_it_in_a_chain() -> None:
+    made = planned("""
+  input "x" = %x : fp16[8, 32]
+  segment 0:
+  %a = TE anec.transpose(x = %x) {perm = [1, 0]} : fp16[32, 8]
+  %b = PE anec.relu(x = %a) : fp16[32, 8]
+  %c = PE anec.tanh(x = %b) : fp16[32, 8]
+  %t = TE anec.transpose(x = %c) {perm = [1, 0]} : fp16[8, 32]
+  output "y" = %t""")
+    assert states(made) == {"x": 1, "a": 0, "b": 2, "c": 3, "t": 1}
+    assert made.by_value["c"].over is None
 
 
 RING = """
@@ -343,3 +373,10 @@ def test_constants_of_many_numbers_stream() -> None:
     program = lower(af.Graph({"y": (x + many) * few}), resolve("h13"))
     made = plan(program, schedule(program))
     assert [window.value for window in made.windows if window.value.startswith("@")] == ["@t1.y"]
+
+
+def test_a_schedule_of_other_rules() -> None:
+    program = read(MIXED)
+    made = schedule(program, replace(RULES, working_set_margin=0.5))
+    with pytest.raises(GraphError, match=r"the schedule was made under other rules .* give the plan the rules"):
+        plan(program, made)

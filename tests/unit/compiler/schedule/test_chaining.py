@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
+from aneforge.compiler.ir.edit import new_layer
+from aneforge.compiler.ir.kind import Engine
+from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.ir.parsing import parse_program
+from aneforge.compiler.ir.program import Port, Program
 from aneforge.compiler.memory.chip import on_chip
 from aneforge.compiler.schedule.chaining import ChainCondition, ChainVerdict, chaining_enabled, engine_number
 from aneforge.compiler.schedule.explain import explain_chaining
@@ -16,11 +20,10 @@ from aneforge.compiler.schedule.schedule import schedule
 from aneforge.compiler.schedule.tiles import RowWindow, row_window, tiling_of
 from aneforge.errors import UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.ops.constant import Dense
+from aneforge.ops.types import TensorType
 from aneforge.targets import resolve
 from aneforge.targets.properties import Fact, Properties
-
-if TYPE_CHECKING:
-    from aneforge.compiler.ir.program import Program
 
 RULES = rules()
 LARGE = "fp16[1, 64, 224, 224]"
@@ -302,13 +305,10 @@ def test_tiles_in_flight_that_do_not_fit_break_it() -> None:
 
 
 def test_a_linear_layer_writes_its_result_transposed() -> None:
-    program = read("""
-  input "x" = %x : fp16[16, 16]
-  input "w" = %w : fp16[16, 16]
-  segment 0:
-  %p = NE anec.linear(x = %x, weight = %w) : fp16[16, 16]
-  %c = NE anec.relu(x = %p) : fp16[16, 16]
-  output "y" = %c""")
+    x, weight = Value("x", TensorType((16, 16))), Dense(np.zeros((16, 16), np.float16))
+    product = new_layer("linear", {"x": x, "weight": weight}, None, "p", location=None)
+    behind = new_layer("relu", {"x": product.result}, None, "c", location=None, engine=Engine.NE)
+    program = Program(resolve("h13"), (Port("x", x),), (product, behind), (Port("y", behind.result),))
     found = verdict(program)
     assert found.failed is ChainCondition.GEOMETRY
     assert found.detail.startswith("%p emits 1 rows of 16×16 (16 bits, transposed)")

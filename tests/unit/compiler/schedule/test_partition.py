@@ -15,7 +15,7 @@ from aneforge.compiler.schedule.strategies import DrawnProgram, programs
 from aneforge.compiler.schedule.verifier import verify_schedule
 from aneforge.errors import DataFileError, GraphError, NoDataError
 from aneforge.evidence import EvidenceKind
-from aneforge.targets import Family, resolve
+from aneforge.targets import database
 from aneforge.targets.properties import Properties
 
 if TYPE_CHECKING:
@@ -131,13 +131,13 @@ def test_several_results_that_find_no_gap_together() -> None:
   segment 0:
   %a = PE anec.softmax(x = %x) {axis = 0} : fp16[400, 512]
   %b = DMA anec.slice(input = %a) {begin = [0, 0], size = [200, 512]} : fp16[200, 512]
-  %w = DMA anec.tile(x = %u) {reps = [1, 1]} : fp16[220, 512]
-  %v, %i = PE anec.top_k(x = %w) {k = 512, axis = 1} : fp16[220, 512], int32[220, 512]
+  %v, %i = PE anec.top_k(x = %u) {k = 512, axis = 1} : fp16[220, 512], int32[220, 512]
   %e = PE anec.reduce_sum(x = %v) {axes = [0], keep_dims = true} : fp16[1, 512]
   %f = PE anec.add(x = %b, y = %e) : fp16[200, 512]
   output "y" = %f""")
-    made = schedule(program, replace(RULES, working_set_margin=0.5, stream_share=0.5))
-    assert [one.closed_by for one in made.partitions] == ["w", "v", ""]
+    first, second = schedule(program, replace(RULES, working_set_margin=0.5, stream_share=0.5)).partitions
+    assert (first.closed_by, first.wanted_bytes) == ("v", 204800 + 225280 + 450560)
+    assert second.layers == ("v", "e", "f")
 
 
 def test_an_operand_with_two_readers_is_brought_on_chip_once() -> None:
@@ -250,8 +250,6 @@ def test_counts_begin_at_one() -> None:
 
 # Any program.
 
-FAMILIES = [Family.OLDER, Family.A13, Family.A14, Family.A16]
-
 
 @settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=SLOW_DRAWS)
 @given(programs(most=30))
@@ -264,10 +262,14 @@ def test_every_partition_keeps_its_budget_and_schedules_are_alike(drawn: DrawnPr
         assert all(one.size <= made.working_set_limit for one in made.residents)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_has_what_scheduling_asks_for(family: Family) -> None:
-    program = replace(read(CHAIN), target=resolve(family))
-    assert schedule(program).working_set_limit == BYTES * 3 // 4
+def test_every_target_with_data_has_what_scheduling_asks_for() -> None:
+    limits = {
+        name: schedule(replace(read(CHAIN), target=target)).working_set_limit
+        for name, target in database().targets.items()
+        if target.has_data
+    }
+    assert {name for name, limit in limits.items() if limit != BYTES * 3 // 4} == {"m9"}
+    assert limits["m9"] == BYTES * 3 // 8
 
 
 # Broken schedules.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -81,6 +83,34 @@ def test_json_reads_back() -> None:
     assert schedule_from_json(schedule_json(made)) == made
     assert plan_from_json(plan_json(planned)) == planned
     assert '"by_value"' not in plan_json(planned)
+
+
+HASHED = """
+import sys
+from aneforge.compiler.ir.parsing import parse_program
+from aneforge.compiler.memory.planner import plan
+from aneforge.compiler.memory.printing import plan_json
+from aneforge.compiler.schedule.printing import schedule_json
+from aneforge.compiler.schedule.schedule import schedule
+program = parse_program(sys.stdin.read())
+made = schedule(program)
+print(schedule_json(made), plan_json(plan(program, made)))
+"""
+
+
+def test_no_order_depends_on_hashes(clean_environment: dict[str, str]) -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", HASHED],
+            input=str(PROGRAM),
+            env=clean_environment | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"target": 1}', "{" * 2000])

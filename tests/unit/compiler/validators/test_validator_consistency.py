@@ -10,17 +10,20 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from hypothesis import given, settings
 
 from aneforge.compiler.ir.program import Program
 from aneforge.compiler.lowering.lower import lower
 from aneforge.compiler.pipeline import build_program
 from aneforge.compiler.retarget import retarget
-from aneforge.compiler.validators import Stage, validate_module, validate_program
+from aneforge.compiler.strategies import networks
+from aneforge.compiler.validators import Stage, Verdict, validate_module, validate_program
 from aneforge.compiler.validators.examples import EXAMPLES, Example
 from aneforge.compiler.validators.exported import FAMILY_FLOORS, FRONT_END_RULES
 from aneforge.compiler.validators.subjects import op_of
 from aneforge.errors import NoDataError, NotSupportedError
 from aneforge.graph.graph import Graph
+from aneforge.graph.strategies import DrawnGraph
 from aneforge.ops.table import names, ops
 from aneforge.rules import Finding, Severity, rules
 from aneforge.rules.preflight import preflight
@@ -164,6 +167,13 @@ def test_the_examples_compile_where_preflight_lets_them_through(example: Example
         judged_and_compiled(example.graph(), target)
 
 
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(networks())
+def test_networks_compile_where_preflight_lets_them_through(drawn: DrawnGraph) -> None:
+    for target in TARGETS:
+        judged_and_compiled(drawn.graph, target)
+
+
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_what_fails_when_it_is_lowered_is_foreseen(op: str) -> None:
     """A layer that its validator accepts and that fails in code generation or backend lowering has a finding before."""
@@ -175,6 +185,16 @@ def test_what_fails_when_it_is_lowered_is_foreseen(op: str) -> None:
             failing = {one.finding.rule for one in found if one.stops and one.stage is Stage.LOWERING}
             foreseen = {one.rule for one in preflight_findings(op, seed, target) if one.severity in STOPPING}
             assert failing <= foreseen, (target.name, seed)
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_validators_over_a_graph_say_what_preflight_says(op: str) -> None:
+    for seed in SEEDS:
+        for target in TARGETS:
+            if target.family is None:
+                continue
+            accepted = all(part.verdict is Verdict.ACCEPT for part in validate_module(sample(op, seed).graph, target))
+            assert accepted is preflight(sample(op, seed).graph, target).ok, (target.name, seed)
 
 
 @pytest.mark.parametrize("op", OPERATIONS)
