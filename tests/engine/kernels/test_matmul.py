@@ -113,6 +113,19 @@ def test_the_last_sum_below_the_edge(path: str) -> None:
 
 
 @on_every_path
+def test_a_sum_of_negative_zeros_keeps_their_sign(path: str) -> None:
+    """Products that round to −0 leave a start of −0 as it is; a product that is dropped is +0, and so is the sum."""
+    x = np.array([[2.0**-24] * 3, [2.0**-24, 0.0, 2.0**-24], [2.0**-24, 2.0**-24, -(2.0**-24)]], np.float16)
+    w = np.array([[-1.0, -(2.0**-4)]] * 3, np.float16)
+    bias = np.array([-0.0, -(2.0**-20)])
+    expected = golden_matmul(x, w, bias)
+    assert np.signbit(expected).tolist() == [[True, False], [True, False], [False, False]]
+    with using(path=path):
+        assert_same_bits(matmul(x, w, bias), expected)
+        assert np.signbit(matmul_total(x, w, bias)).tolist() == np.signbit(expected).tolist()
+
+
+@on_every_path
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(9, 5000, 50), (1, 4099, 130), (130, 2049, 1)])
 @pytest.mark.parametrize("scale", [0.02, 1.0, 20.0, 200.0])
 def test_deep_sums_go_block_by_block(path: str, rows: int, depth: int, columns: int, scale: float) -> None:

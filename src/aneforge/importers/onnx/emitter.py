@@ -169,10 +169,11 @@ class Emitter:
         Raises:
             UnsupportedNodeError: It would.
         """
-        if math.prod(extents) > KNOWN_MOST:
+        needed = math.prod(max(extent, 1) for extent in extents)  # an empty table is made of lists that are not
+        if needed > KNOWN_MOST:
             raise UnsupportedNodeError(
                 Reason.LIMIT,
-                f"it needs a table of {math.prod(extents)} numbers, and {KNOWN_MOST} is the most",
+                f"it needs a table of {needed} numbers, and {KNOWN_MOST} is the most",
                 workaround="make the tensors smaller",
             )
 

@@ -107,7 +107,7 @@ class Interpreter:
             self.gather(Finding(name, node.op_type, error.reason, seen(error), error.remedy or "", error.inputs))
         except GraphError as error:
             self.gather(Finding(name, node.op_type, Reason.INVALID, seen(error), error.remedy or ""))
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
             # A converter relies on what the schema promises; a node that keeps the schema and still makes no sense ends
             # here rather than in a traceback.
             problem = f"its converter cannot read it: {type(error).__name__}: {error}"

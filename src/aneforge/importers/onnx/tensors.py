@@ -40,8 +40,8 @@ ELEMENTS_MOST = 2**40
 """No tensor of a model has more elements: what says so is damaged."""
 EXTENT_MOST = 2**31 - 1
 """Longest axis: indices of 32 bits reach no further, in ONNX's own tools and in MIL."""
-RANK_MOST = 64
-"""NumPy's arrays have no more axes."""
+RANK_MOST = 32
+"""Most axes of a tensor: NumPy broadcasts no more."""
 EXTERNAL = 1
 """`TensorProto.DataLocation` of data in a file."""
 SPARSE_MASK_MOST = 2**30

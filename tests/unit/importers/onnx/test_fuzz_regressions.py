@@ -131,6 +131,30 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
         one_node("STFT", {"a": numbers(1, 1, 4, 1)}, {"b": np.array(1), "c": numbers(2)}),
         "are not .batch, length, parts. and a list",
     ),
+    "signal without parts": (
+        one_node("STFT", {"a": numbers(1, 4, 0)}, {"b": np.array(1), "c": numbers(2)}),
+        "frames do not fit the signal",
+    ),
+    "expanded to many axes": (one_node("Expand", {"a": ROW}, {"b": np.ones(48, np.int64)}), "too many axes"),
+    "triangle without rows": (
+        made([node("Trilu", ["x"], ["y"])], {"x": ("fp32", [0, 2**31 - 1])}),
+        "needs a table of",
+    ),
+    "many frames": (
+        made(
+            [node("STFT", ["x", "s", "w"], ["y"])],
+            {"x": ("fp32", [1, 2**31 - 1, 1])},
+            weights={"s": np.array(1), "w": ROW},
+        ),
+        "needs a table of",
+    ),
+    "past of one number": (
+        made(
+            [node("Attention", ["q", "q", "q", "", "p", "q"], ["y"])],
+            {"q": ("fp32", [1, 1, 2, 2]), "p": ("fp32", [])},
+        ),
+        "the past is not",
+    ),
     "name that onnx cannot write": (flexible(), "onnx cannot make the function that defines it"),
     "empty and long": (empty_and_long(), "unrolls to too many operations"),
     "pooled shape": (

@@ -229,10 +229,9 @@ static void convert_images(const struct plan *plan, struct region *region, int64
     for (int32_t p = 0; p < region->pieces; p++) {
         if (region->piece[p].group == group) continue;
         group = region->piece[p].group;
-        int32_t end = p;
-        while (end < region->pieces && region->piece[end].group == group) end++;
+        /* A group is one piece of several channels, or one channel of several pieces. */
         const int64_t first = region->piece[p].first / plan->taps;
-        const int64_t last = (region->piece[end - 1].last + plan->taps - 1) / plan->taps;
+        const int64_t last = (region->piece[p].last + plan->taps - 1) / plan->taps;
         if (squares) memset(region->squares, 0, (planes + TAIL) * sizeof(float));
         float largest = 0;
         for (int64_t channel = first; channel < last; channel++) {

@@ -55,6 +55,8 @@ def by_table(call: Call) -> tuple[Value, ...] | None:
     query, key, value = (heads_first(call, place) for place in range(3))
     past = 0
     if call.optional(4) is not None:
+        if call.value(4).type.rank != 4:
+            raise GraphError("the past is not [batch, heads, length, width]", seen=str(call.value(4).type))
         past = call.value(4).type.shape[2]
         key, value = emit.concat([call.value(4), key], 2), emit.concat([call.value(5), value], 2)
     present = key, value

@@ -11,6 +11,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
+from aneforge.importers.onnx.tensors import checked_extents
 from aneforge.ops.constant import Dense
 from aneforge.ops.shapes import divisible, normalised_axes
 
@@ -152,7 +153,7 @@ def equal_parts(call: Call, extent: int) -> tuple[int, ...]:
 def expand(call: Call) -> Value:
     """Convert a tensor repeated to a shape, either of which may be the longer."""
     x = call.value(0)
-    wished = call.known_integers(1, "the shape") or ()
+    wished = checked_extents("the shape", call.known_integers(1, "the shape") or ())
     try:
         shape = np.broadcast_shapes(x.type.shape, wished)
     except ValueError:

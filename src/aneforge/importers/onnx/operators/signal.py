@@ -8,7 +8,6 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.tensors import checked_extents
 from aneforge.ops.shapes import normalised_axis
 
 if TYPE_CHECKING:
@@ -121,10 +120,10 @@ def short_time_transform(call: Call) -> Value:
     if call.optional(3) is not None:
         length = call.known_integer(3, "the length of a frame")
     signal = emit.expand(x, -1) if x.type.rank == 2 else x
-    if signal.type.rank != 3 or step < 1 or not 1 <= length <= min(x.type.shape[1], LENGTH_MOST):
+    if signal.type.shape[-1] not in (1, 2) or step < 1 or not 1 <= length <= min(x.type.shape[1], LENGTH_MOST):
         raise GraphError("frames do not fit the signal", seen=f"{length} every {step} along {list(x.type.shape)}")
     frames = (x.type.shape[1] - length) // step + 1
-    checked_extents("the frames", (frames, length))
+    emit.room(frames, length)
     seen = emit.take(signal, np.arange(frames)[:, None] * step + np.arange(length), 1)  # [batch, frames, length, parts]
     if window is not None:
         seen = emit.mul(seen, emit.reshape(emit.cast(window, x.type.dtype), (length, 1)))
