@@ -342,10 +342,18 @@ def operand_text(operand: Operand) -> str:
 def rules_page() -> str:
     """Return the page of rules, with each rule's bound per tier."""
     rows = [
-        (f"`{known.id}`", known.severity, operations_text(known), statement(known), bound_text(known), known.advice())
+        (
+            f"`{known.id}`",
+            known.severity,
+            operations_text(known),
+            statement(known),
+            bound_text(known),
+            known.advice(),
+            ", ".join(known.threads),
+        )
         for known in rules().values()
     ]
-    headings = ("rule", "severity", "operations", "statement", "bound", "remedy")
+    headings = ("rule", "severity", "operations", "statement", "bound", "remedy", "reported in")
     return "\n\n".join([
         "# Rules",
         f"{len(rows)} rules. The statement is the message that a broken rule prints, with *n* for the value seen.",

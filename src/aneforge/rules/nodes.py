@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Category
+from aneforge.ops.types import is_float
 from aneforge.rules.checks.dtypes import is_index
 from aneforge.rules.subject import Operation, arguments_of, constants_of, tensors_read
 
@@ -32,6 +35,19 @@ PASSING_A_STATE = {
     RING_BUFFER_WRITE: "buffer",
 }
 """Operations whose result is the state that the operand of this name is."""
+
+SOFTPLUS = frozenset({"softplus", "softplus_parametric"})
+REACHES = {"relu6": 6.0, "sigmoid": 1.0, "sigmoid_hard": 1.0, "tanh": 1.0, "softmax": 1.0, "softsign": 1.0, "erf": 1.0}
+"""The largest result of operations that have one."""
+SOFTMAX, ATTENTION = "softmax", "sdpa"
+MASKS = {
+    "add": frozenset({"x", "y"}),
+    "adds": frozenset({"x"}),
+    "sub": frozenset({"x", "y"}),
+    "select": frozenset({"a", "b"}),
+    ATTENTION: frozenset({"attn_mask"}),
+}
+"""Operations that mask what a softmax reads, and the operands that may be the mask."""
 
 
 def known_nodes(nodes: Iterable[Node]) -> frozenset[Node]:
@@ -66,7 +82,8 @@ def is_weight(value: Value, known: Container[Node]) -> bool:
 def operation_of(node: Node, consumers: Sequence[Node], known: Container[Node] = frozenset()) -> Operation:
     """Return a node as rules see it; `known` are the nodes of its graph whose results are constants.
 
-    The extents of a kernel become the attribute `kernel_sizes`; whether a ring buffer is a state becomes `live_state`.
+    The extents of a kernel become the attribute `kernel_sizes`; whether a ring buffer is a state becomes `live_state`;
+    how far the input of a softplus may reach `reach`; the largest magnitude of a mask `largest_mask`.
     """
     held: Held = {
         name: tuple(
@@ -83,12 +100,13 @@ def operation_of(node: Node, consumers: Sequence[Node], known: Container[Node] =
     weights = frozenset(
         name for name, argument in node.operands.items() if isinstance(argument, Output) and is_weight(argument, known)
     )
+    readers = frozenset(reader.op.name for reader in consumers)
     return Operation(
         node.op.name,
         operands=tensors_read(held, indices, weights),
         results=node.types,
-        attributes=attributes_of(node),
-        consumers=frozenset(reader.op.name for reader in consumers),
+        attributes=attributes_of(node, readers),
+        consumers=readers,
         location=node.location,
         arguments=arguments_of(held),
         constants=constants_of(held),
@@ -96,14 +114,45 @@ def operation_of(node: Node, consumers: Sequence[Node], known: Container[Node] =
     )
 
 
-def attributes_of(node: Node) -> Mapping[str, AttributeValue]:
+def attributes_of(node: Node, readers: frozenset[str]) -> Mapping[str, AttributeValue]:
     """Return the attributes of a node, and what rules look at besides."""
     kernel = node.operands.get("weight")
     if isinstance(kernel, Output | Constant) and kernel.type.rank > 2 and "kernel_sizes" not in node.attributes:
         return {**node.attributes, "kernel_sizes": kernel.type.shape[2:]}
     if node.op.name == RING_BUFFER_WRITE:
         return {**node.attributes, "live_state": is_live_state(node.operands.get("buffer"))}
+    if node.op.name in SOFTPLUS:
+        return {**node.attributes, "reach": reach_of(node.operands.get("x"))}
+    masks = MASKS.get(node.op.name, frozenset())
+    if masks and (SOFTMAX in readers or node.op.name == ATTENTION):
+        return {**node.attributes, "largest_mask": largest_magnitude(node, masks)}
     return node.attributes
+
+
+def reach_of(value: Argument | None) -> float:
+    """Return the largest number that a value is promised or bound to have, one operation back; infinity if none is."""
+    if not isinstance(value, Output):
+        return float("inf")
+    attributes, name = value.node.attributes, value.node.op.name
+    if name in REACHES:
+        return REACHES[name]
+    if name == "minimum":
+        return min(
+            (float(np.max(one.dense())) for _, one in value.node.values() if isinstance(one, Constant)),
+            default=float("inf"),
+        )
+    promised = attributes.get({"input": "max_abs", "clip": "beta"}.get(name, ""))
+    return float(promised) if isinstance(promised, int | float) else float("inf")
+
+
+def largest_magnitude(node: Node, names: frozenset[str]) -> float:
+    """Return the largest magnitude among the constants and numbers that a mask is made of."""
+    added = node.attributes.get("k")
+    found = [abs(float(added))] if isinstance(added, int | float) else []
+    for name, value in node.values():
+        if name in names and isinstance(value, Constant) and is_float(value.type.dtype) and value.type.size:
+            found.append(float(np.max(np.abs(value.dense().astype(np.float64)))))
+    return max(found, default=0.0)
 
 
 def is_live_state(value: Argument | None) -> bool:

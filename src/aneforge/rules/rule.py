@@ -1,9 +1,10 @@
 """What a rule is: one function that says what it sees, one value of the database that says what is allowed.
 
 The function's docstring is the error text, the explanation and the line in the generated documentation, so the
-three cannot drift apart. Its first paragraph is the message, a paragraph that begins with `Remedy:` is the remedy,
-the rest explains. The message may hold `{op}`, `{seen}`, `{what}`, `{limit}` and `{target}`; the remedy may hold
-`{since}`, the first tier that has what the rule asks for.
+three cannot drift apart. Its first paragraph is the message, a paragraph that begins with `Remedy:` is the remedy, one
+that begins with `Reported in:` names public threads in which users met it, the rest explains. The message may hold
+`{op}`, `{seen}`, `{what}`, `{limit}` and `{target}`; the remedy may hold `{since}`, the first tier that has what the
+rule asks for.
 
 A rule whose bound is no value of the target database brings the value itself (`facts`): a count of operands, or a
 sentence where the operation says itself what it should have been.
@@ -12,8 +13,9 @@ sentence where the operation says itself what it should have been.
 from __future__ import annotations
 
 import inspect
+import operator
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
@@ -58,6 +60,7 @@ class Relation(StrEnum):
     NONE_OF = "none of"
     PRESENT = "present"
     """The bound is a flag, and it is set; what was seen is the need for it."""
+    MULTIPLE_OF = "a multiple of"
     NEVER = "never"
     """What was seen is wrong by itself; the bound says in words what should have been."""
 
@@ -68,16 +71,21 @@ class Relation(StrEnum):
                 return bound
             case Relation.ONE_OF | Relation.NONE_OF, tuple():
                 return (seen in bound) is (self is Relation.ONE_OF)
-            case Relation.AT_MOST, int() if isinstance(seen, int):
-                return seen <= bound
-            case Relation.AT_LEAST, int() if isinstance(seen, int):
-                return seen >= bound
+            case Relation.AT_MOST | Relation.AT_LEAST | Relation.MULTIPLE_OF, int() if isinstance(seen, int):
+                return WHOLE_NUMBERS[self](seen, bound)
             case Relation.BELOW, int() | float() if isinstance(seen, int | float):
                 return seen < bound
             case Relation.NEVER, str():
                 return False
             case _:
                 raise TypeError(f"{seen!r} cannot be {self} {bound!r}")
+
+
+WHOLE_NUMBERS: Mapping[Relation, Callable[[int, int], bool]] = {
+    Relation.AT_MOST: operator.le,
+    Relation.AT_LEAST: operator.ge,
+    Relation.MULTIPLE_OF: lambda seen, bound: seen % bound == 0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,17 @@ class Finding:
 
 
 Look = Callable[["Subject"], Iterable[Seen]]
+REMEDY, REPORTED = "Remedy: ", "Reported in: "
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a rule's docstring says."""
+
+    message: str
+    remedy: str
+    explanation: str
+    threads: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +156,29 @@ class Rule:
     trait: Trait | None
     """It concerns the operations that have this trait in the op table."""
     look: Look
-    message: str
-    remedy: str
-    explanation: str
+    text: Text
     facts: Property | None = None
     """The bound, where it is no value of the target database."""
+
+    @property
+    def message(self) -> str:
+        """What it says, with places for values."""
+        return self.text.message
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it, perhaps with a place for the first tier that has what is missing."""
+        return self.text.remedy
+
+    @property
+    def explanation(self) -> str:
+        """Why."""
+        return self.text.explanation
+
+    @property
+    def threads(self) -> tuple[str, ...]:
+        """Public threads in which users met it on real engines, each as owner/repository#number."""
+        return self.text.threads
 
     def concerns(self, op: str) -> bool:
         """Tell whether the rule looks at operations of that name."""
@@ -166,7 +203,7 @@ class Rule:
         Of numbers the largest or the smallest decides, of needs and wrongs the first; of other values each one does.
         """
         seen = list(self.look(subject)) if self.concerns(subject.op) else []
-        if not seen or self.relation in (Relation.ONE_OF, Relation.NONE_OF):
+        if not seen or self.relation in (Relation.ONE_OF, Relation.NONE_OF, Relation.MULTIPLE_OF):
             return seen
         match self.relation:
             case Relation.AT_MOST | Relation.BELOW:
@@ -260,26 +297,31 @@ def rule(
     """
 
     def declare(look: Look) -> Rule:
-        message, remedy, explanation = split_text(inspect.getdoc(look) or "")
         concerned = None if ops is None else frozenset(ops)
         name, facts = (bound, None) if isinstance(bound, str) else (bound.name, bound)
-        return Rule(
-            rule_id, severity, name, relation, concerned, gated, trait, look, message, remedy, explanation, facts
-        )
+        text = split_text(inspect.getdoc(look) or "")
+        return Rule(rule_id, severity, name, relation, concerned, gated, trait, look, text, facts)
 
     return declare
 
 
-def split_text(text: str) -> tuple[str, str, str]:
-    r"""Split a rule's docstring into message, remedy and explanation, each on one line.
+def split_text(text: str) -> Text:
+    r"""Split a rule's docstring into its parts, each on one line.
 
-    >>> split_text("Too wide.\n\nRemedy: split it.\n\nThe field has\nfour bits.")
-    ('Too wide.', 'split it.', 'The field has four bits.')
+    >>> split_text("Too wide.\n\nRemedy: split it.\n\nReported in: a/b#1, c/d#2\n\nThe field has\nfour bits.")
+    Text(message='Too wide.', remedy='split it.', explanation='The field has four bits.', threads=('a/b#1', 'c/d#2'))
     """
     paragraphs = [" ".join(part.split()) for part in textwrap.dedent(text).split("\n\n") if part.strip()]
-    remedies = [part.removeprefix("Remedy: ") for part in paragraphs[1:] if part.startswith("Remedy: ")]
-    rest = [part for part in paragraphs[1:] if not part.startswith("Remedy: ")]
-    return paragraphs[0] if paragraphs else "", " ".join(remedies), " ".join(rest)
+    marked: dict[str, str] = dict.fromkeys((REMEDY, REPORTED), "")
+    rest: list[str] = []
+    for part in paragraphs[1:]:
+        mark = next((mark for mark in marked if part.startswith(mark)), None)
+        if mark is None:
+            rest.append(part)
+        else:
+            marked[mark] = part.removeprefix(mark)
+    threads = tuple(marked[REPORTED].split(", ")) if marked[REPORTED] else ()
+    return Text(paragraphs[0] if paragraphs else "", marked[REMEDY], " ".join(rest), threads)
 
 
 def own_fact(facts: Property, target: Target) -> Fact:

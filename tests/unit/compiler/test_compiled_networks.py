@@ -38,7 +38,7 @@ SMALL: dict[str, Callable[[], af.Graph]] = {
     "mobilenet_v2": lambda: mobilenet_v2(size=32, classes=10),
     "encoder": lambda: encoder(layers=1, width=48, heads=4, length=16),
     "vision_transformer": lambda: vision_transformer(layers=1, size=32, patch=16),
-    "llama_block": lambda: llama_block(width=64, heads=4, places=8),
+    "llama_block": lambda: llama_block(width=64, heads=2, places=8),
     "unet": lambda: unet(size=16, channels=(8, 16)),
 }
 TARGETS = ("h13", "h14", "h15", "h16g", "h17", "h18g")

@@ -44,7 +44,7 @@ def test_programs_read_back_exactly(drawn: DrawnGraph) -> None:
 
 
 def test_states_notes_and_places_read_back() -> None:
-    total = af.state("total", (1, 4))
+    total = af.state("total", (1, 32))
     graph = af.Graph({"y": total.sin()}, {"total": total + 1.0})
     program = build_program(graph, "h13")
     assert any(note.stage == "retarget" for note in program.notes)

@@ -6,9 +6,11 @@ whose bound is a sentence. A rule in neither fails the first test, so that a new
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from aneforge.errors import NoDataError
+from aneforge.ops.constant import Blockwise, Constant, Dense
 from aneforge.ops.signature import AttributeValue
 from aneforge.rules import Finding, Operation, Relation, Rule, Severity, TensorType, check, rules
 from aneforge.targets import Target, Value, database, resolve
@@ -48,6 +50,13 @@ def moving_the_last(count: int, rank: int) -> tuple[int, ...]:
     return (*kept, *range(rank - count + 1, rank), rank - count)
 
 
+def held(*names: str) -> dict[str, tuple[Constant, ...]]:
+    """Return constants of eight ones by their names."""
+    return {name: (Dense(np.ones(8, np.float16)),) for name in names}
+
+
+BLOCKS = Blockwise(np.ones((4, 8), np.int8), np.ones((4, 2), np.float16))
+
 PROBES: dict[str, Probe] = {
     "ANE-FLOOR-001": needs("relu"),
     "ANE-RANK-001": lambda rank: Operation("relu", results=tensor(*[1] * int(rank))),
@@ -82,6 +91,12 @@ PROBES: dict[str, Probe] = {
     "ANE-GATE-010": lambda _: call("broadcast", (volume(2),), x=volume(1)),
     "ANE-GATE-011": lambda _: Operation("reduce_sum", consumers=frozenset({"square"})),
     "ANE-QUIRK-001": lambda _: Operation("round", consumers=frozenset({"muls"})),
+    "ANE-QUIRK-002": lambda _: call("softplus", x=IMAGE, reach=10.5),
+    "ANE-QUIRK-003": lambda _: call("add", x=IMAGE, y=IMAGE, largest_mask=1e9),
+    "ANE-QUIRK-004": lambda _: Operation("layer_norm", constants=held("gamma", "beta")),
+    "ANE-STATE-001": lambda width: Operation("state", results=tensor(1, 8, int(width))),
+    "ANE-WEIGHT-001": needs("constexpr_blockwise_shift_scale"),
+    "ANE-WEIGHT-002": lambda _: Operation("linear", constants={"weight": (BLOCKS,)}),
     "ANE-CONV-005": lambda _: convolution(volume(4), fp16(4, 4, 3, 1, 1)),
     "ANE-CONV-006": lambda _: convolution(volume(4), fp16(4, 4, 1, 1, 1)),
     "ANE-CONV-007": lambda batch: convolution(fp16(int(batch), 8, 4, 4), fp16(8, 8, 1, 1)),
@@ -152,7 +167,7 @@ NEEDS = {"ANE-TRANSPOSE-002"}
 """Rules about a number that is at least 1 where the thing exists at all."""
 STEPS = {"ANE-MATRIXMULT-006": 2}
 """How far one past the limit is, where the unit is not 1."""
-OWN_LIMITS = {"ANE-GATHER-003"}
+OWN_LIMITS = {"ANE-GATHER-003", "ANE-QUIRK-002", "ANE-QUIRK-003"}
 """Rules that say what the operation itself should have been."""
 FLOOR_RULES = {"ANE-FLOOR-002", "ANE-FLOOR-003", "ANE-FLOOR-004"}
 """Rules whose value is the operation's own floor in the op table; they have tests of their own below."""
@@ -175,6 +190,8 @@ def values_around(known: Rule, bound: Value) -> tuple[list[int | str], list[int 
             return [bound], [bound + step]
         case Relation.AT_LEAST, int():
             return [bound], [bound - step]
+        case Relation.MULTIPLE_OF, int():
+            return [bound, 8 * bound], [bound - 1, bound + 1, 270]
         case Relation.ONE_OF, tuple():
             return [one for one in bound if isinstance(one, int | str)], [OUTSIDE.get(known.id, "fp64")]
         case Relation.NONE_OF, tuple():

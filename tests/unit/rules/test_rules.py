@@ -75,7 +75,9 @@ def test_two_rules_with_one_id_are_refused() -> None:
 def test_ids_are_well_formed_and_bounds_exist() -> None:
     for known in rules().values():
         assert re.fullmatch(r"ANE-[A-Z]+-\d{3}", known.id)
-        assert (known.bound in {*database().properties, *CENSUS_COLUMNS}) is (known.facts is None), known.id
+        assert (known.bound in {*database().properties, *database().streams, *CENSUS_COLUMNS}) is (
+            known.facts is None
+        ), known.id
         assert known.message.endswith("."), known.id
         assert known.remedy, known.id
 

@@ -18,7 +18,7 @@ from aneforge.rules.rule import Severity, split_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MilError", "MilFinding", "MilRule", "excerpt", "listed", "mil_rules"]
+__all__ = ["MilError", "MilFinding", "MilRule", "excerpt", "listed", "mil_rules", "position"]
 
 SHOWN = 60
 """Characters of a line that an error shows on each side of the place."""
@@ -48,7 +48,8 @@ class MilRule:
         cls, rule_id: str, text: str, severity: Severity = Severity.REJECT, *, found: str = "", expected: str = ""
     ) -> Self:
         """Declare a rule by its text."""
-        return cls(rule_id, severity, *split_text(text), found, expected)
+        parts = split_text(text)
+        return cls(rule_id, severity, parts.message, parts.remedy, parts.explanation, found, expected)
 
     def broken(
         self,
@@ -86,6 +87,7 @@ class MilRule:
 class MilError(GraphError):
     """A MIL program, or its weights, that cannot be read: the rule, the place, what was expected and what was found."""
 
+    location: Location | None
     line: int | None = None
     column: int | None = None
     shown: str = ""
@@ -141,15 +143,14 @@ class MilFinding:
     message: str
     operation: str | None
     location: Location
-    column: int
+    column: int | None
+    """Place on the line; None where there are no lines."""
     shown: str
     remedy: str | None
 
     @classmethod
-    def of(cls, error: MilError, text: str, file: str) -> MilFinding:
-        """Return what an error would have said."""
-        line, column, shown = position(text, error.at)
-        place = Location(file, line)
+    def of(cls, error: MilError, place: Location, column: int | None = None, shown: str = "") -> MilFinding:
+        """Return what an error would have said of a place."""
         return cls(error.rule, error.severity, error.message, error.operation, place, column, shown, error.remedy)
 
     def __str__(self) -> str:
@@ -168,7 +169,7 @@ def described(
     rule: str, location: Location | None, column: int | None, operation: str | None, message: str, details: list[str]
 ) -> str:
     """Return an error or a finding as text: rule, place and message on one line, the details below."""
-    place = f" at {location}:{column}" if location is not None and column is not None else ""
+    place = f" at {location}{'' if column is None else f':{column}'}" if location is not None else ""
     what = f" {operation}:" if operation else ""
     return "\n".join([f"{rule}{place}:{what} {message}", *details])
 

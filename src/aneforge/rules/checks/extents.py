@@ -10,11 +10,18 @@ from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
 
-@rule("ANE-EXTENT-001", Severity.OVERSIZE, bound="max_tensor_dim", relation=Relation.AT_MOST)
+@rule(
+    "ANE-EXTENT-001",
+    Severity.OVERSIZE,
+    bound="max_tensor_dim",
+    relation=Relation.AT_MOST,
+)
 def spatial_extent(subject: Subject) -> Iterator[Seen]:
     """{what} is {seen} long; {target} takes at most {limit} along a spatial or contracted axis.
 
     Remedy: split the tensor along that axis, or move the long axis to the channels (axis 1 of a rank-4 tensor).
+
+    Reported in: ncdrone/rustane#13, sbryngelson/ANEForge#181
     """
     if is_transpose_wide(subject):
         return
@@ -36,11 +43,18 @@ def channel_extent(subject: Subject) -> Iterator[Seen]:
             yield Seen(extent, str(axis))
 
 
-@rule("ANE-EXTENT-003", Severity.OVERSIZE, bound="transpose_extent", relation=Relation.AT_MOST)
+@rule(
+    "ANE-EXTENT-003",
+    Severity.OVERSIZE,
+    bound="transpose_extent",
+    relation=Relation.AT_MOST,
+)
 def transpose_extent(subject: Subject) -> Iterator[Seen]:
     """{what} is {seen} long; {target} transposes at most {limit} elements along one axis.
 
     Remedy: transpose in several parts along that axis.
+
+    Reported in: pytorch/executorch#7907
 
     The cap holds for a transpose and for the operation whose result it reads.
     """

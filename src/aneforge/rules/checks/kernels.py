@@ -58,6 +58,8 @@ def averaging_window(subject: Subject) -> Iterator[Seen]:
     """The averaging window is {seen} long; {target} averages at most {limit} along one axis.
 
     Remedy: use two smaller poolings in turn, or reduce_mean over the whole plane.
+
+    Reported in: hollance/neural-engine#2
     """
     yield from window(subject, -1)
     yield from window(subject, -2)
@@ -74,22 +76,38 @@ STRIDED = {"conv", "dynamic_conv", "ne_conv"}
 """Convolutions whose strides are factored; what a transposed one takes no source says."""
 
 
-@rule("ANE-STRIDE-001", Severity.REJECT, bound="stride_factors", relation=Relation.ONE_OF, ops=STRIDED)
+@rule(
+    "ANE-STRIDE-001",
+    Severity.REJECT,
+    bound="stride_factors",
+    relation=Relation.ONE_OF,
+    ops=STRIDED,
+)
 def stride_factor(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride with the factor {seen}; on {target} strides are built of {limit}.
 
     Remedy: use a stride that is such a product, or pool or slice by the rest of it first.
+
+    Reported in: apple/coremltools#2173
     """
     for stride in integers(subject, "strides"):
         if leftover(stride) != 1:
             yield Seen(leftover(stride), f"stride {stride}")
 
 
-@rule("ANE-STRIDE-002", Severity.REJECT, bound="stride_factor_count", relation=Relation.AT_MOST, ops=STRIDED)
+@rule(
+    "ANE-STRIDE-002",
+    Severity.REJECT,
+    bound="stride_factor_count",
+    relation=Relation.AT_MOST,
+    ops=STRIDED,
+)
 def stride_factors(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride of {seen} factors; {target} combines at most {limit} along an axis.
 
     Remedy: use a smaller stride, or pool or slice by the rest of it first.
+
+    Reported in: apple/coremltools#2173
 
     The factors are 2, 3, 4 and 8, as large as they can be.
     """

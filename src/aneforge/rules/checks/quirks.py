@@ -1,11 +1,17 @@
-"""Patterns that run and give wrong numbers."""
+"""Patterns that run and give wrong numbers, or fail for no reason that a shape shows."""
 
 from collections.abc import Iterator
 
+from aneforge.rules.facts import fact
+from aneforge.rules.looking import number
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
 ROUNDINGS = {"floor", "ceil", "round"}
+SOFTPLUS_SAFE = 10.0
+"""Softplus is reported to jump to 0 somewhere between 10.4 and 11.1; its exponential overflows at 11.094 (measured)."""
+FP16_LARGEST = 65504.0
+AFFINE = {"gamma", "beta"}
 
 
 @rule("ANE-QUIRK-001", Severity.WARN, bound="rounding_keeps_multiplier", relation=Relation.PRESENT, ops=ROUNDINGS)
@@ -16,3 +22,64 @@ def multiplier_after_rounding(subject: Subject) -> Iterator[Seen]:
     """
     if "muls" in subject.consumers:
         yield Seen("muls", "consumer")
+
+
+@rule(
+    "ANE-QUIRK-002",
+    Severity.WARN,
+    bound=fact("softplus_of_large_numbers"),
+    relation=Relation.PRESENT,
+    ops={"softplus", "softplus_parametric"},
+)
+def softplus_of_large_numbers(subject: Subject) -> Iterator[Seen]:
+    """The input of {op} may reach {seen}; above {limit} the result jumps to 0 on {target}.
+
+    Remedy: use softplus(min(x, 10)) + relu(x − 10), or promise a smaller range (max_abs of the input, clip).
+
+    Reported in: apple/coremltools#2687, apple/coremltools#2359
+
+    Its exponential overflows before its logarithm is taken. Mish and log-softmax that are built on it jump too.
+    """
+    reach = number(subject, "reach")
+    reach = float("inf") if reach is None else reach
+    if reach > SOFTPLUS_SAFE:
+        yield Seen(reach, "reach of the input", limit=SOFTPLUS_SAFE)
+
+
+@rule(
+    "ANE-QUIRK-003",
+    Severity.WARN,
+    bound=fact("masks_beyond_fp16"),
+    relation=Relation.PRESENT,
+    ops={"add", "adds", "sub", "select", "sdpa"},
+)
+def mask_beyond_fp16(subject: Subject) -> Iterator[Seen]:
+    """A mask in front of a softmax holds {seen}; beyond {limit} it is infinite on {target}.
+
+    Remedy: mask with −10000, which is as good as minus infinity there.
+
+    Reported in: apple/coremltools#2669, cactus-compute/cactus#734
+
+    A row of which all is masked has no answer then.
+    """
+    largest = number(subject, "largest_mask")
+    if largest is not None and largest > FP16_LARGEST:
+        yield Seen(largest, "magnitude of the mask", limit=FP16_LARGEST)
+
+
+@rule(
+    "ANE-QUIRK-004",
+    Severity.INFO,
+    bound=fact("affine_layer_norm_always_compiles"),
+    relation=Relation.PRESENT,
+    ops={"layer_norm"},
+)
+def affine_layer_norm(subject: Subject) -> Iterator[Seen]:
+    """A layer normalisation with {seen} fails to compile for some values of them, users report; {target} may do so.
+
+    Remedy: if it fails there, normalise without them and multiply and add behind it.
+
+    Reported in: sbryngelson/ANEForge#149
+    """
+    if subject.constants.keys() >= AFFINE:
+        yield Seen("gamma and beta", "affine constants")

@@ -245,7 +245,7 @@ def test_a_state_is_a_port() -> None:
 
 
 def test_a_ring_buffer_is_a_state() -> None:
-    x, buffer = live("x", 1, 2, 4), live("b", 1, 8, 4)
+    x, buffer = live("x", 1, 2, 32), live("b", 1, 8, 32)
     first = new_layer("ring_buffer_writer", {"buffer": buffer, "x": x}, {"axis": 1}, "w1", location=None)
     second = new_layer("ring_buffer_writer", {"buffer": first.result, "x": x}, {"axis": 1}, "w2", location=None)
     free = program_of(first, second, target="m2", inputs=(x, buffer))

@@ -15,6 +15,7 @@ import aneforge as af
 from aneforge.codegen.mil import mil_text
 from aneforge.importers.mil import load_mil, parse_mil
 from aneforge.importers.mil.blob import BlobFile
+from aneforge.rules import Severity
 from aneforge.targets import group
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def test_an_example_passes_the_check_once_the_host_casts(name: str, folder: Path
     for target in group("families"):
         assert verdicts[target.name].ok, verdicts[target.name].findings
     written = af.preflight(read.graph(), af.targets.Family.A16)
-    assert {finding.rule for finding in written.findings} == {"ANE-DTYPE-001", "ANE-DTYPE-002", "ANE-DTYPE-003"}
+    objecting = {finding.rule for finding in written.findings if finding.severity is not Severity.INFO}
+    assert objecting == {"ANE-DTYPE-001", "ANE-DTYPE-002", "ANE-DTYPE-003"}
 
 
 @pytest.mark.parametrize("name", NAMES)
