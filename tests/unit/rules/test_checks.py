@@ -94,6 +94,7 @@ PROBES: dict[str, Probe] = {
     "ANE-QUIRK-002": lambda _: call("softplus", x=IMAGE, reach=10.5),
     "ANE-QUIRK-003": lambda _: call("add", x=IMAGE, y=IMAGE, largest_mask=1e9),
     "ANE-QUIRK-004": lambda _: Operation("layer_norm", constants=held("gamma", "beta")),
+    "ANE-QUIRK-005": lambda _: Operation("square", results=tensor(1, 8, 65), consumers=frozenset({"relu"})),
     "ANE-STATE-001": lambda width: Operation("state", results=tensor(1, 8, int(width))),
     "ANE-WEIGHT-001": needs("constexpr_blockwise_shift_scale"),
     "ANE-WEIGHT-002": lambda _: Operation("linear", constants={"weight": (BLOCKS,)}),

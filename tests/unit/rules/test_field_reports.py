@@ -124,6 +124,13 @@ def test_a_layer_norm_with_gamma_and_beta_is_named_unreliable() -> None:
     assert found(out, "m1") == {"ANE-QUIRK-004": Severity.INFO}
 
 
+@pytest.mark.parametrize(("width", "reported"), [(64, False), (65, True), (128, False), (193, True)])
+def test_a_square_with_an_activation_behind_it(width: int, reported: bool) -> None:  # noqa: FBT001 - a parameter
+    square = af.input((1, 8, width)).square()
+    assert found(square.relu(), "m1") == ({"ANE-QUIRK-005": Severity.WARN} if reported else {})
+    assert found(square + 1.0, "m1") == {}
+
+
 def test_a_verdict_for_every_chip_tells_them_apart() -> None:
     verdicts = af.preflight_all(af.input((1, 4, 1, 20_000)).relu())
     assert {name for name, verdict in verdicts.items() if verdict.ok} >= {"h16", "h17", "h18"}

@@ -1,7 +1,10 @@
 """Patterns that run and give wrong numbers, or fail for no reason that a shape shows."""
 
 from collections.abc import Iterator
+from functools import cache
 
+from aneforge.ops import table
+from aneforge.ops.op import Category
 from aneforge.rules.facts import fact
 from aneforge.rules.looking import number
 from aneforge.rules.rule import Relation, Seen, Severity, rule
@@ -12,6 +15,8 @@ SOFTPLUS_SAFE = 10.0
 """Softplus is reported to jump to 0 somewhere between 10.4 and 11.1; its exponential overflows at 11.094 (measured)."""
 FP16_LARGEST = 65504.0
 AFFINE = {"gamma", "beta"}
+ROW = 128
+"""Elements; of a row that is longer by more than half of it the failure of squares is reported."""
 
 
 @rule("ANE-QUIRK-001", Severity.WARN, bound="rounding_keeps_multiplier", relation=Relation.PRESENT, ops=ROUNDINGS)
@@ -83,3 +88,26 @@ def affine_layer_norm(subject: Subject) -> Iterator[Seen]:
     """
     if subject.constants.keys() >= AFFINE:
         yield Seen("gamma and beta", "affine constants")
+
+
+@rule(
+    "ANE-QUIRK-005",
+    Severity.WARN,
+    bound=fact("activated_square_compiles_at_any_width"),
+    relation=Relation.PRESENT,
+    ops={"square"},
+)
+def activated_square(subject: Subject) -> Iterator[Seen]:
+    """{op} with an activation behind it, {seen} wide, is reported to fail to compile; {target} may do so.
+
+    Remedy: pad the last axis, so that what is left over 128 is at most 64, or write x * x.
+    """
+    width = subject.results[0].shape[-1] if subject.results and subject.results[0].rank else 0
+    if width % ROW > ROW // 2 and subject.consumers & activations():
+        yield Seen(width, "last axis")
+
+
+@cache
+def activations() -> frozenset[str]:
+    """Return the names of the activations in the op table."""
+    return frozenset(name for name, op in table.ops().items() if op.category is Category.ACTIVATION)
