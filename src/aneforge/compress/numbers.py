@@ -1,0 +1,109 @@
+"""What every encoding asks of a weight before it looks at it, and how far decoded values may be from it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from aneforge.errors import GraphError, GraphTypeError
+from aneforge.ops.types import is_float, numpy_dtype
+
+if TYPE_CHECKING:
+    from aneforge.ops.types import Array
+
+__all__ = ["ELEMENT_TYPES", "checked_weight", "relative_error"]
+
+ELEMENT_TYPES = ("fp16", "fp32", "fp64")
+"""The documented element types of weights."""
+AT_ONCE = 1 << 20
+"""Elements that are compared at once, so that no copy of a large weight in float64 is made."""
+
+
+def checked_weight(weight: object, dtype: str) -> Array:
+    """Return a weight that can be encoded with values of an element type.
+
+    >>> checked_weight(np.array([[1.0, np.nan]]), "fp16")
+    Traceback (most recent call last):
+    ...
+    aneforge.errors.GraphError: a weight to encode is not finite (seen nan at [0, 1]). Remedy: mend or mask the weight
+
+    Raises:
+        GraphTypeError: It is no array of float16, float32 or float64.
+        GraphError: It has no elements, one is not finite, or one is larger than the element type holds.
+    """
+    if not is_float(dtype):
+        raise GraphError("encoded weights decode to floating-point numbers", seen=dtype, limit=", ".join(ELEMENT_TYPES))
+    values = as_floats(weight)
+    if not values.size:
+        raise GraphError("a weight to encode has no elements", seen=list(values.shape))
+    expect_finite(values)
+    greatest = greatest_magnitude(values)
+    with np.errstate(over="ignore"):
+        held = bool(np.isfinite(np.asarray(greatest).astype(numpy_dtype(dtype))))
+    if not held:
+        limit = float(np.finfo(numpy_dtype(dtype)).max)
+        raise GraphError(f"a weight to encode is beyond {dtype}", seen=greatest, limit=limit, remedy="scale it down")
+    return values
+
+
+def as_floats(weight: object) -> Array:
+    """Return a weight that must be an array of floating-point numbers.
+
+    Raises:
+        GraphTypeError: It is something else.
+    """
+    array = cast("Array", weight) if isinstance(weight, np.ndarray) else None
+    if array is not None and array.dtype in [numpy_dtype(name) for name in ELEMENT_TYPES]:
+        return array
+    raise GraphTypeError(
+        "a weight to encode is no array of floating-point numbers",
+        seen=str(array.dtype) if array is not None else type(cast("object", weight)).__name__,
+        limit="float16, float32, float64",
+    )
+
+
+def expect_finite(weight: Array) -> None:
+    """Check that every element is a number.
+
+    Raises:
+        GraphError: One is not; the error gives the place of the first.
+    """
+    finite = np.isfinite(weight)
+    if finite.all():
+        return
+    place = [int(axis) for axis in np.unravel_index(int(np.argmin(finite)), weight.shape)]
+    raise GraphError(
+        "a weight to encode is not finite",
+        seen=f"{float(weight[tuple(place)])} at {place}",
+        remedy="mend or mask the weight",
+    )
+
+
+def relative_error(decoded: Array, weight: Array) -> float:
+    """Return ‖decoded − weight‖ / ‖weight‖, with the Euclidean norm over all elements.
+
+    Of a weight that is all zeros it is 0 where the decoded values are zeros too, and infinite elsewhere.
+
+    >>> relative_error(np.array([3.0, 4.0]), np.array([0.0, 4.0]))
+    0.75
+    """
+    flat, values = weight.reshape(-1), decoded.reshape(-1)
+    # Numbers are brought near one first: squares of very small ones would vanish, of very large ones overflow.
+    unit = max(greatest_magnitude(flat), greatest_magnitude(values))
+    if not unit or not math.isfinite(unit):
+        return unit
+    length = distance = 0.0
+    for start in range(0, flat.size, AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        wanted = flat[part].astype(np.float64) / unit
+        length += float(wanted @ wanted)
+        apart = values[part].astype(np.float64) / unit - wanted
+        distance += float(apart @ apart)
+    return math.sqrt(distance / length) if length else math.inf
+
+
+def greatest_magnitude(values: Array) -> float:
+    """Return the largest magnitude, 0 of no elements."""
+    return float(max(values.max(), -values.min())) if values.size else 0.0

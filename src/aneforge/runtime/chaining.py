@@ -1,0 +1,190 @@
+"""What fusing or chaining programs would save on a chip, from dispatches that were measured there and nothing else.
+
+`data/chaining.toml` holds the figures and the ways, with their sources. A chip without a figure gets no estimate, and a
+way whose gain nobody measured gets none either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from aneforge.errors import GraphError
+from aneforge.targets import chip as chip_named
+from aneforge.targets import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.compiler.ir.program import Program
+
+__all__ = ["ChainingOption", "ChainingPlan", "plan_chaining"]
+
+
+class Dispatch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What one dispatch was measured to cost on a chip."""
+
+    microseconds: tuple[float, float]
+    source: str
+    note: str = ""
+
+
+class Way(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A way to bring work to the engine in fewer calls."""
+
+    title: str
+    available: bool
+    saves: Literal["dispatches", "nothing", "unknown"]
+    source: str
+    why: str
+    on: tuple[str, ...] = ()
+
+
+class Figures(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The data file."""
+
+    dispatch: dict[str, Dispatch]
+    ways: dict[str, Way]
+
+
+@cache
+def figures() -> Figures:
+    """Return the data file."""
+    return msgspec.toml.decode(files("aneforge.runtime").joinpath("data/chaining.toml").read_bytes(), type=Figures)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainingOption:
+    """One way, and what it would save in a call of all programs."""
+
+    name: str
+    title: str
+    available: bool
+    dispatches: int
+    """What is dispatched then."""
+    saving_us: tuple[float, float] | None
+    """Least and most; None where nobody measured it."""
+    why: str
+    source: str
+
+    def __str__(self) -> str:
+        saved = "saving unknown" if self.saving_us is None else f"saves {range_text(self.saving_us)} µs"
+        standing = saved if self.available else f"not available, {saved}"
+        return f"{self.name} ({self.title}): {counted(self.dispatches)}, {standing}. {self.why} [{self.source}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainingPlan:
+    """Every way for programs that run one behind the other on a chip."""
+
+    chip: str
+    dispatches: int
+    """What is dispatched now."""
+    dispatch_us: tuple[float, float] | None
+    """What one dispatch costs, least and most; None where nobody measured the chip."""
+    source: str
+    options: tuple[ChainingOption, ...]
+
+    @property
+    def best(self) -> ChainingOption | None:
+        """The available way with the largest measured saving; None where none saves anything that was measured."""
+        saving = [one for one in self.options if one.available and one.saving_us is not None and one.saving_us[1] > 0]
+        return max(saving, key=lambda one: one.saving_us or (0.0, 0.0), default=None)
+
+    def __str__(self) -> str:
+        cost = "no published measurement of a dispatch" if self.dispatch_us is None else range_text(self.dispatch_us)
+        unit = "" if self.dispatch_us is None else f" µs each [{self.source}]"
+        return "\n".join([f"{self.chip}: {counted(self.dispatches)}, {cost}{unit}", *map(str, self.options)])
+
+
+def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
+    """Return what ways there are to run programs, one behind the other, in fewer dispatches, and what they save.
+
+    Layers that need a program of their own stay so; what lies between them, across the borders of programs, can be one
+    as far as a program holds the weights. Savings are of dispatches alone: what is computed stays the same.
+
+    >>> import aneforge as af
+    >>> chip = next(iter(figures().dispatch))
+    >>> step = af.build_program(af.input((1, 8)).relu(), chip)
+    >>> plan = plan_chaining([step, step, step], chip)
+    >>> plan.dispatches, plan.best.name, plan.best.dispatches
+    (3, 'fuse', 1)
+
+    Raises:
+        GraphError: There is no program, or they are for different targets, or for another family than the chip's.
+        UnknownNameError: There is no such chip.
+    """
+    if not programs:
+        raise GraphError("there is no program to plan for", operation="plan_chaining")
+    targets = sorted({program.target.name for program in programs})
+    if len(targets) > 1:
+        raise GraphError("the programs are for different targets", operation="plan_chaining", seen=", ".join(targets))
+    known = chip_named(chip)
+    family = resolve(known.target).family
+    if programs[0].target.family is not family:
+        raise GraphError(
+            f"the programs are not for the family of {known.name}",
+            operation="plan_chaining",
+            seen=targets[0],
+            limit=known.target,
+            remedy=f"compile them for {known.key}",
+        )
+    measured = figures().dispatch.get(known.key)
+    bridges = [segment.bridge for program in programs for segment in program.segments]
+    now = len(bridges)
+    weights = sum(constant.nbytes for program in programs for constant in program.constants.values())
+    then = fused(bridges, weights, programs[0].target.limits.integer("program_weight_bytes"))
+    options = tuple(
+        option(name, way, now, then if way.saves != "nothing" else now, measured)
+        for name, way in figures().ways.items()
+    )
+    return ChainingPlan(
+        known.name,
+        now,
+        None if measured is None else measured.microseconds,
+        "" if measured is None else measured.source,
+        options,
+    )
+
+
+def fused(bridges: Sequence[bool], weight_bytes: int = 0, most_bytes: int = 1) -> int:
+    """Return how many programs are left when neighbours that are no bridges become one.
+
+    There are as many as the weights need, of which a program holds so many bytes.
+
+    >>> fused([False, False, True, False]), fused([True, True]), fused([False] * 9, 500, 200)
+    (3, 2, 3)
+    """
+    runs = sum(bridge or not place or bridges[place - 1] for place, bridge in enumerate(bridges))
+    return min(len(bridges), max(runs, -(-weight_bytes // most_bytes)))
+
+
+def option(name: str, way: Way, now: int, then: int, measured: Dispatch | None) -> ChainingOption:
+    """Return a way with what it saves."""
+    saving: tuple[float, float] | None = None
+    if way.saves == "nothing":
+        saving = (0.0, 0.0)
+    elif way.saves == "dispatches" and measured is not None:
+        least, most = measured.microseconds
+        saving = ((now - then) * least, (now - then) * most)
+    where = f"{way.source}, on {', '.join(way.on)}" if way.on else way.source
+    return ChainingOption(name, way.title, way.available, then, saving, way.why, where)
+
+
+def counted(dispatches: int) -> str:
+    """Return so many dispatches in words."""
+    return "1 dispatch" if dispatches == 1 else f"{dispatches} dispatches"
+
+
+def range_text(bounds: tuple[float, float]) -> str:
+    """Return a range, or the one number that it is.
+
+    >>> range_text((190.0, 230.0)), range_text((100.0, 100.0))
+    ('190 to 230', '100')
+    """
+    least, most = bounds
+    return f"{least:g}" if least == most else f"{least:g} to {most:g}"
