@@ -1,0 +1,1 @@
+"""What will happen before anything runs: latency, energy, placement, divergence between targets, ranges of values."""

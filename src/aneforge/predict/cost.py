@@ -1,0 +1,294 @@
+"""The latency of a compiled program, layer by layer, with error bars.
+
+A call costs its dispatch, the host's copies, and the layers one after another. A product takes the longer of its
+multiplies and of the stream of its weights (and of what must be read again because they do not fit); every layer then
+moves its activations, slowly from and to DRAM, faster on chip. Units do not overlap: independent branches were seen to
+gain nothing from it, on two chips on which it was tried.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.compiled import compile_graph
+from aneforge.errors import GraphTypeError
+from aneforge.predict.energy import INTERVAL, Energy, energy_of
+from aneforge.predict.files import model
+from aneforge.predict.heuristic import heuristic, layer_microseconds
+from aneforge.predict.machine import Machine, machine_of, place_of
+from aneforge.predict.work import LayerWork, Planned, ProgramWork, work_of
+from aneforge.targets.peak import ANCHOR
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.errors import Location
+    from aneforge.graph.graph import GraphLike
+    from aneforge.predict.work import SegmentWork
+    from aneforge.targets import TargetLike
+
+__all__ = ["Bound", "Cost", "LayerCost", "ProgramCost", "cost", "estimate", "price"]
+
+SHOWN = 20
+"""Layers that the text of a cost lists."""
+
+
+class Bound(StrEnum):
+    """What decides the time of a layer."""
+
+    COMPUTE = "compute"
+    WEIGHTS = "weights"
+    ACTIVATIONS = "activations"
+    ELEMENTS = "elements"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """The time of one layer, in microseconds."""
+
+    name: str
+    kind: str
+    engine: str
+    """NE, PE, TE or DMA."""
+    segment: int
+    location: Location | None
+    microseconds: float
+    low: float
+    high: float
+    """The interval that should hold eight of ten measurements, were layers measured alone; as wide as a network's."""
+    compute: float
+    """Multiplies at the rate of the array, as far as the shape fills it."""
+    stream: float
+    """Weights, and activations that are read again."""
+    activations: float
+    elements: float
+    """What the kind costs for each element beyond moving it."""
+    fixed: float
+    macs: int
+    utilisation: float
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCost:
+    """What the host does for one program: a call, and copies."""
+
+    segment: int
+    dispatch: float
+    copies: float
+    bridge: str | None
+    """The operation, where the program is a single layer that the documented table was measured with as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The predicted latency of a compiled program."""
+
+    target: str
+    machine: Machine
+    layers: tuple[LayerCost, ...]
+    programs: tuple[ProgramCost, ...]
+    energy: Energy | None
+    """None where nobody measured the power of the chip."""
+    notes: tuple[str, ...]
+
+    @property
+    def microseconds(self) -> float:
+        """The whole of one call."""
+        return self.dispatch + self.copies + sum(layer.microseconds for layer in self.layers)
+
+    @property
+    def dispatch(self) -> float:
+        """Fixed costs of the calls."""
+        return sum(program.dispatch for program in self.programs)
+
+    @property
+    def copies(self) -> float:
+        """Copies between the caller's memory and the engine's."""
+        return sum(program.copies for program in self.programs)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the logarithm of the error; single layers were measured, whole networks were not."""
+        several = sum(layer.microseconds > 0 for layer in self.layers) > 1
+        return max(self.machine.spread, model().network_spread.value) if several else self.machine.spread
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval that should hold eight of ten measurements."""
+        return self.microseconds * math.exp(-INTERVAL * self.spread)
+
+    @property
+    def high(self) -> float:
+        """The upper end of it."""
+        return self.microseconds * math.exp(INTERVAL * self.spread)
+
+    @property
+    def by_engine(self) -> Mapping[str, float]:
+        """Microseconds by unit, with the host's two parts; they add up to the whole."""
+        found = {"NE": 0.0, "PE": 0.0, "TE": 0.0, "DMA": 0.0}
+        for layer in self.layers:
+            found[layer.engine] += layer.microseconds
+        return {**found, "dispatch": self.dispatch, "copies": self.copies}
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {value:.1f}" for name, value in self.by_engine.items() if value)
+        slowest = sorted((layer for layer in self.layers if layer.microseconds), key=lambda layer: -layer.microseconds)
+        more = len(slowest) - SHOWN
+        lines = [
+            f"{self.microseconds:.1f} µs on {self.machine.name} ({self.low:.1f} to {self.high:.1f}): {parts}",
+            *(
+                f"  {layer.microseconds:9.2f} µs  {layer.engine:3} {layer.kind} %{layer.name} ({layer.bound})"
+                for layer in slowest[:SHOWN]
+            ),
+            *([f"  and {more} faster layers"] if more > 0 else []),
+            *([f"  energy of the engine: {self.energy}"] if self.energy else []),
+            *(f"  {note}" for note in (*self.machine.basis, *self.notes)),
+        ]
+        return "\n".join(lines)
+
+
+def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost:
+    """Return the predicted latency of a graph, or of what was compiled already, layer by layer.
+
+    Naming a chip instead of a target takes that chip's own bandwidth, and its own measurements where there are any.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> x, weights = af.input((1, 64, 56, 56)), np.ones((64, 64, 3, 3), np.float16)
+    >>> found = af.cost(af.conv(x, weights, pad=1).relu(), af.targets.Family.A13)
+    >>> [layer.engine for layer in found.layers], found.low < found.microseconds < found.high
+    (['NE'], True)
+
+    Raises:
+        IllegalGraphError: An operation cannot run there.
+        NotSupportedError: An operation has no form there.
+        NoDataError: No source describes the target.
+        GraphTypeError: It was compiled for another target than the one that is named.
+    """
+    compiled = compiled_for(model_or_graph, target)
+    machine = machine_of(compiled.program.target if target is None else target)
+    return price(work_of(compiled), machine)
+
+
+def compiled_for(subject: GraphLike | Planned, target: TargetLike) -> Planned:
+    """Return what was compiled, or compile it now.
+
+    Raises:
+        GraphTypeError: It was compiled for another target than the one that is named.
+    """
+    if not isinstance(subject, Planned):
+        place = place_of(target).target
+        if place.family is None:
+            # Nothing compiles for a reference design without a family; the anchor's program stands for it.
+            return compile_graph(subject, ANCHOR)
+        return compile_graph(subject, place, route="mil" if place.limits.flag("mil_programs") else "direct")
+    made = subject.program.target.name
+    asked = made if target is None else place_of(target).target.name
+    if asked != made:
+        raise GraphTypeError(f"it was compiled for {made}", seen=asked, remedy="give the graph, or that target")
+    return subject
+
+
+def price(work: ProgramWork, machine: Machine) -> Cost:
+    """Return the cost of a program's work on a machine."""
+    bridges = {segment.number for segment in work.segments if bridge_time(segment, machine) is not None}
+    layers = tuple(layer_cost(layer, machine, bridged=layer.segment in bridges) for layer in work.layers)
+    programs = tuple(program_cost(segment, machine) for segment in work.segments)
+    total = sum(one.dispatch + one.copies for one in programs) + sum(layer.microseconds for layer in layers)
+    energy = None if machine.power is None else energy_of(work, total, machine.power, machine.anchors)
+    return Cost(work.target, machine, layers, programs, energy, tuple(notes_on(work, machine)))
+
+
+def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
+    """Return what a reader of a cost should know."""
+    notes: list[str] = []
+    unknown = sum(layer.winograd == "unknown" for layer in work.layers)
+    if unknown:
+        notes.append(
+            f"{unknown} convolutions may run as Winograd, which nobody has measured; priced as the direct form"
+        )
+    if any(segment.bridge for segment in work.segments):
+        notes.append("layers that are programs of their own are priced with a table measured on one chip")
+    if work.target != machine.target:
+        notes.append(f"nothing compiles for {machine.target}; the program of {work.target} stands for its own")
+    if machine.power is None:
+        notes.append("no energy: nobody measured the power of this chip")
+    return notes
+
+
+def program_cost(segment: SegmentWork, machine: Machine) -> ProgramCost:
+    """Return what the host does for one program."""
+    copies = segment.bytes_in / machine.host_in + segment.bytes_out / machine.host_out
+    whole = bridge_time(segment, machine)
+    if whole is None:
+        return ProgramCost(segment.number, machine.dispatch, copies, None)
+    return ProgramCost(segment.number, whole, 0.0, segment.bridge)
+
+
+def bridge_time(segment: SegmentWork, machine: Machine) -> float | None:
+    """Return the whole time of a layer that is a program of its own, where a table has it, scaled by the dispatch."""
+    if segment.bridge is None or segment.bridge_work is None:
+        return None
+    measured = layer_microseconds(segment.bridge, segment.bridge_work)
+    return None if measured is None else measured.microseconds * machine.dispatch / measured.dispatch
+
+
+def layer_cost(layer: LayerWork, machine: Machine, *, bridged: bool = False) -> LayerCost:
+    """Return the time of one layer; one whose program was measured as a whole takes none beside it."""
+    free = layer.idle or bridged
+    gain = model().winograd_gain.value if layer.winograd is True else 1.0
+    compute = 0.0 if free else layer.macs / gain / (machine.macs * layer.utilisation)
+    stream = 0.0 if free else layer.weight_bytes / machine.stream + layer.reread_bytes / machine.restream
+    activations = 0.0 if free else layer.dram_bytes / machine.activation + layer.chip_bytes / machine.on_chip
+    rate = machine.element_nanoseconds[layer.element_class] if layer.element_class and not free else 0.0
+    elements = rate * layer.elements / 1000
+    fixed = 0.0 if free else machine.layer
+    parts = {Bound.COMPUTE: compute, Bound.WEIGHTS: stream, Bound.ACTIVATIONS: activations, Bound.ELEMENTS: elements}
+    largest = max(parts, key=lambda bound: parts[bound])
+    total = max(compute, stream) + activations + elements + fixed
+    width = math.exp(INTERVAL * max(machine.spread, model().network_spread.value))
+    return LayerCost(
+        name=layer.name,
+        kind=layer.kind,
+        engine=layer.engine,
+        segment=layer.segment,
+        location=layer.location,
+        microseconds=total,
+        low=total / width,
+        high=total * width,
+        compute=compute,
+        stream=stream,
+        activations=activations,
+        elements=elements,
+        fixed=fixed,
+        macs=layer.macs,
+        utilisation=layer.utilisation,
+        bound=largest if parts[largest] else Bound.NOTHING,
+    )
+
+
+def estimate(out: GraphLike, target: TargetLike = None, *, int8: bool = False) -> float:
+    """Return the predicted latency of one call in microseconds.
+
+    Without a target it is the documented heuristic for the host, which compiles nothing; `int8` halves the bytes of the
+    weights of products there. With one it is `cost(out, target).microseconds`.
+
+    >>> import aneforge as af
+    >>> x = af.input((64, 256))
+    >>> af.estimate(x.relu())
+    63.3
+    >>> af.estimate(x.relu(), target=af.targets.Family.A13) > 150
+    True
+
+    Raises:
+        IllegalGraphError: An operation cannot run on the target.
+        UnknownTargetError: Nothing has that name; also a `KeyError`.
+    """
+    if target is None:
+        return heuristic(out, int8=int8)
+    return cost(out, target).microseconds

@@ -1,0 +1,160 @@
+"""Compiling for other targets: the documented check, and the matrix of families."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge._compile import cross_compile_check
+from aneforge.errors import CrossChipFP16Warning, NoDataError, NotSupportedError, UnknownTargetError
+from aneforge.targets import MIN_FAMILY, Family
+
+WEIGHTS = np.ones((4, 3, 3, 3), np.float16)
+
+
+def network() -> af.Tensor:
+    return af.conv(af.input((1, 3, 32, 32)), WEIGHTS, pad=1).relu()
+
+
+@pytest.mark.parametrize("target", ["h13", "h14", "h15", "h16s", Family.A16, "m1", "m5"])
+def test_a_network_compiles_everywhere(target: str) -> None:
+    assert cross_compile_check(network(), target, host="h13") is True
+
+
+def test_what_cannot_run_is_false() -> None:
+    matrix = np.tile(np.array([1, 0, 0, 0, 1, 0], np.float16), (1, 1))
+    texture = af.affine(af.input((1, 3, 8, 8)), matrix, 8, 8)
+    assert cross_compile_check(texture, "h13", host="h13") is False
+    assert cross_compile_check(texture, "h14", host="h14") is True
+
+
+def test_what_must_be_split_compiles() -> None:
+    wide = af.conv(af.input((1, 3, 32, 32)), np.ones((4, 3, 3, 15), np.float16))
+    assert cross_compile_check(wide, "h13", host="h13") is True
+
+
+def test_the_oldest_families_are_unreachable() -> None:
+    assert cross_compile_check(network(), "h11", host="h13") is False
+
+
+@pytest.mark.parametrize("name", ["zzz", "h99", ""])
+def test_a_typo_raises(name: str) -> None:
+    with pytest.raises(UnknownTargetError):
+        cross_compile_check(network(), name, host="h13")
+
+
+def test_a_name_without_data_raises() -> None:
+    with pytest.raises(NoDataError, match="no source describes"):
+        cross_compile_check(network(), "h21", host="h13")
+
+
+def test_a_bridge_raises() -> None:
+    with pytest.raises(NotSupportedError, match="cut into several programs") as caught:
+        cross_compile_check(af.sort(af.input((1, 8)).relu()), "h16s", host="h13")
+    assert caught.value.operation == "sort"
+
+
+def test_the_warning_comes_first_even_where_it_does_not_compile() -> None:
+    x = af.affine(af.input((1, 3, 8, 8)), np.tile(np.array([1, 0, 0, 0, 1, 0], np.float16), (1, 1)), 8, 8)
+    with pytest.warns(CrossChipFP16Warning, match="may differ between h16s and h13: saturation"):
+        assert cross_compile_check(x.slice_by_size((0, 0, 0, 2), (1, 3, 8, 4)), "h13", host="h16s") is False
+
+
+def test_every_operation_with_a_verdict_is_named_once() -> None:
+    x = af.input((1, 512))
+    with pytest.warns(CrossChipFP16Warning) as caught:
+        cross_compile_check(x.softmax(-1).sum(-1).square(), "h13", host="h16s")
+    messages = [str(one.message) for one in caught]
+    assert [message.split(" of ")[0] for message in messages] == ["reduce_sum", "square", "softmax"]
+    assert messages[0].endswith("between h16s and h13: round1")
+    assert messages[2].endswith("ulp1")
+
+
+def test_it_points_to_the_callers_line() -> None:
+    with pytest.warns(CrossChipFP16Warning) as caught:
+        cross_compile_check(af.input((1, 512)).softmax(-1), "h13", host="h16s")
+    assert caught[0].filename == __file__
+
+
+def test_it_can_be_silenced_by_its_public_name() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=af.CrossChipFP16Warning)
+        assert cross_compile_check(af.input((1, 512)).softmax(-1), "h13", host="h16s")
+
+
+def test_a_promise_silences_the_crop() -> None:
+    x = af.input((1, 8), max_abs=4094.0)
+    assert cross_compile_check(x.slice_by_size((0, 2), (1, 4)), "h13", host="h16s")
+
+
+def test_the_host_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANEFORGE_TARGET", "h16s")
+    with pytest.warns(CrossChipFP16Warning, match="between h16s and h13"):
+        cross_compile_check(af.input((1, 512)).softmax(-1), "h13")
+
+
+def test_every_family_that_runs_mil() -> None:
+    found = af.compile_matrix(network())
+    assert found.ok
+    assert [entry.family for entry in found.entries] == [one.name for one in Family if one >= MIN_FAMILY]
+    assert found["h13"] is found["A13"]
+
+
+def test_reasons_are_those_of_the_rules() -> None:
+    found = af.compile_matrix(af.topk(af.input((1, 8)), 2))
+    assert [entry.ok for entry in found.entries] == [False, True, True, True]
+    assert any("topk" in reason for reason in found["A13"].reasons)
+    assert found["A14"].segments >= 1
+    assert "does not compile" in str(found)
+
+
+def test_what_was_rebuilt_is_named() -> None:
+    found = af.compile_matrix(af.input((1, 8)).cos())
+    assert [len(entry.rebuilt) for entry in found.entries] == [1, 1, 0, 0]
+    assert found["A13"].rebuilt[0].startswith("cos became")
+    assert "rebuilt: cos" in str(found)
+
+
+def test_all_targets() -> None:
+    found = af.compile_matrix(network(), "all")
+    assert len(found.entries) > 20
+    assert [entry.target for entry in found.entries if not entry.ok][:1] in ([], ["h11"])
+
+
+def test_an_unknown_group() -> None:
+    with pytest.raises(UnknownTargetError, match="target group"):
+        af.compile_matrix(network(), "everything")
+
+
+def test_the_documented_form() -> None:
+    x, y = af.input((4, 1024), name="x"), af.input((4, 1024), name="y")
+    found = af.precision_risk((x - y).sum(-1))
+    assert list(found) == ["graph_error", "nodes", "hotspots"]
+    assert [node["op"] for node in found["nodes"]] == ["sub", "reduce_sum"]
+    assert [node["op"] for node in found["hotspots"]] == ["reduce_sum"]
+    assert found["graph_error"] == pytest.approx(1e-3 * 32)
+    assert found["hotspots"][0]["location"] is not None
+
+
+def test_short_or_unsigned_sums_are_none() -> None:
+    assert af.precision_risk(af.input((4, 255)).sum(-1)) == {"graph_error": 0.0, "nodes": [], "hotspots": []}
+    assert af.precision_risk(af.input((4, 1024)).relu().sum(-1))["nodes"] == []
+
+
+def test_the_error_is_at_most_one() -> None:
+    assert af.precision_risk(af.input((2, 2_000_000)).sum(-1))["graph_error"] == 1.0
+
+
+def test_small_differences_are_not_named() -> None:
+    x = af.input((1, 63))
+    assert af.precision_risk(x - x.relu())["nodes"] == []
+
+
+def test_the_worst_is_first() -> None:
+    x = af.input((4, 256, 4096))
+    found = af.precision_risk(x.sum(1).sum(-1))
+    assert [round(node["error"], 3) for node in found["hotspots"]] == [0.064, 0.016]

@@ -1,0 +1,107 @@
+"""The documented verdict on one kind of operation, sentence by sentence."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from aneforge import _targets as tg
+from aneforge.errors import GraphError, GraphTypeError, UnknownTargetError
+
+EARLY = ["h13", "h13g", "h14", "h14g", "m1", "m2", tg.Family.A13, tg.Family.A14]
+LATE = ["h15", "h16s", "h17", "h18", tg.Family.A15, tg.Family.A16]
+
+
+def slice_verdict(a: str | tg.Family, b: str | tg.Family, *begin: int, max_abs: float | None = None) -> str:
+    shape = (1,) * (len(begin) - 1) + (8,)
+    return tg.predict_fp16_divergence("slice_by_size", shape, a, b, begin=begin, max_abs=max_abs)
+
+
+@pytest.mark.parametrize("early", EARLY)
+@pytest.mark.parametrize("late", LATE)
+def test_between_early_and_late(early: str, late: str) -> None:
+    assert slice_verdict(early, late, 0, 0, 3) == "saturation"
+    assert slice_verdict(late, early, 0, 0, 3) == "saturation"
+
+
+@pytest.mark.parametrize("other", EARLY)
+def test_both_early_families_saturate(other: str) -> None:
+    assert slice_verdict("h13", other, 0, 3) == "none"
+
+
+@pytest.mark.parametrize("kind", ["slice", "slice_by_size", "slice_by_index", "crop", "CROP", "ios16.slice_by_size"])
+def test_kinds(kind: str) -> None:
+    assert tg.predict_fp16_divergence(kind, (1, 8), "h13", "h16", begin=(0, 1)) == "saturation"
+
+
+def test_a_begin_of_zero_or_another_axis_is_clean() -> None:
+    assert slice_verdict("h13", "h16", 0, 3, 0) == "none"
+    assert tg.predict_fp16_divergence("slice_by_size", (1, 8), "h13", "h16") == "none"
+
+
+@pytest.mark.parametrize(
+    ("most", "verdict"),
+    [(4094.0, "none"), (1.0, "none"), (4095.0, "saturation"), (float("inf"), "saturation"), (None, "saturation")],
+)
+def test_a_finite_magnitude_gates_it(most: float | None, verdict: str) -> None:
+    assert slice_verdict("h13", "h16", 0, 3, max_abs=most) == verdict
+
+
+@pytest.mark.parametrize(
+    "kind", ["square", "reduce_square", "reduce_sum_square", "rms", "rms_norm", "variance", "l2", "l2_norm"]
+)
+def test_where_the_square_fuses_on_one(kind: str) -> None:
+    assert tg.predict_fp16_divergence(kind, (64, 256), "h13", "h14") == "round1"
+    assert tg.predict_fp16_divergence(kind, (64, 256), "h16", "h13") == "round1"
+
+
+def test_where_it_fuses_on_both_the_order_is_left() -> None:
+    assert tg.predict_fp16_divergence("rms_norm", (64, 256), "h14", "h16") == "ulp1"
+    assert tg.predict_fp16_divergence("square", (64, 256), "h14", "h16") == "none"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["reduce_sum", "reduce_mean", "softmax", "layer_norm", "instance_norm", "mean", "sum", "norm", "LayerNorm"],
+)
+def test_where_the_threshold_differs(kind: str) -> None:
+    assert tg.predict_fp16_divergence(kind, (64, 256), "h14", "h15") == "ulp1"
+    assert tg.predict_fp16_divergence(kind, (64, 256), "h13", "h14") == "none"
+    assert tg.predict_fp16_divergence(kind, (64, 256), "h15", "h17") == "none"
+
+
+@pytest.mark.parametrize("kind", ["reduce_max", "reduce_argmin"])
+def test_comparisons_have_no_order(kind: str) -> None:
+    assert tg.predict_fp16_divergence(kind, (64, 256), "h14", "h15") == "none"
+
+
+@pytest.mark.parametrize("kind", ["conv", "matmul", "add", "relu", "cumsum", "a kind that nobody has"])
+def test_other_kinds_have_no_route(kind: str) -> None:
+    assert tg.predict_fp16_divergence(kind, (1, 8), "h13", "h18", begin=(0, 1)) == "none"
+
+
+def test_an_unknown_target() -> None:
+    with pytest.raises(UnknownTargetError, match="zzz"):
+        tg.predict_fp16_divergence("softmax", (1, 8), "zzz", "h16")
+
+
+def test_a_begin_of_another_rank() -> None:
+    with pytest.raises(GraphError, match="one number for every axis"):
+        tg.predict_fp16_divergence("slice", (1, 8), "h13", "h16", begin=(1,))
+
+
+@pytest.mark.parametrize("most", [-1.0, float("nan")])
+def test_no_magnitude(most: float) -> None:
+    with pytest.raises(GraphError, match="no magnitude"):
+        tg.predict_fp16_divergence("slice", (1, 8), "h13", "h16", begin=(0, 1), max_abs=most)
+
+
+def test_a_negative_extent() -> None:
+    with pytest.raises(GraphError, match="negative extents"):
+        tg.predict_fp16_divergence("softmax", (1, -8), "h13", "h16")
+
+
+def test_no_text() -> None:
+    with pytest.raises(GraphTypeError, match="not a text"):
+        tg.predict_fp16_divergence(cast("str", 3), (1, 8), "h13", "h16")

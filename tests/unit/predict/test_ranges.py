@@ -1,0 +1,256 @@
+"""Ranges: sound against the engine, exact at the edges, and reported with margins and remedies."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import aneforge as af
+from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.strategies import networks
+from aneforge.engine.activations import ACTIVATIONS
+from aneforge.engine.choices import choices
+from aneforge.engine.execution.run import run
+from aneforge.engine.reductions import accumulated
+from aneforge.errors import GraphError, UnknownNameError
+from aneforge.graph.node import build
+from aneforge.graph.strategies import graphs
+from aneforge.ops.constant import Int8Affine
+from aneforge.predict.ranges import Edge, ranges
+from aneforge.predict.ranges_interval import ANYTHING, FINITE, Range, end_text, hull, of_values
+from aneforge.predict.ranges_program import flow
+from aneforge.predict.ranges_sums import TABLE_SLACK, slack, summed
+from divergence_tools import SLOW, TARGETS, is_real
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.graph.strategies import DrawnGraph
+    from conftest import Golden
+    from divergence_tools import Array, Inputs
+
+GENERATOR = np.random.default_rng(11)
+SCALES = (1.0, 1.0, 0.01, 30.0, 3000.0, 40000.0, 1e6)
+FUZZ = settings(deadline=None, database=None, derandomize=True, suppress_health_check=SLOW)
+
+
+def outside(program: Program, inputs: Inputs) -> str | None:
+    """Run a program and return the first value that leaves its range."""
+    ends = {port.name: of_values(run_input(inputs[port.name])) for port in program.inputs}
+    found = flow(program, ends)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        values = run(program, inputs, keep=True).values
+    for layer in program.layers:
+        for result in layer.results:
+            seen, bound = of_values(values[result.name]), found.ranges[result.name]
+            if values[result.name].size and not (bound.low <= seen.low and seen.high <= bound.high):
+                return f"{layer.kind.name} {result.name}: {seen} outside {bound}\n{program}"
+    return None
+
+
+def run_input(values: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16) if is_real(values) else values
+
+
+def reciprocal_root(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
+def check(drawn: DrawnGraph, target: str, scale: float) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = build_program(drawn.graph, target)
+    except GraphError:
+        return False
+    if any(port.name not in drawn.inputs for port in program.inputs):
+        return False
+    inputs = {name: array * scale if is_real(array) else array for name, array in drawn.inputs.items()}
+    assert outside(program, inputs) is None
+    return True
+
+
+@settings(FUZZ, max_examples=150)
+@given(networks(most=8), st.sampled_from(TARGETS), st.sampled_from(SCALES))
+def test_no_value_of_a_network_leaves_its_range(drawn: DrawnGraph, target: str, scale: float) -> None:
+    check(drawn, target, scale)
+
+
+@settings(FUZZ, max_examples=120)
+@given(graphs(most=2), st.sampled_from(TARGETS), st.sampled_from(SCALES))
+def test_no_value_of_any_operation_leaves_its_range(drawn: DrawnGraph, target: str, scale: float) -> None:
+    check(drawn, target, scale)
+
+
+def test_infinities_are_numbers() -> None:
+    assert of_values(np.array([np.inf, -np.inf])) == Range(-65536.0, 65536.0)
+    assert not Range(0.0, 65536.0).finite
+    assert (end_text(-65536.0), end_text(1.5)) == ("-inf", "1.5")
+
+
+def test_nothing_is_zero() -> None:
+    assert hull([]) == Range(0.0, 0.0) == of_values(np.zeros(0))
+
+
+def test_membership() -> None:
+    assert 1.0 in Range(0.0, 1.0)
+    assert 2.0 not in Range(0.0, 1.0)
+    assert FINITE | Range(-70000.0, 0.0) == Range(-70000.0, 65504.0)
+    assert str(ANYTHING) == "[-inf, inf]"
+
+
+@pytest.mark.parametrize("order", ["early", "late"])
+@pytest.mark.parametrize("count", [3, 64, 65, 1000])
+def test_sums_stay_within(order: str, count: int) -> None:
+    adder = choices().reduction.orders[order]
+    exponents = GENERATOR.integers(-10, 4, (200, count))
+    numbers = np.ldexp(GENERATOR.uniform(-1, 1, (200, count)), exponents).astype(np.float16).astype(np.float64)
+    off = np.abs(accumulated(numbers, (1,), adder)[:, 0] - numbers.sum(axis=1))
+    assert (off <= slack(adder) * np.abs(numbers).sum(axis=1) + count * 2.0**-24).all()
+
+
+def test_a_sum_of_positive_numbers_is_not_negative() -> None:
+    adder = choices().reduction.orders["early"]
+    assert summed(Range(0.0, 1.0), 8, adder).low == 0.0
+    assert summed(Range(-1.0, 0.0), 8, adder).high == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"), [("inverse", np.reciprocal), ("rsqrt", reciprocal_root), ("sqrt", np.sqrt), ("exp2", np.exp2)]
+)
+def test_tables_stay_within(name: str, exact: Callable[[Array], Array]) -> None:
+    x = GENERATOR.uniform(0.01, 8.0, 20000)
+    off = np.abs(ACTIVATIONS[name](x) / exact(x) - 1)
+    assert off.max() < TABLE_SLACK
+
+
+def test_overflow_names_the_first_operation() -> None:
+    x = af.input((1, 4), name="x", max_abs=300.0)
+    report = ranges((x + 1.0) * x.square(), target="h16")
+    first = report.first(Edge.FP16)
+    assert first is not None
+    assert first.op == "square"
+    assert first.location is not None
+    assert first.passed[0].margin == pytest.approx(math.log2(65504 / 90000))
+    assert "scale the operands" in first.passed[0].remedy
+
+
+def test_a_margin_that_is_left() -> None:
+    x = af.input((1, 4), name="x", max_abs=2.0)
+    report = ranges(x * x, target="h16")
+    assert report.first("fp16 overflow") is None
+    assert report.margin("fp16 overflow") == pytest.approx(math.log2(65504 / 4))
+
+
+@pytest.mark.parametrize(("most", "passes"), [(32000.0 / 64, False), (513.0, True)])
+def test_the_accumulator(most: float, *, passes: bool) -> None:
+    y = af.input((1, 64), name="x", max_abs=most).linear(np.ones((2, 64), np.float16))
+    report = ranges(y, target="h13")
+    assert (report.first(Edge.ACCUMULATOR) is not None) is passes
+    inputs = {"x": np.full((1, 64), most)}
+    (result,) = run(build_program(y, "h13"), inputs).outputs.values()
+    assert np.isinf(result).any() == passes
+
+
+def test_the_bias_counts() -> None:
+    x = af.input((1, 64), name="x", max_abs=500.0)
+    y = x.linear(np.ones((2, 64), np.float16), bias=np.full(2, 800.0, np.float16))
+    assert ranges(y, target="h13").first(Edge.ACCUMULATOR) is not None
+
+
+@pytest.mark.parametrize(("target", "passes"), [("h13", True), ("h14", True), ("h16", False)])
+def test_the_crop(target: str, *, passes: bool) -> None:
+    cut = af.input((1, 8), name="x", max_abs=5000.0).slice_by_size((0, 2), (1, 4))
+    report = ranges(cut, target=target)
+    assert (report.first(Edge.CROP) is not None) is passes
+
+
+def test_int8_activations() -> None:
+    weight = Int8Affine(np.ones((8, 4), np.int8), np.full(8, 0.01, np.float16), None, 0)
+    y = af.Tensor(build("linear", {"x": af.input((1, 4), name="x"), "weight": weight}, {}))
+    found = ranges(y, {"x": 5000.0}, target="h16").first(Edge.INT8)
+    assert found is not None
+    assert ranges(y, {"x": 4094.0}, target="h16").first(Edge.INT8) is None
+
+
+def test_products_lose_their_bits_under_the_grid() -> None:
+    scale = 1 / math.sqrt(1024)
+    weight = (GENERATOR.standard_normal((16, 1024)) * scale).astype(np.float16)
+    y = af.input((1, 1024), name="x").linear(weight)
+    declared = ranges(y, {"x": 2 * scale}, target="h13")
+    observed = ranges(y, inputs={"x": GENERATOR.standard_normal((1, 1024)) * scale}, target="h13")
+    assert declared.first(Edge.GRID) is not None
+    assert observed.margin(Edge.GRID) == pytest.approx(math.log2(2.0**-10 / 2.0**-6), abs=0.2)
+    rescaled = ranges(af.input((1, 1024), name="x").linear(weight * 256), {"x": 2 * scale}, target="h13")
+    assert rescaled.margin(Edge.GRID) == pytest.approx(declared.margin(Edge.GRID) + 8, abs=1e-6)
+    assert "rescale" in str(declared)
+
+
+def test_an_unknown_edge() -> None:
+    with pytest.raises(ValueError, match="nonsense"):
+        ranges(af.input((1, 8)).relu(), target="h13").first("nonsense")
+
+
+def test_what_was_seen() -> None:
+    y = af.input((1, 4), name="x").square()
+    samples = [{"x": np.array([[1.0, 2.0, 3.0, -4.0]])}, {"x": np.array([[0.5, 0.5, 0.5, 0.5]])}]
+    report = ranges(y, inputs=samples, target="h16")
+    assert (report.source, report.inputs["x"]) == ("observed", Range(-4.0, 3.0))
+    assert report.layers[0].range == Range(0.25, 16.0)
+    assert report.first(Edge.FP16) is None
+
+
+def test_an_overflow_that_was_seen() -> None:
+    report = ranges(af.input((1, 1), name="x").square(), inputs={"x": np.array([[300.0]])}, target="h16")
+    assert report.first(Edge.FP16) is not None
+
+
+def test_both_are_given() -> None:
+    with pytest.raises(GraphError, match="not both"):
+        ranges(af.input((1, 1), name="x").relu(), {"x": 1.0}, inputs={"x": np.ones((1, 1))}, target="h16")
+
+
+def test_no_samples() -> None:
+    with pytest.raises(GraphError, match="no sample"):
+        ranges(af.input((1, 1), name="x").relu(), inputs=[], target="h16")
+
+
+def test_an_unknown_input() -> None:
+    with pytest.raises(UnknownNameError, match="unknown input 'y'"):
+        ranges(af.input((1, 1), name="x").relu(), {"y": 1.0}, target="h16")
+
+
+@pytest.mark.parametrize("given", [(2.0, 1.0), (float("nan"), 1.0), -1.0])
+def test_no_range(given: tuple[float, float] | float) -> None:
+    with pytest.raises(GraphError, match="range of input 'x' is none"):
+        ranges(af.input((1, 1), name="x").relu(), {"x": given}, target="h16")
+
+
+def test_ends_of_whole_numbers_stay_within_their_type() -> None:
+    x = af.input((1, 4), dtype="uint8", name="x").cast("fp16")
+    assert ranges(x, {"x": (-5.0, 300.0)}, target="h16").inputs["x"] == Range(0.0, 255.0)
+
+
+def test_a_state_has_the_range_that_it_is_given() -> None:
+    total = af.state("total", (1, 4))
+    graph = af.Graph({"y": total * 2.0}, states={"total": total})
+    assert ranges(graph, {"total": 3.0}, target="h16").layers[0].range == Range(-6.0, 6.0)
+    assert not ranges(graph, target="h16").layers[0].range.finite
+
+
+def test_the_report_as_text(golden: Golden) -> None:
+    x = af.input((1, 4, 8, 8), name="x", max_abs=1000.0)
+    y = af.conv(x, np.full((4, 4, 3, 3), 2.0, np.float16), pad=1).relu().slice_by_size((0, 0, 0, 1), (1, 4, 8, 6))
+    lines = str(ranges(y.softmax(1), target="h13")).splitlines()
+    golden(
+        "\n".join(line.split(" at ")[0] + line.rpartition(":")[2] if ".py:" in line else line for line in lines) + "\n"
+    )

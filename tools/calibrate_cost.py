@@ -1,0 +1,438 @@
+"""Fits the chips of the cost model to measured latencies, and says how well it predicts what it was not fitted to.
+
+`python tools/calibrate_cost.py` writes `src/aneforge/predict/data/machines.toml` and prints the figures of the page
+"Cost and placement"; `--check` writes nothing. Six numbers of a chip are fitted: dispatch, two rates of host copies,
+and three costs for an element; clock, cores, bandwidths and everything else are data of the targets. Each number is
+drawn towards the chips nearest to it, so that a chip with five measurements is not fitted to their noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import least_squares, nnls
+
+import aneforge as af
+from aneforge.compiler.compiled import compile_graph
+from aneforge.predict.cost import price
+from aneforge.predict.files import DATA, MachineEntry, Measurement, PowerEntry, checks, measurements, model
+from aneforge.predict.machine import Place, anchors_of, machine_for
+from aneforge.predict.work import ProgramWork, work_of
+from aneforge.targets import chip, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    Vector = npt.NDArray[np.float64]
+
+NOISE = 0.12
+"""Relative error of one measurement and of the model's form; the pull of the prior is measured against it."""
+SCALES = np.array([0.7, 1.0, 1.0, 2.0, 2.0, 2.0])
+"""How far a chip's numbers lie from those of its neighbours, as standard deviations of the logarithm: dispatch, the two
+host copies, costs for an element. The costs differ most: seventyfold between two chips for relu."""
+START = MachineEntry(
+    dispatch=120.0,
+    host_in=15.0,
+    host_out=8.0,
+    element_nanoseconds={"relu": 0.05, "softmax": 0.3, "layer_norm": 0.8},
+    fitted_classes=(),
+    rows=0,
+    spread=0.0,
+)
+"""Where the first fit begins."""
+NAMES = ("dispatch", "host_in", "host_out")
+CLASSES = ("relu", "softmax", "layer_norm")
+
+
+def graph_of(row: Measurement) -> af.Tensor:
+    """Return the program that was measured."""
+    match row.workload, row.shape:
+        case (("linear" | "matmul"), (rows, inner, columns)):
+            return af.input((rows, inner)) @ np.zeros((inner, columns), np.float16)
+        case "conv3x3_same", (batch, channels, height, width):
+            weights = np.zeros((channels, channels, 3, 3), np.float16)
+            return af.conv(af.input((batch, channels, height, width)), weights, pad=1)
+        case "conv", (channels, side, stride, size):
+            weights = np.zeros((channels, channels, side, side), np.float16)
+            return af.conv(af.input((1, channels, size, size)), weights, stride=stride, pad=side // 2)
+        case name, shape:
+            return one_operation(name, af.input(shape))
+
+
+def one_operation(name: str, x: af.Tensor) -> af.Tensor:
+    """Return one operation over a tensor."""
+    size = x.shape[1] if x.type.rank == 4 else x.shape[-1]
+    gain, offset = np.ones(size, np.float16), np.zeros(size, np.float16)
+    made: Mapping[str, Callable[[], af.Tensor]] = {
+        "avg_pool": lambda: x.avg_pool(2),
+        "gelu": x.gelu,
+        "group_norm": lambda: x.group_norm(gain, offset, 8),
+        "l2_norm": x.l2_norm,
+        "layer_norm": lambda: x.layer_norm(gain, offset),
+        "max_pool": lambda: x.max_pool(2),
+        "pixel_shuffle": lambda: af.pixel_shuffle(x, 2),
+        "reduce_sum": lambda: x.sum(-1),
+        "relu": x.relu,
+        "rms_norm": lambda: x.rms_norm(gain),
+        "sigmoid": x.sigmoid,
+        "softmax": lambda: x.softmax(-1),
+    }
+    if name not in made:
+        raise ValueError(f"no program is known for the workload {name!r}")
+    return made[name]()
+
+
+def place_of_chip(key: str) -> Place:
+    """Return a chip as a place."""
+    found = chip(key)
+    return Place(resolve(found.target), found)
+
+
+@cache
+def works(row: Measurement) -> ProgramWork:
+    """Return the work of a measured program, compiled for the chip that ran it."""
+    return work_of(compile_graph(graph_of(row), place_of_chip(row.chip).target))
+
+
+def predicted(row: Measurement, fitted: Mapping[str, MachineEntry]) -> float:
+    """Return the latency that the model predicts for a measured call, given the chips that were fitted."""
+    return price(works(row), machine_for(place_of_chip(row.chip), fitted, 0.0)).microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The latencies of measured calls as a sum of what is fitted times how often it is paid, and the rest."""
+
+    counts: Vector
+    """For every row: calls, bytes in, bytes out, elements by class, so scaled that the sum is in microseconds."""
+    rest: Vector
+    measured: Vector
+
+    def errors(self, vector: Vector) -> Vector:
+        """Return the logarithms of predicted over measured, given the logarithms of a chip's numbers."""
+        dispatch, host_in, host_out, *costs = np.exp(vector)
+        return np.log(
+            (self.counts @ np.array([dispatch, 1 / host_in, 1 / host_out, *costs]) + self.rest) / self.measured
+        )
+
+
+def terms_of(rows: Sequence[Measurement]) -> Terms:
+    """Return the latencies of rows of one chip as such a sum, taken from the model itself."""
+    listed = [row_terms(row) for row in rows]
+    counts, rest = np.array([counts for counts, _ in listed]), np.array([rest for _, rest in listed])
+    return Terms(counts, rest, np.array([row.microseconds for row in rows]))
+
+
+@cache
+def row_terms(row: Measurement) -> tuple[tuple[float, ...], float]:
+    """Return what one row pays how often, and what is not fitted."""
+    work, found = works(row), price(works(row), machine_for(place_of_chip(row.chip), {row.chip: START}, 0.0))
+    elements = [sum(one.elements for one in work.layers if one.element_class == name) / 1e3 for name in CLASSES]
+    bytes_in, bytes_out = (
+        sum(each) / 1e3 for each in zip(*((one.bytes_in, one.bytes_out) for one in work.segments), strict=True)
+    )
+    rest = sum(layer.microseconds - layer.elements for layer in found.layers)
+    return (float(len(work.segments)), bytes_in, bytes_out, *elements), rest
+
+
+def log_errors(rows: Sequence[Measurement], fitted: Mapping[str, MachineEntry]) -> Vector:
+    """Return the logarithms of predicted over measured."""
+    return np.array([math.log(predicted(row, fitted) / row.microseconds) for row in rows])
+
+
+def entry_of(vector: Vector, rows: Sequence[Measurement]) -> MachineEntry:
+    """Return a chip from the logarithms of its numbers."""
+    values = [float(value) for value in np.exp(vector)]
+    named = dict(zip((*NAMES, *CLASSES), values, strict=True))
+    seen = {row.workload for row in rows}
+    return MachineEntry(
+        dispatch=named["dispatch"],
+        host_in=named["host_in"],
+        host_out=named["host_out"],
+        element_nanoseconds={name: named[name] for name in CLASSES},
+        fitted_classes=tuple(name for name in CLASSES if name in seen),
+        rows=len(rows),
+        spread=0.0,
+    )
+
+
+def vector_of(entry: MachineEntry) -> Vector:
+    """Return the logarithms of a chip's numbers."""
+    listed = (entry.dispatch, entry.host_in, entry.host_out, *(entry.element_nanoseconds[name] for name in CLASSES))
+    return np.log(np.array(listed))
+
+
+def fit_chip(rows: Sequence[Measurement], prior: MachineEntry) -> MachineEntry:
+    """Return the chip that explains its measurements best, drawn towards a prior."""
+    expected, terms = vector_of(prior), terms_of(rows)
+
+    def residuals(vector: Vector) -> Vector:
+        return np.concatenate([terms.errors(vector) / NOISE, (vector - expected) / SCALES])
+
+    found = least_squares(residuals, expected, loss="soft_l1")
+    return entry_of(found.x, rows)
+
+
+def by_chip(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
+    """Return measurements by chip."""
+    found: dict[str, list[Measurement]] = {}
+    for row in rows:
+        found.setdefault(row.chip, []).append(row)
+    return found
+
+
+def prior_of(key: str, fitted: Mapping[str, MachineEntry]) -> MachineEntry:
+    """Return what the other chips say about one."""
+    others = {name: entry for name, entry in fitted.items() if name != key}
+    if not others:
+        return START
+    anchors, _ = anchors_of(place_of_chip(key), others)
+    return entry_of(np.mean([vector_of(others[name]) for name in anchors], axis=0), ())
+
+
+def with_norms(fitted: dict[str, MachineEntry]) -> dict[str, MachineEntry]:
+    """Return chips whose norms nobody measured with a cost for them: it follows the square root of that of softmax."""
+    known = [entry.element_nanoseconds for entry in fitted.values() if "layer_norm" in entry.fitted_classes]
+    if not known:
+        return fitted
+    norms, softmax = (
+        math.exp(np.mean([math.log(costs[name]) for costs in known])) for name in ("layer_norm", "softmax")
+    )
+    return {
+        key: entry
+        if "layer_norm" in entry.fitted_classes
+        else with_cost(entry, norms * math.sqrt(entry.element_nanoseconds["softmax"] / softmax))
+        for key, entry in fitted.items()
+    }
+
+
+def with_cost(entry: MachineEntry, norms: float) -> MachineEntry:
+    """Return a chip with another cost of norms."""
+    costs = {**entry.element_nanoseconds, "layer_norm": norms}
+    return MachineEntry(entry.dispatch, entry.host_in, entry.host_out, costs, entry.fitted_classes, entry.rows, 0.0)
+
+
+def fit_all(rows: Sequence[Measurement]) -> dict[str, MachineEntry]:
+    """Return every chip, fitted twice: the second time drawn towards its neighbours of the first."""
+    groups = by_chip(rows)
+    first = {key: fit_chip(group, START) for key, group in groups.items()}
+    return with_norms({key: fit_chip(group, prior_of(key, first)) for key, group in groups.items()})
+
+
+def leave_one_shape_out(rows: Sequence[Measurement]) -> dict[str, Vector]:
+    """Return, for every chip, the errors of its rows, each predicted by a fit without that row."""
+    groups = by_chip(rows)
+    first = {key: fit_chip(group, START) for key, group in groups.items()}
+    found: dict[str, Vector] = {}
+    for key, group in groups.items():
+        prior = prior_of(key, first)
+        errors = [
+            log_errors([row], {key: fit_chip([other for other in group if other is not row], prior)})[0]
+            for row in group
+        ]
+        found[key] = np.array(errors)
+    return found
+
+
+def leave_one_workload_out(rows: Sequence[Measurement]) -> dict[str, Vector]:
+    """Return, by workload, the errors of its rows on every chip, predicted by fits that saw none of its rows there.
+
+    Workloads with a cost of their own for an element are left in: nothing else could tell it.
+    """
+    groups = by_chip(rows)
+    first = {key: fit_chip(group, START) for key, group in groups.items()}
+    found: dict[str, Vector] = {}
+    for name in sorted({row.workload for row in rows} - set(CLASSES)):
+        errors: list[Vector] = []
+        for key, group in groups.items():
+            mine = [row for row in group if row.workload == name]
+            rest = [row for row in group if row.workload != name]
+            if mine:
+                errors.append(log_errors(mine, {key: fit_chip(rest, prior_of(key, first))}))
+        found[name] = np.concatenate(errors)
+    return found
+
+
+def leave_one_chip_out(rows: Sequence[Measurement], fitted: Mapping[str, MachineEntry]) -> dict[str, Vector]:
+    """Return, for every chip, the errors of its rows, predicted by the other chips alone."""
+    found: dict[str, Vector] = {}
+    for key, group in by_chip(rows).items():
+        others = {name: entry for name, entry in fitted.items() if name != key}
+        found[key] = log_errors(group, others)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PowerFit:
+    """A chip's energy and the errors of its rows, each predicted by the others."""
+
+    entry: PowerEntry
+    errors: Vector
+
+
+def fit_power(rows: Sequence[Measurement]) -> PowerFit | None:
+    """Return the energy of a chip from the rows whose power was measured; None where they are too few."""
+    powered = [row for row in rows if row.engine_watts is not None]
+    if not powered:
+        return None
+    coefficients = energy_coefficients(powered)
+    errors = np.array([])
+    if len(powered) > len(coefficients):
+        left = [energy_coefficients([other for other in powered if other is not row]) for row in powered]
+        errors = np.array([energy_error(row, each) for row, each in zip(powered, left, strict=True)])
+    spread = robust_spread(errors) if len(errors) else model().power_share_unexplained.value
+    idle, mac, moved = (float(value) for value in coefficients)
+    return PowerFit(PowerEntry(idle, mac * 1e6, moved * 1e6, len(powered), spread), errors)
+
+
+def energy_row(row: Measurement) -> tuple[Vector, float]:
+    """Return time, multiplies and bytes of a call, and its measured energy in microjoules."""
+    work = works(row)
+    features = np.array([row.microseconds, float(work.macs), float(work.dram_bytes)])
+    return features, (row.engine_watts or 0.0) * row.microseconds
+
+
+def energy_coefficients(rows: Sequence[Measurement]) -> Vector:
+    """Return watts, microjoules for a multiply and for a byte, none below zero, by relative error."""
+    pairs = [energy_row(row) for row in rows]
+    matrix = np.array([features / energy for features, energy in pairs])
+    size = np.maximum(np.abs(matrix).max(axis=0), 1e-30)
+    solution, _ = nnls(matrix / size, np.ones(len(pairs)))
+    return solution / size
+
+
+def energy_error(row: Measurement, coefficients: Vector) -> float:
+    """Return the logarithm of predicted over measured energy."""
+    features, energy = energy_row(row)
+    return math.log(max(float(features @ coefficients), 1e-9) / energy)
+
+
+def robust_spread(errors: Vector) -> float:
+    """Return the standard deviation of errors, from the size that eight in ten stay below."""
+    return float(np.quantile(np.abs(errors), 0.8)) / 1.2816
+
+
+def calibrated(rows: Sequence[Measurement]) -> tuple[dict[str, MachineEntry], float]:
+    """Return every chip with its spread and its energy, and the spread of a chip that was not measured."""
+    fitted, shapes = fit_all(rows), leave_one_shape_out(rows)
+    chips = leave_one_chip_out(rows, fitted)
+    complete: dict[str, MachineEntry] = {}
+    for key, group in by_chip(rows).items():
+        entry, power = fitted[key], fit_power(group)
+        complete[key] = MachineEntry(
+            *(getattr(entry, name) for name in (*NAMES, "element_nanoseconds", "fitted_classes", "rows")),
+            spread=max(robust_spread(shapes[key]), 0.05),
+            power=None if power is None else power.entry,
+        )
+    return complete, robust_spread(np.concatenate(list(chips.values())))
+
+
+HEADER = """\
+# Fitted by `tools/calibrate_cost.py` to `latencies.toml`; run it instead of editing. Rates in GB/s, times in µs.
+#
+# `spread` is the standard deviation of the logarithm of the error on shapes that the fit did not see.
+
+[evidence]
+kind = "inferred"
+source = "rooflines"
+note = "A fit of six numbers for each chip; `fitted_classes` are those costs for an element that its own rows decide."
+
+[spread]
+"""
+
+
+def machines_text(fitted: Mapping[str, MachineEntry], other_chip: float) -> str:
+    """Return the data file."""
+    parts = [HEADER + f"other_chip = {other_chip:.3f}\n"]
+    for key, entry in fitted.items():
+        costs = ", ".join(f"{name} = {value:.4g}" for name, value in entry.element_nanoseconds.items())
+        classes = ", ".join(f'"{name}"' for name in entry.fitted_classes)
+        lines = [
+            f"[chips.{key}]",
+            f"dispatch = {entry.dispatch:.1f}",
+            f"host_in = {entry.host_in:.4g}",
+            f"host_out = {entry.host_out:.4g}",
+            f"element_nanoseconds = {{ {costs} }}",
+            f"fitted_classes = [{classes}]",
+            f"rows = {entry.rows}",
+            f"spread = {entry.spread:.3f}",
+        ]
+        if entry.power is not None:
+            power = entry.power
+            lines += [
+                f"[chips.{key}.power]",
+                f"idle_watts = {power.idle_watts:.4g}",
+                f"picojoules_per_mac = {power.picojoules_per_mac:.4g}",
+                f"picojoules_per_byte = {power.picojoules_per_byte:.4g}",
+                f"rows = {power.rows}",
+                f"spread = {power.spread:.3f}",
+            ]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def percent(errors: Vector) -> str:
+    """Return the median and the ninth decile of errors in percent."""
+    sizes = np.abs(np.expm1(errors)) * 100
+    return f"{np.median(sizes):5.1f} %  {np.quantile(sizes, 0.9):5.1f} %"
+
+
+CHECKED: Mapping[str, frozenset[str]] = {
+    "never fitted": frozenset(),
+    "of them matmul": frozenset({"matmul"}),
+    "of them conv": frozenset({"conv"}),
+}
+"""Parts of the second set of measurements; the first is all of it."""
+
+
+def report(rows: Sequence[Measurement]) -> list[str]:
+    """Return the figures: how far off the model is on what it was fitted to, and on what it was not."""
+    fitted = fit_all(rows)
+    shapes, chips = leave_one_shape_out(rows), leave_one_chip_out(rows, fitted)
+    lines = ["median and ninth decile of |error|   fitted            shape left out    chip left out     energy"]
+    for key, group in by_chip(rows).items():
+        power = fit_power(group)
+        energy = percent(power.errors) if power is not None and len(power.errors) else "too few rows"
+        mine = percent(log_errors(group, fitted))
+        lines.append(f"{chip(key).name:8} {len(group):3} rows                  {mine}  {percent(shapes[key])}  "
+                     f"{percent(chips[key])}  {energy}")  # fmt: skip
+    every = [log_errors(rows, fitted), *(np.concatenate(list(each.values())) for each in (shapes, chips))]
+    lines.append(f"all      {len(rows):3} rows                  {'  '.join(map(percent, every))}")
+    unseen = leave_one_workload_out(rows)
+    lines += [f"workload left out: {name:14} {len(each):3} rows  {percent(each)}" for name, each in unseen.items()]
+    lines.append(f"workload left out: all of them    {percent(np.concatenate(list(unseen.values())))}")
+    for name, workloads in CHECKED.items():
+        some = [row for row in checks() if row.workload in workloads or not workloads]
+        lines.append(f"checks   {len(some):3} rows, {name:18} {percent(log_errors(some, fitted))}")
+    return lines
+
+
+def main() -> None:
+    """Fit, write and report."""
+    parser = argparse.ArgumentParser(description="Fit the chips of the cost model to measured latencies.")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    arguments = parser.parse_args()
+    rows = measurements()
+    if not arguments.check:
+        write(DATA / "machines.toml", machines_text(*calibrated(rows)))
+    print("\n".join(report(rows)))  # noqa: T201 - the figures are what the tool is for
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file under another name first, then rename it."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)  # noqa: PTH105 - Path.replace would do the same
+
+
+if __name__ == "__main__":
+    main()
