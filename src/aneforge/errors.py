@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AmbiguousTargetError",
     "AneforgeError",
+    "BackendUnavailableError",
+    "CrossChipFP16Warning",
     "DataFileError",
+    "DispatchFloorWarning",
     "GraphError",
     "GraphTypeError",
     "IllegalGraphError",
@@ -25,6 +28,10 @@ __all__ = [
     "NoDataError",
     "NotSupportedError",
     "PrecisionWarning",
+    "ProgramFileError",
+    "RuntimeStateError",
+    "SliceSaturationWarning",
+    "StrictCompileError",
     "UnknownNameError",
     "UnknownTargetError",
     "nearest_names",
@@ -162,12 +169,56 @@ class IllegalGraphError(NotSupportedError):
         return error
 
 
+class StrictCompileError(NotSupportedError):
+    """A graph that compiles, but not as strictly as was asked: the message lists everything that was not let pass."""
+
+    findings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, target: str, findings: Iterable[str]) -> Self:
+        """Build the error for a graph in which a strict compile found something.
+
+        >>> print(StrictCompileError.of("the target", ["decomposition: sin became a polynomial"]))
+        on the target: a strict compile lets none of this pass, 1 finding:
+          decomposition: sin became a polynomial
+        """
+        listed = tuple(findings)
+        count = "1 finding" if len(listed) == 1 else f"{len(listed)} findings"
+        error = cls("\n  ".join([f"a strict compile lets none of this pass, {count}:", *listed]), target=target)
+        error.findings = listed
+        return error
+
+
+class RuntimeStateError(AneforgeError, RuntimeError):
+    """A model, program or stream was used in a state that does not allow it, such as after its release."""
+
+
+class BackendUnavailableError(AneforgeError, RuntimeError):
+    """A backend that was chosen cannot run here; the message says why. There is no fallback to another one."""
+
+
+class ProgramFileError(AneforgeError, ValueError):
+    """A saved program cannot be read: it is no such file, damaged, of another version or for another target."""
+
+
 class DataFileError(AneforgeError):
     """One of the package's data files is not in the form that its reader expects."""
 
 
 class PrecisionWarning(UserWarning):
     """Something is computed, and loses more of its value than a user would expect."""
+
+
+class SliceSaturationWarning(PrecisionWarning):
+    """A slice passes a fixed-point copy on the target, which makes large magnitudes infinite."""
+
+
+class CrossChipFP16Warning(UserWarning):
+    """The same graph gives other fp16 values on another target: a numeric heads-up, never a rejection."""
+
+
+class DispatchFloorWarning(UserWarning):
+    """A program is so small that the cost of dispatching it outweighs what it computes."""
 
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:

@@ -1,0 +1,201 @@
+"""Backends: what can run a program, and for each whether it can here, or why not.
+
+A backend that a caller chose and that is not available is an error. Nothing is ever run elsewhere instead: a number
+that came from another arithmetic than the one asked for would be worse than none. What reaches Apple's frameworks plugs
+in through `DeviceBackend` and the small `Device` interface of `devices`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from aneforge.errors import BackendUnavailableError, GraphTypeError, UnknownNameError
+from aneforge.runtime.executables import HalfPrecisionReference, MathematicalReference, SoftwareEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.graph.graph import Graph
+    from aneforge.runtime.executables import Executable
+
+__all__ = [
+    "ENTITLEMENT",
+    "Backend",
+    "BackendStatus",
+    "SoftwareBackend",
+    "UnavailableBackend",
+    "backends",
+    "chosen_backend",
+    "status_of",
+]
+
+ENTITLEMENT = "com.apple.aned.private.allow"
+"""What a process must be entitled to before the daemon takes chained requests from it (aneforge docs, backends)."""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Something that runs programs."""
+
+    @property
+    def name(self) -> str:
+        """The word by which it is chosen."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What it is, and on which silicon it computes, in a few words."""
+        ...
+
+    def obstacle(self) -> str | None:
+        """Return why it cannot run here, or None where it can."""
+        ...
+
+    def load(self, program: Program, graph: Graph | None) -> Executable:
+        """Make a program ready to run.
+
+        The graph that it was made of is there unless the program was read from a file.
+
+        Raises:
+            BackendUnavailableError: It cannot run here.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BackendStatus:
+    """A backend, and whether it can run here."""
+
+    name: str
+    title: str
+    available: bool
+    reason: str
+    """Why it cannot run here; empty where it can."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.title}; {'available' if self.available else f'not available: {self.reason}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareBackend:
+    """A backend that computes here, on any machine."""
+
+    name: str
+    title: str
+    prepare: Callable[[Program], Executable]
+
+    def obstacle(self) -> str | None:
+        """Return nothing: it runs everywhere."""
+        return None
+
+    def load(self, program: Program, graph: Graph | None) -> Executable:
+        """Make a program ready to run."""
+        del graph  # the program says it all
+        return self.prepare(program)
+
+
+@dataclass(frozen=True, slots=True)
+class UnavailableBackend:
+    """A backend of which it is known why it cannot run here."""
+
+    name: str
+    title: str
+    framework: str | None
+    """The framework of macOS that it needs; None where the reason is the same on every system."""
+    reason: str
+    """Why not, on a Mac."""
+
+    def obstacle(self) -> str | None:
+        """Return why it cannot run here."""
+        if self.framework is not None and sys.platform != "darwin":
+            return f"{self.framework} is part of macOS, and this is {sys.platform}"
+        return self.reason
+
+    def load(self, program: Program, graph: Graph | None) -> Executable:
+        """Refuse.
+
+        Raises:
+            BackendUnavailableError: Always.
+        """
+        del program, graph  # whatever they are
+        raise unavailable(self)
+
+
+UNDISPATCHED = "this package does not dispatch to it yet; a device handed to DeviceBackend does"
+PATH_B = f"it needs the entitlement {ENTITLEMENT}, which no third-party process is given"
+
+BACKENDS: tuple[Backend, ...] = (
+    SoftwareBackend("software", "software engine: the engine's arithmetic, bit for bit where known", SoftwareEngine),
+    SoftwareBackend("reference", "float64 reference: the mathematics, on the CPU", MathematicalReference),
+    SoftwareBackend(
+        "cpu_fp16", "CPU fp16 reference: every layer rounded once, ties to even, on the CPU", HalfPrecisionReference
+    ),
+    UnavailableBackend("e5rt", "e5rt execution streams, on the Neural Engine", "Espresso.framework", UNDISPATCHED),
+    UnavailableBackend(
+        "in_memory_model",
+        "_ANEInMemoryModel (Path A), on the Neural Engine",
+        "AppleNeuralEngine.framework",
+        UNDISPATCHED,
+    ),
+    UnavailableBackend("mpsgraph", "MPSGraph, on the GPU", "MetalPerformanceShadersGraph", UNDISPATCHED),
+    UnavailableBackend(
+        "coreml",
+        "Core ML, usually on the CPU",
+        "CoreML.framework",
+        f"{UNDISPATCHED}; its own plan keeps most programs on the CPU",
+    ),
+    UnavailableBackend("path_b", "_ANEChainingRequest and _ANESharedEvents (Path B)", None, PATH_B),
+)
+"""Every backend that is known, the default first."""
+
+
+def backends() -> tuple[BackendStatus, ...]:
+    """Return every known backend, each available or with the reason why not; the first is the default.
+
+    >>> import aneforge as af
+    >>> [status.name for status in af.backends() if status.available]
+    ['software', 'reference', 'cpu_fp16']
+    >>> print(next(status for status in af.backends() if status.name == "path_b").reason)
+    it needs the entitlement com.apple.aned.private.allow, which no third-party process is given
+    """
+    return tuple(map(status_of, BACKENDS))
+
+
+def status_of(backend: Backend) -> BackendStatus:
+    """Return whether a backend can run here."""
+    obstacle = backend.obstacle()
+    return BackendStatus(backend.name, backend.title, obstacle is None, obstacle or "")
+
+
+def chosen_backend(choice: str | Backend | None) -> Backend:
+    """Return the backend that a caller chose: by name, one of his own, or None for the software engine.
+
+    Raises:
+        UnknownNameError: None has that name.
+        GraphTypeError: It is neither a name nor a backend.
+        BackendUnavailableError: It cannot run here.
+    """
+    if choice is None:
+        return BACKENDS[0]
+    if isinstance(choice, str):
+        found = {backend.name: backend for backend in BACKENDS}.get(choice)
+        if found is None:
+            raise UnknownNameError.of("backend", choice, [backend.name for backend in BACKENDS])
+    elif isinstance(choice, Backend):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        found = choice
+    else:
+        raise GraphTypeError("backend is neither a name nor a backend", seen=type(choice).__name__)
+    if found.obstacle() is not None:
+        raise unavailable(found)
+    return found
+
+
+def unavailable(backend: Backend) -> BackendUnavailableError:
+    """Return the error for a backend that cannot run here."""
+    return BackendUnavailableError(
+        f"backend {backend.name!r} ({backend.title}) is not available: {backend.obstacle()}",
+        remedy='af.backends() says what is; "software" computes the engine\'s arithmetic on any machine',
+    )

@@ -1,0 +1,151 @@
+"""From a graph to a program and what is known of it: canonical form, choice among forms, compression, compiler."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
+
+from aneforge.codegen.mil.files import write_mil, write_text, write_whole
+from aneforge.compiler.ir.printing import program_text
+from aneforge.compiler.pipeline import PIPELINE, lowered
+from aneforge.compiler.retarget import retarget
+from aneforge.errors import NotSupportedError
+from aneforge.graph.graph import PLACEHOLDERS
+from aneforge.runtime.canonical import canonical
+from aneforge.runtime.dispatch_cost import is_bridge
+from aneforge.runtime.executables import SoftwareEngine
+from aneforge.runtime.facts import ModelFacts
+from aneforge.runtime.files import SUFFIX, write_program_file
+from aneforge.runtime.options import Level
+from aneforge.runtime.precision import rule_cautions
+from aneforge.runtime.variants import cheapest, variants, within_tolerance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.graph.graph import Graph
+    from aneforge.ops.types import Array
+    from aneforge.runtime.options import Options
+    from aneforge.targets import Target
+
+__all__ = ["Built", "build", "keep_artifacts"]
+
+RESCALING = "aneforge.runtime.rescaling"
+"""The module that scales values by powers of two; it has `rescaled(graph, target)`, whose result has a `graph`."""
+UNCOUNTED = PLACEHOLDERS | {"const"}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A compiled program, what its model will know, and the graph for the target that it was lowered from."""
+
+    program: Program
+    facts: ModelFacts
+    graph: Graph
+
+
+class Rescaled(Protocol):
+    """A graph that was rescaled."""
+
+    @property
+    def graph(self) -> Graph:
+        """The new graph."""
+        ...
+
+
+class Rescaling(Protocol):
+    """The module that rescales."""
+
+    def rescaled(self, graph: Graph, target: Target) -> Rescaled:
+        """Return the graph rescaled by powers of two."""
+        ...
+
+
+def build(graph: Graph, target: Target, options: Options) -> Built:
+    """Compile a graph.
+
+    Raises:
+        IllegalGraphError: An operation cannot run there.
+        NotSupportedError: An operation, or an option, has no form there.
+    """
+    remarks: tuple[str, ...] = ()
+    if options.level is not Level.PLAIN:
+        graph = canonical(graph)
+    if options.level.chooses:
+        graph, remarks = chosen_form(graph, target, options.level)
+    if options.rescale is not None:
+        graph = rescaling().rescaled(graph, target).graph
+    weights = ()
+    if options.compress is not None:
+        from aneforge.compress.graphs import compressed  # noqa: PLC0415 - few programs are compressed
+
+        made = compressed(
+            graph, options.compress, atol=options.compress_atol, block_size=options.block_size, target=target
+        )
+        graph, weights = made.graph, made.weights
+    retargeted = retarget(graph, target)
+    program = PIPELINE.run(lowered(retargeted))
+    counted = [node for node in graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node)]
+    facts = ModelFacts(
+        len(counted),
+        warnings=rule_cautions(retargeted.verdict),
+        remarks=remarks,
+        supplied=retargeted.supplied,
+        weights=weights,
+    )
+    return Built(program, facts, retargeted.graph)
+
+
+def chosen_form(graph: Graph, target: Target, level: Level) -> tuple[Graph, tuple[str, ...]]:
+    """Return the form of a graph that the level chooses, and why."""
+    found = list(variants(graph))
+    if len(found) == 1:
+        return graph, ("there was one form to choose from",)
+    remarks: tuple[str, ...] = ()
+    if level is Level.TRIED:
+
+        def outputs(form: Graph, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+            program = PIPELINE.run(lowered(retarget(form, target)))
+            return SoftwareEngine(program).execute(inputs, {}).outputs
+
+        found, remarks = within_tolerance(found, outputs)
+    variant, reason = cheapest(found, target)
+    return variant.graph, (*remarks, reason)
+
+
+def rescaling() -> Rescaling:
+    """Return the module that rescales.
+
+    Raises:
+        NotSupportedError: This version has none.
+    """
+    try:
+        return cast("Rescaling", importlib.import_module(RESCALING))
+    except ModuleNotFoundError as error:
+        if error.name != RESCALING:
+            raise
+        raise NotSupportedError(
+            'rescale="auto" scales values by powers of two to keep them in range, and this version has no such pass',
+            remedy="scale weights by hand, or leave rescale out",
+        ) from None
+
+
+def keep_artifacts(built: Built, folder: Path) -> tuple[str, ...]:
+    """Write what a compile made into a folder, and return what a reader should know of that.
+
+    These are the saved program, its text, and the graph for the target as MIL with its weights, where it has a form.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    write_program_file(folder / f"program{SUFFIX}", built.program, built.facts)
+    write_whole(folder / "program.anec", partial(write_text, program_text(built.program)))
+    try:
+        write_mil(built.graph, folder)
+    except NotSupportedError as error:
+        return (f"artifacts are in {folder}, MIL is not among them: {error.message}",)
+    return (f"artifacts are in {folder}",)

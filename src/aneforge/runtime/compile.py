@@ -1,0 +1,296 @@
+"""`af.compile`: a graph becomes a model for one target. `af.load_program`: a saved one becomes a model again.
+
+The order is the documented one: precision, the cost of dispatch, whether the target takes the graph, canonical form,
+routes. What must be said is said as a warning, once per cause, at the user's own line; the model keeps it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from aneforge.errors import (
+    GraphError,
+    GraphTypeError,
+    NotSupportedError,
+    ProgramFileError,
+    StrictCompileError,
+)
+from aneforge.graph.graph import as_graph
+from aneforge.rules.preflight import preflight
+from aneforge.runtime.backends import SoftwareBackend, chosen_backend
+from aneforge.runtime.building import Built, build, keep_artifacts
+from aneforge.runtime.cache import key_of, program_cache
+from aneforge.runtime.dispatch_cost import dispatch_cautions, is_bridge
+from aneforge.runtime.facts import give_warnings
+from aneforge.runtime.files import read_program_file
+from aneforge.runtime.hazards import slice_cautions, strict_findings
+from aneforge.runtime.magnitudes import promises_of
+from aneforge.runtime.model import MultiModel, loaded_model
+from aneforge.runtime.options import checked_options
+from aneforge.runtime.precision import precision_cautions, precision_risks
+from aneforge.targets import resolve
+
+if TYPE_CHECKING:
+    from aneforge.compiler.ir.program import Program
+    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.graph.node import Output
+    from aneforge.runtime.backends import Backend
+    from aneforge.runtime.facts import Caution, ModelFacts
+    from aneforge.runtime.model import AnyModel, Model
+    from aneforge.runtime.options import Options
+    from aneforge.targets import Target, TargetLike
+
+__all__ = ["compile", "compile_multi", "load_program"]
+
+PathLike = str | os.PathLike[str]
+USER = 3
+"""Frames from `give_warnings` up to the user's: `made_model`, the public function, the user's."""
+
+
+@overload
+def compile(
+    out: Output,
+    int8: bool = ...,
+    build_dir: PathLike | None = ...,
+    opt: str | int | bool | None = ...,
+    compress: str | None = ...,
+    compress_atol: float = ...,
+    block_size: int = ...,
+    validate: bool = ...,
+    target: TargetLike = ...,
+    *,
+    strict: bool = ...,
+    rescale: str | None = ...,
+    backend: str | Backend | None = ...,
+) -> Model: ...
+@overload
+def compile(
+    out: GraphLike,
+    int8: bool = ...,
+    build_dir: PathLike | None = ...,
+    opt: str | int | bool | None = ...,
+    compress: str | None = ...,
+    compress_atol: float = ...,
+    block_size: int = ...,
+    validate: bool = ...,
+    target: TargetLike = ...,
+    *,
+    strict: bool = ...,
+    rescale: str | None = ...,
+    backend: str | Backend | None = ...,
+) -> AnyModel: ...
+def compile(
+    out: GraphLike,
+    int8: bool = False,
+    build_dir: PathLike | None = None,
+    opt: str | int | bool | None = "routes",
+    compress: str | None = None,
+    compress_atol: float = 0.05,
+    block_size: int = 32,
+    validate: bool = False,
+    target: TargetLike = None,
+    *,
+    strict: bool = False,
+    rescale: str | None = None,
+    backend: str | Backend | None = None,
+) -> AnyModel:
+    """Compile a graph for one target, and return a model: call it with arrays, get float32.
+
+    `int8` is `compress="int8"`. `compress` encodes the weights: int8, int4, sparse, blockwise or auto, each where its
+    relative error is at most `compress_atol`. `build_dir` keeps the artifacts of this compile. `opt`: 0, None or
+    False compiles what is there; "routes" leaves out what undoes itself, without changing a bit; 1 chooses among forms
+    of the graph by the cost model; 2 or "max" does so among those whose error was tried. `validate` makes a precision
+    warning an error. `strict` makes an error of every decomposition, folding, saturation risk and inexact arithmetic.
+    `target` is a compiler name, a chip, a family, or None for the host; `backend` one of `af.backends()`.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> net = af.compile(af.input((1, 4)).relu() + 1.0, target=af.targets.Family.A15)
+    >>> net(np.array([[-1, 0, 1, 2]])).tolist()
+    [[1.0, 1.0, 2.0, 3.0]]
+
+    Raises:
+        GraphError: An option has a value that there is not, the graph has no inputs, or `validate` found a risk.
+        GraphTypeError: It is no graph, or an option is of another type.
+        IllegalGraphError: An operation cannot run on the target.
+        NotSupportedError: An operation has no form there, or two options do not go together.
+        StrictCompileError: `strict` found something that it does not let pass.
+        BackendUnavailableError: The backend cannot run here.
+        UnknownTargetError: Nothing has that name.
+        RuntimeStateError: This process holds as many programs as the runtime loads.
+    """
+    options = checked_options(
+        int8=int8,
+        opt=opt,
+        compress=compress,
+        compress_atol=compress_atol,
+        block_size=block_size,
+        validate=validate,
+        strict=strict,
+        rescale=rescale,
+        build_dir=folder_of(build_dir),
+    )
+    graph = as_graph(out)
+    return made_model(graph, target, options, backend, several=len(graph.outputs) > 1)
+
+
+def compile_multi(
+    outs: GraphLike,
+    int8: bool = False,
+    build_dir: PathLike | None = None,
+    opt: str | int | bool | None = "routes",
+    compress: str | None = None,
+    compress_atol: float = 0.05,
+    block_size: int = 32,
+    validate: bool = False,
+    target: TargetLike = None,
+    *,
+    strict: bool = False,
+    rescale: str | None = None,
+    backend: str | Backend | None = None,
+) -> MultiModel:
+    """Compile several outputs into one program; the model gives them by name, those of a list as y0, y1, ….
+
+    The options are those of `compile`. Graphs with layers that need a program of their own are refused, as by the
+    documented function: compile such a graph with `compile`.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> x = af.input((1, 2))
+    >>> net = af.compile_multi([x.relu(), x.abs()], target=af.targets.Family.A15)
+    >>> {name: value.tolist() for name, value in net(np.array([[-1, 2]])).items()}
+    {'y0': [[0.0, 2.0]], 'y1': [[1.0, 2.0]]}
+
+    Raises:
+        NotSupportedError: A layer needs a program of its own.
+        AneforgeError: Whatever `compile` raises.
+    """
+    options = checked_options(
+        int8=int8,
+        opt=opt,
+        compress=compress,
+        compress_atol=compress_atol,
+        block_size=block_size,
+        validate=validate,
+        strict=strict,
+        rescale=rescale,
+        build_dir=folder_of(build_dir),
+    )
+    graph = as_graph(outs)
+    for node in filter(is_bridge, graph.nodes):
+        raise NotSupportedError(
+            "compile_multi makes one program, and this layer needs one of its own",
+            operation=node.op.name,
+            location=node.location,
+            remedy="af.compile takes a graph of several outputs and cuts it there",
+        )
+    made = made_model(graph, target, options, backend, several=True)
+    assert isinstance(made, MultiModel)  # noqa: S101 - several outputs make one
+    return made
+
+
+def made_model(
+    graph: Graph, target: TargetLike, options: Options, backend: str | Backend | None, *, several: bool
+) -> AnyModel:
+    """Compile, warn in the documented order, and load."""
+    resolved, chosen = resolve(target), chosen_backend(backend)
+    if not graph.placeholders:
+        raise GraphError("the graph has no inputs: there is nothing to feed", remedy="start it from af.input")
+    verdict = preflight(graph, resolved)
+    precision = precision_cautions(precision_risks(graph), verdict)
+    if options.validate and precision:
+        raise at_risk(precision, resolved)
+    give_warnings(precision, USER)
+    floor = dispatch_cautions(graph, resolved)
+    give_warnings(floor, USER)
+    # A device compiles the graph, and artifacts show it, so neither is content with a program from the cache.
+    fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend)
+    program, facts, rebuilt = built_or_found(graph, resolved, options, fresh=fresh)
+    # What was compiled may be warned of where the graph was not: its weights are encoded, its form is another.
+    rules = tuple(caution for caution in facts.warnings if caution not in precision)
+    if options.validate and rules:
+        raise at_risk(rules, resolved)
+    later = (*rules, *slice_cautions(program, promises_of(graph)))
+    give_warnings(later, USER)
+    if options.strict and (found := strict_findings(program, verdict, (*precision, *later))):
+        raise StrictCompileError.of(resolved.name, found)
+    facts = replace(facts, several=several, warnings=(*precision, *floor, *later))
+    if options.build_dir is not None and rebuilt is not None:
+        kept = keep_artifacts(Built(program, facts, rebuilt), options.build_dir)
+        facts = replace(facts, remarks=(*facts.remarks, *kept))
+    return loaded_model(program, facts, chosen, rebuilt)
+
+
+def built_or_found(
+    graph: Graph, target: Target, options: Options, *, fresh: bool
+) -> tuple[Program, ModelFacts, Graph | None]:
+    """Return the program of a graph: from the cache, or compiled now and put there.
+
+    The graph for the target comes with it where it was compiled now.
+    """
+    cache, key = program_cache(), key_of([graph.text, target.name, options.key])
+    remarks: tuple[str, ...] = ()
+    if not fresh:
+        found = cache.get(key)
+        if found.entry is not None:
+            return *found.entry, None
+        remarks = found.remarks
+    built = build(graph, target, options)
+    remarks = (*remarks, *cache.put(key, built.program, built.facts))
+    facts = replace(built.facts, remarks=(*built.facts.remarks, *remarks))
+    return built.program, facts, built.graph
+
+
+def at_risk(cautions: tuple[Caution, ...], target: Target) -> GraphError:
+    """Return the error of a validation."""
+    listed = "\n  ".join(caution.message for caution in cautions)
+    return GraphError(f"precision is at risk:\n  {listed}", target=target.name, remedy="validate=False only warns")
+
+
+def folder_of(build_dir: PathLike | None) -> Path | None:
+    """Return the folder for artifacts.
+
+    Raises:
+        GraphTypeError: It is no path.
+    """
+    if build_dir is None:
+        return None
+    if not isinstance(build_dir, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise GraphTypeError("build_dir is no path", seen=type(build_dir).__name__)
+    return Path(build_dir)
+
+
+def load_program(path: PathLike, *, target: TargetLike = None, backend: str | Backend | None = None) -> AnyModel:
+    """Read a saved model; its weights stay in the file, mapped into memory.
+
+    A program is for one target. Giving `target` asks that it be this one: a program is never turned into another's.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = af.compile(af.input((1, 2)).relu(), target=af.targets.Family.A15).save(f"{folder}/net.aneprg")
+    ...     net = af.load_program(path)
+    >>> net(np.array([[-1.0, 2.0]])).tolist()
+    [[0.0, 2.0]]
+
+    Raises:
+        ProgramFileError: The file is no program, damaged, cut off, of another version, or for another target.
+        OSError: The file cannot be read.
+        BackendUnavailableError: The backend cannot run here.
+        RuntimeStateError: This process holds as many programs as the runtime loads.
+    """
+    asked, chosen = None if target is None else resolve(target), chosen_backend(backend)
+    program, facts = read_program_file(path)
+    if asked is not None and asked.name != program.target.name:
+        raise ProgramFileError(
+            "the program is for another target",
+            operation=str(path),
+            seen=program.target.name,
+            limit=asked.name,
+            remedy="compile the graph for the target that it should run on",
+        )
+    return loaded_model(program, facts, chosen, None)

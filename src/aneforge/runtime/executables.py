@@ -1,0 +1,171 @@
+"""What runs a program: the software engine, and two references of other arithmetic beside it.
+
+This is the one place in which the runtime calls the engine. An executable takes values by port name and gives values by
+port name; ports, buffers, locks and lifetimes are the matter of `program`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from aneforge.compiler.ir.evaluate import evaluate_layer, evaluate_program
+from aneforge.engine.exactness import Exactness, Label
+from aneforge.engine.execution.run import prepare
+from aneforge.ops.types import is_float, numpy_dtype
+from aneforge.runtime.exactness import label_of_prepared
+from aneforge.runtime.ports import engine_element
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.engine.execution.run import Executable as Prepared
+    from aneforge.ops.types import Array, TensorType
+
+__all__ = [
+    "Executable",
+    "Execution",
+    "HalfPrecisionReference",
+    "MathematicalReference",
+    "SoftwareEngine",
+]
+
+IN_FLOAT64 = Label(Exactness.MODELLED, "the mathematics in float64, not the engine's arithmetic")
+IN_HALF_PRECISION = Label(Exactness.MODELLED, "every layer rounded once, ties to even, not the engine's arithmetic")
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What one execution gave."""
+
+    outputs: Mapping[str, Array]
+    states: Mapping[str, Array]
+    label: Label
+    """How sure the outputs are, given what went in."""
+
+
+class Executable(Protocol):
+    """A program that a backend has made ready to run."""
+
+    @property
+    def label(self) -> Label:
+        """How sure its numbers are, before any value goes in."""
+        ...
+
+    def element(self, kind: TensorType) -> np.dtype[Any]:
+        """Return the element type in which a port of that type hands values over."""
+        ...
+
+    def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
+        """Run once; arrays have the types that `element` gives, and are not written to."""
+        ...
+
+    def release(self) -> None:
+        """Give back what the backend holds for the program."""
+        ...
+
+
+class SoftwareEngine:
+    """A program on the software engine: the bits of the silicon, where its arithmetic is known."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    @cached_property
+    def ready(self) -> Prepared:
+        """The program with everything done that depends on it alone, once it is first needed."""
+        return prepare(self.program)
+
+    @property
+    def label(self) -> Label:
+        """How sure its numbers are, before any value goes in."""
+        return label_of_prepared(self.ready)
+
+    def element(self, kind: TensorType) -> np.dtype[Any]:
+        """Return the element type of a port."""
+        return engine_element(kind)
+
+    def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
+        """Run once."""
+        found = self.ready.run(inputs, states)
+        return Execution(found.outputs, found.states, found.label)
+
+    def release(self) -> None:
+        """Give the decoded constants back."""
+        self.__dict__.pop("ready", None)
+
+
+@dataclass(frozen=True, slots=True)
+class MathematicalReference:
+    """A program as the mathematics has it, in float64 throughout, ports included."""
+
+    program: Program
+
+    @property
+    def label(self) -> Label:
+        """How sure its numbers are, before any value goes in."""
+        return IN_FLOAT64
+
+    def element(self, kind: TensorType) -> np.dtype[Any]:
+        """Return the element type of a port."""
+        return np.dtype(np.float64) if is_float(kind.dtype) else numpy_dtype(kind.dtype)
+
+    def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
+        """Run once."""
+        outputs, finals = evaluate_program(self.program, inputs, states)
+        return Execution(outputs, finals, IN_FLOAT64)
+
+    def release(self) -> None:
+        """Hold nothing, so give nothing back."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfPrecisionReference:
+    """A program as a processor with fp16 tensors would run it: each layer in float64, its result rounded once."""
+
+    program: Program
+
+    @property
+    def label(self) -> Label:
+        """How sure its numbers are, before any value goes in."""
+        return IN_HALF_PRECISION
+
+    def element(self, kind: TensorType) -> np.dtype[Any]:
+        """Return the element type of a port."""
+        return engine_element(kind)
+
+    def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
+        """Run once."""
+        program = self.program
+        values = {port.value.name: widened(inputs[port.name]) for port in program.inputs}
+        values |= {state.read.name: widened(states[state.name]) for state in program.states}
+        last = {name: readers[-1].name for name, readers in program.consumers.items()}
+        for layer in program.layers:
+            for result, array in zip(layer.results, evaluate_layer(layer, values), strict=True):
+                values[result.name] = widened(narrowed(array))
+            for value in layer.bottoms:
+                if last[value.name] == layer.name and value.name not in program.kept:
+                    values.pop(value.name, None)
+        return Execution(
+            {port.name: narrowed(values[port.value.name]) for port in program.outputs},
+            {state.name: narrowed(values[(state.written or state.read).name]) for state in program.states},
+            IN_HALF_PRECISION,
+        )
+
+    def release(self) -> None:
+        """Hold nothing, so give nothing back."""
+
+
+def narrowed(array: Array) -> Array:
+    """Return real numbers in fp16, ties to even; what is too large is infinite."""
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16) if array.dtype.kind == "f" else array
+
+
+def widened(array: Array) -> Array:
+    """Return real numbers in float64, in which meanings are evaluated."""
+    return array.astype(np.float64) if array.dtype.kind == "f" else array

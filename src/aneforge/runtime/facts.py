@@ -1,0 +1,57 @@
+"""What a model knows of itself beside its program: it is kept with the program when the model is saved."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.errors import DispatchFloorWarning, PrecisionWarning, SliceSaturationWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aneforge.compiler.forms import SuppliedInput
+    from aneforge.compress.graphs import WeightReport
+
+__all__ = ["CATEGORIES", "Caution", "ModelFacts", "give_warnings"]
+
+CATEGORIES: dict[str, type[UserWarning]] = {
+    category.__name__: category for category in (DispatchFloorWarning, PrecisionWarning, SliceSaturationWarning)
+}
+"""The classes of warnings that compiling gives, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """A warning that compiling gave, kept with the model."""
+
+    category: str
+    """The name of its class."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.category}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a model knows of itself beside its program."""
+
+    n_ops: int
+    """Operations of the graph that are fused into programs; those that need one of their own are not among them."""
+    several: bool = False
+    """It gives its outputs by name, as it was compiled with several."""
+    warnings: tuple[Caution, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What compiling did beside making the program, such as which variant was chosen and why."""
+    supplied: tuple[SuppliedInput, ...] = ()
+    """Inputs that retargeting added, which the caller must feed."""
+    weights: tuple[WeightReport, ...] = ()
+    """What compression made of each weight."""
+
+
+def give_warnings(cautions: Iterable[Caution], depth: int) -> None:
+    """Give warnings, each cause once; `depth` counts the frames up to the user's own, as `stacklevel` does."""
+    for caution in dict.fromkeys(cautions):
+        warnings.warn(caution.message, CATEGORIES[caution.category], stacklevel=depth + 1)

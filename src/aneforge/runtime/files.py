@@ -1,0 +1,306 @@
+"""Saved programs: one file, versioned, hash-checked, without code in it, weights mapped into memory where they lie.
+
+| bytes | what |
+| --- | --- |
+| 0-7 | `89 41 4E 45 50 52 47 0A`: a byte that is no text, `ANEPRG`, a line feed |
+| 8-11 | version of the format, 1 |
+| 12-15 | length of the header |
+| 16-47 | SHA-256 of the header |
+| 48- | header: JSON, as `file_records.Header` has it |
+
+Behind the header come the program's text and then every array of every constant, each at the next multiple of 64 bytes
+after the one before, zeros between. Numbers are little-endian. The header gives places relative to the end of the
+header, rounded up to 64. The text has the hash of every constant; the header has the text's; so every byte of the
+file is checked when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import msgspec
+import numpy as np
+
+from aneforge._version import __version__
+from aneforge.compiler.forms import SuppliedInput
+from aneforge.compiler.ir.parsing import parse_program
+from aneforge.compiler.ir.printing import program_text
+from aneforge.errors import AneforgeError, ProgramFileError, UnknownNameError
+from aneforge.ops.types import DTYPES
+from aneforge.runtime.facts import CATEGORIES, Caution, ModelFacts
+from aneforge.runtime.file_records import (
+    CautionRecord,
+    ConstantRecord,
+    FactsRecord,
+    Header,
+    PartRecord,
+    Span,
+    SuppliedRecord,
+    aligned,
+    constant_of,
+    part_record,
+    read_part,
+)
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.compress.graphs import WeightReport
+    from aneforge.ops.constant import Constant
+    from aneforge.ops.types import Array
+
+__all__ = ["SUFFIX", "VERSION", "read_program_file", "write_program_file"]
+
+MAGIC = b"\x89ANEPRG\n"
+VERSION = 1
+SUFFIX = ".aneprg"
+PREFIX = struct.Struct("<8sII32s")
+
+
+def write_program_file(path: str | os.PathLike[str], program: Program, facts: ModelFacts) -> Path:
+    """Write a program and what its model knows; the file appears whole or not at all.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.unfinished")
+    try:
+        with temporary.open("xb") as file:
+            write_content(file, program, facts)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def write_content(file: BinaryIO, program: Program, facts: ModelFacts) -> None:
+    """Write the whole content of a file."""
+    text = program_text(program).encode()
+    constants = program.constants
+    header = msgspec.json.encode(header_of(program, facts, text, constants))
+    file.write(PREFIX.pack(MAGIC, VERSION, len(header), hashlib.sha256(header).digest()))
+    file.write(header)
+    pad(file)
+    file.write(text)
+    for constant in constants.values():
+        for part in constant.parts.values():
+            pad(file)
+            np.ascontiguousarray(part).tofile(file)
+
+
+def pad(file: BinaryIO) -> None:
+    """Write zeros up to the next place at which a section may begin."""
+    place = file.tell()
+    file.write(bytes(aligned(place) - place))
+
+
+def header_of(program: Program, facts: ModelFacts, text: bytes, constants: Mapping[str, Constant]) -> Header:
+    """Return the header of a program."""
+    end = len(text)
+    records: list[ConstantRecord] = []
+    for symbol, constant in constants.items():
+        parts: list[PartRecord] = []
+        for name, part in constant.parts.items():
+            record = part_record(name, part, aligned(end))
+            end = record.offset + record.nbytes
+            parts.append(record)
+        records.append(ConstantRecord(symbol, constant.encoding, tuple(parts)))
+    span = Span(0, len(text), hashlib.sha256(text).hexdigest())
+    return Header(__version__, program.target.name, end, span, tuple(records), facts_record(facts))
+
+
+def facts_record(facts: ModelFacts) -> FactsRecord:
+    """Return what a model knows as a file holds it."""
+    return FactsRecord(
+        facts.n_ops,
+        facts.several,
+        tuple(CautionRecord(one.category, one.message) for one in facts.warnings),
+        facts.remarks,
+        tuple(SuppliedRecord(one.name, one.op, one.meaning) for one in facts.supplied),
+        msgspec.Raw(msgspec.json.encode(facts.weights)),
+    )
+
+
+def read_program_file(path: str | os.PathLike[str]) -> tuple[Program, ModelFacts]:
+    """Read a program back; its weights stay in the file, mapped into memory.
+
+    The file must not be changed in place while the program is used; writing it again through a rename is fine.
+
+    Raises:
+        ProgramFileError: The file is no program, damaged, cut off, of another version, or for a target that is unknown.
+        OSError: The file cannot be read.
+    """
+    place = Path(path)
+    try:
+        return read_content(place)
+    except ProgramFileError as error:
+        error.operation = error.operation or str(place)
+        raise
+
+
+def read_content(path: Path) -> tuple[Program, ModelFacts]:
+    """Read the whole content of a file."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(PREFIX.size)
+        header_bytes, digest = checked_prefix(start, size)
+        content = file.read(header_bytes)
+    if hashlib.sha256(content).digest() != digest:
+        raise damaged("its header is not the one that was written")
+    try:
+        header = msgspec.json.decode(content, type=Header)
+    except msgspec.MsgspecError as error:
+        raise damaged(f"its header has another form: {error}") from error
+    begin = aligned(PREFIX.size + header_bytes)
+    check_size(size, begin + header.nbytes)
+    whole = np.memmap(path, np.uint8, "r", shape=(size,))
+    check_zeros(cast("Array", whole[PREFIX.size + header_bytes : begin]))
+    return program_of(header, cast("Array", whole[begin:]))
+
+
+def checked_prefix(start: bytes, size: int) -> tuple[int, bytes]:
+    """Return the length and the hash of the header.
+
+    Raises:
+        ProgramFileError: It is no such file, of another version, or cut off.
+    """
+    if start[: len(MAGIC)] != MAGIC[: len(start)] or not start:
+        raise ProgramFileError("this is no saved program: it does not begin as one", remedy="model.save writes one")
+    if len(start) < PREFIX.size:
+        raise cut_off(size, PREFIX.size)
+    _, version, header_bytes, digest = cast("tuple[bytes, int, int, bytes]", PREFIX.unpack(start))
+    if version != VERSION:
+        raise ProgramFileError(
+            "the file has another version of the format",
+            seen=version,
+            limit=VERSION,
+            remedy="compile and save it again",
+        )
+    if PREFIX.size + header_bytes > size:
+        raise cut_off(size, PREFIX.size + header_bytes)
+    return header_bytes, digest
+
+
+def check_size(size: int, wanted: int) -> None:
+    """Check that a file ends where its header says.
+
+    Raises:
+        ProgramFileError: It does not.
+    """
+    if size < wanted:
+        raise cut_off(size, wanted)
+    if size > wanted:
+        raise damaged(f"{size - wanted} bytes follow its end")
+
+
+def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
+    """Return the program of a header and the bytes behind it.
+
+    Raises:
+        ProgramFileError: A section is not what was written, or the target is unknown.
+    """
+    check_layout(header, body)
+    text = body[: header.text.nbytes].tobytes()
+    if hashlib.sha256(text).hexdigest() != header.text.sha256:
+        raise damaged("its text is not the one that was written")
+    constants = {
+        record.symbol: constant_of(record, {part.name: read_part(part, body) for part in record.parts})
+        for record in header.constants
+    }
+    try:
+        program = parse_program(text.decode(), constants)
+        facts = facts_of(header.facts)
+    except UnknownNameError as error:
+        raise ProgramFileError(
+            f"this version of the package ({__version__}) does not know what version {header.made_by} wrote: "
+            f"{error.message}",
+            remedy="read it with that version, or compile and save it again",
+        ) from error
+    except (AneforgeError, ValueError, msgspec.MsgspecError) as error:
+        raise damaged(str(error)) from error
+    return program, facts
+
+
+def check_layout(header: Header, body: Array) -> None:
+    """Check that sections lie one behind the other, with zeros between, and end where the header says.
+
+    Raises:
+        ProgramFileError: They do not.
+    """
+    end = header.text.nbytes
+    if header.text.offset != 0 or not 0 <= end <= header.nbytes:
+        raise damaged("its text lies elsewhere than it must")
+    for part in parts_of(header):
+        begin = aligned(end)
+        if part.dtype not in DTYPES or min(part.shape, default=0) < 0 or part.offset != begin:
+            raise damaged(f"array {part.name!r} lies elsewhere than it must")
+        if begin + part.nbytes > header.nbytes:
+            raise damaged(f"array {part.name!r} passes the end")
+        check_zeros(body[end:begin])
+        end = begin + part.nbytes
+    if end != header.nbytes:
+        raise damaged("its sections do not fill it")
+
+
+def parts_of(header: Header) -> Iterator[PartRecord]:
+    """Return every array of every constant, in order."""
+    for record in header.constants:
+        yield from record.parts
+
+
+def facts_of(record: FactsRecord) -> ModelFacts:
+    """Return what a model knows.
+
+    Raises:
+        ProgramFileError: It is of a form that nobody wrote.
+    """
+    unknown = [one.category for one in record.warnings if one.category not in CATEGORIES]
+    if unknown:
+        raise UnknownNameError.of("class of warnings", unknown[0], CATEGORIES)
+    return ModelFacts(
+        n_ops=record.n_ops,
+        several=record.several,
+        warnings=tuple(Caution(one.category, one.message) for one in record.warnings),
+        remarks=record.remarks,
+        supplied=tuple(SuppliedInput(one.name, one.op, one.meaning) for one in record.supplied),
+        weights=weights_of(record.weights),
+    )
+
+
+def weights_of(raw: msgspec.Raw) -> tuple[WeightReport, ...]:
+    """Return the report of compression; that room is imported where there is one."""
+    if bytes(raw) == b"[]":
+        return ()
+    from aneforge.compress.graphs import WeightReport as Report  # noqa: PLC0415 - most programs have none
+
+    return msgspec.json.decode(raw, type=tuple[Report, ...])
+
+
+def check_zeros(gap: Array) -> None:
+    """Check the bytes between two sections.
+
+    Raises:
+        ProgramFileError: One is set.
+    """
+    if gap.any():
+        raise damaged("bytes between its sections are set")
+
+
+def damaged(how: str) -> ProgramFileError:
+    """Return the error for a file that is not as it was written."""
+    return ProgramFileError(f"the file is damaged: {how}", remedy="compile and save it again")
+
+
+def cut_off(size: int, wanted: int) -> ProgramFileError:
+    """Return the error for a file that ends too early."""
+    return ProgramFileError(
+        "the file is cut off", seen=f"{size} bytes", limit=f"{wanted} bytes or more", remedy="copy or save it again"
+    )

@@ -1,0 +1,120 @@
+"""Ports of a loaded program: a name, a direction, a type, and the buffer that values pass through.
+
+A buffer is an ordinary NumPy array in the element type in which the backend hands values over. It starts zeroed and at
+a multiple of 64 bytes, as buffers of the real runtime do, and stays the same object until another one is bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from aneforge.errors import GraphError, GraphTypeError
+from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
+
+if TYPE_CHECKING:
+    from aneforge.ops.types import Array, TensorType
+
+__all__ = ["Direction", "Port", "buffer_for", "check_buffer", "converted", "engine_element"]
+
+ALIGNMENT = 64
+REAL = set("fiub")
+"""Kinds of NumPy types whose values are real numbers."""
+OWN_TYPES = {dtype for dtype, _ in DTYPES.values()}
+
+
+class Direction(StrEnum):
+    """Which way values go through a port."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+@dataclass(slots=True)
+class Port:
+    """A place at which values enter or leave a loaded program."""
+
+    name: str
+    direction: Direction
+    type: TensorType
+    buffer: Array
+
+    def __str__(self) -> str:
+        return f"{self.direction} {self.name!r} : {self.type}"
+
+
+def engine_element(kind: TensorType) -> np.dtype[Any]:
+    """Return the element type of a port of the engine: fp16 for real numbers, whole numbers in their own type."""
+    return np.dtype(np.float16) if is_float(kind.dtype) else numpy_dtype(kind.dtype)
+
+
+def buffer_for(kind: TensorType, element: np.dtype[Any]) -> Array:
+    """Return a zeroed buffer for values of a type, at a multiple of 64 bytes."""
+    held = np.zeros(kind.size * element.itemsize + ALIGNMENT, np.uint8)
+    start = -held.ctypes.data % ALIGNMENT
+    return held[start : start + kind.size * element.itemsize].view(element).reshape(kind.shape)
+
+
+def check_buffer(port: Port, buffer: object) -> Array:
+    """Return a buffer that a caller brings for a port.
+
+    Raises:
+        GraphTypeError: It is no array, or one of other elements.
+        GraphError: It has another shape, is not contiguous, or cannot be written to and must be.
+    """
+    if not isinstance(buffer, np.ndarray):
+        raise GraphTypeError(f"the buffer for {port} is no NumPy array", seen=type(buffer).__name__)
+    array = cast("Array", buffer)
+    if array.dtype != port.buffer.dtype:
+        raise GraphTypeError(f"the buffer for {port} holds other elements", seen=array.dtype, limit=port.buffer.dtype)
+    if array.shape != port.type.shape:
+        raise GraphError(
+            f"the buffer for {port} has another shape", seen=list(array.shape), limit=list(port.type.shape)
+        )
+    if not array.flags.c_contiguous:
+        raise GraphError(f"the buffer for {port} is not contiguous", remedy="np.ascontiguousarray makes it so")
+    if port.direction is Direction.OUTPUT and not array.flags.writeable:
+        raise GraphError(f"the buffer for {port} cannot be written to")
+    return array
+
+
+def converted(port: Port, value: object) -> Array:
+    """Return a caller's value in the element type of a port: real numbers rounded ties to even, as NumPy rounds.
+
+    Raises:
+        GraphTypeError: It is of a type that the port does not take.
+        GraphError: It has another shape, or a whole number that the port cannot hold.
+    """
+    array = np.asarray(value)
+    if array.dtype.kind not in REAL and array.dtype not in OWN_TYPES:
+        raise GraphTypeError(f"{port} takes numbers", seen=str(array.dtype))
+    if array.shape != port.type.shape:
+        raise GraphError(f"{port} was given another shape", seen=list(array.shape), limit=list(port.type.shape))
+    if not is_float(port.type.dtype):
+        check_whole(port, array)
+    with np.errstate(over="ignore"):
+        return array.astype(port.buffer.dtype)
+
+
+def check_whole(port: Port, array: Array) -> None:
+    """Check values for a port of whole numbers or truth values.
+
+    Raises:
+        GraphTypeError: They are real numbers, or no truth values.
+        GraphError: One is out of range.
+    """
+    kind = port.type.dtype
+    if array.dtype == port.buffer.dtype:
+        return
+    if kind == "bool" or array.dtype.kind not in "iu":
+        raise GraphTypeError(
+            f"{port} takes {kind} alone", seen=str(array.dtype), remedy="convert on the host, where rounding is seen"
+        )
+    least, most = value_range(kind)
+    if array.size and not (least <= int(array.min()) and int(array.max()) <= most):
+        raise GraphError(
+            f"a value for {port} is out of range", seen=f"{array.min()} … {array.max()}", limit=f"{least} … {most}"
+        )

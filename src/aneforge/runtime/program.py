@@ -1,0 +1,356 @@
+"""A loaded program: ports with buffers that stay, one execution at a time, states that outlive it.
+
+The level below models. A caller writes into the buffers of input ports, executes, and reads the buffers of output
+ports; nothing is copied that the caller did not ask to copy. An output buffer can be made the buffer of an input, so
+that what one execution writes the next one reads.
+
+Threads: every method may be called from any thread. One lock orders executions and everything that touches buffers, so
+concurrent calls of `eval` give what they would give one after the other. Views are the buffers themselves: who writes
+into one while another thread executes must order the two himself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import numpy as np
+
+from aneforge.errors import GraphError, RuntimeStateError, UnknownNameError
+from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, converted
+from aneforge.runtime.slots import SLOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from types import TracebackType
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.engine.exactness import Label
+    from aneforge.ops.types import Array, TensorType
+    from aneforge.runtime.executables import Executable
+
+__all__ = ["LoadedProgram"]
+
+Item = TypeVar("Item")
+
+
+class LoadedProgram:
+    """A program that a backend made ready, with a buffer for every port.
+
+    >>> import numpy as np, aneforge as af
+    >>> from aneforge.runtime.executables import SoftwareEngine
+    >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+    >>> with LoadedProgram(program, SoftwareEngine(program)) as loaded:
+    ...     loaded.input_view("x")[:] = [[1, 2]]
+    ...     loaded.execute()
+    ...     loaded.read_output("y").tolist()
+    [[2.0, 3.0]]
+
+    Raises:
+        RuntimeStateError: This process holds as many programs as the runtime loads.
+    """
+
+    def __init__(self, program: Program, executable: Executable) -> None:
+        self.program = program
+        self.executable = executable
+        self.lock = threading.RLock()
+        self.executions = 0
+        """How many executions ended."""
+        self.label: Label | None = None
+        """How sure the outputs of the last execution are."""
+        self.inputs = ports_of(Direction.INPUT, program, executable)
+        self.outputs = ports_of(Direction.OUTPUT, program, executable)
+        self.states: dict[str, Array] = {
+            state.name: buffer_for(state.read.type, executable.element(state.read.type)) for state in program.states
+        }
+        self.shared: dict[str, str] = {}
+        """Outputs whose buffer is also that of an input: the input's name by the output's."""
+        self._process = os.getpid()
+        self._released = False
+        try:
+            ticket = SLOTS.take(max(1, len(program.segments)), program.target)
+        except RuntimeStateError:
+            executable.release()
+            raise
+        self._end = weakref.finalize(self, let_go, ticket, executable, self._process)
+
+    @property
+    def ports(self) -> Mapping[str, Port]:
+        """Every port by its name, inputs first.
+
+        Where an input and an output have one name, they stand as `name:input` and `name:output`.
+        """
+        twice = self.inputs.keys() & self.outputs.keys()
+        return MappingProxyType(
+            {
+                f"{port.name}:{port.direction}" if port.name in twice else port.name: port
+                for port in (*self.inputs.values(), *self.outputs.values())
+            }
+        )
+
+    @property
+    def released(self) -> bool:
+        """True once it cannot be used any more."""
+        return self._released
+
+    def port(self, name: str) -> Port:
+        """Return a port by its name.
+
+        Raises:
+            UnknownNameError: There is none.
+        """
+        return named(self.ports, name, "port")
+
+    def bind(self, name: str, buffer: Array) -> None:
+        """Make an array of the caller's the buffer of a port.
+
+        Raises:
+            UnknownNameError: There is no such port.
+            GraphError: The array does not fit the port.
+            RuntimeStateError: The program was released.
+        """
+        with self.used("bind"):
+            port = self.port(name)
+            port.buffer = check_buffer(port, buffer)
+            self.shared = {
+                output: input_name
+                for output, input_name in self.shared.items()
+                if self.outputs[output].buffer is self.inputs[input_name].buffer
+            }
+
+    def share_buffer(self, output: str, to_input: str) -> None:
+        """Give an input the buffer of an output, so that the next execution reads what the last one wrote.
+
+        Raises:
+            UnknownNameError: There is no such port.
+            GraphError: The two ports have different types.
+            RuntimeStateError: The program was executed already, or released.
+        """
+        with self.used("share_buffer"):
+            source, sink = named(self.outputs, output, "output"), named(self.inputs, to_input, "input")
+            if self.executions:
+                raise RuntimeStateError(
+                    "buffers are shared before the first execution",
+                    seen=f"{self.executions} executions",
+                    remedy="load the program again, share, then execute",
+                )
+            if source.type != sink.type:
+                raise GraphError(f"{source} cannot share its buffer with {sink}", seen=sink.type, limit=source.type)
+            sink.buffer = source.buffer
+            self.shared[output] = to_input
+
+    def input_view(self, name: str | None = None) -> Array:
+        """Return the buffer of an input itself, to write into; without a name, that of the only input.
+
+        Raises:
+            UnknownNameError: There is no such input.
+            GraphError: There are several, and no name was given.
+            RuntimeStateError: The program was released.
+        """
+        self.check_usable("input_view")
+        return only(self.inputs, name, "input").buffer
+
+    def output_view(self, name: str | None = None) -> Array:
+        """Return the buffer of an output itself, which each execution overwrites; without a name, of the only one.
+
+        Raises:
+            UnknownNameError: There is no such output.
+            GraphError: There are several, and no name was given.
+            RuntimeStateError: The program was released.
+        """
+        self.check_usable("output_view")
+        return only(self.outputs, name, "output").buffer
+
+    def set_input(self, name: str, value: object) -> None:
+        """Copy a value into the buffer of an input.
+
+        Raises:
+            UnknownNameError: There is no such input.
+            GraphError: The value does not fit the port.
+            RuntimeStateError: The program was released.
+        """
+        with self.used("set_input"):
+            port = named(self.inputs, name, "input")
+            filled(port, converted(port, value))
+
+    def read_output(self, name: str | None = None) -> Array:
+        """Return a copy of an output of the last execution, in the port's own element type.
+
+        Raises:
+            UnknownNameError: There is no such output.
+            GraphError: There are several, and no name was given.
+            RuntimeStateError: The program was released.
+        """
+        with self.used("read_output"):
+            return only(self.outputs, name, "output").buffer.copy()
+
+    def read_state(self, name: str) -> Array:
+        """Return a copy of what a state holds now.
+
+        Raises:
+            UnknownNameError: There is no such state.
+            RuntimeStateError: The program was released.
+        """
+        with self.used("read_state"):
+            return named(self.states, name, "state").copy()
+
+    def write_state(self, name: str, value: object) -> None:
+        """Set what a state holds; it starts from zeros.
+
+        Raises:
+            UnknownNameError: There is no such state.
+            GraphError: The value does not fit the state.
+            RuntimeStateError: The program was released.
+        """
+        with self.used("write_state"):
+            held = named(self.states, name, "state")
+            kind = next(state.read.type for state in self.program.states if state.name == name)
+            self.states[name] = converted(Port(name, Direction.INPUT, kind, held), value)
+
+    def execute(self) -> None:
+        """Run once: read the buffers of the inputs, write those of the outputs, move the states on.
+
+        Raises:
+            RuntimeStateError: The program was released, or belongs to a process that this one was forked from.
+        """
+        with self.used("execute"):
+            # An output may leave in a buffer that an input came from, and a value may pass through unchanged.
+            given = {name: port.buffer.copy() for name, port in self.inputs.items()}
+            found = self.executable.execute(given, self.states)
+            for name, port in self.outputs.items():
+                with np.errstate(over="ignore"):
+                    np.copyto(port.buffer, found.outputs[name], casting="unsafe")
+            self.states = {name: np.array(value) for name, value in found.states.items()}
+            self.label = found.label
+            self.executions += 1
+
+    def eval(self, *values: object) -> dict[str, Array]:
+        """Set every input in order, run once, and return a copy of every output by name.
+
+        Raises:
+            GraphError: There are more or fewer values than inputs, or one does not fit its port.
+            RuntimeStateError: The program was released.
+        """
+        with self.used("eval"):
+            if len(values) != len(self.inputs):
+                raise GraphError(
+                    f"the inputs are {', '.join(map(repr, self.inputs)) or 'none'}",
+                    seen=f"{len(values)} values",
+                    limit=len(self.inputs),
+                    remedy="give one value for every input, in the order in which the inputs were made",
+                )
+            ready = [converted(port, value) for port, value in zip(self.inputs.values(), values, strict=True)]
+            for port, value in zip(self.inputs.values(), ready, strict=True):
+                filled(port, value)
+            self.execute()
+            return {name: port.buffer.copy() for name, port in self.outputs.items()}
+
+    @contextmanager
+    def used(self, action: str) -> Generator[None]:
+        """Hold the program for one action; nobody else uses it meanwhile.
+
+        Raises:
+            RuntimeStateError: It was released, or belongs to a process that this one was forked from.
+        """
+        self.check_usable(action)  # a lock that another thread held when this process was forked is never given back
+        with self.lock:
+            self.check_usable(action)
+            yield
+
+    def check_usable(self, action: str) -> None:
+        """Check that the program can be used here and now.
+
+        Raises:
+            RuntimeStateError: It was released, or belongs to a process that this one was forked from.
+        """
+        if self._released:
+            raise RuntimeStateError(
+                "the program was released", operation=action, remedy="compile or load it again, or release it later"
+            )
+        if os.getpid() != self._process:
+            raise RuntimeStateError(
+                "the program was loaded before this process was forked, which the runtime does not survive",
+                operation=action,
+                seen=f"process {os.getpid()}",
+                limit=f"process {self._process}",
+                remedy='start processes with "spawn", and hand a saved program over',
+            )
+
+    def release(self) -> None:
+        """Give back what the program holds; a second time does nothing. It waits for an execution under way."""
+        if os.getpid() != self._process:
+            self._released = True  # it is the other process's to release
+            return
+        with self.lock:
+            self._released = True
+            self._end()
+
+    def __enter__(self) -> Self:
+        self.check_usable("enter")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        ports = ", ".join(map(str, self.ports.values()))
+        return f"<{'released' if self._released else 'loaded'} program for {self.program.target.name}: {ports}>"
+
+
+def let_go(ticket: int, executable: Executable, process: int) -> None:
+    """Give back what a program holds; whoever was forked holds nothing."""
+    if os.getpid() == process:
+        SLOTS.give_back(ticket)
+        executable.release()
+
+
+def filled(port: Port, value: Array) -> None:
+    """Copy a value into the buffer of an input.
+
+    Raises:
+        GraphError: The buffer is the caller's own and cannot be written to.
+    """
+    if not port.buffer.flags.writeable:
+        raise GraphError(f"the buffer bound to {port} cannot be written to", remedy="bind one that can")
+    np.copyto(port.buffer, value)
+
+
+def ports_of(direction: Direction, program: Program, executable: Executable) -> Mapping[str, Port]:
+    """Return the ports of one direction, each with a buffer of its own."""
+
+    def made(name: str, kind: TensorType) -> Port:
+        return Port(name, direction, kind, buffer_for(kind, executable.element(kind)))
+
+    listed = program.inputs if direction is Direction.INPUT else program.outputs
+    return MappingProxyType({port.name: made(port.name, port.value.type) for port in listed})
+
+
+def named(known: Mapping[str, Item], name: str, what: str) -> Item:
+    """Return what has a name.
+
+    Raises:
+        UnknownNameError: Nothing has.
+    """
+    if not isinstance(name, str) or name not in known:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise UnknownNameError.of(what, name, known)
+    return known[name]
+
+
+def only(known: Mapping[str, Port], name: str | None, what: str) -> Port:
+    """Return the port of a name, or the only one.
+
+    Raises:
+        UnknownNameError: None has that name.
+        GraphError: There are several, and no name was given.
+    """
+    if name is not None:
+        return named(known, name, what)
+    if len(known) != 1:
+        raise GraphError(f"there is not one {what} to choose", seen=len(known), remedy=f"name one: {', '.join(known)}")
+    return next(iter(known.values()))

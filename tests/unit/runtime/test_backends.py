@@ -1,0 +1,251 @@
+"""Backends: what is there, what is not and why, and dispatch to a device that computes in software."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.compiler.lowering.lower import lower
+from aneforge.errors import BackendUnavailableError, GraphError, NotSupportedError, RuntimeStateError, UnknownNameError
+from aneforge.importers.mil import load_mil
+from aneforge.runtime.devices import DeviceBackend
+from aneforge.runtime.paths import Need
+from aneforge.runtime.slots import Slots
+from aneforge.targets import resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aneforge.ops.types import Array
+    from aneforge.runtime.devices import DevicePort
+    from conftest import Golden
+
+RANDOM = np.random.default_rng(5)
+WEIGHT = RANDOM.standard_normal((4, 3, 3, 3)).astype(np.float16)
+SAMPLE = RANDOM.standard_normal((1, 3, 8, 8))
+
+
+def network() -> af.Tensor:
+    return af.conv(af.input((1, 3, 8, 8)), WEIGHT, pad=1).gelu()
+
+
+def test_every_backend_says_whether_it_is_available(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    golden("\n".join(map(str, af.backends())) + "\n")
+
+
+def test_on_a_mac_the_reason_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    reasons = {status.name: status.reason for status in af.backends()}
+    assert "does not dispatch to it yet" in reasons["e5rt"]
+    assert "part of macOS" not in "".join(reasons.values())
+
+
+@pytest.mark.parametrize("name", ["e5rt", "in_memory_model", "mpsgraph", "coreml", "path_b"])
+def test_a_backend_that_is_not_available_is_an_error(name: str) -> None:
+    with pytest.raises(BackendUnavailableError, match=f"backend '{name}' .* is not available: ") as caught:
+        af.compile(network(), target="h13", backend=name)
+    assert isinstance(caught.value, RuntimeError)
+    assert caught.value.remedy
+
+
+def test_path_b_answers_with_the_entitlement() -> None:
+    with pytest.raises(BackendUnavailableError, match=r"com\.apple\.aned\.private\.allow"):
+        af.compile(network(), target="h13", backend="path_b")
+
+
+def test_the_backends_differ_as_they_say() -> None:
+    exact = af.compile(network(), target="h13")
+    half = af.compile(network(), target="h13", backend="cpu_fp16")
+    real = af.compile(network(), target="h13", backend="reference")
+    assert [model.backend for model in (exact, half, real)] == ["software", "cpu_fp16", "reference"]
+    wanted = af.reference(network(), [SAMPLE])["y"]
+    assert np.allclose(real(SAMPLE), wanted.astype(np.float32), rtol=1e-6)
+    assert np.abs(half(SAMPLE) - wanted).max() < 0.01
+    assert np.abs(exact(SAMPLE) - wanted).max() < 0.1
+    assert not np.array_equal(exact(SAMPLE), half(SAMPLE))
+    assert str(exact.exactness.exactness) == "exact"
+    assert "not the engine's arithmetic" in str(half.exactness)
+    assert "not the engine's arithmetic" in str(real.exactness)
+
+
+def test_the_float64_reference_rounds_no_port() -> None:
+    model = af.compile(af.input((1, 1)) * 1.0, target="h13", backend="reference")
+    assert model(np.array([[1 / 3]])).tolist() == [[float(np.float32(1 / 3))]]
+    assert model.input_view().dtype == np.float64
+
+
+def test_the_fp16_reference_keeps_states_and_whole_numbers() -> None:
+    total = af.state("total", (1, 32))
+    graph = af.Graph({"y": total + af.input((1, 32), dtype="uint8").cast("fp16")}, {"total": total + 0.1})
+    model = af.compile(graph, target="h16g", backend="cpu_fp16")
+    values = [float(np.asarray(model(np.zeros((1, 32), np.uint8)))[0, 0]) for _ in range(3)]
+    tenth = np.float16(0.1)
+    assert values == [0.0, float(tenth), float(np.float16(float(tenth) * 2))]
+
+
+# A device
+
+
+@dataclass
+class Loaded:
+    """A program on the fake device."""
+
+    program: Any
+    outputs: tuple[DevicePort, ...]
+    values: dict[str, Array] = field(default_factory=dict[str, Any])
+    results: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+
+@dataclass
+class FakeDevice:
+    """A device that reads what it is given, as the dispatch library would, and computes in software."""
+
+    why_not: str | None = None
+    wrong_size: bool = False
+    log: list[str] = field(default_factory=list[str])
+
+    def obstacle(self) -> str | None:
+        """Return why it is not there."""
+        return self.why_not
+
+    def compile(self, folder: Path, inputs: tuple[DevicePort, ...], outputs: tuple[DevicePort, ...]) -> Loaded:
+        """Read what the folder holds."""
+        self.log.append(f"compile {[port.nbytes for port in inputs]} -> {[port.nbytes for port in outputs]}")
+        return Loaded(af.build_program(load_mil(folder).graph(), "h13"), outputs)
+
+    def set_input(self, handle: object, port: str, data: bytes) -> None:
+        """Take bytes."""
+        loaded = cast("Loaded", handle)
+        kind = next(one.value.type for one in loaded.program.inputs if one.name == port)
+        dtype = np.uint8 if kind.dtype == "uint8" else np.float16
+        loaded.values[port] = np.frombuffer(data, dtype, count=kind.size).reshape(kind.shape)
+        self.log.append(f"set {port}")
+
+    def execute(self, handle: object) -> None:
+        """Compute."""
+        loaded = cast("Loaded", handle)
+        found = af.run(loaded.program, loaded.values).outputs
+        loaded.results = {name: value.astype(np.float16).tobytes() for name, value in found.items()}
+        self.log.append("execute")
+
+    def get_output(self, handle: object, port: str) -> bytes:
+        """Give bytes."""
+        self.log.append(f"get {port}")
+        return cast("Loaded", handle).results[port] + (b"\0" if self.wrong_size else b"")
+
+    def release(self, handle: object) -> None:
+        """Forget."""
+        cast("Loaded", handle).results.clear()
+        self.log.append("release")
+
+
+def dispatched(device: FakeDevice) -> DeviceBackend:
+    return DeviceBackend("fake", "a device that computes in software", device)
+
+
+def test_dispatch_to_a_device() -> None:
+    device = FakeDevice()
+    with af.compile(network(), target="h13", backend=dispatched(device)) as model:
+        assert np.array_equal(model(SAMPLE), af.compile(network(), target="h13")(SAMPLE))
+        assert model.backend == "fake"
+        assert str(model.exactness) == "exact: computed by the device itself"
+    assert device.log == ["compile [384] -> [512]", "set x0", "execute", "get y", "release"]
+
+
+def test_a_model_that_nobody_holds_leaves_the_device() -> None:
+    device = FakeDevice()
+    model = af.compile(network(), target="h13", backend=dispatched(device))
+    del model
+    gc.collect()
+    assert device.log[-1] == "release"
+
+
+def test_a_program_that_is_one_too_many_leaves_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise RuntimeStateError("128 programs are loaded, and this one needs 1")
+
+    monkeypatch.setattr(Slots, "take", full)
+    device = FakeDevice()
+    with pytest.raises(RuntimeStateError, match="128 programs are loaded"):
+        af.compile(network(), target="h13", backend=dispatched(device))
+    assert device.log[-1] == "release"
+
+
+def test_a_device_gets_uint8_in_an_even_number_of_bytes() -> None:
+    device = FakeDevice()
+    model = af.compile(af.image_input((1, 1, 3, 3), scale=1.0), target="h13", backend=dispatched(device))
+    pixels = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
+    assert np.array_equal(model(pixels), pixels)
+    assert device.log[0] == "compile [10] -> [18]"
+
+
+def test_a_device_is_given_the_graph_each_time(cache_folder: Path) -> None:
+    for _ in range(2):
+        device = FakeDevice()
+        af.compile(network(), target="h13", backend=dispatched(device))
+        assert device.log == ["compile [384] -> [512]"]
+    assert cache_folder.exists()
+
+
+def test_a_device_that_is_not_there() -> None:
+    with pytest.raises(BackendUnavailableError, match=r"'fake' .* is not available: no driver"):
+        af.compile(network(), target="h13", backend=dispatched(FakeDevice("no driver")))
+    program = af.build_program(network(), "h13")
+    with pytest.raises(BackendUnavailableError, match="no driver"):
+        dispatched(FakeDevice("no driver")).load(program, None)
+
+
+def test_a_device_that_answers_wrongly() -> None:
+    model = af.compile(network(), target="h13", backend=dispatched(FakeDevice(wrong_size=True)))
+    with pytest.raises(RuntimeStateError, match="the device gave output 'y' in another size"):
+        model(SAMPLE)
+
+
+def test_what_a_device_does_not_take(tmp_path: Path) -> None:
+    backend = dispatched(FakeDevice())
+    total = af.state("total", (1, 32))
+    with pytest.raises(NotSupportedError, match="states are no ports of a device"):
+        af.compile(af.Graph({"y": total + af.input((1, 32))}, {"total": total + 1.0}), target="h16g", backend=backend)
+    path = af.compile(network(), target="h13").save(tmp_path / "net")
+    with pytest.raises(NotSupportedError, match="this program was read from a file"):
+        af.load_program(path, backend=backend)
+    indices = af.Graph({"y": af.input((1, 32), name="x").greater(af.input((1, 32), name="z"))})
+    program = lower(indices, resolve("h16g"))
+    with pytest.raises(NotSupportedError, match="port 'y' has elements that ports of a device have not"):
+        backend.load(program, indices)
+
+
+def test_a_saved_program_runs_on_another_software_backend(tmp_path: Path) -> None:
+    path = af.compile(network(), target="h13").save(tmp_path / "net")
+    model = af.load_program(path, backend="reference")
+    assert np.allclose(np.asarray(model(SAMPLE)), af.reference(network(), [SAMPLE])["y"], rtol=1e-6)
+
+
+# Paths
+
+
+def test_the_table_of_paths(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    golden("\n".join(f"{need}: {af.choose_path(need)}" for need in Need) + "\n")
+
+
+def test_a_need_that_nobody_has() -> None:
+    with pytest.raises(UnknownNameError, match="unknown need 'hotloop'; nearest: hot_loop"):
+        af.choose_path("hotloop")
+
+
+def test_every_backend_of_the_table_is_known() -> None:
+    known = {status.name for status in af.backends()}
+    for need in Need:
+        choice = af.choose_path(need)
+        assert set(choice.backends) <= known
+        assert choice.available is any(status.available for status in af.backends() if status.name in choice.backends)
+    with pytest.raises(GraphError):
+        af.compile(network(), target="h13", backend=cast("Any", object()))

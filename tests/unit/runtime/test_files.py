@@ -1,0 +1,341 @@
+"""Saved programs: what is written comes back, and nothing else is ever read."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import msgspec
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.compiler.ir.printing import program_text
+from aneforge.errors import ProgramFileError
+from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.runtime import files
+from aneforge.runtime.file_records import (
+    ConstantRecord,
+    Header,
+    PartRecord,
+    aligned,
+    constant_of,
+    part_record,
+    read_part,
+)
+from llama_block import llama_block
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RANDOM = np.random.default_rng(2)
+
+
+def network() -> af.Tensor:
+    x = af.conv(af.input((1, 3, 8, 8)), RANDOM.standard_normal((4, 3, 3, 3)).astype(np.float16), pad=1).relu()
+    return x.reshape(1, 256).linear(RANDOM.standard_normal((16, 256)).astype(np.float16))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return af.compile(network(), target="h13").save(tmp_path / "net.aneprg")
+
+
+def test_a_model_comes_back_whole(tmp_path: Path) -> None:
+    model = af.compile(network(), target="h14")
+    path = model.save(tmp_path / "deep" / "net.aneprg")
+    assert [file.name for file in path.parent.iterdir()] == ["net.aneprg"]
+    again = af.load_program(path)
+    assert isinstance(again, af.Model)
+    assert program_text(again.program) == program_text(model.program)
+    assert again.facts == model.facts
+    assert repr(again) == repr(model)
+    sample = RANDOM.standard_normal((1, 3, 8, 8))
+    assert np.array_equal(again(sample), model(sample))
+
+
+def test_saving_is_deterministic(tmp_path: Path) -> None:
+    model = af.compile(network(), target="h13")
+    first, second = (model.save(tmp_path / name).read_bytes() for name in ("a", "b"))
+    assert first == second
+    assert af.load_program(tmp_path / "a").save(tmp_path / "c").read_bytes() == first
+
+
+def test_weights_are_mapped_not_copied(saved: Path) -> None:
+    model = af.load_program(saved)
+    for constant in model.program.constants.values():
+        for part in constant.parts.values():
+            base: Any = part
+            while isinstance(getattr(base, "base", None), np.ndarray):
+                base = base.base
+            assert isinstance(base, np.memmap)
+            assert not part.flags.writeable
+
+
+def test_a_mapped_file_may_be_written_again(saved: Path) -> None:
+    model = af.load_program(saved)
+    assert isinstance(model, af.Model)
+    sample = np.ones((1, 3, 8, 8))
+    before = model(sample)
+    model.save(saved)
+    af.compile(af.input((1, 2)).relu(), target="h13").save(saved)
+    assert np.array_equal(model(sample), before)
+
+
+def test_several_outputs_states_segments_and_reports_come_back(tmp_path: Path) -> None:
+    total = af.state("total", (1, 64))
+    weight = RANDOM.standard_normal((64, 64)).astype(np.float16)
+    graph = af.Graph({"a": total.linear(weight), "b": af.input((1, 64)) + 1.0}, {"total": total + 1.0})
+    model = af.compile(graph, target="h16g", compress="int8")
+    again = af.load_program(model.save(tmp_path / "net"))
+    assert isinstance(model, af.MultiModel)
+    assert isinstance(again, af.MultiModel)
+    assert again.weights == model.weights
+    assert again.weights[0].encoding == "int8"
+    for _ in range(2):
+        found, wanted = again(np.ones((1, 64))), model(np.ones((1, 64)))
+        assert all(np.array_equal(found[name], wanted[name]) for name in ("a", "b"))
+    block = af.compile(llama_block(), target="h16g")
+    assert repr(af.load_program(block.save(tmp_path / "block"))) == repr(block)
+
+
+@pytest.mark.parametrize("compress", ["int8", "int4", "sparse", "blockwise"])
+def test_every_encoding_of_weights_comes_back(compress: str, tmp_path: Path) -> None:
+    weight = RANDOM.standard_normal((64, 64)).astype(np.float16)
+    weight[np.abs(weight) < 1] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", af.PrecisionWarning)  # that users report wrong numbers is no matter here
+        model = af.compile(af.input((1, 64)).linear(weight), target="h16g", compress=compress, compress_atol=1.0)
+    again = af.load_program(model.save(tmp_path / "net"))
+    assert again.program.constants == model.program.constants
+    assert again.weights == model.weights
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        Dense(np.array(3.0, np.float16)),
+        Dense(np.zeros((0, 4), np.float32)),
+        Dense(np.arange(7, dtype=np.int8)),
+        Dense(np.array([1, -2, 3], ml_dtypes.int4)),
+        Dense(np.array([1.5, 2], ml_dtypes.bfloat16)),
+        Dense(np.array([True, False])),
+        Int8Affine(np.array([[1, 2]], np.int8), np.array([0.5], np.float16), np.array([1], np.int8)),
+        Int8Affine(np.array([[1, 2]], np.uint8), np.array([0.5, 1], np.float32), axis=1),
+        Palette(np.array([0, 1], np.uint8), np.array([1, 2], np.float16), 6),
+        Sparse(np.array([[True, False]]), np.array([2], np.float16)),
+        Blockwise(np.ones((2, 4), np.int8), np.ones((2, 2), np.float16), np.zeros((2, 2), np.int8)),
+        Blockwise(np.ones((2, 4), ml_dtypes.uint4), np.ones((1, 1), np.float16)),
+    ],
+    ids=str,
+)
+def test_every_constant_comes_back(constant: Constant) -> None:
+    body = bytearray()
+    records: list[PartRecord] = []
+    for name, part in constant.parts.items():
+        body.extend(bytes(aligned(len(body)) - len(body)))
+        records.append(part_record(name, part, len(body)))
+        body.extend(part.tobytes())
+    record = ConstantRecord("t1.weights", constant.encoding, tuple(records))
+    whole = np.frombuffer(bytes(body), np.uint8)
+    assert constant_of(record, {one.name: read_part(one, whole) for one in records}) == constant
+
+
+def test_arrays_that_make_no_constant() -> None:
+    with pytest.raises(ProgramFileError, match="constant @w is no huffman constant: there is no such encoding"):
+        constant_of(ConstantRecord("w", "huffman", ()), {})
+    with pytest.raises(ProgramFileError, match="constant @w is no sparse constant"):
+        constant_of(ConstantRecord("w", "sparse", ()), {"mask": np.array([True])})
+    with pytest.raises(ProgramFileError, match="constant @w is no int8 constant"):
+        constant_of(ConstantRecord("w", "int8", ()), {})
+
+
+# Damage
+
+
+def sections(path: Path) -> dict[str, tuple[int, int]]:
+    """Return where each section of a file lies."""
+    content = path.read_bytes()
+    _, _, header_bytes, _ = files.PREFIX.unpack_from(content)
+    begin = aligned(files.PREFIX.size + header_bytes)
+    header = msgspec.json.decode(content[files.PREFIX.size : files.PREFIX.size + header_bytes], type=Header)
+    found = {
+        "magic": (0, 8),
+        "version": (8, 12),
+        "header length": (12, 16),
+        "header hash": (16, 48),
+        "header": (48, 48 + header_bytes),
+        "gap": (48 + header_bytes, begin),
+        "text": (begin, begin + header.text.nbytes),
+    }
+    for record in header.constants:
+        for part in record.parts:
+            found[f"{record.symbol}.{part.name}"] = (begin + part.offset, begin + part.offset + part.nbytes)
+    return found
+
+
+EXPECTED = {
+    "magic": "this is no saved program",
+    "version": "another version",
+    "header length": "damaged: its header|cut off",
+    "header hash": "damaged: its header",
+    "header": "damaged: its header",
+    "gap": "damaged: bytes between",
+    "text": "damaged: its text",
+}
+
+
+def test_a_changed_byte_anywhere_is_noticed(saved: Path) -> None:
+    content = saved.read_bytes()
+    for name, (begin, end) in sections(saved).items():
+        for place in {begin, (begin + end) // 2, end - 1} if end > begin else ():
+            changed = bytearray(content)
+            changed[place] ^= 0x40
+            saved.write_bytes(changed)
+            with pytest.raises(ProgramFileError, match=EXPECTED.get(name, "damaged: constant|damaged: ")) as caught:
+                af.load_program(saved)
+            assert str(saved) in str(caught.value)
+
+
+def test_every_byte_of_a_small_file_counts(tmp_path: Path) -> None:
+    weight = np.ones((2, 2), np.float16)
+    path = af.compile(af.input((1, 2)).linear(weight), target="h13").save(tmp_path / "net")
+    content = path.read_bytes()
+    for place in range(0, len(content), 7):  # a prime step over every section
+        changed = bytearray(content)
+        changed[place] ^= 1 << (place % 8)
+        path.write_bytes(changed)
+        with pytest.raises(ProgramFileError):
+            af.load_program(path)
+
+
+def test_a_file_that_is_cut_off_anywhere(saved: Path) -> None:
+    content = saved.read_bytes()
+    ends = {end for span in sections(saved).values() for end in (*span, span[0] + 1)} - {len(content)}
+    for end in sorted(ends):
+        saved.write_bytes(content[:end])
+        with pytest.raises(ProgramFileError, match="cut off" if end else "no saved program"):
+            af.load_program(saved)
+
+
+def test_a_file_with_something_behind_it(saved: Path) -> None:
+    saved.write_bytes(saved.read_bytes() + b"\0")
+    with pytest.raises(ProgramFileError, match="1 bytes follow its end"):
+        af.load_program(saved)
+
+
+@pytest.mark.parametrize(
+    "content", [b"PK\x03\x04" * 20, b"\x80\x04pickle", b"{}", b"program for h13 {\n}\n", bytes(100)]
+)
+def test_other_files_are_no_programs(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(ProgramFileError, match="this is no saved program"):
+        af.load_program(path)
+
+
+def rewritten(path: Path, change: dict[str, object]) -> None:
+    """Write a file again with another header, whose hash is right."""
+    content = path.read_bytes()
+    _, _, header_bytes, _ = files.PREFIX.unpack_from(content)
+    old_begin = aligned(files.PREFIX.size + header_bytes)
+    header = msgspec.json.decode(content[files.PREFIX.size : files.PREFIX.size + header_bytes])
+    header.update(change)
+    written = msgspec.json.encode(header)
+    prefix = files.PREFIX.pack(files.MAGIC, files.VERSION, len(written), hashlib.sha256(written).digest())
+    start = prefix + written
+    path.write_bytes(start + bytes(aligned(len(start)) - len(start)) + content[old_begin:])
+
+
+def text_span(text: bytes, offset: int = 0) -> dict[str, object]:
+    return {"offset": offset, "nbytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"unknown": 1}, "its header has another form"),
+        ({"nbytes": "many"}, "its header has another form"),
+        ({"nbytes": -64}, "bytes follow its end"),
+        ({"nbytes": 1 << 60}, "cut off"),
+        ({"text": {"offset": 64, "nbytes": 1, "sha256": ""}}, "its text lies elsewhere"),
+        ({"text": {"offset": 0, "nbytes": -1, "sha256": ""}}, "its text lies elsewhere"),
+        ({"text": {"offset": 0, "nbytes": 1 << 40, "sha256": ""}}, "its text lies elsewhere"),
+        ({"constants": []}, "its sections do not fill it"),
+    ],
+)
+def test_a_header_that_lies_is_found_out(change: dict[str, object], text: str, saved: Path) -> None:
+    rewritten(saved, change)
+    with pytest.raises(ProgramFileError, match=text):
+        af.load_program(saved)
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ({"dtype": "fp7"}, "lies elsewhere"),
+        ({"shape": [-1, 4]}, "lies elsewhere"),
+        ({"offset": 0}, "lies elsewhere"),
+        ({"shape": [1 << 20, 1 << 20]}, "passes the end"),
+    ],
+)
+def test_a_record_that_lies_is_found_out(part: dict[str, object], text: str, saved: Path) -> None:
+    content = saved.read_bytes()
+    _, _, header_bytes, _ = files.PREFIX.unpack_from(content)
+    header = msgspec.json.decode(content[files.PREFIX.size : files.PREFIX.size + header_bytes])
+    header["constants"][0]["parts"][0].update(part)
+    rewritten(saved, {"constants": header["constants"]})
+    with pytest.raises(ProgramFileError, match=text):
+        af.load_program(saved)
+
+
+def test_what_a_later_version_wrote_is_said_to_be_that(saved: Path) -> None:
+    content = saved.read_bytes()
+    _, _, header_bytes, _ = files.PREFIX.unpack_from(content)
+    header = msgspec.json.decode(content[files.PREFIX.size : files.PREFIX.size + header_bytes])
+    facts = header["facts"] | {"warnings": [{"category": "LaterWarning", "message": "m"}]}
+    rewritten(saved, {"facts": facts, "made_by": "9.9"})
+    with pytest.raises(ProgramFileError, match=r"does not know what version 9\.9 wrote: unknown class of warnings"):
+        af.load_program(saved)
+
+
+def test_a_target_that_is_not_known(saved: Path) -> None:
+    model = af.load_program(saved)
+    content = saved.read_bytes()
+    text = program_text(model.program).encode()
+    begin = sections(saved)["text"][0]
+    other = text.replace(b"program for h13 {", b"program for h99 {")
+    saved.write_bytes(content[:begin] + other + content[begin + len(text) :])
+    rewritten(saved, {"text": text_span(other)})
+    with pytest.raises(ProgramFileError, match="unknown target 'h99'"):
+        af.load_program(saved)
+
+
+@pytest.mark.parametrize("other", ["h14", "m2", af.targets.Family.A16, "h13g"])
+def test_a_program_is_never_another_targets(other: str | int, saved: Path) -> None:
+    with pytest.raises(ProgramFileError, match="the program is for another target") as caught:
+        af.load_program(saved, target=other)
+    assert caught.value.seen == "h13"
+    assert af.load_program(saved, target="m1").target == "h13"
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        af.load_program(tmp_path / "nothing")
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: Path) -> None:
+    kept = tmp_path / "kept"
+    shutil.copy(saved, kept)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "pad", full)
+    with pytest.raises(OSError, match="No space left"):
+        af.load_program(saved).save(kept)
+    assert kept.read_bytes() == saved.read_bytes()
+    assert not list(tmp_path.glob(".*"))

@@ -1,0 +1,208 @@
+"""Models: calls, views, states, release, and what they show of themselves."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
+from aneforge.graph.node import build
+
+if TYPE_CHECKING:
+    from conftest import Golden
+
+WEIGHT = np.random.default_rng(1).standard_normal((4, 3, 3, 3)).astype(np.float16)
+
+
+def two_inputs() -> af.Tensor:
+    return af.input((1, 4)) * 2.0 + af.input((1, 4), name="offset")
+
+
+def test_values_are_fed_in_the_order_of_making_and_come_back_in_float32() -> None:
+    model = af.compile(two_inputs(), target="h16g")
+    found = model([[1, 2, 3, 4]], np.full((1, 4), 0.5, np.float64))
+    assert found.dtype == np.float32
+    assert found.tolist() == [[2.5, 4.5, 6.5, 8.5]]
+    assert (model.inputs, model.outputs) == (("x0", "offset"), ("y",))
+
+
+def test_the_host_rounds_ties_to_even_and_large_values_to_infinity() -> None:
+    model = af.compile(af.input((1, 2)).relu(), target="h16g")
+    assert model(np.array([[2049.0, 1e6]])).tolist() == [[2048.0, np.inf]]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_another_count_is_a_value_error(count: int) -> None:
+    model = af.compile(two_inputs(), target="h16g")
+    with pytest.raises(ValueError, match=rf"the inputs are 'x0', 'offset' \(seen {count} values, limit 2\)"):
+        model(*[np.ones((1, 4))] * count)
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 3), (1, 4, 1), ()])
+def test_another_shape_is_a_value_error(shape: tuple[int, ...]) -> None:
+    model = af.compile(two_inputs(), target="h16g")
+    with pytest.raises(ValueError, match=r"input 'offset' : .* was given another shape"):
+        model(np.ones((1, 4)), np.ones(shape))
+
+
+@pytest.mark.parametrize("value", [np.array([["a"] * 4]), np.full((1, 4), None), np.full((1, 4), 1j), "text"])
+def test_what_is_no_number_is_a_type_error(value: object) -> None:
+    model = af.compile(two_inputs(), target="h16g")
+    with pytest.raises(GraphTypeError, match="takes numbers"):
+        model(np.ones((1, 4)), value)
+
+
+def test_a_wrong_value_leaves_the_buffers_alone() -> None:
+    model = af.compile(two_inputs(), target="h16g")
+    model.input_view("x0")[:] = 7
+    with pytest.raises(GraphError):
+        model(np.ones((1, 4)), np.ones(3))
+    assert model.input_view("x0").tolist() == [[7, 7, 7, 7]]
+
+
+def test_a_uint8_port_takes_no_real_numbers() -> None:
+    model = af.compile(af.image_input((1, 3, 4, 4), scale=1.0), target="h16g")
+    image = np.arange(48, dtype=np.uint8).reshape(1, 3, 4, 4)
+    assert np.array_equal(model(image), image)
+    assert np.array_equal(model(image.astype(np.int64)), image)
+    for wrong in (image.astype(np.float32), image.astype(np.float16), image.astype(np.bool_)):
+        with pytest.raises(TypeError, match="takes uint8 alone"):
+            model(wrong)
+    for out_of_range in (image.astype(np.int32) + 250, image.astype(np.int32) - 1):
+        with pytest.raises(ValueError, match="out of range"):
+            model(out_of_range)
+
+
+def test_zero_copy() -> None:
+    model = af.compile(two_inputs(), target="h16g")
+    x, offset, y = model.input_view("x0"), model.input_view("offset"), model.output_view()
+    assert (x.dtype, y.dtype) == (np.float16, np.float16)
+    assert x.ctypes.data % 64 == y.ctypes.data % 64 == 0
+    assert y.tolist() == [[0, 0, 0, 0]]
+    x[:], offset[:] = 3, 1
+    model.execute()
+    assert y.tolist() == [[7, 7, 7, 7]]
+    assert model.output_view() is y
+    assert model.input_view("x0") is x
+    result = model(np.zeros((1, 4)), np.zeros((1, 4)))
+    assert y.tolist() == [[0, 0, 0, 0]]
+    result[:] = 9  # what a call returns is the caller's own
+    assert y.tolist() == [[0, 0, 0, 0]]
+
+
+def test_views_are_asked_for_by_name() -> None:
+    model = af.compile(two_inputs(), target="h16g")
+    with pytest.raises(UnknownNameError, match="unknown input 'ofset'; nearest: offset"):
+        model.input_view("ofset")
+    with pytest.raises(UnknownNameError, match="unknown input 3"):
+        model.input_view(cast("Any", 3))
+    with pytest.raises(GraphError, match="there is not one input to choose"):
+        model.input_view()
+    with pytest.raises(UnknownNameError, match="unknown output 'x0'"):
+        model.output_view("x0")
+
+
+def test_use_after_release_is_an_error() -> None:
+    model = af.compile(two_inputs(), target="h16g")
+    model.release()
+    model.release()
+    values = [np.ones((1, 4))] * 2
+    uses = [
+        lambda: model(*values),
+        model.execute,
+        lambda: model.input_view("x0"),
+        model.output_view,
+        lambda: model.save("never.aneprg"),
+        model.__enter__,
+        lambda: model.loaded.bind("x0", np.ones((1, 4), np.float16)),
+        lambda: model.loaded.set_input("x0", values[0]),
+        lambda: model.loaded.read_output("y"),
+        lambda: model.loaded.share_buffer("y", "x0"),
+    ]
+    for use in uses:
+        with pytest.raises(RuntimeStateError, match="the program was released"):
+            use()
+    assert repr(model).endswith(", released>")
+
+
+def test_a_with_statement_releases() -> None:
+    with af.compile(two_inputs(), target="h16g") as model:
+        model(np.ones((1, 4)), np.ones((1, 4)))
+    with pytest.raises(RuntimeError, match="released"):
+        model.execute()
+
+
+def test_states_live_from_call_to_call() -> None:
+    total = af.state("total", (1, 32))
+    graph = af.Graph({"y": total + af.input((1, 32))}, {"total": total + 1.0})
+    model = af.compile(graph, target="h16g")
+    assert isinstance(model, af.Model)
+    assert [model(np.zeros((1, 32)))[0, 0] for _ in range(3)] == [0, 1, 2]
+    assert model.loaded.read_state("total")[0, 0] == 3
+    model.loaded.write_state("total", np.full((1, 32), 10))
+    assert model(np.zeros((1, 32)))[0, 0] == 10
+    with pytest.raises(UnknownNameError, match="unknown state 'sum'"):
+        model.loaded.read_state("sum")
+    with pytest.raises(GraphError, match="another shape"):
+        model.loaded.write_state("total", np.zeros(3))
+
+
+def test_a_segmented_model() -> None:
+    q, k, v = (af.input((1, 2, 16, 8)) for _ in range(3))
+    out = af.sdpa(q * 2.0, k, v).relu()
+    model = af.compile(out, target="h16g")
+    assert isinstance(model, af.SegmentedModel)
+    assert (model.n_netplist, model.n_sdpa, model.n_ops, len(model.segments)) == (1, 1, 2, 3)
+    inputs = [np.random.default_rng(place).standard_normal((1, 2, 16, 8)) for place in range(3)]
+    wanted = af.run(model.program, {f"x{place}": value for place, value in enumerate(inputs)}).outputs["y"]
+    assert np.array_equal(model(*inputs), wanted.astype(np.float32))
+
+
+def test_supplied_inputs_are_named() -> None:
+    x = af.input((1, 32))
+    out = af.Tensor(build("dropout", {"x": x}, {"rate": 0.5}, None))
+    model = af.compile(out, target="h13")
+    assert [one.name for one in model.supplied] == ["supplied_dropout0"]
+    mask = np.where(np.arange(32) % 2, 2.0, 0.0)[None]
+    assert np.array_equal(model(np.ones((1, 32)), mask), mask)
+    with pytest.raises(ValueError, match="the inputs are 'x0', 'supplied_dropout0'"):
+        model(np.ones((1, 32)))
+
+
+def test_an_input_that_leaves_unchanged_under_its_own_name() -> None:
+    x = af.input((1, 4), name="x")
+    model = af.compile(af.Graph({"x": x, "y": x * 2.0}), target="h16g")
+    assert isinstance(model, af.MultiModel)
+    found = model(np.ones((1, 4)))
+    assert (found["x"].tolist(), found["y"].tolist()) == ([[1] * 4], [[2] * 4])
+    assert list(model.loaded.ports) == ["x:input", "x:output", "y"]
+
+
+def test_what_a_model_shows() -> None:
+    model = af.compile(af.conv(af.input((1, 3, 8, 8)), WEIGHT, pad=1).relu(), target="m1")
+    assert (model.target, model.backend, model.n_ops, len(model.layers), len(model.segments)) == (
+        "h13", "software", 2, 1, 1
+    )  # fmt: skip
+    assert str(model.exactness.exactness) == "exact"
+    assert model.last_label is None
+    model(np.ones((1, 3, 8, 8)))
+    assert str(cast("Any", model.last_label).exactness) == "exact"
+    model(np.full((1, 3, 8, 8), np.inf))
+    assert str(cast("Any", model.last_label).exactness) == "modelled"
+    assert len(model.schedule.partitions) == 1
+    assert model.plan is model.plan
+
+
+def test_a_model_prints(golden: Golden) -> None:
+    with pytest.warns(af.SliceSaturationWarning):
+        model = af.compile(
+            (af.input((1, 4, 8, 16), name="image").slice_by_size([0, 0, 0, 4], [1, 4, 8, 8]).sin()), target="h13"
+        )
+    whole = ("<", "segments", "constants", "warning")
+    lines = [line if line.startswith(whole) else line[:60] for line in str(model).replace(__file__, "here").split("\n")]
+    golden(re.sub(r"here:\d+", "here", "\n".join(lines) + "\n"))
+    assert "\n" not in repr(model)
