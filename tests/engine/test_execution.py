@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from aneforge.compiler.passes.fusion import FUSION
 from aneforge.compiler.pipeline import PIPELINE, Pipeline, build_program
 from aneforge.compiler.strategies import networks
 from aneforge.engine.exactness import Exactness
-from aneforge.engine.execution.run import run
-from aneforge.errors import GraphError
+from aneforge.engine.execution.run import prepare, run
+from aneforge.engine.quantised import int8_weight_matmul
+from aneforge.errors import GraphError, PrecisionWarning
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.constant import Dense
+from aneforge.ops.constant import Dense, Int8Affine
 from aneforge.ops.types import numpy_dtype
 from program_tools import lowered
 
@@ -144,6 +146,60 @@ def test_layout_passes_keep_every_bit(drawn: DrawnGraph) -> None:
             for name, array in before_run.items():
                 np.testing.assert_array_equal(after_run[name], array)
         program = after
+
+
+@pytest.mark.parametrize(("target", "wrong"), [("h13", True), ("h14", True), ("h16g", False)])
+def test_joined_width_slices_warn_where_they_go_wrong(target: str, wrong: bool) -> None:  # noqa: FBT001 - a case
+    x = af.input((1, 1, 1, 8), name="x")
+    parts = [
+        Tensor(build("slice_by_size", {"x": x}, {"begin": (0, 0, 0, begin), "size": (1, 1, 1, 3)})) for begin in (2, 4)
+    ]
+    program = build_program(Tensor(build("concat", {"values": tuple(parts)}, {"axis": 1})), target)
+    values = {"x": np.arange(8.0).reshape(1, 1, 1, 8)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = run(program, values)
+    assert found.outputs["y"].ravel().tolist() == [2.0, 3.0, 4.0, 4.0, 5.0, 6.0], "the right ones are computed"
+    assert [one.category for one in caught] == ([PrecisionWarning] if wrong else [])
+    assert (found.label.exactness is Exactness.UNKNOWN) == wrong
+    if wrong:
+        assert "wrong elements come out here" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("target", ["h14", "h17"])
+def test_streamed_int8_weights_take_activations_through_the_crop(target: str) -> None:
+    weight = Int8Affine(np.array([[2, 1], [4, -4]], np.int8), scale=np.array([0.5, 0.25], np.float16))
+    x = af.input((1, 2), name="x")
+    graph = Tensor(build("linear", {"x": x, "weight": weight, "bias": halves([1.0, 0.0])}, {}))
+    program = build_program(graph, target)
+    assert any(layer.choices.get("weights") == "streams" for layer in program.layers)
+    assert one_output(program, np.array([[3.0, 4.0]])).ravel().tolist() == [6.0, -1.0]
+    assert one_output(program, np.array([[4094.0, 0.0]])).ravel().tolist() == [4096.0, 4094.0], "4095 is no fp16"
+    assert one_output(program, np.array([[4096.0, 0.0]])).ravel().tolist() == [np.inf, np.inf]
+    assert run(program, {"x": np.ones((1, 2))}).label.exactness is Exactness.MODELLED
+
+
+def test_whole_weights_that_stream_are_those_of_the_golden_model() -> None:
+    generator = np.random.default_rng(2)
+    quantised, scale = generator.integers(-127, 128, (5, 6)).astype(np.int8), np.full(5, 2.0**-7, np.float16)
+    graph = Tensor(build("linear", {"x": af.input((3, 6), name="x"), "weight": Int8Affine(quantised, scale)}, {}))
+    x = generator.standard_normal((3, 6)).astype(np.float16)
+    wanted = int8_weight_matmul(x, quantised.T, scale.astype(np.float64), streams=True)
+    np.testing.assert_array_equal(one_output(build_program(graph, "h17"), x), wanted)
+
+
+def test_one_channel_under_one_tap_scales_over_the_full_range() -> None:
+    program = build_program(convolution(2.0, None, channels=1), "h16g")
+    assert one_output(program, np.full((1, 1, 1, 1), 30000.0)).item() == 60000.0
+
+
+def test_an_executable_runs_often_and_keeps_what_it_is_given() -> None:
+    ready = prepare(build_program(af.input((1, 2), name="x").reshape(2), "h16g"))
+    x = np.array([[1.0, 2.0]], np.float16)
+    first = ready.run({"x": x}).outputs["y"]
+    x[:] = 5.0
+    assert first.tolist() == [1.0, 2.0]
+    assert ready.run({"x": x}).outputs["y"].tolist() == [5.0, 5.0]
 
 
 def test_states_are_kept() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +19,9 @@ import numpy as np
 from aneforge.engine.choices import choices
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.golden import matmul
-from aneforge.engine.normalisation import softmax
-from aneforge.engine.planar import add, number, read
+from aneforge.engine.normalisation import GOLDEN, Steps
+from aneforge.engine.planar import number
 from aneforge.engine.reductions import adder_of
-from aneforge.engine.rounding import to_fp16
 from aneforge.errors import PrecisionWarning
 
 if TYPE_CHECKING:
@@ -34,7 +34,19 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["FOR_TARGET", "attention", "label_of_lengths"]
+__all__ = ["FOR_TARGET", "Parts", "attention", "label_of_lengths"]
+
+NEVER = np.float16(-np.inf)
+"""The score of what a mask hides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What attention is made of; the kernels have it too."""
+
+    matmul: Callable[[Array, Array], Array]
+    steps: Steps
+    adder: AdderChoice
 
 
 def label_of_lengths(queries: int, keys: int) -> Label | None:
@@ -61,7 +73,7 @@ def attention(
     *,
     scale: float | None,
     is_causal: bool,
-    adder: AdderChoice,
+    parts: Parts,
 ) -> Array:
     """Return softmax(scale · query · keyᵀ + mask) · value, part by part.
 
@@ -71,27 +83,29 @@ def attention(
     label = label_of_lengths(queries, keys)
     if label is not None:
         warnings.warn(f"sdpa: {label.reason}", PrecisionWarning, stacklevel=2)
-    factor = number(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    scores = to_fp16(read(matmul(query, np.swapaxes(key, -1, -2))) * factor)
+    factor = np.asarray(number(1 / math.sqrt(query.shape[-1]) if scale is None else scale), np.float16)
+    scores = parts.steps.mul(parts.matmul(query, np.swapaxes(key, -1, -2)), factor)
     if is_causal and choices().attention.causal_mask_applies:
-        scores = np.where(np.tri(queries, keys, dtype=np.bool_), scores, -np.inf)
+        scores = np.where(np.tri(queries, keys, dtype=np.bool_), scores, NEVER)
     if attn_mask is not None:
         bits = attn_mask.dtype == np.bool_
-        scores = np.where(attn_mask, scores, -np.inf) if bits else add(scores, attn_mask)
-    return matmul(softmax(scores, -1, adder), value)
+        scores = np.where(attn_mask, scores, NEVER) if bits else parts.steps.add(scores, attn_mask)
+    return parts.matmul(parts.steps.softmax(scores, -1, parts.adder), value)
 
 
-def sdpa_on(target: Target) -> Callable[..., Array]:
+def sdpa_on(
+    target: Target, multiply: Callable[[Array, Array], Array] = matmul, steps: Steps = GOLDEN
+) -> Callable[..., Array]:
     """Return attention with the order of a target."""
-    adder = adder_of(target)
+    parts = Parts(multiply, steps, adder_of(target))
 
     def function(
         query: Array, key: Array, value: Array, attn_mask: Array | None, *, scale: float | None, is_causal: bool
     ) -> Array:
-        return attention(query, key, value, attn_mask, scale=scale, is_causal=is_causal, adder=adder)
+        return attention(query, key, value, attn_mask, scale=scale, is_causal=is_causal, parts=parts)
 
     return function
 
 
-FOR_TARGET: Mapping[str, Callable[[Target], Callable[..., Array]]] = {"sdpa": sdpa_on}
-"""Operations whose sums depend on the order of the target."""
+FOR_TARGET: Mapping[str, Callable[..., Callable[..., Array]]] = {"sdpa": sdpa_on}
+"""Operations whose sums depend on the order of the target: functions of it and of their parts, else golden ones."""

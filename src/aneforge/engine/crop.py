@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
+    Crop = Callable[[Array], Array]
 
 __all__ = ["FOR_TARGET", "joined_slices", "label_of_joined", "through_crop"]
 
@@ -52,33 +53,33 @@ def through_crop(values: Array) -> Array:
     return np.where(np.isfinite(scaled), scaled / factor, scaled)
 
 
-def after_slicing(part: Array, begins: Sequence[int], target: Target) -> Array:
+def after_slicing(part: Array, begins: Sequence[int], target: Target, through: Crop = through_crop) -> Array:
     """Return a slice as it comes out, told where it begins along each axis of what it was cut from.
 
     Whole numbers and bool are copied: the crop was seen for fp16 alone.
     """
     inside = [name for name, begin in zip(CROPPED_AXES, reversed(begins), strict=False) if begin]
     crops = np.issubdtype(part.dtype, np.floating) and any(switch(target, name) for name in inside)
-    return through_crop(part) if crops else part
+    return through(part) if crops else part
 
 
-def slice_by_size_on(target: Target) -> Callable[..., Array]:
+def slice_by_size_on(target: Target, through: Crop = through_crop) -> Callable[..., Array]:
     """Return slice_by_size on a target."""
 
     def function(x: Array, *, begin: tuple[int, ...], size: tuple[int, ...]) -> Array:
         (part,) = op_named("slice_by_size").evaluate({"x": x}, {"begin": begin, "size": size})
-        return after_slicing(part, begin, target)
+        return after_slicing(part, begin, target, through)
 
     return function
 
 
-def slice_by_index_on(target: Target) -> Callable[..., Array]:
+def slice_by_index_on(target: Target, through: Crop = through_crop) -> Callable[..., Array]:
     """Return slice_by_index on a target; where an axis is read backwards it begins inside of it."""
 
     def function(x: Array, **region: Unpack[Region]) -> Array:
         index = region_index(x.shape, region)
         begins = [first_place(one, extent) for one, extent in zip(index, x.shape, strict=True)]
-        return after_slicing(np.asarray(x[index]), begins, target)
+        return after_slicing(np.asarray(x[index]), begins, target, through)
 
     return function
 
@@ -95,36 +96,37 @@ def first_place(index: slice | int, extent: int) -> int:
     return places[0] if places else 0
 
 
-def crop_on(target: Target) -> Callable[..., Array]:
+def crop_on(target: Target, through: Crop = through_crop) -> Callable[..., Array]:
     """Return crop on a target."""
 
     def function(x: Array, *, crop_height: tuple[int, ...], crop_width: tuple[int, ...]) -> Array:
         (part,) = op_named("crop").evaluate({"x": x}, {"crop_height": crop_height, "crop_width": crop_width})
-        return after_slicing(part, (crop_height[0], crop_width[0]), target)
+        return after_slicing(part, (crop_height[0], crop_width[0]), target, through)
 
     return function
 
 
-def split_on(target: Target) -> Callable[..., tuple[Array, ...]]:
+def split_on(target: Target, through: Crop = through_crop) -> Callable[..., tuple[Array, ...]]:
     """Return split on a target: every part but the first begins inside the axis."""
 
     def function(x: Array, *, axis: int, **sizes: Any) -> tuple[Array, ...]:  # noqa: ANN401 - passed on unread
         parts = op_named("split").evaluate({"x": x}, {"axis": axis, **sizes})
         firsts = accumulate((part.shape[axis] for part in parts[:-1]), initial=0)
         return tuple(
-            after_slicing(part, along(x.ndim, axis, first), target) for part, first in zip(parts, firsts, strict=True)
+            after_slicing(part, along(x.ndim, axis, first), target, through)
+            for part, first in zip(parts, firsts, strict=True)
         )
 
     return function
 
 
-def input_view_on(target: Target) -> Callable[..., Array]:
+def input_view_on(target: Target, through: Crop = through_crop) -> Callable[..., Array]:
     """Return input_view on a target."""
 
     def function(x: Array, *, axis: int, offset: int, size: int, step: int) -> Array:
         view = {"axis": axis, "offset": offset, "size": size, "step": step}
         (part,) = op_named("input_view").evaluate({"x": x}, view)
-        return after_slicing(part, along(x.ndim, axis, offset), target)
+        return after_slicing(part, along(x.ndim, axis, offset), target, through)
 
     return function
 
@@ -158,11 +160,11 @@ def joined_slices(values: Sequence[Array], *, axis: int, begins_inside: Sequence
     return np.concatenate(values, axis)
 
 
-FOR_TARGET: Mapping[str, Callable[[Target], Callable[..., Array | tuple[Array, ...]]]] = {
+FOR_TARGET: Mapping[str, Callable[..., Callable[..., Array | tuple[Array, ...]]]] = {
     "crop": crop_on,
     "input_view": input_view_on,
     "slice_by_index": slice_by_index_on,
     "slice_by_size": slice_by_size_on,
     "split": split_on,
 }
-"""Operations that some targets send through the crop."""
+"""Operations that some targets send through the crop: functions of the target and of a crop, else the golden one."""

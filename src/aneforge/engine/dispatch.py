@@ -3,13 +3,17 @@
 An executor asks once per layer. What has an arithmetic of its own is in the files of this room; what moves data is a
 copy of its bits; anything else is its meaning in the op table, computed in float64 and rounded once to fp16, and
 labelled modelled. How sure each is stands in `data/arithmetic.toml`.
+
+The fast kernels do the same where they have the operation (`kernels.operations`), and a function of one fp16 number is
+a table of all its 65,536 results, made once from the golden model. `kernels.library.using(golden=True)` and a missing
+library leave the golden model alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -27,9 +31,11 @@ from aneforge.engine import (
 )
 from aneforge.engine.activations import MODELLED_ERF_FROM
 from aneforge.engine.exactness import Exactness, Label, worst
+from aneforge.engine.kernels import operations
+from aneforge.engine.kernels.elements import PATTERNS, lookup, to_fp16
+from aneforge.engine.kernels.library import available
 from aneforge.engine.neuron import limited
 from aneforge.engine.planar import host_fp16
-from aneforge.engine.rounding import to_fp16
 from aneforge.errors import NotSupportedError
 from aneforge.ops.table import op_named
 from aneforge.ops.types import DTYPES, TensorType
@@ -45,11 +51,14 @@ if TYPE_CHECKING:
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
+    Bits = npt.NDArray[np.uint16]
     Function = Callable[..., Array | tuple[Array, ...]]
     Attributes = Mapping[str, AttributeValue]
 
 __all__ = ["Arithmetic", "arithmetic"]
 
+MOST_TABLES = 256
+"""Tables that are kept, 128 KiB each."""
 DTYPE_NAMES = {dtype: name for name, (dtype, _) in DTYPES.items()}
 WHOLE_NUMBERS = "whole numbers and truth values are computed as the mathematics has them; no source tells of them"
 SPECIAL_VALUES = "an operand is infinite or NaN: exponent 31 is read as an ordinary one, which few figures confirm"
@@ -57,7 +66,7 @@ ERF_BEYOND_ITS_TABLE = "erf from 2 on is taken to be 1: its table ends there and
 SIGMOID_GELU = "the table of GELU by a sigmoid is not known; its mathematics is rounded once"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Arithmetic:
     """What an operation computes on a target, and how sure that is.
 
@@ -70,6 +79,8 @@ class Arithmetic:
     label: Label
     function: Function | None
     """Its own arithmetic; None for the meaning of the op table."""
+    fast: Function | None
+    """The same on the kernels; None where they have none."""
 
     @property
     def exactness(self) -> Exactness:
@@ -98,15 +109,37 @@ class Arithmetic:
         complete = self.op.complete(attributes)
         held = operands if self.op.name in TAKEN_AS_GIVEN else handed_over(operands)
         self.op.types({name: type_of(value) for name, value in held.items()}, complete)
+        return self.results(held, complete)
+
+    def results(self, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
+        """Return the results for operands as the engine gets them and all attributes, both checked before."""
+        if self.entry.copies or not self.takes(operands) or not available():
+            return self.golden_results(operands, attributes)
+        if self.op.name in UNARY:
+            return (lookup(cast("Array", operands["x"]), self.table(attributes)),)
+        if self.fast is None:
+            return self.golden_results(operands, attributes)
+        return several(self.fast(*self.in_order(operands), **attributes))
+
+    def golden_results(self, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
+        """Return the results as the golden model has them."""
         if self.entry.copies:
-            results = self.op.evaluate(held, complete)
-        elif self.function is None or not self.takes(held):
-            results = rounded_meaning(self.op, held, complete)
+            results = self.op.evaluate(operands, attributes)
+        elif self.function is None or not self.takes(operands):
+            results = rounded_meaning(self.op, operands, attributes)
         else:
             with np.errstate(all="ignore"):
-                found = self.function(*self.in_order(held), **complete)
-            results = found if isinstance(found, tuple) else (found,)
+                results = several(self.function(*self.in_order(operands), **attributes))
         return results if self.op.name == "cast" else tuple(as_fp16(result) for result in results)
+
+    def table(self, attributes: Attributes) -> Bits:
+        """Return the results of an operation on one element for every fp16 number.
+
+        >>> from aneforge.targets import Family, resolve
+        >>> int(arithmetic("relu", resolve(Family.A13)).table({})[0xBC00])
+        0
+        """
+        return made_table(self, tuple(sorted(attributes.items())))
 
     def label_of(self, operands: OperandArrays, attributes: Attributes, *, values: bool = True) -> Label:
         """Return how sure the results for given operands are.
@@ -173,7 +206,17 @@ def found_arithmetic(name: str, target: Target) -> Arithmetic:
         raise NotSupportedError("no engine runs it, so it has no arithmetic", operation=name, target=target.name)
     entry = choices.entry_of(name)
     function = FUNCTIONS.get(name) or (FOR_TARGET[name](target) if name in FOR_TARGET else None)
-    return Arithmetic(op, target, entry, choices.label_on(entry, target), function)
+    on_target = operations.FOR_TARGET.get(name)
+    fast = on_target(target) if on_target else operations.FUNCTIONS.get(name)
+    return Arithmetic(op, target, entry, choices.label_on(entry, target), function, fast)
+
+
+@lru_cache(maxsize=MOST_TABLES)
+def made_table(found: Arithmetic, attributes: tuple[tuple[str, AttributeValue], ...]) -> Bits:
+    """Return a table, made once for an operation on a target with some attributes."""
+    every = np.arange(PATTERNS, dtype=np.uint16).view(np.float16)
+    (results,) = found.golden_results({"x": every}, dict(attributes))
+    return results.view(np.uint16)
 
 
 # Operands and results at the border.
@@ -219,6 +262,11 @@ def has_real(operands: OperandArrays) -> bool:
     """Tell whether an operand is real numbers, or whether there are no operands."""
     given = [value for value in operands.values() if value is not None]
     return not given or any(True for _ in real_values(operands))
+
+
+def several(found: Array | tuple[Array, ...]) -> tuple[Array, ...]:
+    """Return one result or several as several."""
+    return found if isinstance(found, tuple) else (found,)
 
 
 def as_fp16(result: Array) -> Array:
@@ -284,6 +332,11 @@ FOR_TARGET: Mapping[str, Callable[[Target], Function]] = {
     **reductions.FOR_TARGET,
 }
 """Arithmetic that depends on the target, by operation."""
+UNARY = frozenset(
+    {*neuron.FUNCTIONS, "abs", "adds", "atan", "degamma", "elu", "gamma", "muls", "square"}
+    - {"prelu", "softplus_parametric"}
+)
+"""Operations on every fp16 number by itself, with nothing but attributes."""
 ANY_TYPE = frozenset({*crop.FOR_TARGET, *quantised.FUNCTIONS})
 """Operations whose arithmetic is for whole numbers and bool too."""
 TAKEN_AS_GIVEN = frozenset({"batch_norm", "cast", *choices.entries()["folded_weights"].ops})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.engine.activations import ACTIVATIONS
-from aneforge.engine.planar import add, gain_offset, mul, number, read
+from aneforge.engine.planar import add, gain_offset, larger, mul, number, read, smaller
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.arithmetic import laid_along
 from aneforge.ops.table import op_named
@@ -60,24 +60,29 @@ def shifted_table(name: str) -> Callable[..., Array]:
 # Rectifiers and bounds: nothing is rounded but the product with a slope.
 
 
+def bounded(values: Array, low: float, high: float) -> Array:
+    """Return numbers that are at least one bound and then at most another."""
+    return smaller(larger(values, low), high)
+
+
 def relu(x: Array) -> Array:
     """Return max(x, 0)."""
-    return to_fp16(np.maximum(read(x), 0.0))
+    return to_fp16(larger(read(x), 0.0))
 
 
 def relu6(x: Array) -> Array:
     """Return x between 0 and 6."""
-    return to_fp16(np.clip(read(x), 0.0, 6.0))
+    return to_fp16(bounded(read(x), 0.0, 6.0))
 
 
 def clip(x: Array, *, alpha: float, beta: float) -> Array:
     """Return x between two bounds, which the host rounds to fp16."""
-    return to_fp16(np.clip(read(x), number(alpha), number(beta)))
+    return to_fp16(bounded(read(x), number(alpha), number(beta)))
 
 
 def threshold(x: Array, *, alpha: float) -> Array:
     """Return x, and alpha where x is smaller."""
-    return to_fp16(np.maximum(read(x), number(alpha)))
+    return to_fp16(larger(read(x), number(alpha)))
 
 
 def thresholded_relu(x: Array, *, alpha: float) -> Array:
@@ -99,7 +104,7 @@ def leaky_relu(x: Array, *, alpha: float) -> Array:
 
 def clamped_relu(x: Array, *, alpha: float, beta: float) -> Array:
     """Return x, scaled where it is negative, and no more than beta."""
-    return to_fp16(np.minimum(read(sloped(x, number(alpha))), number(beta)))
+    return to_fp16(smaller(read(sloped(x, number(alpha))), number(beta)))
 
 
 def prelu(x: Array, alpha: Array) -> Array:
@@ -186,7 +191,7 @@ def linear_activation(x: Array, *, alpha: float, beta: float) -> Array:
 
 def sigmoid_hard(x: Array, *, alpha: float, beta: float) -> Array:
     """Return alpha · x + beta between 0 and 1: the affine unit, then a rectifier with a bound (decoded)."""
-    return to_fp16(np.clip(read(gain_offset(x, number(alpha), number(beta))), 0.0, 1.0))
+    return to_fp16(bounded(read(gain_offset(x, number(alpha), number(beta))), 0.0, 1.0))
 
 
 def limited(x: Array) -> Array:

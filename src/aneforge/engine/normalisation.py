@@ -11,6 +11,7 @@ own. The rounding points follow from the tasks and are inferred; the order of th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Axes = tuple[int, ...]
 
-__all__ = ["FOR_TARGET", "layer_norm_in_steps", "rms_norm_in_steps", "softmax", "standardised"]
+__all__ = ["FOR_TARGET", "Steps", "layer_norm_in_steps", "rms_norm_in_steps", "softmax", "standardised"]
 
 
 def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
@@ -54,10 +55,29 @@ def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Ar
     return to_fp16(distances * read(roots))
 
 
-def affine(x: Array, gamma: Array | None, beta: Array | None) -> Array:
-    """Return gamma · x + beta, two operations; both broadcast."""
-    scaled = x if gamma is None else mul(x, gamma)
-    return scaled if beta is None else add(scaled, beta)
+def by_length(x: Array, axes: Axes, least: float, adder: AdderChoice) -> Array:
+    """Return x times the reciprocal root of Σ x², which is at least a given number."""
+    power = np.maximum(accumulated(squares(read(x)), axes, adder), least)
+    return mul(x, table("rsqrt", power))
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What the operations below are made of; the kernels have them too."""
+
+    softmax: Callable[[Array, int, AdderChoice], Array]
+    standardised: Callable[[Array, Axes, float, AdderChoice], Array]
+    by_length: Callable[[Array, Axes, float, AdderChoice], Array]
+    mul: Callable[[Array, Array], Array]
+    add: Callable[[Array, Array], Array]
+
+    def affine(self, x: Array, gamma: Array | None, beta: Array | None) -> Array:
+        """Return gamma · x + beta, two operations; both broadcast."""
+        scaled = x if gamma is None else self.mul(x, gamma)
+        return scaled if beta is None else self.add(scaled, beta)
+
+
+GOLDEN = Steps(softmax, standardised, by_length, mul, add)
 
 
 def along(values: Array | None, rank: int, axes: Axes) -> Array | None:
@@ -82,7 +102,7 @@ def layer_norm_in_steps(x: Array, gamma: Array, beta: Array, *, epsilon: float, 
     distances = sub(x, mean(x, axes, adder))
     variance = mean(mul(distances, distances), axes, adder)
     roots = table("rsqrt", to_fp16(read(variance) + number(epsilon)))
-    return affine(mul(distances, roots), gamma, beta)
+    return GOLDEN.affine(mul(distances, roots), gamma, beta)
 
 
 def rms_norm_in_steps(x: Array, gamma: Array, *, epsilon: float, adder: AdderChoice) -> Array:
@@ -90,97 +110,91 @@ def rms_norm_in_steps(x: Array, gamma: Array, *, epsilon: float, adder: AdderCho
     axes = (x.ndim - 1,)
     power = mul(total(mul(x, x), axes, adder), np.asarray(number(1 / x.shape[-1])))
     roots = table("rsqrt", to_fp16(read(power) + number(epsilon)))
-    return affine(mul(x, roots), gamma, None)
+    return GOLDEN.affine(mul(x, roots), gamma, None)
 
 
 # Operations of the table, on a target.
 
 
-def softmax_on(target: Target) -> Callable[..., Array]:
+def softmax_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]:
     """Return softmax with the order of a target."""
     adder = adder_of(target)
 
     def function(x: Array, *, axis: int) -> Array:
-        return softmax(x, axis, adder)
+        return steps.softmax(x, axis, adder)
 
     return function
 
 
-def layer_norm_on(target: Target) -> Callable[..., Array]:
+def layer_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]:
     """Return layer_norm with the order of a target."""
     adder = adder_of(target)
 
     def function(x: Array, gamma: Array | None, beta: Array | None, *, axes: Axes | None, epsilon: float) -> Array:
         found = reduced_axes(x.ndim, axes)
-        result = standardised(x, found, epsilon, adder)
-        return affine(result, along(gamma, x.ndim, found), along(beta, x.ndim, found))
+        result = steps.standardised(x, found, epsilon, adder)
+        return steps.affine(result, along(gamma, x.ndim, found), along(beta, x.ndim, found))
 
     return function
 
 
-def instance_norm_on(target: Target) -> Callable[..., Array]:
+def instance_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]:
     """Return instance_norm with the order of a target: every channel of every sample over its places."""
     adder = adder_of(target)
 
     def function(x: Array, gamma: Array | None, beta: Array | None, *, epsilon: float) -> Array:
-        result = standardised(x, tuple(range(2, x.ndim)), epsilon, adder)
-        return affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
+        result = steps.standardised(x, tuple(range(2, x.ndim)), epsilon, adder)
+        return steps.affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
 
     return function
 
 
-def channel_layer_norm_on(target: Target) -> Callable[..., Array]:
+def channel_layer_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]:
     """Return channel_layer_norm with the order of a target: over the channels at every place."""
     adder = adder_of(target)
 
     def function(x: Array, gamma: Array, beta: Array, *, epsilon: float) -> Array:
-        result = standardised(x, (1,), epsilon, adder)
-        return affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
+        result = steps.standardised(x, (1,), epsilon, adder)
+        return steps.affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
 
     return function
 
 
-def group_norm_on(target: Target) -> Callable[..., Array]:
+def group_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]:
     """Return group_norm with the order of a target: over groups of neighbouring channels and their places."""
     adder = adder_of(target)
 
     def function(x: Array, gamma: Array, beta: Array, *, num_groups: int, epsilon: float) -> Array:
         groups = x.reshape(x.shape[0], num_groups, -1)
-        result = standardised(groups, (2,), epsilon, adder).reshape(x.shape)
-        return affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
+        result = steps.standardised(groups, (2,), epsilon, adder).reshape(x.shape)
+        return steps.affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
 
     return function
 
 
-def by_length(x: Array, axes: Axes, least: float, adder: AdderChoice) -> Array:
-    """Return x times the reciprocal root of Σ x², which is at least a given number."""
-    power = np.maximum(accumulated(squares(read(x)), axes, adder), least)
-    return mul(x, table("rsqrt", power))
-
-
-def l2_norm_on(target: Target) -> Callable[..., Array]:
+def l2_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]:
     """Return l2_norm with the order of a target."""
     adder = adder_of(target)
 
     def function(x: Array, *, axes: Axes, epsilon: float) -> Array:
-        return by_length(x, normalised_axes(axes, x.ndim), float(np.float32(epsilon)), adder)
+        return steps.by_length(x, normalised_axes(axes, x.ndim), float(np.float32(epsilon)), adder)
 
     return function
 
 
-def rms_norm_on(target: Target) -> Callable[..., Array]:
+def rms_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]:
     """Return rms_norm with the order of a target: by lengths, gamma times the root of the extent held in fp16."""
     adder = adder_of(target)
 
     def function(x: Array, gamma: Array, *, epsilon: float) -> Array:
         extent = x.shape[-1]
-        shorter = by_length(x, (x.ndim - 1,), float(np.float32(extent * epsilon)), adder)
-        return mul(shorter, (gamma.astype(np.float64) * np.sqrt(extent)).astype(np.float16))
+        shorter = steps.by_length(x, (x.ndim - 1,), float(np.float32(extent * epsilon)), adder)
+        return steps.mul(shorter, (gamma.astype(np.float64) * np.sqrt(extent)).astype(np.float16))
 
     return function
 
 
-FOR_TARGET: Mapping[str, Callable[[Target], Callable[..., Array]]] = {
+FOR_TARGET: Mapping[str, Callable[..., Callable[..., Array]]] = {
     "channel_layer_norm": channel_layer_norm_on,
     "group_norm": group_norm_on,
     "instance_norm": instance_norm_on,
@@ -189,4 +203,4 @@ FOR_TARGET: Mapping[str, Callable[[Target], Callable[..., Array]]] = {
     "rms_norm": rms_norm_on,
     "softmax": softmax_on,
 }
-"""Operations whose sums depend on the order of the target."""
+"""Operations whose sums depend on the order of the target: functions of it and of their steps, else golden ones."""

@@ -8,6 +8,7 @@ no source lists; it is modelled as a root of a sum, read off the table of roots.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from aneforge.engine.neuron import table
 from aneforge.engine.planar import read
-from aneforge.engine.reductions import accumulated, adder_of, squares
+from aneforge.engine.reductions import accumulated, adder_of, extreme, squares
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.groups.pooling import PoolAttributes, elements_seen, pool_slides
 from aneforge.ops.windows import windows_of
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Pool = Callable[..., Array]
 
-__all__ = ["FOR_TARGET", "FUNCTIONS"]
+__all__ = ["FOR_TARGET", "FUNCTIONS", "Pools", "summed"]
 
 
 def largest(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
     """Return the largest value of every window; padding is smaller than any value."""
     along = pool_slides(x.shape[2:], attributes)
-    return to_fp16(np.max(windows_of(read(x), along, -np.inf), axis=tuple(range(-len(along), 0))))
+    seen = windows_of(read(x), along, -np.inf)
+    return to_fp16(extreme(seen, tuple(range(seen.ndim - len(along), seen.ndim)), np.argmax, keep_dims=False))
 
 
 def summed(numbers: Array, attributes: PoolAttributes, adder: AdderChoice) -> Array:
@@ -67,41 +69,57 @@ def euclidean(x: Array, adder: AdderChoice, attributes: PoolAttributes) -> Array
     return table("sqrt", to_fp16(summed(squares(read(x)), attributes, adder)))
 
 
-def average_on(target: Target) -> Pool:
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The ways to pool; the kernels have them too."""
+
+    largest: Pool
+    average: Callable[[Array, AdderChoice, PoolAttributes], Array]
+    euclidean: Callable[[Array, AdderChoice, PoolAttributes], Array]
+
+
+GOLDEN = Pools(largest, average, euclidean)
+
+
+def average_on(target: Target, pools: Pools = GOLDEN) -> Pool:
     """Return the average with the order of a target."""
     adder = adder_of(target)
 
     def function(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
-        return average(x, adder, attributes)
+        return pools.average(x, adder, attributes)
 
     return function
 
 
-def euclidean_on(target: Target) -> Pool:
+def euclidean_on(target: Target, pools: Pools = GOLDEN) -> Pool:
     """Return the Euclidean norm with the order of a target."""
     adder = adder_of(target)
 
     def function(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
-        return euclidean(x, adder, attributes)
+        return pools.euclidean(x, adder, attributes)
 
     return function
 
 
-def by_mode_on(target: Target) -> Pool:
+def by_mode_on(target: Target, pools: Pools = GOLDEN) -> Pool:
     """Return pooling that its mode chooses, with the order of a target."""
-    pools: dict[str, Pool] = {"average": average_on(target), "max": largest, "l2": euclidean_on(target)}
+    modes: dict[str, Pool] = {
+        "average": average_on(target, pools),
+        "max": pools.largest,
+        "l2": euclidean_on(target, pools),
+    }
 
     def function(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
-        return pools[attributes.get("mode", "max")](x, **attributes)
+        return modes[attributes.get("mode", "max")](x, **attributes)
 
     return function
 
 
 FUNCTIONS: Mapping[str, Pool] = {"max_pool": largest}
-FOR_TARGET: Mapping[str, Callable[[Target], Pool]] = {
+FOR_TARGET: Mapping[str, Callable[..., Pool]] = {
     "avg_pool": average_on,
     "l2_pool": euclidean_on,
     "ne_pool": by_mode_on,
     "pe_pool": by_mode_on,
 }
-"""Operations whose sums depend on the order of the target."""
+"""Operations whose sums depend on the order of the target: functions of it and of their pools, else golden ones."""

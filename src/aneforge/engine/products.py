@@ -7,6 +7,8 @@ The sums are those of `golden`. A convolution has three forms: *scaling* for a 1
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -29,7 +31,18 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["DOUBTS", "DOUBTS_OF_VALUES", "FOR_TARGET", "FUNCTIONS", "form_of"]
+__all__ = [
+    "BY_PRODUCTS",
+    "DOUBTS",
+    "DOUBTS_OF_VALUES",
+    "FOR_TARGET",
+    "FUNCTIONS",
+    "Products",
+    "convolution_by",
+    "form_of",
+    "matmul_by",
+    "transposed_window",
+]
 
 ORDER_OF_SUMS = (
     "the magnitudes of a sum add to 2^15 or more: the order in which partial sums pass the edge is not known"
@@ -46,17 +59,47 @@ def matrices(x: Array, y: Array, *, transpose_x: bool, transpose_y: bool) -> tup
     return left, right
 
 
-def matmul(x: Array, y: Array, *, transpose_x: bool = False, transpose_y: bool = False) -> Array:
-    """Return a matrix product; it makes no difference which operand is constant."""
-    left, right = matrices(x, y, transpose_x=transpose_x, transpose_y=transpose_y)
-    result = golden.matmul(left, right)
-    result = result[..., 0, :] if x.ndim == 1 else result
-    return result[..., 0] if y.ndim == 1 else result
+@dataclass(frozen=True, slots=True)
+class Products:
+    """The sums that operations are made of; the kernels have them too, rounded or not."""
+
+    matmul: Callable[[Array, Array, Array | None], Array]
+    convolution: Callable[..., Array]
+    winograd: Callable[..., Array]
+    scaling: Callable[[Array, Array, Array | None], Array]
+    deconvolution: Callable[..., Array]
 
 
-def linear(x: Array, weight: Array, bias: Array | None) -> Array:
+GOLDEN = Products(
+    golden.matmul,
+    golden.convolution,
+    golden.winograd_convolution,
+    golden.scaling_convolution,
+    golden.deconvolution,
+)
+
+
+def matmul_by(products: Products) -> Callable[..., Array]:
+    """Return the matrix product; it makes no difference which operand is constant."""
+
+    def function(
+        x: Array, y: Array, start: Array | None = None, *, transpose_x: bool = False, transpose_y: bool = False
+    ) -> Array:
+        left, right = matrices(x, y, transpose_x=transpose_x, transpose_y=transpose_y)
+        result = products.matmul(left, right, start)
+        result = result[..., 0, :] if x.ndim == 1 else result
+        return result[..., 0] if y.ndim == 1 else result
+
+    return function
+
+
+def linear_by(products: Products) -> Callable[..., Array]:
     """Return x · weightᵀ + bias, the bias in the sum from its start."""
-    return golden.matmul(x, weight.T, wide(bias))
+
+    def function(x: Array, weight: Array, bias: Array | None) -> Array:
+        return products.matmul(x, weight.T, wide(bias))
+
+    return function
 
 
 def wide(values: Array | None) -> Array | None:
@@ -100,9 +143,13 @@ def one_term(operand: tuple[Array, Array], place: tuple[int, ...]) -> tuple[Arra
     return values[index], exponents[index]
 
 
-def cross_correlation(x: Array, template: Array) -> Array:
+def cross_correlation_by(products: Products) -> Callable[..., Array]:
     """Return the sums of products of a template with every window of an image."""
-    return golden.convolution(x[None, None], template[None, None])[0, 0]
+
+    def function(x: Array, template: Array) -> Array:
+        return products.convolution(x[None, None], template[None, None])[0, 0]
+
+    return function
 
 
 # Convolutions.
@@ -136,32 +183,48 @@ def form_of(x: tuple[int, ...], weight: tuple[int, ...], attributes: ConvAttribu
     return "direct"
 
 
-def conv_on(target: Target) -> Callable[..., Array]:
+def convolution_by(
+    form: str, x: tuple[int, ...], weight: tuple[int, ...], attributes: ConvAttributes, products: Products
+) -> Callable[[Array, Array, Array | None], Array]:
+    """Return a convolution in one of its forms, for images and kernels of given shapes and a bias."""
+    pads = pads_of(x[2:], weight[2:], attributes)
+    if form == "winograd":
+        return partial(products.winograd, pad=pads)
+    if form == "direct":
+        return partial(products.convolution, **window_of(x[2:], weight[2:], attributes))
+
+    def scaled(x: Array, weight: Array, bias: Array | None) -> Array:
+        return products.scaling(np.pad(x, [(0, 0), (0, 0), *pads]) if np.any(pads) else x, weight, bias)
+
+    return scaled
+
+
+def conv_on(target: Target, products: Products = GOLDEN) -> Callable[..., Array]:
     """Return convolution on a target, in the form that its data and the shapes choose."""
 
     def function(x: Array, weight: Array, bias: Array | None, **attributes: Unpack[ConvAttributes]) -> Array:
         form = form_of(x.shape, weight.shape, attributes, target)
-        pads = pads_of(x.shape[2:], weight.shape[2:], attributes)
-        if form == "winograd":
-            return golden.winograd_convolution(x, weight, wide(bias), pad=pads)
-        if form == "scaling":
-            return golden.scaling_convolution(np.pad(x, [(0, 0), (0, 0), *pads]), weight, wide(bias))
-        return golden.convolution(x, weight, wide(bias), **window_of(x.shape[2:], weight.shape[2:], attributes))
+        return convolution_by(form, x.shape, weight.shape, attributes, products)(x, weight, wide(bias))
 
     return function
 
 
-def conv_transpose(x: Array, weight: Array, bias: Array | None, **attributes: Unpack[TransposeAttributes]) -> Array:
-    """Return a transposed convolution."""
-    return transposed_sum(x, weight, bias, attributes).result()
+def conv_transpose_by(products: Products) -> Callable[..., Array]:
+    """Return the transposed convolution."""
+
+    def function(x: Array, weight: Array, bias: Array | None, **attributes: Unpack[TransposeAttributes]) -> Array:
+        extents, window = transposed_window(x.shape, weight.shape, attributes)
+        return products.deconvolution(x, weight, wide(bias), extents=extents, **window)
+
+    return function
 
 
-def transposed_sum(x: Array, weight: Array, bias: Array | None, attributes: TransposeAttributes) -> golden.Sum:
-    """Return the sums of a transposed convolution, not yet done."""
-    kinds = TensorType(tuple(x.shape)), TensorType(tuple(weight.shape))
-    extents = conv_transpose_type(*kinds, None, **attributes).shape[2:]
-    window = window_of(extents, weight.shape[2:], attributes)
-    return golden.deconvolution_sum(x, weight, wide(bias), extents=extents, **window)
+def transposed_window(
+    x: tuple[int, ...], weight: tuple[int, ...], attributes: TransposeAttributes
+) -> tuple[list[int], golden.Window]:
+    """Return the extents of the result of a transposed convolution and its window."""
+    extents = conv_transpose_type(TensorType(x), TensorType(weight), None, **attributes).shape[2:]
+    return list(extents), window_of(extents, weight[2:], attributes)
 
 
 # What makes a result less sure than its operation: told from shapes and values.
@@ -208,7 +271,8 @@ def edge_of_conv_transpose(
     _: Target, x: Array, weight: Array, bias: Array | None, **attributes: Unpack[TransposeAttributes]
 ) -> Iterator[Label]:
     """Doubt sums that can pass the edge."""
-    yield from edge(most(transposed_sum(x, weight, bias, attributes)))
+    extents, window = transposed_window(x.shape, weight.shape, attributes)
+    yield from edge(most(golden.deconvolution_sum(x, weight, wide(bias), extents=extents, **window)))
 
 
 def doubts_of_conv(
@@ -226,23 +290,27 @@ def doubts_of_conv(
         yield Label(Exactness.MODELLED, "which kernels beside 3×3 of stride 1 run as Winograd here is not known")
 
 
+BY_PRODUCTS: Mapping[str, Callable[[Products], Callable[..., Array]]] = {
+    "bmm": matmul_by,
+    "bmm_w": matmul_by,
+    "conv_transpose": conv_transpose_by,
+    "cross_correlation": cross_correlation_by,
+    "linear": linear_by,
+    "matmul": matmul_by,
+    "ne_matmul": matmul_by,
+}
+"""Operations as functions of the products that they are made of."""
 FUNCTIONS: Mapping[str, Callable[..., Array]] = {
-    "bmm": matmul,
-    "bmm_w": matmul,
-    "conv_transpose": conv_transpose,
-    "cross_correlation": cross_correlation,
     "einsum": einsum,
-    "linear": linear,
-    "matmul": matmul,
-    "ne_matmul": matmul,
+    **{name: function(GOLDEN) for name, function in BY_PRODUCTS.items()},
 }
 """The arithmetic of operations by their names."""
-FOR_TARGET: Mapping[str, Callable[[Target], Callable[..., Array]]] = {
+FOR_TARGET: Mapping[str, Callable[..., Callable[..., Array]]] = {
     "conv": conv_on,
     "dynamic_conv": conv_on,
     "ne_conv": conv_on,
 }
-"""Operations whose form depends on the target."""
+"""Operations whose form depends on the target: functions of it and of the products, golden if none are given."""
 DOUBTS: Mapping[str, Callable[..., Iterator[Label]]] = {
     "conv": doubts_of_conv,
     "dynamic_conv": doubts_of_conv,

@@ -5,8 +5,8 @@ as fp16 over its full range (64,512 was seen).
 
 **int8 weights with fp16 activations**: the activations pass the same times-16 encoding as a width slice, so magnitudes
 above 4,094 become infinite (seen on every chip tried). Where the encoding streams, the weights enter the multiplier as
-whole numbers and the scale is the gain behind the sum, which leaves an infinite sum infinite; where it folds, they are
-fp16 numbers like any other (decoded).
+whole numbers and the scale is the gain behind the sum, rounded with it, which leaves an infinite sum infinite; where it
+folds, they are fp16 numbers like any other (decoded).
 
 **Palettes and sparse weights** are fp16 numbers that are looked up or put in place: nothing is rounded.
 
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from aneforge.engine.crop import through_crop
-from aneforge.engine.golden import matmul
-from aneforge.engine.planar import gain_offset, host_fp16, read
+from aneforge.engine.golden import matmul, matmul_sum
+from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16, to_grid
 from aneforge.ops.groups.convolution import ConvAttributes, convolved
 from aneforge.ops.groups.quantisation import affine_weights, per_channel, scaled_blocks, sparse_scaled, truncated
@@ -102,8 +102,8 @@ def int8_weight_matmul(x: Array, quantised: Array, scale: Array, *, streams: boo
     """
     encoded = through_crop(x) if crops else x
     if streams:
-        total = matmul(encoded, quantised.astype(np.float64))
-        return np.where(np.isfinite(total), gain_offset(total, scale, None), total)
+        total = matmul_sum(encoded, quantised.astype(np.float64)).total()
+        return np.where(np.isfinite(total), to_fp16(total * np.asarray(scale, np.float64)), total)
     return matmul(encoded, folded_weights(quantised, scale, np.zeros((), np.int8), axis=-1))
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Axes = tuple[int, ...]
     Reduction = Callable[[Array, Axes, AdderChoice], Array]
 
-__all__ = ["FOR_TARGET", "FUNCTIONS", "accumulated", "adder_of", "mean", "total"]
+__all__ = ["FOR_TARGET", "FUNCTIONS", "accumulated", "adder_of", "as_operation", "extreme", "mean", "total"]
 
 
 def adder_of(target: Target) -> AdderChoice:
@@ -47,9 +47,13 @@ def accumulated(numbers: Array, axes: Axes, adder: AdderChoice) -> Array:
     >>> accumulated(np.ones((1, 2049)), (1,), early).item()
     2049.0
     """
+    return np.expand_dims(added(by_row(numbers, axes), adder), tuple(sorted(axes)))
+
+
+def by_row(numbers: Array, axes: Axes) -> Array:
+    """Return numbers with some axes as one, the last."""
     kept = tuple(axis for axis in range(numbers.ndim) if axis not in axes)
-    rows = numbers.transpose(*kept, *sorted(axes)).reshape(*(numbers.shape[axis] for axis in kept), -1)
-    return np.expand_dims(added(rows, adder), tuple(sorted(axes)))
+    return numbers.transpose(*kept, *sorted(axes)).reshape(*(numbers.shape[axis] for axis in kept), -1)
 
 
 def added(rows: Array, adder: AdderChoice) -> Array:
@@ -134,17 +138,28 @@ def square_of_total(x: Array, axes: Axes, adder: AdderChoice) -> Array:
     return to_fp16(np.square(accumulated(read(x), axes, adder)))
 
 
-# Extremes round nothing.
+# Extremes round nothing. Of equal ones the first is taken, which tells for zeros of both signs.
+
+
+def extreme(numbers: Array, axes: Axes, find: Callable[..., Array], *, keep_dims: bool) -> Array:
+    """Return the first of the largest or smallest numbers along axes.
+
+    >>> extreme(np.array([-0.0, 0.0, -1.0]), (0,), np.argmax, keep_dims=False).item()
+    -0.0
+    """
+    rows = by_row(numbers, axes)
+    found = np.take_along_axis(rows, find(rows, axis=-1)[..., None], -1)[..., 0]
+    return np.expand_dims(found, tuple(sorted(axes))) if keep_dims else found
 
 
 def largest(x: Array, *, axes: Axes | None, keep_dims: bool) -> Array:
     """Return the largest x along axes."""
-    return to_fp16(np.max(read(x), axis=reduced_axes(x.ndim, axes), keepdims=keep_dims))
+    return to_fp16(extreme(read(x), reduced_axes(x.ndim, axes), np.argmax, keep_dims=keep_dims))
 
 
 def smallest(x: Array, *, axes: Axes | None, keep_dims: bool) -> Array:
     """Return the smallest x along axes."""
-    return to_fp16(np.min(read(x), axis=reduced_axes(x.ndim, axes), keepdims=keep_dims))
+    return to_fp16(extreme(read(x), reduced_axes(x.ndim, axes), np.argmin, keep_dims=keep_dims))
 
 
 def place_of(find: Callable[..., Array]) -> Callable[..., Array]:

@@ -25,7 +25,7 @@ from numpy.lib.array_utils import byte_bounds
 from aneforge.engine import golden, planar, quantised
 from aneforge.engine import reductions as golden_reductions
 from aneforge.engine.choices import choices
-from aneforge.engine.kernels import build, convolution, elements, matmul, reductions
+from aneforge.engine.kernels import build, convolution, distances, elements, matmul, reductions
 from aneforge.engine.rounding import to_fp16
 from kernel_checks import assert_same_bits, biases, tensors
 
@@ -42,6 +42,8 @@ FUNCTIONS = [
     "aneforge_from_double",
     "aneforge_lookup",
     "aneforge_pairs",
+    "aneforge_run_distances",
+    "aneforge_largest_magnitude",
     "aneforge_path",
 ]
 NUMBER, ADDRESS, RESULT, NOTHING = range(4)
@@ -141,7 +143,7 @@ def emulated(process: Emulated, request: pytest.FixtureRequest) -> Iterator[Emul
     """Send the calls of all bindings to one path of the emulated library."""
     process.path = request.param
     with pytest.MonkeyPatch.context() as patch:
-        for module in (matmul, convolution, elements, reductions):
+        for module in (matmul, convolution, distances, elements, reductions):
             patch.setattr(module, "available", lambda: True)
             patch.setattr(module, "address", process.address)
             patch.setattr(module, "call", process.call)
@@ -219,8 +221,13 @@ def test_elements_and_reductions(emulated: Emulated, data: st.DataObject) -> Non
         assert_same_bits(
             reductions.largest(x, axes=(0,), keep_dims=True),
             golden_reductions.largest(x, axes=(0,), keep_dims=True),
-            zeros_alike=True,
         )
+        shift = planar.read(golden_reductions.mean(x, (1,), adder))
+        numbers = planar.read(x) - shift
+        factor = shift[:1] / 4
+        assert_same_bits(distances.scaled_distances(x, shift, factor), to_fp16(numbers * factor))
+        assert_same_bits(distances.squared_distances(x, shift), to_fp16(np.square(numbers)))
+        assert distances.largest_magnitude(x) == np.abs(planar.read(x)).max()
         assert_same_bits(elements.lookup(x, elements.table_of(np.negative)), -x.astype(np.float64))
 
 

@@ -1,15 +1,18 @@
 """The seven slots behind an engine operation: what each does to the value that flows through, and where it rounds.
 
-The operation hands over its result in two forms: rounded to fp16, and, where it is known, before that rounding (the sum
-of a product, the exact result of an elementwise operation). A gain and offset that is the first thing behind it works
-on the second and rounds once. Everything else works on fp16 and rounds by itself.
+The operation hands over its result in one of two forms: rounded to fp16, or, where the first slot is a gain and the
+exact result is known (the sum of a product, that of two elements), before that rounding. The gain and offset then work
+on the exact result and round once. Everything else works on fp16 and rounds by itself.
 
-An offset alone behind a product is no slot but the start of the sum (measured); `layers` sees to that.
+An offset alone behind a product is no slot but the start of the sum (measured); `products` sees to that.
+
+Slots that do the same to every number become one table of all numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,67 +20,155 @@ import numpy as np
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind
-from aneforge.engine.dispatch import arithmetic
+from aneforge.engine.dispatch import UNARY, arithmetic, handed_over
 from aneforge.engine.exactness import Exactness, Label
-from aneforge.engine.planar import gain_offset, host_fp16, read
-from aneforge.engine.rounding import to_fp16
+from aneforge.engine.kernels.elements import PATTERNS, lookup, to_fp16
+from aneforge.engine.kernels.library import available
+from aneforge.engine.kernels.operations import gain_offset
+from aneforge.engine.planar import host_fp16
 from aneforge.ops.arithmetic import laid_along
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import numpy.typing as npt
 
     from aneforge.compiler.affine import Affine
+    from aneforge.compiler.ir.kind import Slot
     from aneforge.compiler.ir.layer import Stage
+    from aneforge.ops.types import TensorType
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Flowing", "along", "gained", "through"]
+__all__ = ["ONE_ROUNDING", "Exact", "Stages", "along", "gained", "label_of_gain", "stages_of"]
 
 ONE_ROUNDING = "gain and offset behind an operation are taken to round once, with it; no figure tells"
 TWO_ROUNDINGS = "gain and offset together round as the tails of the activation tables do; no figure tells"
 ONE_FACTOR = "one rounding of the exact product or sum, as any elementwise operation"
 
 
-@dataclass(frozen=True, slots=True)
-class Flowing:
-    """A value between two slots."""
+class Pointwise:
+    """A function that does the same to every fp16 number; a table of all its results stands for it."""
 
-    rounded: Array
-    """In fp16, or in its own type."""
-    exact: Array | None
-    """Before that rounding, in float64; None where it is not known or was rounded already."""
+    def __init__(self, function: Callable[[Array], Array]) -> None:
+        self.function = function
+
+    def __call__(self, x: Array) -> Array:
+        return lookup(x, self.table) if available() and x.dtype == np.float16 else self.function(x)
+
+    @cached_property
+    def table(self) -> npt.NDArray[np.uint16]:
+        """Results for every number, found the first time that they are needed."""
+        every = np.arange(PATTERNS, dtype=np.uint16).view(np.float16)
+        return self.function(every).view(np.uint16)
+
+    def then(self, other: Pointwise) -> Pointwise:
+        """Return the function that does this and then another."""
+
+        def both(x: Array) -> Array:
+            return other(self(x))
+
+        return Pointwise(both)
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What is done to a value one after the other, and how sure each step is."""
+
+    functions: tuple[Callable[[Array], Array], ...] = ()
     labels: tuple[Label, ...] = ()
 
+    def __call__(self, x: Array) -> Array:
+        """Return what leaves the last step."""
+        for function in self.functions:
+            x = function(x)
+        return x
 
-def through(flowing: Flowing, stage: Stage, target: Target) -> Flowing:
-    """Return what leaves a slot."""
+    def after(self, first: Callable[[Array], Array]) -> Stages:
+        """Return these steps with another in front, joined where both are tables."""
+        return Stages(joined([first, *self.functions]), self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A gain and offset on exact results: one rounding."""
+
+    gain: Array | None
+    offset: Array | None
+
+    @classmethod
+    def of(cls, affine: Affine, rank: int) -> Exact:
+        """Return the constants of a gain and offset behind a tensor of a rank."""
+        return cls(*(along(values, rank, affine.axis) for values in (affine.gain, affine.offset)))
+
+    def __call__(self, exact: Array) -> Array:
+        """Return gain · x + offset in fp16; what is no number is 0, as it was seen to be."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            total = exact * (1.0 if self.gain is None else self.gain)
+            if self.offset is not None:
+                total += self.offset
+        return to_fp16(np.where(np.isnan(total), 0.0, total))
+
+
+def stages_of(stages: Iterable[tuple[Slot, Stage]], flowing: TensorType, target: Target) -> Stages:
+    """Return what some slots do behind a value of a type."""
+    functions: list[Callable[[Array], Array]] = []
+    labels: list[Label] = []
+    for _, stage in stages:
+        function, label = stage_of(stage, flowing, target)
+        functions.append(function)
+        labels.append(label)
+        flowing = stage.type_of(flowing)
+    return Stages(joined(functions), tuple(labels))
+
+
+def joined(functions: Iterable[Callable[[Array], Array]]) -> tuple[Callable[[Array], Array], ...]:
+    """Return functions with neighbours that are tables made one."""
+    found: list[Callable[[Array], Array]] = []
+    for function in functions:
+        before = found[-1] if found else None
+        if isinstance(before, Pointwise) and isinstance(function, Pointwise):
+            found[-1] = before.then(function)
+        else:
+            found.append(function)
+    return tuple(found)
+
+
+def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Callable[[Array], Array], Label]:
+    """Return what one slot does behind a value of a type, and how sure that is."""
     if stage.kind.name == GAIN_OFFSET:
-        return gained(flowing, affine_of_stage(stage, flowing.rounded.ndim))
-    call = call_of_kind(stage.kind, stage.attributes, flowing.rounded.shape)
+        affine = affine_of_stage(stage, flowing.rank)
+        return gained(affine, flowing.rank), label_of_gain(affine)
+    call = call_of_kind(stage.kind, stage.attributes, flowing.shape)
     assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
     found = arithmetic(call.op, target)
-    held = {name: constant.dense() for name, constant in stage.operands.items()}
-    operands = call.renamed({stage.kind.flowing: flowing.rounded, **held})
-    (result,) = found.compute(cast("Any", operands), call.attributes)
-    return Flowing(result, None, (*flowing.labels, found.label))
+    attributes = found.op.complete(call.attributes)
+    constants = handed_over({name: constant.dense() for name, constant in stage.operands.items()})
+
+    def function(x: Array) -> Array:
+        (result,) = found.results(cast("Any", call.renamed({stage.kind.flowing: x, **constants})), attributes)
+        return result
+
+    return (Pointwise(function) if found.op.name in UNARY else function), found.label
 
 
-def gained(flowing: Flowing, affine: Affine) -> Flowing:
+def gained(affine: Affine, rank: int) -> Callable[[Array], Array]:
     """Return gain · x + offset; the constants are fp16, rounded by the host that compiled them."""
-    gain, offset = (along(values, flowing.rounded.ndim, affine.axis) for values in (affine.gain, affine.offset))
-    if flowing.exact is not None:
-        with np.errstate(invalid="ignore", over="ignore"):
-            total = flowing.exact * (1.0 if gain is None else gain) + (0.0 if offset is None else offset)
-        result = to_fp16(np.where(np.isnan(total), 0.0, total))
-        label = Label(Exactness.MODELLED, ONE_ROUNDING)
-    elif gain is None:
-        result = to_fp16(read(flowing.rounded) + cast("Array", offset))
-        label = Label(Exactness.EXACT, ONE_FACTOR)
-    else:
-        result = gain_offset(flowing.rounded, gain, offset)
-        label = Label(Exactness.EXACT, ONE_FACTOR) if offset is None else Label(Exactness.MODELLED, TWO_ROUNDINGS)
-    return Flowing(host_fp16(result), None, (*flowing.labels, label))
+    constants = [along(values, rank, affine.axis) for values in (affine.gain, affine.offset)]
+    single = all(one is None or one.size == 1 for one in constants)
+    gain, offset = (None if one is None else host_fp16(one.reshape(()) if single else one) for one in constants)
+
+    def function(x: Array) -> Array:
+        return gain_offset(x, gain, offset)
+
+    return Pointwise(function) if single else function
+
+
+def label_of_gain(affine: Affine) -> Label:
+    """Return how sure a gain and offset on fp16 is."""
+    both = affine.gain is not None and affine.offset is not None
+    return Label(Exactness.MODELLED, TWO_ROUNDINGS) if both else Label(Exactness.EXACT, ONE_FACTOR)
 
 
 def along(values: Array | None, rank: int, axis: int) -> Array | None:

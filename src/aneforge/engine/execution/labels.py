@@ -1,17 +1,22 @@
 """How sure a layer's results are, told without computing them twice.
 
-Whether a sum can pass the edge of the accumulator is bounded from above by the largest operand and the sums of the
-weights' magnitudes; what is not proven to stay below the edge is labelled as if it could pass it.
+What types, shapes and attributes tell is known before a run. What values tell is their largest magnitude, which is
+found once for each: whether something is infinite, and whether a sum can pass the edge of the accumulator, which is
+bounded from above by the largest operand and the sums of the weights' magnitudes. What is not proven to stay below the
+edge is labelled as if it could pass it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.engine.dispatch import SPECIAL_VALUES
+from aneforge.engine.activations import MODELLED_ERF_FROM
+from aneforge.engine.dispatch import ERF_BEYOND_ITS_TABLE, SPECIAL_VALUES
 from aneforge.engine.exactness import Exactness, Label, worst
+from aneforge.engine.execution.values import INFINITE_FROM
 from aneforge.engine.golden import EDGE
 from aneforge.engine.products import ORDER_OF_SUMS
 
@@ -25,43 +30,106 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["label_of_product"]
+__all__ = ["Labels", "Reach", "static_label"]
 
 WINOGRAD_GROWTH = 4.0
 """A transformed column of data is at most twice, and the four of weights together twice, what they are made of."""
+MODELLED = {text: Label(Exactness.MODELLED, text) for text in (SPECIAL_VALUES, ORDER_OF_SUMS, ERF_BEYOND_ITS_TABLE)}
 
 
-def label_of_product(
-    found: Arithmetic, operands: Mapping[str, Array], call: Call, start: Array | None, *, winograd: bool
-) -> Label:
-    """Return the label of a product: that of its operation and shapes, and whether its sums can pass the edge."""
-    x, weight = operands["x"], operands["weight" if "weight" in operands else "y"]
-    doubts: list[Label] = []
-    if not (np.isfinite(x).all() and np.isfinite(weight).all()):
-        doubts.append(Label(Exactness.MODELLED, SPECIAL_VALUES))
-    elif reach(x, weight, call, start) * (WINOGRAD_GROWTH if winograd else 1.0) >= EDGE:
-        doubts.append(Label(Exactness.MODELLED, ORDER_OF_SUMS))
-    return worst([found.label_of(dict(operands), call.attributes, values=False), *doubts])
+def static_label(found: Arithmetic, operands: Mapping[str, Array | tuple[Array, ...]], call: Call) -> Label:
+    """Return the label of an operation for operands of given types and shapes."""
+    return found.label_of(dict(operands), call.attributes, values=False)
 
 
-def reach(x: Array, weight: Array, call: Call, start: Array | None) -> float:
-    """Return a bound of what any partial sum can reach."""
-    if not x.size or not weight.size:
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A bound of what any partial sum of a product can reach, for any operands."""
+
+    op: str
+    depth: int
+    """Terms of a sum."""
+    begun: float
+    """The largest magnitude that a sum starts from."""
+    growth: float
+    transposed: bool
+    """The second operand of a matrix product has its terms last."""
+    most: float | None
+    """The largest sum of magnitudes of the weights of one result, where they are constant."""
+
+    @classmethod
+    def of(cls, call: Call, weight: Array, start: Array | None, *, winograd: bool, constant: bool) -> Reach:
+        """Return the bound of a product with weights, of which only the shape counts where they are not constant."""
+        transposed = bool(call.attributes.get("transpose_y", False))
+        begun = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
+        most = most_of(call.op, weight, transposed=transposed) if constant else None
+        depth = weight.size // max(channels_of(call.op, weight, transposed=transposed), 1)
+        return cls(call.op, depth, begun, WINOGRAD_GROWTH if winograd else 1.0, transposed, most)
+
+    def passes_edge(self, x: float, weight: float, weights: Array) -> bool:
+        """Tell whether a sum could pass the edge, given the largest magnitudes of both operands and the second one."""
+        # Every product is rounded to the grid, by half of it at most.
+        rest = self.begun + self.depth * 2.0**-17
+        if self.most is not None:
+            return (x * self.most + rest) * self.growth >= EDGE
+        if (x * weight * self.depth + rest) * self.growth < EDGE:
+            return False
+        return (x * most_of(self.op, weights, transposed=self.transposed) + rest) * self.growth >= EDGE
+
+
+def channels_of(op: str, weight: Array, *, transposed: bool) -> int:
+    """Return how many results share the numbers of a weight without sharing one."""
+    match op:
+        case "conv" | "linear":
+            return weight.shape[0]
+        case "conv_transpose":
+            return weight.shape[1]
+        case _:
+            return 1 if weight.ndim == 1 else weight.size // weight.shape[-1 if transposed else -2]
+
+
+def most_of(op: str, weight: Array, *, transposed: bool) -> float:
+    """Return the largest sum of magnitudes of the weights of one result."""
+    if not weight.size:
         return 0.0
     magnitudes = np.abs(weight.astype(np.float32))
-    match call.op:
+    match op:
         case "conv" | "linear":
-            most = magnitudes.reshape(weight.shape[0], -1).sum(axis=1, dtype=np.float64).max()
+            sums = magnitudes.reshape(weight.shape[0], -1).sum(axis=1, dtype=np.float64)
         case "conv_transpose":
-            most = magnitudes.sum(axis=(0, *range(2, weight.ndim)), dtype=np.float64).max()
+            sums = magnitudes.sum(axis=(0, *range(2, weight.ndim)), dtype=np.float64)
         case _:
-            inner = -1 if weight.ndim == 1 or call.attributes["transpose_y"] else -2
-            most = magnitudes.sum(axis=inner, dtype=np.float64).max()
-    begun = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
-    # Every product is rounded to the grid, by half of it at most.
-    return float(np.abs(x.astype(np.float32)).max()) * float(most) + begun + rounding(weight)
+            sums = magnitudes.sum(axis=-1 if weight.ndim == 1 or transposed else -2, dtype=np.float64)
+    return float(sums.max())
 
 
-def rounding(weight: Array) -> float:
-    """Return how much rounding every product to the grid can add to a sum of all of a weight's products."""
-    return weight.size * 2.0**-17
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The label of a layer, and which doubts the values that go in can add."""
+
+    known: Label
+    special: bool = False
+    """Infinite operands make it less sure."""
+    erf: bool = False
+    """So do operands beyond the table of erf."""
+    reach: Reach | None = None
+    """So do sums that can pass the edge."""
+
+    @property
+    def look(self) -> bool:
+        """Tell whether values can add a doubt."""
+        return self.special or self.erf or self.reach is not None
+
+    def of(self, magnitudes: list[float], operands: list[Array | tuple[Array, ...]]) -> Label:
+        """Return the label, given the operands and the largest magnitude of each."""
+        doubts: list[Label] = []
+        infinite = any(one >= INFINITE_FROM for one in magnitudes)
+        if self.special and infinite:
+            doubts.append(MODELLED[SPECIAL_VALUES])
+        if self.erf and magnitudes[0] >= MODELLED_ERF_FROM:
+            doubts.append(MODELLED[ERF_BEYOND_ITS_TABLE])
+        if self.reach is not None and not infinite:
+            first, second = magnitudes
+            if self.reach.passes_edge(first, second, cast("Array", operands[1])):
+                doubts.append(MODELLED[ORDER_OF_SUMS])
+        return worst([self.known, *doubts]) if doubts else self.known

@@ -1,4 +1,4 @@
-"""One layer: its operands, its operation before the epilogue, and then the slots."""
+"""One layer, ready to run: constants, its operation before the epilogue, the slots, and how sure the results are."""
 
 from __future__ import annotations
 
@@ -7,33 +7,37 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
-from aneforge.engine import golden
-from aneforge.engine.dispatch import arithmetic
-from aneforge.engine.exactness import Label, worst
-from aneforge.engine.execution.epilogue import Flowing, along, gained, through
-from aneforge.engine.execution.labels import label_of_product
-from aneforge.engine.execution.sums import total_of
-from aneforge.engine.planar import host_fp16, read
+from aneforge.engine.crop import label_of_joined
+from aneforge.engine.dispatch import TAKEN_AS_GIVEN, arithmetic, handed_over
+from aneforge.engine.exactness import Exactness, Label, worst
+from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, gained, label_of_gain, stages_of
+from aneforge.engine.execution.labels import Labels, Reach, static_label
+from aneforge.engine.execution.products import PRODUCT_KINDS, product_of
+from aneforge.engine.execution.values import magnitude_of, wide
+from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy.typing as npt
 
     from aneforge.compiler.ir.calls import Call
-    from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
+    from aneforge.compiler.ir.layer import Argument, Layer, Ref
+    from aneforge.compiler.ir.program import Program
+    from aneforge.engine.execution.values import Values
+    from aneforge.ops.constant import Constant
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
+    Operand = Array | tuple[Array, ...]
+    Compute = Callable[[dict[str, Operand]], tuple[Array, ...]]
 
-__all__ = ["Computed", "computed"]
+__all__ = ["Constants", "Step", "step_of"]
 
-PRODUCTS = {"convolution", "deconvolution", "matmul", "linear"}
 EXACT_PAIRS: Mapping[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -42,66 +46,201 @@ EXACT_PAIRS: Mapping[str, Callable[[Array, Array], Array]] = {
 """Elementwise layers whose exact result float64 holds: fp16 numbers span 40 bits, their products 22."""
 
 
+class Constants:
+    """The constants of a program in the types in which the engine gets them, each decoded once."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, bool], Array] = {}
+
+    def array(self, constant: Constant, *, given: bool) -> Array:
+        """Return a constant: real numbers in fp16, unless it is taken as it is given."""
+        key = (id(constant), given)
+        if key not in self.found:
+            dense = constant.dense()
+            self.found[key] = dense if given else cast("Array", handed_over({"x": dense})["x"])
+        return self.found[key]
+
+
 @dataclass(frozen=True, slots=True)
-class Computed:
-    """The results of a layer, and how sure they are."""
+class Step:
+    """A layer ready to run."""
 
-    results: tuple[Array, ...]
-    label: Label
+    layer: Layer
+    constants: Mapping[str, Array]
+    """Operands that are constants."""
+    compute: Compute
+    labels: Labels
+    magnitudes: Mapping[str, float]
+    """The largest magnitudes of the constants."""
+    warning: str | None
+    """What is known to come out wrong."""
+    given: bool
+    """Values are taken in their own types."""
+
+    def run(self, values: Values) -> tuple[tuple[Array, ...], Label]:
+        """Return the results and how sure they are."""
+        operands = {name: self.operand(name, argument, values) for name, argument in self.layer.operands.items()}
+        results = self.compute(operands)
+        return results, self.label(values, operands)
+
+    def operand(self, name: str, argument: Argument, values: Values) -> Operand:
+        """Return an operand as the engine gets it."""
+        if isinstance(argument, tuple):
+            return tuple(
+                self.array(one, values) if isinstance(one, Value) else self.constants[f"{name}.{number}"]
+                for number, one in enumerate(argument)
+            )
+        return self.array(argument, values) if isinstance(argument, Value) else self.constants[name]
+
+    def array(self, value: Value, values: Values) -> Array:
+        """Return a value: real numbers of other types than fp16 are handed over by the host."""
+        array = values.arrays[value.name]
+        if self.given or array.dtype == np.float16 or not is_float(value.type.dtype):
+            return array
+        return cast("Array", handed_over({"x": array})["x"])
+
+    def label(self, values: Values, operands: Mapping[str, Operand]) -> Label:
+        """Return how sure the results are, given what went in."""
+        labels = self.labels
+        if not labels.look:
+            return labels.known
+        magnitudes = [
+            values.magnitude(ref.name) if isinstance(ref, Value) else self.magnitudes[place]
+            for place, ref in placed(self.layer)
+        ]
+        return labels.of(magnitudes, list(operands.values()))
 
 
-def computed(layer: Layer, values: Mapping[str, Array], target: Target) -> Computed:
-    """Return the results of one layer, given the values that it reads."""
-    operands = {name: argument_of(argument, values) for name, argument in layer.operands.items()}
-    if layer.kind.name == GAIN_OFFSET:
-        source = Flowing(cast("Array", operands["input"]), None)
-        return finished(gained(source, affine_of_layer(layer)), layer.epilogue.stages, target)
+def step_of(layer: Layer, program: Program, constants: Constants) -> Step:
+    """Return a layer ready to run."""
     call = call_of_layer(layer)
-    assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
+    given = call is not None and call.op in TAKEN_AS_GIVEN
+    held = held_constants(layer, constants, given=given)
+    if call is None:
+        return gain_offset_step(layer, program.target, held)
+    if layer.kind.name in PRODUCT_KINDS and len(layer.operands) == 2:  # a bias among the operands has no slot behind
+        return product_step(layer, call, program.target, held)
+    return plain_step(layer, call, program, held)
+
+
+def held_constants(layer: Layer, constants: Constants, *, given: bool) -> dict[str, Array]:
+    """Return the operands that are constants, those of a list by their places."""
+    return {place: constants.array(ref, given=given) for place, ref in placed(layer) if not isinstance(ref, Value)}
+
+
+def placed(layer: Layer) -> Iterator[tuple[str, Ref]]:
+    """Return every operand with its name; those of a list are numbered."""
+    for name, argument in layer.operands.items():
+        if isinstance(argument, tuple):
+            yield from ((f"{name}.{number}", one) for number, one in enumerate(argument))
+        else:
+            yield name, argument
+
+
+def gain_offset_step(layer: Layer, target: Target, held: Mapping[str, Array]) -> Step:
+    """Return a gain and offset, which no operation of the table is."""
+    affine = affine_of_layer(layer)
+    first = gained(affine, layer.core_types[0].rank)
+    stages = stages_of(layer.epilogue.stages, layer.core_types[0], target).after(first)
+
+    def compute(operands: dict[str, Operand]) -> tuple[Array, ...]:
+        return (stages(cast("Array", operands["input"])),)
+
+    labels = Labels(worst([label_of_gain(affine), *stages.labels]))
+    return Step(layer, held, compute, labels, {}, None, given=False)
+
+
+def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Array]) -> Step:
+    """Return a product and what is behind it."""
+    product = product_of(layer, call, target)
+    first, second = list(layer.operands)
+    constants = dict(held) if product.weights is None else {**held, second: product.weights}
+    stages = stages_of(product.stages, layer.core_types[0], target)
+
+    def compute(operands: dict[str, Operand]) -> tuple[Array, ...]:
+        return (stages(product.multiply(cast("Array", operands[first]), cast("Array", operands[second]))),)
+
     found = arithmetic(call.op, target)
-    renamed = cast("dict[str, Any]", call.renamed(operands))
-    if layer.kind.name in PRODUCTS:
-        return product(layer, renamed, call, target)
-    results = found.compute(renamed, call.attributes)
-    label = found.label_of(renamed, call.attributes)
-    if not layer.epilogue:
-        return Computed(results, label)
-    exact = None
-    if layer.kind.name in EXACT_PAIRS and layer.epilogue.stages[0][0] is Slot.GAIN_OFFSET:
-        exact = EXACT_PAIRS[layer.kind.name](read(renamed["x"]), read(renamed["y"]))
-    return finished(Flowing(results[0], exact, (label,)), layer.epilogue.stages, target)
+    known = worst([static_label(found, typed_operands(layer, call), call), *product.labels, *stages.labels])
+    shape = cast("Ref", layer.operands[second]).type.shape
+    weight = constants.get(second)
+    reach = Reach.of(
+        call,
+        np.broadcast_to(np.float16(0), shape) if weight is None else weight,
+        product.start,
+        winograd=product.winograd,
+        constant=weight is not None,
+    )
+    labels = Labels(known, special=True, reach=reach)
+    return Step(layer, constants, compute, labels, magnitudes_of(constants), None, given=False)
 
 
-def product(layer: Layer, operands: dict[str, Any], call: Call, target: Target) -> Computed:
-    """Run a product and what is behind it.
+def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Array]) -> Step:
+    """Return any other operation of the table and what is behind it."""
+    target = program.target
+    found = arithmetic(call.op, target)
+    attributes = found.op.complete(call.attributes)
+    typed = typed_operands(layer, call)
+    stages, exact = layer.epilogue.stages, None
+    labels = [static_label(found, typed, call)]
+    if layer.kind.name in EXACT_PAIRS and stages and stages[0][0] is Slot.GAIN_OFFSET:
+        exact = Exact.of(affine_of_stage(stages[0][1], layer.core_types[0].rank), layer.core_types[0].rank)
+        labels.append(Label(Exactness.MODELLED, ONE_ROUNDING))
+        stages = stages[1:]
+    behind = stages_of(stages, layer.core_types[0], target)
+    warning = joined_wrong(layer, program)
+    if warning is not None:
+        labels.append(warning)
 
-    An offset alone directly behind it is where the sum starts (measured). A gain there works on the sum before it is
-    rounded. Behind anything else gain and offset work on fp16.
-    """
-    stages, rank = layer.epilogue.stages, layer.core_types[0].rank
-    start, exact = None, False
-    if stages and stages[0][0] is Slot.GAIN_OFFSET:
-        affine = affine_of_stage(stages[0][1], rank)
-        exact = affine.gain is not None
-        if not exact:
-            start, stages = along(affine.offset, rank, affine.axis), stages[1:]
-    winograd = call.op == "conv" and layer.choices.get("winograd") is True
-    label = label_of_product(arithmetic(call.op, target), operands, call, start, winograd=winograd)
-    total = total_of(layer, operands, call, target, start)
-    return finished(Flowing(host_fp16(golden.leave(total)), total if exact else None, (label,)), stages, target)
+    def compute(operands: dict[str, Operand]) -> tuple[Array, ...]:
+        renamed = cast("dict[str, Any]", call.renamed(operands))
+        if exact is not None:
+            numbers = (wide(renamed[name], magnitude_of(renamed[name])) for name in ("x", "y"))
+            return (behind(exact(EXACT_PAIRS[layer.kind.name](*numbers))),)
+        results = found.results(renamed, attributes)
+        return (behind(results[0]), *results[1:]) if behind.functions else results
+
+    takes = not found.entry.copies and found.takes(typed)
+    doubts = Labels(worst([*labels, *behind.labels]), special=takes, erf=takes and call.op == "erf")
+    text = None if warning is None else f"{layer.name}: {warning.reason}"
+    return Step(layer, held, compute, doubts, magnitudes_of(held), text, given=call.op in TAKEN_AS_GIVEN)
 
 
-def finished(flowing: Flowing, stages: tuple[tuple[Slot, Stage], ...], target: Target) -> Computed:
-    """Take a value through slots."""
-    for _, stage in stages:
-        flowing = through(flowing, stage, target)
-    return Computed((flowing.rounded,), worst(flowing.labels))
+def magnitudes_of(constants: Mapping[str, Array]) -> dict[str, float]:
+    """Return the largest magnitudes of constants."""
+    return {name: magnitude_of(array) for name, array in constants.items()}
 
 
-def argument_of(argument: Argument, values: Mapping[str, Array]) -> Array | tuple[Array, ...]:
-    """Return the values of an operand."""
+def typed_operands(layer: Layer, call: Call) -> dict[str, Any]:
+    """Return operands of the right types and shapes without values, under the names of the operation."""
 
-    def array_of(ref: Ref) -> Array:
-        return values[ref.name] if isinstance(ref, Value) else ref.dense()
+    def stand_in(ref: Ref) -> Array:
+        dtype = np.dtype(np.float16) if is_float(ref.type.dtype) else numpy_dtype(ref.type.dtype)
+        return np.broadcast_to(np.zeros((), dtype), ref.type.shape)
 
-    return tuple(map(array_of, argument)) if isinstance(argument, tuple) else array_of(argument)
+    operands = {
+        name: tuple(map(stand_in, argument)) if isinstance(argument, tuple) else stand_in(argument)
+        for name, argument in layer.operands.items()
+    }
+    return call.renamed(cast("dict[str, object]", operands))
+
+
+def joined_wrong(layer: Layer, program: Program) -> Label | None:
+    """Return the label of a concat that joins several slices which begin inside the width, where that goes wrong."""
+    if layer.kind.name != "concat" or not is_float(layer.result.type.dtype):
+        return None
+    producers = [program.producers.get(value.name) for value in layer.bottoms]
+    return label_of_joined([one is not None and begins_inside_width(one) for one in producers], program.target)
+
+
+def begins_inside_width(layer: Layer) -> bool:
+    """Tell whether a layer is a slice that begins inside the last axis."""
+    match layer.kind.name:
+        case "slice" | "strided_slice":
+            return bool(cast("tuple[int, ...]", layer.attributes["begin"])[-1:] > (0,))
+        case "input_view":
+            rank = layer.result.rank
+            along = cast("int", layer.attributes["axis"]) % rank == rank - 1
+            return along and cast("int", layer.attributes["offset"]) > 0
+        case _:
+            return False

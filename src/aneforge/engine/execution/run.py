@@ -1,20 +1,25 @@
 """Runs a compiled program layer by layer, as the target's silicon would, and says how sure that is.
 
+What depends on the program alone is done once (`prepare`): constants decoded, attributes completed, slots joined. The
+fast kernels run, and the golden model in their place within `kernels.library.using(golden=True)`.
+
 Everything is a function of the program and its inputs: the same bits on every machine, in every run, with any number of
 threads. Two targets differ because their programs or their data differ.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aneforge.engine.exactness import Exactness, Label, worst
-from aneforge.engine.execution.layers import computed
+from aneforge.engine.execution.layers import Constants, step_of
+from aneforge.engine.execution.values import Values
 from aneforge.engine.planar import host_fp16
-from aneforge.errors import GraphError
+from aneforge.errors import GraphError, PrecisionWarning
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -23,11 +28,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.compiler.ir.program import Program
+    from aneforge.engine.execution.layers import Step
     from aneforge.ops.types import TensorType
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Run", "run"]
+__all__ = ["Executable", "Run", "prepare", "run"]
 
 NOTHING_COMPUTED = Label(Exactness.EXACT, "nothing is computed")
 
@@ -49,10 +55,70 @@ class Run:
         return worst(self.labels.values()) if self.labels else NOTHING_COMPUTED
 
 
+@dataclass(frozen=True, slots=True)
+class Executable:
+    """A program ready to run many times."""
+
+    program: Program
+    steps: tuple[Step, ...]
+    last: Mapping[str, str]
+    """The layer that reads each value last."""
+
+    def run(self, inputs: Mapping[str, Array], states: Mapping[str, Array] | None = None, *, keep: bool = False) -> Run:
+        """Run the program; `keep` asks for every value.
+
+        >>> import numpy as np, aneforge as af
+        >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
+        >>> ready = prepare(program)
+        >>> [ready.run({"x": np.array([[x, 0.5]])}).outputs["y"].tolist() for x in (2047, 2048)]
+        [[[2048.0, 1.5]], [[2050.0, 1.5]]]
+
+        Raises:
+            GraphError: An input has no value, or one of another shape.
+        """
+        program = self.program
+        values = Values()
+        for port in program.inputs:
+            value = handed_over(f"input {port.name!r}", inputs.get(port.name), port.value.type)
+            values.arrays[port.value.name] = value
+        for state in program.states:
+            start = (states or {}).get(state.name, np.zeros(state.read.type.shape))
+            values.arrays[state.read.name] = handed_over(f"state {state.name!r}", start, state.read.type)
+        labels: dict[str, Label] = {}
+        for step in self.steps:
+            layer = step.layer
+            if step.warning is not None:
+                warnings.warn(f"{program.target.name}: {step.warning}", PrecisionWarning, stacklevel=2)
+            results, labels[layer.name] = step.run(values)
+            for result, array in zip(layer.results, results, strict=True):
+                values.arrays[result.name] = array
+            for value in layer.bottoms:
+                if not keep and self.last[value.name] == layer.name and value.name not in program.kept:
+                    values.arrays.pop(value.name, None)
+        return Run(
+            {port.name: values.arrays[port.value.name] for port in program.outputs},
+            {state.name: values.arrays[(state.written or state.read).name] for state in program.states},
+            labels,
+            values.arrays if keep else {},
+        )
+
+
+def prepare(program: Program) -> Executable:
+    """Return a program ready to run many times.
+
+    >>> import aneforge as af
+    >>> len(prepare(af.build_program(af.input((1, 2)).relu(), af.targets.Family.A16)).steps)
+    1
+    """
+    constants = Constants()
+    steps = tuple(step_of(layer, program, constants) for layer in program.layers)
+    return Executable(program, steps, {name: readers[-1].name for name, readers in program.consumers.items()})
+
+
 def run(
     program: Program, inputs: Mapping[str, Array], states: Mapping[str, Array] | None = None, *, keep: bool = False
 ) -> Run:
-    """Run a program; `keep` asks for every value.
+    """Run a program once; `keep` asks for every value. Whoever runs one often prepares it.
 
     >>> import numpy as np, aneforge as af
     >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
@@ -63,27 +129,7 @@ def run(
     Raises:
         GraphError: An input has no value, or one of another shape.
     """
-    values: dict[str, Array] = {}
-    for port in program.inputs:
-        values[port.value.name] = handed_over(f"input {port.name!r}", inputs.get(port.name), port.value.type)
-    for state in program.states:
-        start = (states or {}).get(state.name, np.zeros(state.read.type.shape))
-        values[state.read.name] = handed_over(f"state {state.name!r}", start, state.read.type)
-    last = {name: readers[-1].name for name, readers in program.consumers.items()}
-    labels: dict[str, Label] = {}
-    for layer in program.layers:
-        found = computed(layer, values, program.target)
-        labels[layer.name] = found.label
-        values.update({result.name: array for result, array in zip(layer.results, found.results, strict=True)})
-        for value in layer.bottoms:
-            if not keep and last[value.name] == layer.name and value.name not in program.kept:
-                values.pop(value.name, None)
-    return Run(
-        {port.name: values[port.value.name] for port in program.outputs},
-        {state.name: values[(state.written or state.read).name] for state in program.states},
-        labels,
-        values if keep else {},
-    )
+    return prepare(program).run(inputs, states, keep=keep)
 
 
 def handed_over(what: str, value: Array | None, kind: TensorType) -> Array:
@@ -97,4 +143,6 @@ def handed_over(what: str, value: Array | None, kind: TensorType) -> Array:
     array = np.asarray(value)
     if array.shape != kind.shape:
         raise GraphError(f"{what} has the wrong shape", seen=list(array.shape), limit=list(kind.shape))
-    return host_fp16(array) if is_float(kind.dtype) else array.astype(numpy_dtype(kind.dtype))
+    if not is_float(kind.dtype):
+        return array.astype(numpy_dtype(kind.dtype))
+    return array.copy() if array.dtype == np.float16 else host_fp16(array)

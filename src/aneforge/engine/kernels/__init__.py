@@ -1,6 +1,7 @@
 """Fast kernels: the engine's arithmetic in C, bit for bit that of the golden model.
 
 `matmul` and `convolution` multiply and accumulate; `elements` converts, looks up and combines pairs; `reductions` sums,
-finds extremes and pools. Each function stands for one of the golden model, takes fp16 arrays, or uint16 arrays of their
-bits, and returns the same sort. `library` finds the library and says which paths (kinds of vectors) the processor has.
+finds extremes and pools; `deconvolution`, `distances` and `norms` build on them. Each function stands for one of the
+golden model, takes fp16 arrays, or uint16 arrays of their bits, and returns the same sort. `operations` makes
+operations of the op table of them. `library` finds the library and says which paths (kinds of vectors) there are.
 """

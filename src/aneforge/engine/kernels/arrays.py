@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +31,7 @@ __all__ = [
     "places_of",
 ]
 
+MOST_KEPT_PLACES = 1024
 MOST_INT8_DEPTH = 131_000
 """Terms of a sum of int8 products up to which 32 bits hold it, whatever the numbers; longer ones go the golden way."""
 
@@ -101,11 +104,26 @@ def element_strides(array: Array) -> tuple[int, ...]:
 
 
 def places_of(shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Return where each index of a shape lies, the last axis the fastest.
+    """Return where each index of a shape lies, the last axis the fastest. Nobody writes to it: short ones are kept.
 
     >>> places_of((2, 3), (10, 0)).tolist()
     [0, 0, 0, 10, 10, 10]
     """
+    if math.prod(shape) <= MOST_KEPT_PLACES:
+        return kept_places(tuple(shape), tuple(strides))
+    return found_places(shape, strides)
+
+
+@lru_cache(maxsize=1024)
+def kept_places(shape: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Return places that were asked for before, or find them."""
+    found = found_places(shape, strides)
+    found.flags.writeable = False
+    return found
+
+
+def found_places(shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return places, found anew."""
     places = np.zeros((), np.int64)
     for extent, stride in zip(shape, strides, strict=True):
         places = np.add.outer(places, np.arange(extent, dtype=np.int64) * stride)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MissingKernelsWarning", "Settings", "address", "available", "call", "library", "paths", "using"]
 
-INTERFACE = 1
+INTERFACE = 2
 """Number of the C interface (`ANEFORGE_INTERFACE` of kernels.h) that this module speaks."""
 SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
 PATH = Path(__file__).parent / ("aneforge_kernels" + SUFFIXES.get(sys.platform, ".so"))
@@ -44,10 +44,14 @@ class MissingKernelsWarning(RuntimeWarning):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How kernels run: the path, None for the best, and the number of threads, None for one on each processor."""
+    """How kernels run: the path, None for the best, and the number of threads, None for one on each processor.
+
+    `golden` says that they do not run at all, and the golden model in their place.
+    """
 
     path: str | None = None
     threads: int | None = None
+    golden: bool = False
 
 
 DEFAULT = Settings()
@@ -89,6 +93,12 @@ def paths() -> tuple[str, ...]:
     return tuple(names)
 
 
+def processors() -> int:
+    """Return how many processors this process may use."""
+    found = library()
+    return 1 if found is None else found.aneforge_processors()
+
+
 @cache
 def warn_once() -> None:
     """Warn that the library is missing, once for each process."""
@@ -96,7 +106,9 @@ def warn_once() -> None:
 
 
 def available() -> bool:
-    """Tell whether the library is there; where it is not, warn once."""
+    """Tell whether kernels run: the golden model was not asked for, and the library is there; if not, warn once."""
+    if CURRENT.get().golden:
+        return False
     if library() is None:
         warn_once()
         return False
@@ -104,12 +116,12 @@ def available() -> bool:
 
 
 @contextmanager
-def using(*, path: str | None = None, threads: int | None = None) -> Generator[Settings]:
-    """Force a path or a number of threads within a block; results are the same with any.
+def using(*, path: str | None = None, threads: int | None = None, golden: bool = False) -> Generator[Settings]:
+    """Force a path, a number of threads or the golden model within a block; results are the same with any.
 
     >>> with using(threads=1) as settings:
     ...     settings
-    Settings(path=None, threads=1)
+    Settings(path=None, threads=1, golden=False)
 
     Raises:
         UnknownNameError: This processor or this build has no such path.
@@ -119,7 +131,7 @@ def using(*, path: str | None = None, threads: int | None = None) -> Generator[S
         raise UnknownNameError.of("path of the kernels", path, paths())
     if threads is not None and threads < 1:
         raise GraphError("kernels run on one thread at least", seen=threads, limit=1)
-    settings = Settings(path, threads)
+    settings = Settings(path, threads, golden)
     token = CURRENT.set(settings)
     try:
         yield settings
@@ -139,8 +151,9 @@ def call(name: str, *arguments: object) -> None:
         raise RuntimeError(MISSING)
     settings = CURRENT.get()
     path = 0 if settings.path is None else paths().index(settings.path)
-    threads = found.aneforge_processors() if settings.threads is None else settings.threads
-    status = found[name](*arguments, ctypes.c_int32(path), ctypes.c_int32(threads))
+    threads = processors() if settings.threads is None else settings.threads
+    function = getattr(found, name)  # an attribute is looked up in the library once, an index every time
+    status = function(*arguments, ctypes.c_int32(path), ctypes.c_int32(threads))
     if status == NO_MEMORY:
         raise MemoryError(f"{name} found no memory to work in")
     if status:
@@ -149,4 +162,4 @@ def call(name: str, *arguments: object) -> None:
 
 def address(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
     """Return where the elements of an array lie."""
-    return ctypes.c_void_p(array.ctypes.data)
+    return ctypes.c_void_p(array.__array_interface__["data"][0])

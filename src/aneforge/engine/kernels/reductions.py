@@ -1,7 +1,6 @@
 """Sums, extremes and pooling, as `engine.reductions` and `engine.pooling` have them.
 
-The order of a sum is an argument, as it is there. The sign of a zero among zeros that are the largest or smallest is
-not defined: the golden model leaves it to NumPy, which leaves it to the processor.
+The order of a sum is an argument, as it is there.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from aneforge.engine import planar, pooling, reductions
+from aneforge.engine import planar, pooling, reductions, rounding
 from aneforge.engine.choices import choices
 from aneforge.engine.kernels.arrays import as_given, bits_of, element_strides, from_golden, golden_halves, places_of
 from aneforge.engine.kernels.elements import to_fp16
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Bits = npt.NDArray[np.uint16]
 
-__all__ = ["Of", "accumulated", "average_pool", "largest", "max_pool", "mean", "smallest", "total"]
+__all__ = ["Of", "accumulated", "average_pool", "euclidean_pool", "largest", "max_pool", "mean", "smallest", "total"]
 
 MOST_GROUP = MOST_TREE = 64
 """`ANEFORGE_MOST_GROUP` and `ANEFORGE_MOST_TREE` of kernels.h."""
@@ -271,6 +270,30 @@ def average_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttribut
     sums = np.empty(gather.shape, np.float64)
     gathered(Of.VALUES, padded, gather, adder, sums)
     return as_given(to_fp16(sums * reciprocal_counts(along, attributes)).view(np.uint16), x)
+
+
+def euclidean_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttributes]) -> Array:
+    """Return the sum of squares of every window, rounded once at the end: a root of it is the Euclidean norm.
+
+    >>> from aneforge.engine.choices import choices
+    >>> images, early = np.array([[[1.0, 3.0, 2.0]]], np.float16), choices().reduction.orders["early"]
+    >>> euclidean_pool(images, early, kernel_sizes=(2,), strides=None, pad_type="valid", pad=None).tolist()
+    [[[10.0, 13.0]]]
+
+    Raises:
+        GraphError: The window does not fit the images, or could see nothing but padding.
+        GraphTypeError: The numbers are not fp16.
+    """
+    bits = bits_of("l2_pool", x)
+    along = pool_slides(x.shape[2:], attributes)
+    padded = padded_for(bits, along, 0)
+    gather = Gather.windows(padded, along)
+    if not available() or x.size == 0 or not fits(gather, adder, Of.SQUARES):
+        squares = summands(golden_halves(x), Of.SQUARES)
+        return from_golden(rounding.to_fp16(pooling.summed(squares, attributes, adder)), x)
+    sums = np.empty(gather.shape, np.float64)
+    gathered(Of.SQUARES, padded, gather, adder, sums)
+    return as_given(to_fp16(sums).view(np.uint16), x)
 
 
 def reciprocal_counts(along: Sequence[Slide], attributes: PoolAttributes) -> Array:

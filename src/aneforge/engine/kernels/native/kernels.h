@@ -16,7 +16,7 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 1
+#define ANEFORGE_INTERFACE 2
 
 enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2 };
 
@@ -84,6 +84,28 @@ ANEFORGE_EXPORT int32_t aneforge_lookup(const uint16_t *values, const uint16_t *
 ANEFORGE_EXPORT int32_t aneforge_pairs(int32_t pair, const uint16_t *x, const int64_t *x_places, int64_t x_step,
                                        const uint16_t *y, const int64_t *y_places, int64_t y_step, uint16_t *out,
                                        int64_t runs, int64_t length, int32_t path, int32_t threads);
+
+enum aneforge_distance { ANEFORGE_SCALED, ANEFORGE_SQUARED };
+
+/* Distances from shifts, in double, and then rounded to fp16: (x - shift) * factor, or (x - shift) squared. A run has its
+ * shifts from shift_places[r] on, shift_step apart, steps 0 or 1; so its factors. */
+struct aneforge_distances {
+    int64_t kind;
+    const uint16_t *x; /* [runs, length] */
+    const double *shift;
+    const int64_t *shift_places;
+    int64_t shift_step;
+    const double *factor; /* or null for squares */
+    const int64_t *factor_places;
+    int64_t factor_step;
+    int64_t runs, length;
+    uint16_t *out; /* [runs, length] */
+};
+ANEFORGE_EXPORT int32_t aneforge_run_distances(const struct aneforge_distances *distances, int32_t path,
+                                               int32_t threads);
+/* out[0] = the bits of the largest magnitude, 0 for no numbers. */
+ANEFORGE_EXPORT int32_t aneforge_largest_magnitude(const uint16_t *values, int64_t count, uint16_t *out, int32_t path,
+                                                   int32_t threads);
 
 enum aneforge_reduction { ANEFORGE_VALUES, ANEFORGE_MAGNITUDES, ANEFORGE_SQUARES, ANEFORGE_LARGEST, ANEFORGE_SMALLEST };
 

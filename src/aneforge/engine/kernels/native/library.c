@@ -115,6 +115,64 @@ int32_t aneforge_pairs(int32_t pair, const uint16_t *x, const int64_t *x_places,
     return run_elements(&job, path, threads);
 }
 
+struct distances {
+    const struct aneforge_distances *given;
+    const struct path *path;
+    int64_t parts, next;
+};
+
+static void do_distances(void *context, int32_t worker) {
+    struct distances *const job = context;
+    (void)worker;
+    for (;;) {
+        const int64_t next = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        if (next >= job->given->runs * job->parts) return;
+        const int64_t first = next % job->parts * PART, left = job->given->length - first;
+        job->path->distances(job->given, next / job->parts, first, left < PART ? left : PART);
+    }
+}
+
+int32_t aneforge_run_distances(const struct aneforge_distances *given, int32_t path, int32_t threads) {
+    struct distances job = {given, path_numbered(path), (given->length + PART - 1) / PART, 0};
+    if (!job.path) return ANEFORGE_NO_PATH;
+    const int64_t useful = given->runs * given->length / ELEMENTS_PER_THREAD + 1;
+    in_parallel(useful < threads ? (int32_t)useful : threads, do_distances, &job);
+    return ANEFORGE_OK;
+}
+
+struct magnitude {
+    const uint16_t *values;
+    const struct path *path;
+    int64_t count, next;
+    uint32_t largest;
+};
+
+static void find_magnitude(void *context, int32_t worker) {
+    struct magnitude *const job = context;
+    uint32_t largest = 0;
+    (void)worker;
+    for (;;) {
+        const int64_t first = __atomic_fetch_add(&job->next, PART, __ATOMIC_RELAXED), left = job->count - first;
+        if (left <= 0) break;
+        const uint16_t found = job->path->largest_half(job->values + first, left < PART ? left : PART);
+        largest = found > largest ? found : largest;
+    }
+    uint32_t seen = __atomic_load_n(&job->largest, __ATOMIC_RELAXED);
+    while (largest > seen &&
+           !__atomic_compare_exchange_n(&job->largest, &seen, largest, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+}
+
+int32_t aneforge_largest_magnitude(const uint16_t *values, int64_t count, uint16_t *out, int32_t path,
+                                   int32_t threads) {
+    struct magnitude job = {values, path_numbered(path), count, 0, 0};
+    if (!job.path) return ANEFORGE_NO_PATH;
+    const int64_t useful = count / (8 * ELEMENTS_PER_THREAD) + 1;
+    in_parallel(useful < threads ? (int32_t)useful : threads, find_magnitude, &job);
+    *out = (uint16_t)job.largest;
+    return ANEFORGE_OK;
+}
+
 struct reduction {
     const struct aneforge_reduce *given;
     const struct path *path;

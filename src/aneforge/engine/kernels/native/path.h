@@ -17,6 +17,8 @@ struct path {
     void (*lookup)(const uint16_t *values, const uint16_t *table, uint16_t *out, int64_t count);
     void (*pairs)(int32_t pair, const uint16_t *x, int64_t x_step, const uint16_t *y, int64_t y_step, uint16_t *out,
                   int64_t count);
+    void (*distances)(const struct aneforge_distances *job, int64_t run, int64_t first, int64_t count);
+    uint16_t (*largest_half)(const uint16_t *values, int64_t count);
     void (*reduce)(const struct aneforge_reduce *job, int64_t run, int64_t first, int64_t count);
 };
 

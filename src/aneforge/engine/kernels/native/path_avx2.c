@@ -22,5 +22,7 @@ const struct path path_avx2 = {
     .from_double = from_double,
     .lookup = lookup,
     .pairs = pairs,
+    .distances = distances,
+    .largest_half = largest_half,
     .reduce = reduce,
 };

@@ -23,5 +23,7 @@ const struct path path_avx512 = {
     .from_double = from_double,
     .lookup = lookup,
     .pairs = pairs,
+    .distances = distances,
+    .largest_half = largest_half,
     .reduce = reduce,
 };

@@ -20,5 +20,7 @@ const struct path path_portable = {
     .from_double = from_double,
     .lookup = lookup,
     .pairs = pairs,
+    .distances = distances,
+    .largest_half = largest_half,
     .reduce = reduce,
 };

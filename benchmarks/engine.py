@@ -1,0 +1,340 @@
+"""The exact engine against float32 and against the golden model, as ratios in one run on the same threads.
+
+    python benchmarks/engine.py            print every figure with its budget, and what the committed run had
+    python benchmarks/engine.py --write    also write the figures to benchmarks/results/engine.json
+
+A figure is the least time of some runs, ours and theirs by turns, so that both meet the same machine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+from aneforge.compiler.pipeline import build_program
+from aneforge.engine import golden
+from aneforge.engine.execution.run import prepare
+from aneforge.engine.kernels import elements, library
+from aneforge.engine.kernels.convolution import convolution, winograd_convolution
+from aneforge.engine.kernels.matmul import int8_matmul, matmul
+from aneforge.targets import Family
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
+
+from resnet18 import resnet18
+from transformer import encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import aneforge as af
+
+Array = npt.NDArray[Any]
+RESULTS = Path(__file__).parent / "results" / "engine.json"
+RUNS = 9
+SIZE = 1024
+GOLDEN_SIZE = 512
+TARGET = Family.A16
+ONNX_IR = 10
+"""A version of the ONNX file format that every runtime in use reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Something measured, and what it must at least or at most be."""
+
+    name: str
+    value: float
+    unit: str
+    budget: float | None = None
+    more_is_better: bool = False
+
+    @property
+    def met(self) -> bool:
+        """Tell whether the budget is kept."""
+        if self.budget is None:
+            return True
+        return self.value >= self.budget if self.more_is_better else self.value <= self.budget
+
+    def __str__(self) -> str:
+        sign = "at least" if self.more_is_better else "at most"
+        budget = "" if self.budget is None else f", budget {sign} {self.budget:g}{'' if self.met else ': NOT MET'}"
+        return f"{self.name}: {self.value:.3g} {self.unit}{budget}"
+
+
+def seconds(*functions: Callable[[], object], runs: int = RUNS) -> list[float]:
+    """Return the least time of some runs of each function, by turns, the first not counted.
+
+    On one thread it is the processor's time, which others on the machine do not lengthen.
+    """
+    clock = time.process_time if library.CURRENT.get().threads == 1 else time.perf_counter
+    best = [math.inf] * len(functions)
+    for number in range(runs + 1):
+        for place, function in enumerate(functions):
+            start = clock()
+            function()
+            taken = clock() - start
+            best[place] = min(best[place], taken) if number else best[place]
+    return best
+
+
+def random(generator: np.random.Generator, shape: tuple[int, ...], scale: float = 1.0) -> npt.NDArray[np.float32]:
+    """Return normal numbers in float32."""
+    return (generator.standard_normal(shape) * scale).astype(np.float32)
+
+
+# Products.
+
+
+def products(generator: np.random.Generator, threads: str) -> Iterator[Figure]:
+    """Compare matrix products on the best path with BLAS: ordinary numbers, such as need double precision, bytes."""
+    x, w = random(generator, (SIZE, SIZE)), random(generator, (SIZE, SIZE), 1 / math.sqrt(SIZE))
+    for name, scale, budget in [("ordinary", 1.0, 0.35), ("large", 500.0, None)]:
+        left, right = (x * scale).astype(np.float16), w.astype(np.float16)
+        taken, blas = seconds(partial(matmul, left, right), partial(np.matmul, x, w))
+        yield Figure(f"exact {SIZE}³, {name} numbers, {threads}", blas / taken, "of BLAS", budget, more_is_better=True)
+    first, second = generator.integers(-128, 128, (2, SIZE, SIZE)).astype(np.int8)
+    taken, blas = seconds(partial(int8_matmul, first, second), partial(np.matmul, x, w))
+    yield Figure(f"int8 {SIZE}³, {threads}", blas / taken, "of float32 BLAS", more_is_better=True)
+
+
+def against_golden(generator: np.random.Generator) -> Iterator[Figure]:
+    """Compare a product with the golden model."""
+    x, w = (random(generator, (GOLDEN_SIZE, GOLDEN_SIZE)).astype(np.float16) for _ in range(2))
+    (slow,) = seconds(partial(golden.matmul, x, w), runs=1)
+    (fast,) = seconds(partial(matmul, x, w))
+    yield Figure(f"exact {GOLDEN_SIZE}³", slow / fast, "times the golden model", 100, more_is_better=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution of a network: channels in and out, width and height, kernel, stride."""
+
+    inner: int
+    outer: int
+    extent: int
+    kernel: int
+    stride: int
+
+    def __str__(self) -> str:
+        size = f"[1, {self.inner}, {self.extent}, {self.extent}]"
+        return f"{self.kernel}×{self.kernel} to {self.outer} of {size}, stride {self.stride}"
+
+
+SEED_LAYER = Layer(256, 256, 32, 3, 1)
+LAYERS = [
+    SEED_LAYER,
+    Layer(3, 64, 224, 7, 2),
+    Layer(64, 64, 56, 3, 1),
+    Layer(128, 128, 28, 3, 1),
+    Layer(128, 256, 28, 3, 2),
+    Layer(256, 256, 14, 3, 1),
+    Layer(512, 512, 7, 3, 1),
+    Layer(256, 512, 14, 1, 1),
+]
+
+
+def unfolded(x: Array, weight: Array, stride: int, pad: int) -> Array:
+    """Return a convolution in float32 as one product of BLAS: what the windows see, copied into columns."""
+    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    seen = sliding_window_view(padded, weight.shape[2:], axis=(2, 3))[0, :, ::stride, ::stride]
+    places = seen.shape[1:3]
+    columns = seen.transpose(0, 3, 4, 1, 2).reshape(-1, places[0] * places[1])
+    return (weight.reshape(weight.shape[0], -1) @ columns).reshape(1, weight.shape[0], *places)
+
+
+def convolutions(generator: np.random.Generator) -> Iterator[Figure]:
+    """Compare convolutions of networks with BLAS on unfolded images, direct and by Winograd."""
+    for layer in LAYERS:
+        x = np.maximum(random(generator, (1, layer.inner, layer.extent, layer.extent)), 0)
+        scale = 1 / math.sqrt(layer.inner * layer.kernel**2)
+        weight = random(generator, (layer.outer, layer.inner, layer.kernel, layer.kernel), scale)
+        pad = layer.kernel // 2
+        images, kernels = x.astype(np.float16), weight.astype(np.float16)
+        taken, blas = seconds(
+            partial(convolution, images, kernels, stride=layer.stride, pad=pad),
+            partial(unfolded, x, weight, layer.stride, pad),
+        )
+        square = layer.kernel == 3 and layer.stride == 1
+        yield Figure(str(layer), blas / taken, "of BLAS", 0.35 if square else None, more_is_better=True)
+        if layer is SEED_LAYER:
+            yield Figure(f"{layer}, time", taken * 1000, "ms", 40)
+        if square:
+            (winograd,) = seconds(partial(winograd_convolution, images, kernels))
+            yield Figure(f"{layer}, by Winograd", winograd / taken, "times the direct one's time")
+
+
+def small_things(generator: np.random.Generator) -> Iterator[Figure]:
+    """Count elements for each second: pairs, tables and conversion."""
+    count = 1 << 22
+    x, y = (random(generator, (count,)).astype(np.float16) for _ in range(2))
+    values, table = random(generator, (count,)), elements.table_of(np.negative)
+    for name, function in {
+        "pairs added": partial(elements.add, x, y),
+        "numbers looked up": partial(elements.lookup, x, table),
+        "numbers rounded from float32": partial(elements.to_fp16, values),
+    }.items():
+        (taken,) = seconds(function)
+        yield Figure(name, count / taken / 1e9, "in a nanosecond", more_is_better=True)
+
+
+# Whole programs.
+
+
+def whole_programs(threads: int) -> Iterator[Figure]:
+    """Compare compiled networks with onnxruntime in float32."""
+    if find_spec("onnxruntime") is None:
+        print("networks: not measured, onnxruntime is not installed (pip install 'aneforge-open[bench]')")
+        return
+    for name, graph, budget in [("ResNet-18", resnet18(), 3.5), ("transformer of 12 layers", encoder(), None)]:
+        ready = prepare(build_program(graph, TARGET))
+        (port,) = ready.program.inputs
+        x = np.random.default_rng(1).standard_normal(port.value.shape).astype(np.float32)
+        theirs = session_of(graph, threads)
+        with library.using(threads=threads):
+            taken, other = seconds(partial(ready.run, {port.name: x}), partial(theirs, {port.name: x}))
+        many = "one thread" if threads == 1 else f"{threads} threads"
+        yield Figure(f"{name}, {many}", taken / other, "times onnxruntime's float32", budget)
+        yield Figure(f"{name}, {many}, time", taken * 1000, "ms")
+
+
+def session_of(graph: af.Graph, threads: int) -> Callable[[dict[str, Array]], object]:
+    """Return the same network in onnxruntime, float32, on so many threads."""
+    from write_onnx import Writer  # noqa: PLC0415 - it needs onnx
+
+    model = Writer(graph).model()
+    model.ir_version = ONNX_IR
+    onnxruntime: Any = import_module("onnxruntime")  # it has no types
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return partial(session.run, None)
+
+
+# Memory, in fresh processes.
+
+STATUS = """
+import sys, numpy
+from pathlib import Path
+def status(name):
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+"""
+CALL = """
+from aneforge.engine.kernels.matmul import matmul
+from aneforge.engine.kernels.convolution import convolution, winograd_convolution
+small = numpy.ones((1, 8, 8, 8), numpy.float16)
+matmul(small[0, 0], small[0, 0]), winograd_convolution(small, numpy.ones((8, 8, 3, 3), numpy.float16))
+before = status("VmRSS")
+x, w = {operands}
+result = {call}
+print((status("VmHWM") - before) / (x.nbytes + w.nbytes + result.nbytes))
+"""
+NETWORK = """
+sys.path.insert(0, {examples!r})
+import aneforge as af
+from aneforge.compiler.pipeline import build_program
+from aneforge.engine.execution.run import prepare
+from resnet18 import resnet18
+tiny = build_program(resnet18(size=32, classes=2), af.targets.Family.A16)
+prepare(tiny).run({{"image": numpy.zeros((1, 3, 32, 32))}})
+del tiny
+before = status("VmRSS")
+program = build_program(resnet18(), af.targets.Family.A16)
+ready = prepare(program)
+for _ in range(2):
+    values = ready.run({{"image": numpy.zeros((1, 3, 224, 224))}})
+weights = sum(constant.nbytes for constant in program.constants.values())
+largest = max(sum(value.type.nbytes for value in (*layer.bottoms, *layer.results)) for layer in program.layers)
+print((status("VmHWM") - before) / (weights + largest))
+"""
+SQUARE = "numpy.ones((3072, 3072), numpy.float16), numpy.ones((3072, 3072), numpy.float16)"
+FLAT = "numpy.ones((8, 8192), numpy.float16), numpy.ones((8192, 8192), numpy.float16)"
+IMAGES = "numpy.ones((1, 1024, 56, 56), numpy.float16), numpy.ones((1024, 1024, 3, 3), numpy.float16)"
+EXAMPLES = str(Path(__file__).parent.parent / "examples" / "networks")
+MEMORY = {
+    "product 3072³": CALL.format(operands=SQUARE, call="matmul(x, w)"),
+    "product 8 × 8192 × 8192": CALL.format(operands=FLAT, call="matmul(x, w)"),
+    "convolution 3×3, 1,024 channels, 56×56": CALL.format(operands=IMAGES, call="convolution(x, w, pad=1)"),
+    "the same by Winograd": CALL.format(operands=IMAGES, call="winograd_convolution(x, w)"),
+    "ResNet-18, weights and the largest layer": NETWORK.format(examples=EXAMPLES),
+}
+
+
+def memory() -> Iterator[Figure]:
+    """Compare the memory that calls need at most, tensors included, with the tensors."""
+    if not Path("/proc/self/status").exists():
+        print("memory: not measured, this system does not say what a process takes")
+        return
+    for name, program in MEMORY.items():
+        ratios: list[float] = []
+        for _ in range(3):
+            command = [sys.executable, "-c", STATUS + program]
+            run = subprocess.run(command, check=True, capture_output=True, text=True)
+            ratios.append(float(run.stdout))
+        yield Figure(f"memory of {name}", statistics.median(ratios), "times the tensors", 3.0)
+
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "VECLIB_MAXIMUM_THREADS": "1"}
+
+
+def on_one_thread() -> list[Figure]:
+    """Return the figures of one thread, from a process whose BLAS has no more either."""
+    command = [sys.executable, __file__, "--one-thread"]
+    run = subprocess.run(command, check=True, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
+    return [Figure(**found) for found in json.loads(run.stdout)]
+
+
+def shown(figures: list[Figure], before: dict[str, float]) -> None:
+    """Print figures, and what the committed run had."""
+    for figure in figures:
+        past = before.get(figure.name)
+        print(figure if past is None else f"{figure} (committed {past:.3g})")
+
+
+def main() -> None:
+    """Measure everything, print it, and write it if asked to."""
+    if not library.available():
+        return
+    generator = np.random.default_rng(0)
+    if "--one-thread" in sys.argv:
+        with library.using(threads=1):
+            figures = [*products(generator, "one thread"), *whole_programs(1)]
+        print(json.dumps([asdict(figure) for figure in figures]))
+        return
+    figures = on_one_thread()
+    for part in (products(generator, "all threads"), against_golden(generator), convolutions(generator)):
+        figures += part
+    figures += [*small_things(generator), *whole_programs(library.processors()), *memory()]
+    before = {one["name"]: one["value"] for one in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+    shown(figures, before)
+    missed = [figure.name for figure in figures if not figure.met]
+    print(f"{len(missed)} budgets not met{': ' if missed else ''}{', '.join(missed)}")
+    busy = os.getloadavg()[0] > 2 * library.processors()
+    if busy:
+        print("the machine is busy with other work: figures of several threads mean little, and none are written")
+    if "--write" in sys.argv and not busy:
+        RESULTS.parent.mkdir(exist_ok=True)
+        unfinished = RESULTS.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n", encoding="utf-8")
+        unfinished.replace(RESULTS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The values of a run and their largest magnitudes, found once for each value and only if they are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.engine.kernels.distances import largest_magnitude
+from aneforge.engine.planar import read
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["INFINITE_FROM", "Values", "magnitude_of", "wide"]
+
+INFINITE_FROM = 65536.0
+"""The magnitude of an infinity, as the engine reads it; NaN is larger."""
+
+
+@dataclass(slots=True)
+class Values:
+    """Values by their names."""
+
+    arrays: dict[str, Array] = field(default_factory=dict[str, "Array"])
+    magnitudes: dict[str, float] = field(default_factory=dict[str, float])
+
+    def magnitude(self, name: str) -> float:
+        """Return the largest magnitude of a value, 0 for one that holds no real numbers."""
+        if name not in self.magnitudes:
+            self.magnitudes[name] = magnitude_of(self.arrays[name])
+        return self.magnitudes[name]
+
+
+def magnitude_of(array: Array) -> float:
+    """Return the largest magnitude in an array as the engine reads it, 0 for one that holds no real numbers.
+
+    >>> magnitude_of(np.array([1.0, -np.inf], np.float16)), magnitude_of(np.array([7], np.int8))
+    (65536.0, 0.0)
+    """
+    return largest_magnitude(array) if array.dtype == np.float16 else 0.0
+
+
+def wide(array: Array, magnitude: float) -> Array:
+    """Return fp16 numbers in float64 as the engine reads them, told their largest magnitude."""
+    return array.astype(np.float64) if magnitude < INFINITE_FROM else read(array)
