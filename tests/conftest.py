@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from aneforge.targets import host
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from golden_text import Golden
+
 TESTS = Path(__file__).parent
-Golden = Callable[[str], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

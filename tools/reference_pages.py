@@ -23,7 +23,9 @@ from aneforge.rules.operations import mil_status
 from aneforge.targets import Family, Property, Target, Tier, database, supports_mil
 from aneforge.targets.database import property_of
 from compiler_pages import decisions_page, layers_page, passes_page
+from coreml_page import coreml_page
 from onnx_page import onnx_page
+from torch_page import torch_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,6 +50,7 @@ def pages() -> Mapping[str, str]:
     writers: Mapping[str, Callable[[], str]] = {
         "chips.md": chips_page,
         "conflicts.md": conflicts_page,
+        "coreml.md": coreml_page,
         "decisions.md": decisions_page,
         "datapath.md": lambda: properties_page("Datapath switches", DATAPATH_INTRODUCTION, database().datapath),
         "geometry.md": geometry_page,
@@ -61,6 +64,7 @@ def pages() -> Mapping[str, str]:
         "sources.md": sources_page,
         "streams.md": streams_page,
         "targets.md": targets_page,
+        "torch.md": torch_page,
         "validators.md": validators_page,
     }
     return {name: f"{GENERATED}\n\n{write()}\n" for name, write in writers.items()}

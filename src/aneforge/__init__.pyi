@@ -90,6 +90,7 @@ from .predict.matrix import compile_matrix as compile_matrix
 from .predict.placement import placement as placement
 from .predict.precision import precision_risk as precision_risk
 from .predict.ranges import ranges as ranges
+from .predict.rescaling import rescale as rescale
 from .rules.operations import OP_CATALOG as OP_CATALOG
 from .rules.operations import categories as categories
 from .rules.operations import device_status as device_status
@@ -105,6 +106,7 @@ from .runtime.chaining import plan_chaining as plan_chaining
 from .runtime.compile import compile as compile
 from .runtime.compile import compile_multi as compile_multi
 from .runtime.compile import load_program as load_program
+from .runtime.load import load_onnx as load_onnx
 from .runtime.model import Model as Model
 from .runtime.model import MultiModel as MultiModel
 from .runtime.model import SegmentedModel as SegmentedModel

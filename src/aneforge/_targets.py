@@ -1,5 +1,6 @@
 """The documented import path `from aneforge import _targets as tg`. Names only; the rooms hold the code."""
 
+from aneforge.predict.divergence_kinds import predict_fp16_divergence
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import preflight, preflight_all
 from aneforge.targets import (
@@ -27,6 +28,7 @@ __all__ = [
     "limit",
     "native_streams",
     "op_status",
+    "predict_fp16_divergence",
     "preflight",
     "preflight_all",
     "resolve",

@@ -21,7 +21,7 @@ from aneforge.ops.types import TensorType, is_float
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
-    from conftest import Golden
+    from golden_text import Golden
 
 Array = npt.NDArray[Any]
 TARGETS = ["m1", "m2", "h15", "m4", "m5", "m6"]

@@ -179,12 +179,12 @@ def test_streamed_int8_weights_take_activations_through_the_crop(target: str) ->
     assert run(program, {"x": np.ones((1, 2))}).label.exactness is Exactness.MODELLED
 
 
-def test_whole_weights_that_stream_are_those_of_the_golden_model() -> None:
+def test_int8_weights_are_those_of_the_golden_model() -> None:
     generator = np.random.default_rng(2)
     quantised, scale = generator.integers(-127, 128, (5, 6)).astype(np.int8), np.full(5, 2.0**-7, np.float16)
     graph = Tensor(build("linear", {"x": af.input((3, 6), name="x"), "weight": Int8Affine(quantised, scale)}, {}))
     x = generator.standard_normal((3, 6)).astype(np.float16)
-    wanted = int8_weight_matmul(x, quantised.T, scale.astype(np.float64), streams=True)
+    wanted = int8_weight_matmul(x, quantised.T, scale.astype(np.float64))
     np.testing.assert_array_equal(one_output(build_program(graph, "h17"), x), wanted)
 
 

@@ -67,24 +67,26 @@ def test_other_operands_are_refused(call: Any) -> None:  # noqa: ANN401 - two fu
         call(np.ones((1, 1, 1), np.uint8), np.ones((1, 1, 1), np.int8))
 
 
-@pytest.mark.parametrize("streams", [True, False])
-def test_activations_meet_int8_weights_through_the_crop(streams: bool) -> None:  # noqa: FBT001 - a parameter of the test
+def test_activations_meet_int8_weights_through_the_crop() -> None:
     q, scale = np.array([[1], [-1]], np.int8), np.array([2.0**-3])
     call = quantised.int8_weight_matmul
-    assert call(np.array([[4094.0, 0.0]]), q, scale, streams=streams).item() == 4094 / 8
-    assert call(np.array([[4096.0, 0.0]]), q, scale, streams=streams).item() == (INF if streams else 8192.0)
-    assert call(np.array([[0.0, 5000.0]]), q, np.array([1.0]), streams=streams).item() == -INF
+    assert call(np.array([[4094.0, 0.0]]), q, scale).item() == 4094 / 8
+    assert call(np.array([[4096.0, 0.0]]), q, scale).item() == INF
+    assert call(np.array([[4096.0, 1.0]]), np.array([[0], [2]], np.int8), scale).item() == 0.25, "a weight of zero"
+    assert call(np.array([[-4096.0, 4096.0]]), np.array([[1], [0]], np.int8), scale * 2.0**-9).item() == -INF
+    assert call(np.array([[0.0, 5000.0]]), q, np.array([1.0])).item() == -INF
 
 
 def test_without_the_crop_activations_enter_as_they_are() -> None:
     x, q, scale = np.array([[8192.0]]), np.array([[2]], np.int8), np.array([0.5])
-    assert quantised.int8_weight_matmul(x, q, scale, streams=True, crops=False).item() == 8192.0
+    assert quantised.int8_weight_matmul(x, q, scale, crops=False).item() == 8192.0
 
 
-def test_streamed_weights_multiply_before_the_scale() -> None:
+def test_weights_enter_as_the_numbers_that_they_stand_for() -> None:
     q, scale, x = np.array([[3]], np.int8), np.array([2.0**-20]), np.array([[1.0]])
-    assert quantised.int8_weight_matmul(x, q, scale, streams=True).item() == 3 * 2.0**-20
-    assert quantised.int8_weight_matmul(x, q, scale, streams=False).item() == 0.0, "the product falls below the grid"
+    assert quantised.int8_weight_matmul(x, q, scale).item() == 0.0, "the product falls below the grid"
+    many = np.full((512, 1), 127, np.int8)
+    assert quantised.int8_weight_matmul(np.ones((1, 512)), many, np.array([0.5 / 127])).item() == 256.0
 
 
 def test_weights_fold_by_the_rounding_of_the_host() -> None:

@@ -36,8 +36,12 @@ class Affine:
         """One of them differs from channel to channel."""
         return any(one is not None and one.ndim > 0 for one in (self.gain, self.offset))
 
+    def joins(self, other: Affine) -> bool:
+        """Tell whether this one and another behind it are one: rows along two axes are not."""
+        return not (self.vector and other.vector) or self.axis == other.axis
+
     def then(self, other: Affine) -> Affine:
-        """Return the affine that does this one first and then another."""
+        """Return the affine that does this one first and then another, which joins it."""
         gain = product(self.gain, other.gain)
         offset = total(None if self.offset is None else product(self.offset, other.gain), other.offset)
         return Affine(gain, offset, other.axis if other.vector else self.axis)

@@ -4,9 +4,9 @@
 as fp16 over its full range (64,512 was seen).
 
 **int8 weights with fp16 activations**: the activations pass the same times-16 encoding as a width slice, so magnitudes
-above 4,094 become infinite (seen on every chip tried). Where the encoding streams, the weights enter the multiplier as
-whole numbers and the scale is the gain behind the sum, rounded with it, which leaves an infinite sum infinite; where it
-folds, they are fp16 numbers like any other (decoded).
+above 4,094 become infinite (seen on every chip tried). The weights enter the multiplier as the fp16 numbers that they
+stand for. That is decoded where they fold; where they stream it is taken to be so (inferred). So is that a sum is
+infinite as soon as such an activation enters it with a weight that is not zero.
 
 **Palettes and sparse weights** are fp16 numbers that are looked up or put in place: nothing is rounded.
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from aneforge.engine.crop import through_crop
-from aneforge.engine.golden import matmul, matmul_sum
+from aneforge.engine.golden import matmul
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16, to_grid
 from aneforge.ops.groups.convolution import ConvAttributes, convolved
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["FUNCTIONS", "folded_weights", "int8_convolution", "int8_matmul", "int8_weight_matmul"]
+__all__ = ["FUNCTIONS", "folded_weights", "int8_convolution", "int8_matmul", "int8_weight_matmul", "meeting_int8"]
 
 INTEGER_EDGE = 2**31
 """From this magnitude on a sum of whole numbers is infinite."""
+FLOOD = np.float16(65504.0)
+"""Twice the edge of the accumulator, all but a little: one such term makes a sum infinite."""
 
 
 def int8_matmul(x: Array, w: Array, scale: Array | float = 1.0) -> Array:
@@ -91,20 +93,32 @@ def folded_weights(quantised: Array, scale: Array, zero_point: Array, *, axis: i
     return host_fp16(affine_weights(quantised, scale, zero_point, axis=axis)).astype(np.float64)
 
 
-def int8_weight_matmul(x: Array, quantised: Array, scale: Array, *, streams: bool, crops: bool = True) -> Array:
-    """Return x [..., M, K] times int8 weights [K, N] with one scale a column, as a target does that streams or folds.
+def meeting_int8(multiply: Callable[[Array, Array], Array], x: Array, weights: Array) -> Array:
+    """Return a product whose activations pass the times-16 encoding; `multiply` is the product without it.
+
+    Activations beyond it are set apart: with weights of which only the signs are left they pass the edge of the
+    accumulator by themselves, wherever they enter.
+    """
+    encoded = through_crop(x).astype(x.dtype)  # whatever holds them, they are fp16 numbers
+    beyond = np.isinf(encoded)
+    if not beyond.any():
+        return multiply(encoded, weights)
+    zero = np.zeros((), encoded.dtype)
+    flooded = multiply(np.where(beyond, np.copysign(FLOOD, encoded), zero), np.sign(weights))
+    return np.where(np.isinf(flooded), flooded, multiply(np.where(beyond, zero, encoded), weights))
+
+
+def int8_weight_matmul(x: Array, quantised: Array, scale: Array, *, crops: bool = True) -> Array:
+    """Return x [..., M, K] times int8 weights [K, N] with one scale a column; they enter as the numbers they stand for.
 
     `crops` is the target's `int8_weight_activation_x16`, which is set on every target with data.
 
     >>> weights = np.full((2, 1), 3, np.int8)
-    >>> int8_weight_matmul(np.array([[1.0, 4096.0]]), weights, np.array([0.5]), streams=True).tolist()
+    >>> int8_weight_matmul(np.array([[1.0, 4096.0]]), weights, np.array([0.5])).tolist()
     [[inf]]
     """
-    encoded = through_crop(x) if crops else x
-    if streams:
-        total = matmul_sum(encoded, quantised.astype(np.float64)).total()
-        return np.where(np.isfinite(total), to_fp16(total * np.asarray(scale, np.float64)), total)
-    return matmul(encoded, folded_weights(quantised, scale, np.zeros((), np.int8), axis=-1))
+    weights = folded_weights(quantised, scale, np.zeros((), np.int8), axis=-1)
+    return meeting_int8(matmul, x, weights) if crops else matmul(x, weights)
 
 
 # Weights in their expanded forms, as operations.

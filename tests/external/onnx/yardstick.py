@@ -22,8 +22,8 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import aneforge as af
+from aneforge.importers.findings import Reason, UnsupportedModelError
 from aneforge.importers.onnx.binding import description
-from aneforge.importers.onnx.findings import Reason, UnsupportedModelError
 from aneforge.importers.onnx.model import from_onnx
 from aneforge.importers.onnx.values import Foreign
 from aneforge.ops.types import numpy_dtype

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import aneforge as af
-    from conftest import Golden
+    from golden_text import Golden
 
 FULL: dict[str, Callable[[], af.Graph]] = {
     "resnet18": resnet18,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.passes.base import Pass
     from aneforge.graph.strategies import DrawnGraph
-    from conftest import Golden
+    from golden_text import Golden
 
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 LAYOUT_PASSES = {"eliminate-copies", "fold-padding", "share-layouts", "fuse-square", "merge-activations"}
@@ -498,3 +498,14 @@ def test_hoisting_shares_out_the_channels() -> None:
     program = passed(graph, ConstantsToGainOffset(), HoistThroughConcat())
     gains = [layer.weight("gain") for layer in program.layers if layer.kind.name == GOC]
     assert [gain.dense().tolist() for gain in gains if gain] == [[-2.0, -1.5], [-1.0, -0.5, 0.0]]
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 4, 4), (1, 6, 3, 5)])
+def test_rows_along_two_axes_are_not_one_gain_and_offset(shape: tuple[int, ...]) -> None:
+    """A bias of the last axis, a normalisation of channels and a sum along the last axis again, of equal lengths too."""
+    channels, width = shape[1], shape[3]
+    ones, along = np.ones(channels), np.arange(float(width))
+    x = af.input(shape, name="x").linear(np.eye(width), along)
+    y = af.batch_norm(x, np.arange(1.0, channels + 1), ones, ones, ones) + along.reshape(1, 1, 1, width)
+    values = {"x": np.random.default_rng(0).standard_normal(shape)}
+    expect_same_meaning(lowered(y), passed(y, *FUSION), values, 1e-6)  # constants are held in fp16

@@ -26,7 +26,7 @@ from program_tools import ALGEBRAIC, expect_close, kinds_of, lowered
 
 if TYPE_CHECKING:
     from aneforge.ops.op import Op
-    from conftest import Golden
+    from golden_text import Golden
 
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 RUNS_SOMEWHERE = [

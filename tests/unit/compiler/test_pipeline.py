@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.compiler.pipeline import Step
-    from conftest import Golden
+    from golden_text import Golden
 
 
 def graph() -> af.Graph:

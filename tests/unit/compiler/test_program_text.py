@@ -21,7 +21,7 @@ from program_tools import lowered
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.strategies import DrawnGraph
-    from conftest import Golden
+    from golden_text import Golden
 
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 

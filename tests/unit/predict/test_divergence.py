@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.pipeline import PIPELINE, build_program
 from aneforge.compiler.strategies import networks
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
@@ -22,11 +22,13 @@ from aneforge.graph.node import build
 from aneforge.ops.constant import Int8Affine
 from aneforge.predict.divergence import Cause, Strength, divergence
 from aneforge.predict.divergence_arithmetic import IN_ORDER
+from aneforge.predict.divergence_numbering import Numbering
+from aneforge.predict.ranges_program import flow
 from divergence_tools import PAIRS, SLOW, Tally, judged
 
 if TYPE_CHECKING:
     from aneforge.graph.strategies import DrawnGraph
-    from conftest import Golden
+    from golden_text import Golden
 
 GENERATOR = np.random.default_rng(7)
 MOST_IDLE = 0.4
@@ -197,3 +199,25 @@ def test_the_report_as_text(golden: Golden) -> None:
     y = af.conv(x, np.ones((4, 4, 3, 3), np.float16), pad=1).slice_by_size((0, 0, 0, 1), (1, 4, 8, 6)).mean(1)
     text = "\n".join(str(divergence(y, "h13", target)) for target in ("h14", "h15", "h17"))
     golden(re.sub(r" at \S+\.py:\d+", "", text) + "\n")
+
+
+def test_a_product_cut_along_its_channels_is_the_whole() -> None:
+    x = af.input((128, 384), name="x", max_abs=4.0)
+    y = x.linear(weights(1536, 384) / 20, bias=weights(1536)).gelu().linear(weights(384, 1536) / 40)
+    first, second = (build_program(y, target) for target in ("h13", "h17"))
+    assert len(first.layers) > len(second.layers)
+    assert divergence(y, "h13", "h17").verdict is Strength.NONE
+    inputs = {"x": GENERATOR.uniform(-4, 4, (128, 384))}
+    one, other = (run(program, inputs).outputs["y"] for program in (first, second))
+    assert one.tobytes() == other.tobytes()
+
+
+def test_a_slot_is_a_layer_of_its_own() -> None:
+    x = af.input((1, 4, 6, 6), name="x")
+    fused = af.conv(x, np.ones((4, 4, 1, 1), np.float16)).relu()
+    numbering = Numbering()
+    whole = build_program(fused, "h16")
+    apart = build_program(fused, "h16", pipeline=PIPELINE.without("fuse-epilogue"))
+    assert len(apart.layers) > len(whole.layers)
+    first, second = (numbering.program(one, flow(one, {}).ranges).leaving() for one in (whole, apart))
+    assert first == second

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.strategies import DrawnGraph
-    from conftest import Golden
     from divergence_tools import Array, Inputs
+    from golden_text import Golden
 
 GENERATOR = np.random.default_rng(11)
 SCALES = (1.0, 1.0, 0.01, 30.0, 3000.0, 40000.0, 1e6)
@@ -241,7 +241,7 @@ def test_ends_of_whole_numbers_stay_within_their_type() -> None:
 
 
 def test_a_state_has_the_range_that_it_is_given() -> None:
-    total = af.state("total", (1, 4))
+    total = af.state("total", (1, 32))
     graph = af.Graph({"y": total * 2.0}, states={"total": total})
     assert ranges(graph, {"total": 3.0}, target="h16").layers[0].range == Range(-6.0, 6.0)
     assert not ranges(graph, target="h16").layers[0].range.finite

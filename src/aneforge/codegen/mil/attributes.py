@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import NotSupportedError
-from aneforge.importers.mil.calls import FLATTENED
+from aneforge.importers.mil.calls import FLATTENED, TUPLED
 from aneforge.importers.mil.elements import TEXT
 from aneforge.importers.mil.forms import TYPED_BY
 from aneforge.importers.mil.literals import array_text, quoted, scalar_text
@@ -33,15 +33,13 @@ OMITTED = {("sdpa", "scale"), ("sdpa", "is_causal"), *((op, "dtype") for op in T
 """Attributes that MIL has not: they are rebuilt, or given by the type of a literal."""
 UNSIGNED = {("pixel_unshuffle", "downscale_factor"), ("resize", "resized_dims")}
 """Whole numbers that MIL takes without a sign."""
-TUPLED = {("make_list", "elem_shape"), *(("reshape_like", name) for name in ("begins", "ends", "end_masks"))}
-"""Lists that MIL takes as several scalars."""
 SINGLE = {
     ("crop_resize", "spatial_scale"),
     *(("upsample_bilinear", f"scale_factor_{side}") for side in ("height", "width")),
 }
 """Numbers that MIL takes in single precision, whatever the tensors are."""
 COUNTED = {("upsample_nearest_neighbor", f"scale_factor_{side}") for side in ("height", "width")}
-"""Numbers that are whole ones where they can be."""
+"""Numbers that are whole ones where all of them can be."""
 
 
 def attribute_literals(node: Node, *, rounded: bool) -> Iterator[tuple[str, Literal | Tuple]]:
@@ -97,7 +95,8 @@ def number_dtype(node: Node, name: str, value: float) -> str:
     if key in SINGLE:
         return "fp32"
     if key in COUNTED:
-        return "int32" if holds("int32", value) else "fp32"
+        factors = [cast("float", node.attributes[name]) for op, name in COUNTED if op == node.op.name]
+        return "int32" if all(holds("int32", one) for one in factors) else "fp32"
     if node.op.name in TYPED_BY:
         return str(node.attributes["dtype"] or first_dtype(node))
     parameters = [node.operands.get(parameter) for parameter in ("gamma", "beta")] if name == "epsilon" else []

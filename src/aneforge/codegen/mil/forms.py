@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node, Value
 
-__all__ = ["FORMS", "in_mil_form"]
+__all__ = ["FORMS", "Operands", "in_mil_form", "made", "one"]
 
 Operands = Mapping[str, "Argument"]
 Form = Callable[["Node", Operands], Sequence[Tensor] | None]
@@ -182,6 +182,51 @@ def alike_parameters(node: Node, operands: Operands) -> Sequence[Tensor] | None:
     return [Tensor(build(node.op, {"x": operands["x"], **widened}, node.attributes, node.location))]
 
 
+def recurrent(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Rebuild a recurrent layer in reverse: MIL gives outputs in the order of steps, a graph at their places."""
+    if node.attributes["direction"] != "reverse" or not node.attributes["output_sequence"]:
+        return None
+    x = made(node, "reverse", {"x": one(operands, "x")}, axes=(0,))
+    forward = build(node.op, {**operands, "x": x}, {**node.attributes, "direction": "forward"}, node.location)
+    outputs, *states = (Tensor(forward, index) for index in range(len(forward.types)))
+    return [made(node, "reverse", {"x": outputs}, axes=(0,)), *states]
+
+
+def batch_to_space(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Rebuild the joining of several images, which MIL counts otherwise: columns first, then rows, then the borders."""
+    x = one(operands, "x")
+    high, wide = cast("tuple[int, int]", node.attributes["block_shape"])
+    count, channels, height, width = x.type.shape
+    images = count // (high * wide)
+    if images == 1:
+        return None
+    parted = made(node, "reshape", {"x": x}, shape=(images * high, wide, channels * height, width))
+    columns = made(node, "transpose", {"x": parted}, perm=(0, 2, 3, 1))
+    rows = made(node, "reshape", {"x": columns}, shape=(images, high, channels, height, width * wide))
+    whole = made(node, "transpose", {"x": rows}, perm=(0, 2, 3, 1, 4))
+    joined = made(node, "reshape", {"x": whole}, shape=(images, channels, height * high, width * wide))
+    top, bottom, left, right = cast("tuple[int, ...]", node.attributes["crops"])
+    end = (images, channels, height * high - bottom, width * wide - right)
+    return [made(node, "slice_by_index", {"x": joined}, begin=(0, 0, top, left), end=end)]
+
+
+def space_to_batch(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Rebuild the parting of several images, which MIL counts otherwise: the borders, then rows, then columns."""
+    x = one(operands, "x")
+    high, wide = cast("tuple[int, int]", node.attributes["block_shape"])
+    images, channels = x.type.shape[:2]
+    if images == 1:
+        return None
+    sides = (0, 0, 0, 0, *cast("tuple[int, ...]", node.attributes["paddings"]))
+    padded = made(node, "pad", {"x": x}, pad=sides, mode="constant", constant_val=0.0)
+    height, width = padded.shape[2] // high, padded.shape[3] // wide
+    rows = made(node, "reshape", {"x": padded}, shape=(images, channels, height, high, width * wide))
+    parted = made(node, "transpose", {"x": rows}, perm=(0, 3, 1, 2, 4))
+    columns = made(node, "reshape", {"x": parted}, shape=(images * high, channels * height, width, wide))
+    moved = made(node, "transpose", {"x": columns}, perm=(0, 3, 1, 2))
+    return [made(node, "reshape", {"x": moved}, shape=(images * high * wide, channels, height, width))]
+
+
 def refused(node: Node, _: Operands) -> Sequence[Tensor]:
     """Refuse an operation of which the graph holds no more than its name.
 
@@ -195,16 +240,21 @@ def refused(node: Node, _: Operands) -> Sequence[Tensor]:
 
 FORMS: dict[str, Form] = {
     "batch_norm": alike_parameters,
+    "batch_to_space": batch_to_space,
     "call": refused,
     "channel_layer_norm": channel_layer_norm,
     "cond": branches,
     "const": refused,
     "group_norm": group_norm,
+    "gru": recurrent,
     "instance_norm": alike_parameters,
     "l2_norm": l2_norm,
     "layer_norm": alike_parameters,
+    "lstm": recurrent,
     "rms_norm": rms_norm,
+    "rnn": recurrent,
     "sdpa": attention,
+    "space_to_batch": space_to_batch,
     "while_loop": refused,
 }
 """Operations that are rebuilt, or refused, before a graph is written."""

@@ -74,9 +74,13 @@ def mil_text(
         writer = FunctionWriter(name, graph, forms, port_casts=port_casts, rounded=rounded)
         functions[name] = writer.function()
         info |= writer.hints().entries(name)
+    return MilText(Program(VERSION, (build_info_attribute(info),), functions), blob)
+
+
+def build_info_attribute(info: Mapping[str, str]) -> RawAttribute:
+    """Return build info as an attribute of a program."""
     pairs = ", ".join(f"{{{quoted(key)}, {quoted(value)}}}" for key, value in info.items())
-    attribute = RawAttribute(BUILD_INFO, f"dict<string, string>({{{pairs}}})")
-    return MilText(Program(VERSION, (attribute,), functions), blob)
+    return RawAttribute(BUILD_INFO, f"dict<string, string>({{{pairs}}})")
 
 
 def graphs_of(source: object) -> dict[str, Graph]:

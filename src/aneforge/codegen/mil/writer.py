@@ -58,7 +58,18 @@ TEXT_TYPE = ValueType(TEXT)
 class FunctionWriter:
     """Writes the statements of a graph and remembers what its values are called."""
 
-    def __init__(self, name: str, graph: Graph, forms: ConstantForms, *, port_casts: bool, rounded: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        graph: Graph,
+        forms: ConstantForms,
+        *,
+        port_casts: bool,
+        rounded: bool,
+        for_package: bool = False,
+    ) -> None:
+        self.for_package = for_package
+        """Every value is a const of its own, and no output has the name of an input, as ML packages have it."""
         self.name = name
         self.graph = in_mil_form(graph)
         self.forms = forms
@@ -83,7 +94,8 @@ class FunctionWriter:
         for node in self.graph.placeholders:
             self.input_ports[names[node]] = self.namer.new(names[node])
         for name, value in self.graph.outputs.items():
-            same = value.node.op.name == INPUT and names[value.node] == name and not self.is_cast(value.type)
+            direct = value.node.op.name == INPUT and names[value.node] == name
+            same = direct and not self.is_cast(value.type) and not self.for_package
             self.output_ports[name] = self.input_ports[name] if same else self.namer.new(name)
         inputs = tuple(self.placeholder(node, self.input_ports[names[node]]) for node in self.graph.placeholders)
         self.write_nodes()
@@ -169,6 +181,8 @@ class FunctionWriter:
         for name, literal in attribute_literals(node, rounded=self.rounded):
             arguments[name] = self.const(literal, f"{base}_{name}") if stands_alone(literal) else literal
         op, arguments = self.as_in_mil(node, base, arguments)
+        if self.for_package:
+            arguments = {name: self.named(value, f"{base}_{name}") for name, value in arguments.items()}
         results = [(result_type(node, kind), name) for kind, name in zip(node.types, names, strict=True)]
         references = self.add(results, op, arguments, names[0] if len(names) == 1 else base)
         self.values.update({(node, index): reference for index, reference in enumerate(references)})
@@ -235,9 +249,17 @@ class FunctionWriter:
     def fed(self, constant: Constant, hint: str) -> Reference:
         """Write weights in blocks as they are fed to an operation: through a sum with −0, which changes no number."""
         blocks = self.value(constant, OperandKind.CONSTANT, f"{hint}_blocks")
+        if self.for_package:
+            return blocks  # Core ML feeds them by itself
         kind = ValueType.of(constant.type)
         zero = Literal(ValueType(kind.dtype), MINUS_ZERO)
         return self.add([(kind, self.namer.new(hint))], "add", {"x": blocks, "y": zero})[0]
+
+    def named(self, value: Value, hint: str) -> Value:
+        """Return a value by name: a literal becomes a const."""
+        if isinstance(value, Tuple):
+            return Tuple(tuple(self.named(item, hint) for item in value.items))
+        return self.const(value, hint) if isinstance(value, Literal) else value
 
     def const(self, value: Literal | Blob, hint: str) -> Reference:
         """Write a const."""

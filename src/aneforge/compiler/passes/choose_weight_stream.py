@@ -51,11 +51,12 @@ class ChooseWeightStream(Pass):
 
     After:
         %t1 = NE anec.linear(x = %t0, weight = @t1.weight) : fp16[1, 8]
-          chosen: {weights = "folds"}
+          chosen: {encoding = "int8", weights = "folds"}
         note "choose-weight-stream" %t1 "int8 weights fold to dense fp16 here: …"
         constant @t1.weight : fp16[8, 4] dense sha256:…
 
-    An encoding of which no source tells stays, and its choice is `unknown`.
+    An encoding of which no source tells stays, and its choice is `unknown`. The encoding that was folded is noted: int8
+    weights change what the activations pass.
     """
 
     name: ClassVar[str] = "choose-weight-stream"
@@ -77,6 +78,7 @@ class ChooseWeightStream(Pass):
             chosen = layer.choosing(weights=word)
             if word != "folds":
                 return [chosen]
+            chosen = chosen.choosing(encoding=constant.encoding)
             if id(constant) not in folded:  # weights that layers share are decoded once
                 folded[id(constant)] = Dense(constant.dense())
             return [replace(chosen, operands={**chosen.operands, kernel.operand: folded[id(constant)]})]

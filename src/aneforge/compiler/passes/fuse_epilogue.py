@@ -53,9 +53,8 @@ def with_affine(epilogue: Epilogue, affine: Affine, rank: int, hosts: frozenset[
     if Slot.GAIN_OFFSET not in hosts or not (epilogue.transpose is None and epilogue.quantise is None):
         return None
     if epilogue.post_activation is None:
-        held = epilogue.gain_offset
-        joined = affine if held is None else affine_of_stage(held, rank).then(affine)
-        return epilogue.filled(Slot.GAIN_OFFSET, joined.stage())
+        held = Affine(None, None, 0) if epilogue.gain_offset is None else affine_of_stage(epilogue.gain_offset, rank)
+        return epilogue.filled(Slot.GAIN_OFFSET, held.then(affine).stage()) if held.joins(affine) else None
     movable = epilogue.pre_activation is None and epilogue.gain_offset is None and Slot.PRE_ACTIVATION in hosts
     if not movable:
         return None
@@ -78,9 +77,12 @@ def with_transpose(epilogue: Epilogue, layer: Layer) -> Epilogue | None:
     return epilogue.filled(Slot.TRANSPOSE, Stage(held.kind, {}, held.kind.complete({"perm": perm})))
 
 
-def with_joined(host: Layer, layer: Layer, affine: Affine) -> Layer:
-    """Return one gain and offset layer for two."""
-    joined = affine_of_layer(host).then(affine)
+def with_joined(host: Layer, layer: Layer, affine: Affine) -> Layer | None:
+    """Return one gain and offset layer for two; None for rows along two axes."""
+    held = affine_of_layer(host)
+    if not held.joins(affine):
+        return None
+    joined = held.then(affine)
     operands = {"input": host.operand("input"), **joined.constants()}
     return replace(host, operands=operands, attributes=joined.attributes(), results=layer.results)
 

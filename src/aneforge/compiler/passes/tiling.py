@@ -127,6 +127,9 @@ def cut_layer(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: 
     return make.layers
 
 
+SUM_OF_PARTS: Mapping[str, AttributeValue] = {"contraction": "parts"}
+
+
 def sum_parts(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: Target) -> list[Layer]:
     """Return a layer in parts of what it sums over, and what adds them; the epilogue goes behind the last addition.
 
@@ -148,7 +151,9 @@ def sum_parts(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: 
             continue
         last = number == len(parts) - 1
         epilogue = layer.epilogue if last else None
-        total = make.add("add", {"x": total, "y": piece}, step="" if last else f"{step}.sum", epilogue=epilogue)
+        addends = {"x": total, "y": piece}
+        # The engine is told of a sum that was cut: nothing shows how silicon rounds between its parts.
+        total = make.add("add", addends, step="" if last else f"{step}.sum", epilogue=epilogue, choices=SUM_OF_PARTS)
     return make.layers
 
 

@@ -45,6 +45,8 @@ EXACT_PAIRS: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 """Elementwise layers whose exact result float64 holds: fp16 numbers span 40 bits, their products 22."""
 
+SUM_OF_PARTS = "a product too long for the target was cut; its parts are taken to round before they are added"
+
 
 class Constants:
     """The constants of a program in the types in which the engine gets them, each decoded once."""
@@ -154,7 +156,6 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
     """Return a product and what is behind it."""
     product = product_of(layer, call, target)
     first, second = list(layer.operands)
-    constants = dict(held) if product.weights is None else {**held, second: product.weights}
     stages = stages_of(product.stages, layer.core_types[0], target)
 
     def compute(operands: dict[str, Operand]) -> tuple[Array, ...]:
@@ -163,7 +164,7 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
     found = arithmetic(call.op, target)
     known = worst([static_label(found, typed_operands(layer, call), call), *product.labels, *stages.labels])
     shape = cast("Ref", layer.operands[second]).type.shape
-    weight = constants.get(second)
+    weight = held.get(second)
     reach = Reach.of(
         call,
         np.broadcast_to(np.float16(0), shape) if weight is None else weight,
@@ -172,7 +173,7 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
         constant=weight is not None,
     )
     labels = Labels(known, special=True, reach=reach)
-    return Step(layer, constants, compute, labels, magnitudes_of(constants), None, given=False)
+    return Step(layer, held, compute, labels, magnitudes_of(held), None, given=False)
 
 
 def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Array]) -> Step:
@@ -183,6 +184,8 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
     typed = typed_operands(layer, call)
     stages, exact = layer.epilogue.stages, None
     labels = [static_label(found, typed, call)]
+    if layer.choices.get("contraction") == "parts":
+        labels.append(Label(Exactness.MODELLED, SUM_OF_PARTS))
     if layer.kind.name in EXACT_PAIRS and stages and stages[0][0] is Slot.GAIN_OFFSET:
         exact = Exact.of(affine_of_stage(stages[0][1], layer.core_types[0].rank), layer.core_types[0].rank)
         labels.append(Label(Exactness.MODELLED, ONE_ROUNDING))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import nearest_names
 from aneforge.graph.tensor import Tensor
 from aneforge.importers.mil.diagnostics import listed
+from aneforge.importers.mil.folding import folded
 from aneforge.importers.mil.text_rules import (
     LIST,
     MISSING_PARAMETER,
@@ -22,7 +23,7 @@ from aneforge.importers.mil.text_rules import (
     UNKNOWN_OP,
     UNKNOWN_PARAMETER,
 )
-from aneforge.importers.mil.values import Bound, Encoded, Known, State, shown
+from aneforge.importers.mil.values import Bound, Encoded, Known, State, known_value, shown
 from aneforge.ops.signature import REQUIRED, Attribute, AttributeKind, Operand, OperandKind
 from aneforge.ops.table import ops
 from aneforge.ops.types import is_float, is_integer
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
     from aneforge.importers.mil.syntax import Argument, Statement
     from aneforge.ops.op import Op
 
-__all__ = ["FLATTENED", "Call", "collected", "mil_ops", "not_fitting", "op_called"]
+__all__ = ["FLATTENED", "TUPLED", "Call", "Parameter", "collected", "mil_ops", "not_fitting", "op_called"]
 
 FLATTENED = {("batch_to_space", "crops"), ("space_to_batch", "paddings")}
 """Attributes that MIL gives as a matrix and the op table as a list, row by row."""
+TUPLED = {("make_list", "elem_shape"), *(("reshape_like", name) for name in ("begins", "ends", "end_masks"))}
+"""Lists that MIL takes as several scalars."""
 EXAMPLES = {
     AttributeKind.FLAG: "bool(false)",
     AttributeKind.INTEGER: "int32(0)",
@@ -171,6 +174,9 @@ class Call:
             case State():
                 raise STATE_AS_TENSOR.broken(at, name=value.name, op=self.name, found=shown(value), expected="a tensor")
             case Tensor() if operand.kind is OperandKind.CONSTANT:
+                constant = folded(value)
+                if constant is not None:
+                    return constant
                 raise NOT_CONSTANT.broken(at, name=operand.name, op=self.name, found=shown(value), expected="a const")
             case Tensor():
                 return value
@@ -238,6 +244,9 @@ class Call:
         """Return a value that must be known when the program is compiled."""
         if isinstance(value, Known):
             return value
+        constant = folded(value) if isinstance(value, Tensor) else None
+        if constant is not None:
+            return known_value(constant)
         raise NOT_CONSTANT.broken(at, name=attribute.name, op=self.name, found=shown(value), expected="a const")
 
     def wrong_sort(self, attribute: Attribute, value: Bound | tuple[Bound, ...], at: int) -> MilError:

@@ -52,7 +52,7 @@ def constexpr_constants(call: Call) -> tuple[tuple[Constant, ...], bool]:
     call.check_names(("shape",) if call.name in PACKED else ())
     try:
         encoded = form(call) if form else None
-        return ((encoded,), True) if encoded is not None else (computed(call), False)
+        return ((encoded,), not isinstance(encoded, Dense)) if encoded is not None else (computed(call), False)
     except MilError:
         raise
     except GraphError as error:
@@ -63,9 +63,12 @@ def affine(call: Call) -> Constant:
     """Return weights of eight bits with a scale per channel; a zero point of 0 is none."""
     data, scale, zero = part(call, "quantized_data"), part(call, "scale"), part(call, "zero_point")
     axis = int(str(call.attribute(call.entry.attributes[0]))) if "axis" in call.given else 0
-    call.entry.types(
-        {name: known(call, name).type for name in ("quantized_data", "scale", "zero_point")}, {"axis": axis}
-    )
+    types = {name: known(call, name).type for name in ("quantized_data", "scale")}
+    call.entry.types({**types, "zero_point": types["quantized_data"].with_shape(*zero.shape)}, {"axis": axis})
+    if zero.dtype != data.dtype:  # programs give the zero point with and without sign, whatever the numbers have
+        wide = {"quantized_data": data.astype(np.int16), "zero_point": zero.astype(np.int16)}
+        (weights,) = call.entry.evaluate({**wide, "scale": scale.astype(np.float64)}, {"axis": axis})
+        return Dense.owning(np.array(weights).astype(scale.dtype))
     return Int8Affine(data, scale, None if not zero.ndim and not zero else zero, axis)
 
 
@@ -138,7 +141,9 @@ def known(call: Call, name: str) -> Constant:
         raise MISSING_PARAMETER.broken(call.statement.op_at, name=name, op=call.name, expected=f"{name} = w")
     match parameter.value:
         case Known() as value if not value.is_text:
-            return value.constant()
+            constant = value.constant()
+            as_indices = name.startswith("indices_nonzero") and constant.type.dtype == "bool"
+            return Dense(constant.values.view(np.uint8)) if as_indices else constant
         case Encoded() as value:
             return value.constant
         case value:

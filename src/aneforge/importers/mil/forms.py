@@ -7,27 +7,22 @@ with a number is an operation of its own in a graph, as its builder makes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, Location
-from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
-from aneforge.importers.mil.calls import Call
-from aneforge.importers.mil.syntax import Literal, ValueType
+from aneforge.importers.mil.conventions import CONVENTIONS, Form, Made, built, generic
+from aneforge.importers.mil.syntax import Immediate, Literal, ValueType
 from aneforge.importers.mil.text_rules import NO_GRAPH_FORM
 from aneforge.importers.mil.values import Encoded, Known
-from aneforge.ops.table import op_named
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
-    from aneforge.graph.node import Argument, Value
+    from aneforge.graph.node import Value
+    from aneforge.importers.mil.calls import Call
 
 __all__ = ["FORMS", "TYPED_BY", "Form", "Made", "generic"]
 
-Made = Sequence[Tensor | Encoded]
-Form = Callable[[Call, Location], Made]
-"""A function of a statement that calls an operation, and of its place."""
 TYPED_BY = {
     "fill": ("value",),
     "fill_like": ("value",),
@@ -41,20 +36,6 @@ TYPED_BY = {
 IMAGE_AXES = (-3, -2, -1)
 L2_EPSILON = 1e-6
 """What MIL's l2_norm adds by default."""
-
-
-def generic(call: Call, place: Location) -> Made:
-    """Build the operation as the table has it."""
-    call.check_names()
-    return built(call.entry.name, call.operands(), call.attributes(), place)
-
-
-def built(
-    op: str, operands: dict[str, Argument | None], attributes: dict[str, object], place: Location
-) -> list[Tensor]:
-    """Return the results of a new node."""
-    node = new_node(op_named(op), operands, attributes, place)
-    return [Tensor(node, index) for index in range(len(node.types))]
 
 
 def with_number(scalar_op: str) -> Form:
@@ -79,7 +60,7 @@ def is_number(value: object, dtype: str) -> bool:
     """Tell whether a value is one floating-point number that stands in the text, of an element type."""
     return (
         isinstance(value, Known)
-        and isinstance(value.value, Literal)
+        and isinstance(value.value, Literal | Immediate)
         and value.kind.dtype == dtype
         and not value.kind.rank
         and is_float(dtype)
@@ -138,6 +119,7 @@ def refused(remedy: str) -> Form:
 
 
 FORMS: dict[str, Form] = {
+    **CONVENTIONS,
     **dict.fromkeys(TYPED_BY, typed_by_parameter),
     "add": with_number("adds"),
     "call": refused("write the statements of the called function in its place"),

@@ -7,6 +7,7 @@ that begin with `aneforge.`:
     aneforge.name.main.x_1      the name of a port of function main
     aneforge.max_abs.main.x_1   the largest magnitude that an input is promised to have
     aneforge.nodes.main         names of the constexpr statements that are nodes, not constants
+    aneforge.number.main.t0_k   a number of which the program holds no more than its element type does
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Hints:
     """Promises about inputs, by their names in the text."""
     nodes: frozenset[str] = frozenset()
     """Names in the text of constexpr statements that are nodes of the graph."""
+    numbers: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Numbers that were rounded to the element type of their const, by its name."""
 
     def entries(self, function: str) -> dict[str, str]:
         """Return them as entries of build info."""
@@ -47,6 +50,7 @@ class Hints:
             **{f"{PREFIX}name.{function}.{port}": name for port, name in self.names.items()},
             **{f"{PREFIX}max_abs.{function}.{port}": number_text(most) for port, most in self.max_abs.items()},
             **nodes,
+            **{f"{PREFIX}number.{function}.{name}": number_text(one) for name, one in self.numbers.items()},
         }
 
 
@@ -72,6 +76,7 @@ def hints_of(program: Program, function: str) -> Hints:
     names: dict[str, str] = {}
     promises: dict[str, float] = {}
     nodes: frozenset[str] = frozenset()
+    numbers: dict[str, float] = {}
     for key, value in parse_pairs(info.text, info.at).items():
         match key.split("."):
             case ["aneforge", "name", name, port] if name == function:
@@ -80,10 +85,13 @@ def hints_of(program: Program, function: str) -> Hints:
                 promises[port] = float(number_of(value, "fp64", info.at))
             case ["aneforge", "nodes", name] if name == function:
                 nodes = frozenset(value.split())
-            case ["aneforge", "name" | "max_abs", _, _] | ["aneforge", "nodes", _]:
+            case ["aneforge", "number", name, const] if name == function:
+                numbers[const] = float(number_of(value, "fp64", info.at))
+            case ["aneforge", "name" | "max_abs" | "number", _, _] | ["aneforge", "nodes", _]:
                 pass  # another function's
             case ["aneforge", *_]:
-                raise RESERVED.broken(info.at, found=key, expected="aneforge.name, aneforge.max_abs or aneforge.nodes")
+                expected = "aneforge.name, aneforge.max_abs, aneforge.nodes or aneforge.number"
+                raise RESERVED.broken(info.at, found=key, expected=expected)
             case _:
                 pass
-    return Hints(names, promises, nodes)
+    return Hints(names, promises, nodes, numbers)

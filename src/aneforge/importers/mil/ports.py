@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aneforge.graph.graph import INPUT, STATE
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
-from aneforge.importers.mil.syntax import Literal, Reference, Statement, StateType, Tuple, ValueType
+from aneforge.importers.mil.syntax import Immediate, Literal, Reference, Statement, StateType, Tuple, ValueType
 from aneforge.importers.mil.text_rules import UNKNOWN_EXTENT, WRONG_SORT
 from aneforge.importers.mil.values import State
 from aneforge.ops.table import op_named
@@ -110,9 +110,9 @@ def const_text(statement: Statement) -> str | None:
 
 def literal_text(value: Value) -> str | None:
     """Return a text that stands in the program, without its quotation marks; element types need no escapes."""
-    if isinstance(value, Literal) and value.type.dtype == "string" and not value.type.rank:
-        return value.text.strip('"')
-    return None
+    if not isinstance(value, Literal | Immediate) or value.type.dtype != "string" or value.type.rank:
+        return None
+    return value.text.strip('"') if isinstance(value, Literal) else str(value.values[0])
 
 
 def cast_of(statement: Statement, texts: dict[str, str]) -> tuple[str, str] | None:

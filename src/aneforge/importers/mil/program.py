@@ -12,6 +12,7 @@ from aneforge.importers.mil.metadata import build_info, hints_of
 from aneforge.importers.mil.parsing import parse_program
 from aneforge.importers.mil.printing import program_text
 from aneforge.importers.mil.reader import FunctionReader
+from aneforge.importers.mil.source import TextSource
 from aneforge.importers.mil.text_rules import NOT_TEXT
 from aneforge.importers.mil.weights import WeightsStore
 
@@ -111,7 +112,8 @@ class MilProgram:
                 error.locate(self.source, self.file)
                 raise
             chosen = self.syntax.functions[function]
-            reader = FunctionReader(chosen, self.source, self.file, self.weights, hints, port_casts=port_casts)
+            place = TextSource(self.source, self.file)
+            reader = FunctionReader(chosen, place, self.weights, hints, port_casts=port_casts)
             self._read[key] = reader.graph(), tuple(reader.findings)
         return self._read[key]
 

@@ -5,22 +5,26 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from aneforge.errors import AneforgeError, Location, nearest_names
+from aneforge.errors import AneforgeError, nearest_names
 from aneforge.graph.graph import Graph, topological_order
 from aneforge.graph.tensor import Tensor
+from aneforge.importers.mil.blocks import branches, turns
 from aneforge.importers.mil.calls import Call, collected, not_fitting, op_called
 from aneforge.importers.mil.checks import FOLDED, PORT_DTYPE, UNUSED_INPUT, checks_of
 from aneforge.importers.mil.constexpr import CONSTEXPR, PACKED, constexpr_constants
-from aneforge.importers.mil.diagnostics import MilError, MilFinding, listed
+from aneforge.importers.mil.diagnostics import MilError, listed
 from aneforge.importers.mil.forms import FORMS, generic
+from aneforge.importers.mil.literals import number_text
 from aneforge.importers.mil.ports import DIRECT_PORTS, ENGINE, HOST, PortCasts, placeholder
 from aneforge.importers.mil.states import as_tensor, read_state, write_state, written_unread
-from aneforge.importers.mil.syntax import Blob, ListType, Literal, Reference, ValueType
+from aneforge.importers.mil.syntax import Blob, Immediate, ListType, Literal, Reference, ValueType
 from aneforge.importers.mil.text_rules import (
     LATER,
     NEWER_OPSET,
+    NO_GRAPH_FORM,
     NO_OUTPUT,
     PARAMETER_SORT,
+    RESERVED,
     RESULT_COUNT,
     RESULT_TYPE,
     STATE_AS_TENSOR,
@@ -29,33 +33,47 @@ from aneforge.importers.mil.text_rules import (
     UNNAMED,
     WRONG_SORT,
 )
-from aneforge.importers.mil.values import Bound, Encoded, Known, State, const_of, shown
-from aneforge.ops.types import TensorType
+from aneforge.importers.mil.values import Bound, Encoded, Known, State, const_of, known_value, shown
+from aneforge.ops.types import TensorType, is_float
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from aneforge.errors import Location
     from aneforge.graph.node import Node
+    from aneforge.importers.mil.diagnostics import MilFinding
     from aneforge.importers.mil.metadata import Hints
-    from aneforge.importers.mil.syntax import Argument, Function, NamedType, Statement, Type, Value
+    from aneforge.importers.mil.source import Source
+    from aneforge.importers.mil.syntax import Argument, Block, Function, NamedType, Statement, Type, Value
     from aneforge.importers.mil.weights import WeightsStore
+    from aneforge.ops.constant import Dense
 
 __all__ = ["FunctionReader"]
 
 OPSET = re.compile(r"ios[0-9]{2}", re.ASCII)
 """Opsets whose names are in the order of their making."""
+MOST_STATEMENTS = 100_000
+"""Statements of blocks that are written out."""
 
 
 class FunctionReader:
     """Reads the statements of a function in their order and holds what their names stand for."""
 
     def __init__(
-        self, function: Function, text: str, file: str, store: WeightsStore, hints: Hints, *, port_casts: bool
+        self,
+        function: Function,
+        source: Source,
+        store: WeightsStore,
+        hints: Hints,
+        *,
+        port_casts: bool,
+        fixed: Mapping[str, Dense] | None = None,
     ) -> None:
         self.function = function
-        self.text = text
-        self.file = file
+        self.fixed = fixed or {}
+        """Inputs that are constants of the graph, by their names in the program."""
+        self.source = source
         self.store = store
         self.hints = hints
         self.casts = PortCasts(frozenset(), frozenset()) if port_casts else PortCasts.of(function)
@@ -64,7 +82,8 @@ class FunctionReader:
         self.scope: dict[str, Bound] = {}
         self.called: set[str] = set()
         self.findings: list[MilFinding] = []
-        self.line, self.counted = 1, 0
+        self.count = 0
+        """Statements of blocks that were read, each as often as it was."""
 
     def graph(self) -> Graph:
         """Return the function as a graph.
@@ -79,7 +98,7 @@ class FunctionReader:
                 self.read(statement)
             return self.finished()
         except MilError as error:
-            error.locate(self.text, self.file)
+            self.source.locate(error)
             raise
 
     def read(self, statement: Statement) -> None:
@@ -89,7 +108,7 @@ class FunctionReader:
             expected = f'[name = string("{name}")]'
             raise UNNAMED.broken(statement.op_at, op=statement.op, found="no name", expected=expected)
         if statement.op == "const":
-            self.bind(statement, [const_of(statement, self.store)])
+            self.bind(statement, [self.const(statement)])
             return
         call = Call(statement, op_called(statement), collected(statement, self.resolved))
         try:
@@ -100,6 +119,20 @@ class FunctionReader:
             raise not_fitting(statement, error) from None
         self.check(call)
 
+    def const(self, statement: Statement) -> Known:
+        """Return the value of a const; of one that was rounded when it was written, the number that was meant."""
+        known = const_of(statement, self.store)
+        name = statement.results[0].name if statement.results else ""
+        exact = self.hints.numbers.get(name)
+        if exact is None:
+            return known
+        kind = known.kind
+        meant = Known(Literal(kind, number_text(exact), statement.at, statement.at), self.store)
+        if kind.rank or not is_float(kind.dtype) or meant.constant() != known.constant():
+            found = f"{number_text(exact)} for {name}"
+            raise RESERVED.broken(statement.at, found=found, expected="a number that rounds to the const's")
+        return meant
+
     def results(self, call: Call) -> Sequence[Bound]:
         """Return what a call gives."""
         place = self.place(call.statement)
@@ -108,6 +141,8 @@ class FunctionReader:
                 return read_state(call)
             case "write_state":
                 return write_state(call, place)
+            case "cond" | "while_loop" if call.statement.blocks:
+                return self.block_results(call, place)
             case name if name.startswith(CONSTEXPR) and not self.is_node(call.statement):
                 return self.encoded(call)
             case "cast" if (kept := self.port_cast(call)) is not None:
@@ -117,7 +152,7 @@ class FunctionReader:
 
     def check(self, call: Call) -> None:
         """Check the rules of an operation; what it does not take stops reading, what is unwise is noted."""
-        for check in checks_of(call.name):
+        for check in checks_of(call.name) if self.source.is_text else ():
             for breach in check.look(call):
                 self.note(check.rule.broken(breach.at, op=call.name, found=breach.found, expected=breach.expected))
         if call.name not in self.called:
@@ -134,14 +169,14 @@ class FunctionReader:
         """Raise what stops reading, and note the rest."""
         if error.severity is Severity.REJECT:
             raise error
-        self.findings.append(MilFinding.of(error, self.text, self.file))
+        self.findings.append(self.source.finding(error))
 
     # Names.
 
     def resolved(self, argument: Argument) -> Bound | tuple[Bound, ...]:
         """Return what an argument stands for."""
         value = argument.value
-        if isinstance(value, Reference | Literal | Blob):
+        if isinstance(value, Reference | Literal | Immediate | Blob):
             return self.value(value)
         return tuple(self.value(item) for item in value.items)
 
@@ -150,7 +185,7 @@ class FunctionReader:
         if isinstance(value, Reference):
             found = self.scope.get(value.name)
             return self.missing(value) if found is None else found
-        if isinstance(value, Literal | Blob):
+        if isinstance(value, Literal | Immediate | Blob):
             return Known(value, self.store)
         raise PARAMETER_SORT.broken(value.at, name="of several values", found=value, expected="names or literals")
 
@@ -163,8 +198,8 @@ class FunctionReader:
         name, at = reference.name, reference.at
         for statement in self.function.statements:
             if any(result.name == name for result in statement.results):
-                line = self.text.count("\n", 0, statement.at) + 1
-                raise LATER.broken(at, name=name, found=f"its definition on line {line}", expected="one before")
+                found = f"its definition {self.source.words(statement.at)}"
+                raise LATER.broken(at, name=name, found=found, expected="one before")
         close = nearest_names(name, self.scope)
         raise UNDEFINED.broken(at, name=name, expected=listed(close) if close else None)
 
@@ -195,10 +230,8 @@ class FunctionReader:
             raise RESULT_TYPE.broken(result.at, name=result.name, op=statement.op, found=result.type, expected=expected)
 
     def place(self, statement: Statement) -> Location:
-        """Return where a statement stands; lines are counted on from the statement before."""
-        self.line += self.text.count("\n", self.counted, statement.at)
-        self.counted = statement.at
-        return Location(self.file, self.line, statement.results[0].name if statement.results else None)
+        """Return where a statement stands."""
+        return self.source.location(statement.at, statement.results[0].name if statement.results else None)
 
     # Statements of their own form.
 
@@ -224,12 +257,45 @@ class FunctionReader:
         call.check_names()
         return value
 
+    def block_results(self, call: Call, place: Location) -> Sequence[Bound]:
+        """Return what a condition or a loop gives."""
+        call.check_names()
+        return branches(call, place, self.inlined, self.states()) if call.name == "cond" else turns(call, self.inlined)
+
+    def inlined(self, block: Block, values: Sequence[Bound]) -> list[Bound]:
+        """Read the statements of a block in the place of the statement that has it, and return what it gives."""
+        if len(block.inputs) != len(values):
+            found, expected = f"{len(values)} values", f"{len(block.inputs)} inputs of a block"
+            raise RESULT_COUNT.broken(block.at, found=found, expected=expected)
+        outer, self.scope = self.scope, dict(self.scope)
+        for port, value in zip(block.inputs, values, strict=True):
+            self.define(port, value)
+        for statement in block.statements:
+            self.count += 1
+            if self.count > MOST_STATEMENTS:
+                raise NO_GRAPH_FORM.broken(
+                    statement.op_at,
+                    op=statement.op,
+                    found=f"more than {MOST_STATEMENTS} statements of blocks",
+                    suggestion="write loops with fewer turns",
+                )
+            self.read(statement)
+        results = [self.value(reference) for reference in block.outputs]
+        self.scope = outer
+        return results
+
+    def states(self) -> list[State]:
+        """Return the states of the function."""
+        return [value for value in self.scope.values() if isinstance(value, State)]
+
     # Ports.
 
     def add_input(self, port: NamedType) -> None:
         """Read an input of the function."""
-        line = self.text.count("\n", 0, port.at) + 1
-        place = Location(self.file, line, port.name)
+        if port.name in self.fixed:
+            self.define(port, known_value(self.fixed[port.name]))
+            return
+        place = self.source.location(port.at, port.name)
         narrowed = port.name in self.casts.narrowed
         value = placeholder(port, self.hints, place, narrowed=narrowed)
         self.define(port, value)
@@ -261,7 +327,7 @@ class FunctionReader:
     def output(self, reference: Reference) -> Tensor:
         """Return a value that the function returns."""
         value = self.value(reference)
-        place = Location(self.file, self.text.count("\n", 0, reference.at) + 1, reference.name)
+        place = self.source.location(reference.at, reference.name)
         match value:
             case Tensor():
                 found = value

@@ -1,7 +1,8 @@
 """A MIL program as it is written: types, literals, statements, functions.
 
 Nothing here is looked up or computed; a literal keeps its own text, so that a program prints as it was read. `at` is
-always a place in the text of the program, for errors.
+always a place in the program, for errors: a character of its text, or the number of an operation in a package. Values
+that a package's message holds, and blocks of statements, are in packages alone.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aneforge.ops.types import TensorType
+    from aneforge.ops.types import Array, TensorType
 
 __all__ = [
     "Argument",
     "Blob",
+    "Block",
     "Function",
+    "Immediate",
     "ListType",
     "Literal",
     "NamedType",
@@ -35,6 +38,8 @@ __all__ = [
 
 HELD_AS = {"uint1": "bool", "uint2": "uint8", "uint3": "uint8", "uint6": "uint8"}
 """Element types of constants alone, and those that a graph holds them in."""
+LONGEST_SHOWN = 8
+"""Elements of an immediate value that errors show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,20 @@ class Literal:
         return f"{self.type}({self.text})"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Immediate:
+    """A value that a message of a package holds, decoded already."""
+
+    type: ValueType
+    values: Array | tuple[str, ...]
+    """An array in the shape of the type, or texts."""
+    at: int = 0
+
+    def __str__(self) -> str:
+        shown = self.values if isinstance(self.values, tuple) else self.values.reshape(-1)[:LONGEST_SHOWN].tolist()
+        return f"{self.type}({', '.join(map(str, shown[:LONGEST_SHOWN]))})"
+
+
 @dataclass(frozen=True, slots=True)
 class Blob:
     """A value that stands in a weights blob."""
@@ -161,7 +180,7 @@ class Tuple:
         return f"({', '.join(map(str, self.items))})"
 
 
-Value = Literal | Blob | Reference | Tuple
+Value = Literal | Immediate | Blob | Reference | Tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +218,22 @@ class Statement:
     attributes: tuple[Argument, ...]
     at: int = 0
     op_at: int = 0
+    blocks: tuple[Block, ...] = ()
 
     def __str__(self) -> str:
         results = f"{', '.join(map(str, self.results))} = " if self.results else ""
         attributes = f"[{', '.join(map(str, self.attributes))}]" if self.attributes else ""
         return f"{results}{self.op}({', '.join(map(str, self.arguments))}){attributes};"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements inside of a statement: a branch of a condition, or the condition and the body of a loop."""
+
+    inputs: tuple[NamedType, ...]
+    statements: tuple[Statement, ...]
+    outputs: tuple[Reference, ...]
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,16 @@ import numpy as np
 from aneforge.graph.tensor import Tensor
 from aneforge.importers.mil.elements import TEXT
 from aneforge.importers.mil.literals import array_of, scalar_of, texts_of
-from aneforge.importers.mil.syntax import Blob, Literal, ValueType
+from aneforge.importers.mil.syntax import LONGEST_SHOWN, Blob, Immediate, Literal, ValueType
 from aneforge.importers.mil.text_rules import MISSING_PARAMETER, PARAMETER_SORT, UNKNOWN_PARAMETER
+from aneforge.importers.mil.weights import WeightsStore
 from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
     from aneforge.importers.mil.syntax import Statement
-    from aneforge.importers.mil.weights import WeightsStore
-    from aneforge.ops.types import TensorType
+    from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Bound", "Encoded", "Known", "State", "const_of", "shown"]
+__all__ = ["Bound", "Encoded", "Known", "State", "const_of", "known_value", "shown"]
 
 
 class Known:
@@ -27,7 +27,7 @@ class Known:
 
     __slots__ = ("_constant", "store", "value")
 
-    def __init__(self, value: Literal | Blob, store: WeightsStore) -> None:
+    def __init__(self, value: Literal | Immediate | Blob, store: WeightsStore) -> None:
         self.value = value
         self.store = store
         self._constant: Dense | None = None
@@ -54,7 +54,13 @@ class Known:
 
     def _decoded(self) -> Dense:
         value = self.value
-        dense = self.store.constant(value) if isinstance(value, Blob) else Dense.owning(array_of(value))
+        match value:
+            case Blob():
+                dense = self.store.constant(value)
+            case Immediate():
+                dense = Dense.owning(cast("Array", value.values))
+            case Literal():
+                dense = Dense.owning(array_of(value))
         return Dense(dense.values.view(np.bool_)) if value.type.dtype == "uint1" else dense
 
     def check(self) -> None:
@@ -78,6 +84,8 @@ class Known:
         """
         if isinstance(self.value, Literal):
             return scalar_of(self.value)
+        if isinstance(self.value, Immediate) and isinstance(self.value.values, tuple):
+            return self.value.values[0]
         return cast("bool | int | float", self.constant().values.item())
 
     def items(self) -> list[bool] | list[int] | list[float] | list[str]:
@@ -88,6 +96,8 @@ class Known:
         """
         if self.is_text and isinstance(self.value, Literal):
             return texts_of(self.value)
+        if isinstance(self.value, Immediate) and isinstance(self.value.values, tuple):
+            return list(self.value.values)
         return cast("list[int]", self.constant().values.reshape(-1).tolist())
 
 
@@ -130,11 +140,16 @@ def const_of(statement: Statement, store: WeightsStore) -> Known:
     if "val" not in given:
         raise MISSING_PARAMETER.broken(statement.op_at, name="val", op="const", expected="val = fp16(0x0p+0)")
     value = given["val"].value
-    if not isinstance(value, Literal | Blob):
+    if not isinstance(value, Literal | Immediate | Blob):
         raise PARAMETER_SORT.broken(value.at, name="val", op="const", found=value, expected="a literal or BLOBFILE")
     known = Known(value, store)
     known.check()
     return known
+
+
+def known_value(constant: Dense) -> Known:
+    """Return a constant that was computed while the program was read."""
+    return Known(Immediate(ValueType.of(constant.type), constant.values), WeightsStore(None))
 
 
 def shown(bound: Bound | tuple[Bound, ...]) -> str:
@@ -152,6 +167,8 @@ def shown(bound: Bound | tuple[Bound, ...]) -> str:
             return f"({', '.join(map(shown, bound))})"
 
 
-def short(value: Literal | Blob) -> bool:
+def short(value: Literal | Immediate | Blob) -> bool:
     """Tell whether a value is worth showing."""
+    if isinstance(value, Immediate):
+        return len(value.values) <= LONGEST_SHOWN if value.type.rank else True
     return isinstance(value, Literal) and len(value.text) <= 40

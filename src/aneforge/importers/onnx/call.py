@@ -14,8 +14,8 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.graph.node import Output
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.values import Foreign, ListOf, Maybe
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axis
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import onnx
 
-    from aneforge.importers.onnx.emitter import Emitter
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.rules import Rules
     from aneforge.importers.onnx.values import Held, Value
     from aneforge.ops.types import Array

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output
+from aneforge.importers.emitter import FOLD_MOST_GROWTH, Emitter
+from aneforge.importers.findings import Finding, Reason
 from aneforge.importers.onnx.binding import bound_inputs, declared_type
-from aneforge.importers.onnx.emitter import FOLD_MOST_GROWTH, Emitter
-from aneforge.importers.onnx.findings import Finding, Reason
 from aneforge.importers.onnx.interpreter import Interpreter, Scope
 from aneforge.importers.onnx.reading import read_model
-from aneforge.importers.onnx.structure import in_file
 from aneforge.importers.onnx.tensors import constant_of, sparse_constant_of
 from aneforge.importers.onnx.values import Foreign, ListOf, Lost, Maybe
+from aneforge.importers.shapes import in_file
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ the table below says why, so that a report can.
 
 from __future__ import annotations
 
-from aneforge.importers.onnx.findings import Reason
+from aneforge.importers.findings import Reason
 
 __all__ = ["ELEMENT_TYPES", "FOREIGN_TYPES", "element_type_name", "onnx_element_type", "schema_type"]
 

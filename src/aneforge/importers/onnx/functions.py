@@ -9,8 +9,8 @@ import onnx
 
 from aneforge.errors import GraphError
 from aneforge.graph.node import Output
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.dtypes import onnx_element_type
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.values import ListOf, Maybe
 from aneforge.ops.constant import Constant
 

@@ -14,10 +14,17 @@ import onnx
 
 from aneforge.errors import GraphError, Location
 from aneforge.graph.node import Output
+from aneforge.importers.emitter import Budget, Emitter
+from aneforge.importers.findings import (
+    Finding,
+    Gathering,
+    Reason,
+    TooLargeModelError,
+    UnsupportedNodeError,
+    message_of,
+)
 from aneforge.importers.onnx.call import Call
 from aneforge.importers.onnx.dtypes import schema_type
-from aneforge.importers.onnx.emitter import Budget, Emitter
-from aneforge.importers.onnx.findings import Finding, Gathering, Reason, TooLargeModelError, UnsupportedNodeError
 from aneforge.importers.onnx.functions import bound_attributes, function_of
 from aneforge.importers.onnx.registry import converter_of
 from aneforge.importers.onnx.rules import Rules, newest_version, rules_of
@@ -104,9 +111,9 @@ class Interpreter:
             error.location = error.location or Location(self.file, node=name)
             raise
         except UnsupportedNodeError as error:
-            self.gather(Finding(name, node.op_type, error.reason, seen(error), error.remedy or "", error.inputs))
+            self.gather(Finding(name, node.op_type, error.reason, message_of(error), error.remedy or "", error.inputs))
         except GraphError as error:
-            self.gather(Finding(name, node.op_type, Reason.INVALID, seen(error), error.remedy or ""))
+            self.gather(Finding(name, node.op_type, Reason.INVALID, message_of(error), error.remedy or ""))
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
             # A converter relies on what the schema promises; a node that keeps the schema and still makes no sense ends
             # here rather than in a traceback.
@@ -290,16 +297,6 @@ class NodeSurroundings:
         """
         function, attributes = function_of(call)
         return self.interpreter.run(function, call.node, call.inputs, attributes, (self.scope, self.name))
-
-
-def seen(error: GraphError) -> str:
-    """Return the message of an error with what was seen and what is allowed."""
-    values = [
-        f"seen {error.seen}" if error.seen is not None else None,
-        f"limit {error.limit}" if error.limit is not None else None,
-    ]
-    listed = ", ".join(value for value in values if value)
-    return error.message + (f" ({listed})" if listed else "")
 
 
 def versions_of(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:

@@ -13,8 +13,9 @@ from google.protobuf.message import DecodeError
 from aneforge.errors import GraphError, GraphTypeError, Location
 from aneforge.importers.onnx.interpreter import versions_of
 from aneforge.importers.onnx.rules import newest_version
-from aneforge.importers.onnx.structure import check_functions, check_graph, in_file
+from aneforge.importers.onnx.structure import check_functions, check_graph
 from aneforge.importers.onnx.wire import cut_weights
+from aneforge.importers.shapes import in_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

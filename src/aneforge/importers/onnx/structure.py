@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, Location
+from aneforge.importers.shapes import in_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,6 @@ __all__ = [
     "check_graph",
     "check_texts",
     "every_node",
-    "in_file",
     "live_nodes",
     "node_name",
     "subgraphs",
@@ -30,11 +30,6 @@ DEPTH_MOST = 24
 """Graphs within graphs; protobuf itself reads 100 messages within one another, which is about 33 graphs."""
 FunctionKey = tuple[str, str, str]
 Scopes = tuple[set[str], ...]
-
-
-def in_file(file: str | None) -> Location | None:
-    """Return the place of something about a whole file; nothing for a model that comes from none."""
-    return Location(file) if file else None
 
 
 def node_name(node: onnx.NodeProto, place: int) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers.extents import checked_extents
 from aneforge.importers.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
 from aneforge.importers.onnx.external import external_data, read_external
 from aneforge.importers.onnx.values import Foreign
@@ -20,28 +21,13 @@ from aneforge.ops.constant import Constant, Dense, Sparse
 from aneforge.ops.types import Array, bits, numpy_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     import onnx
 
-__all__ = [
-    "ELEMENTS_MOST",
-    "EXTENT_MOST",
-    "RANK_MOST",
-    "CutData",
-    "checked_extents",
-    "constant_of",
-    "sparse_constant_of",
-]
+__all__ = ["CutData", "constant_of", "sparse_constant_of"]
 
 CutData = tuple[str, memoryview]
-ELEMENTS_MOST = 2**40
-"""No tensor of a model has more elements: what says so is damaged."""
-EXTENT_MOST = 2**31 - 1
-"""Longest axis: indices of 32 bits reach no further, in ONNX's own tools and in MIL."""
-RANK_MOST = 32
-"""Most axes of a tensor: NumPy broadcasts no more."""
 EXTERNAL = 1
 """`TensorProto.DataLocation` of data in a file."""
 SPARSE_MASK_MOST = 2**30
@@ -89,24 +75,6 @@ def constant_of(tensor: onnx.TensorProto, folder: Path | None, cut: CutData | No
     dtype = ELEMENT_TYPES[number]
     shape = checked_extents(f"tensor {tensor.name!r}", tensor.dims)
     return Dense(numbers_of(tensor, dtype, shape, folder, cut))
-
-
-def checked_extents(what: str, extents: Iterable[int]) -> tuple[int, ...]:
-    """Return a shape from a file.
-
-    Raises:
-        GraphError: A length is negative or past 31 bits, or there are more axes or elements than any tensor has.
-    """
-    shape = tuple(extents)
-    if len(shape) > RANK_MOST:
-        raise GraphError(f"{what} has too many axes", seen=len(shape), limit=RANK_MOST)
-    if min(shape, default=0) < 0:
-        raise GraphError(f"{what} has an axis of negative length", seen=list(shape), limit="0 or more")
-    if max(shape, default=0) > EXTENT_MOST:
-        raise GraphError(f"{what} has an axis that is too long", seen=list(shape), limit=EXTENT_MOST)
-    if math.prod(extent for extent in shape if extent) > ELEMENTS_MOST:  # NumPy counts so in an empty array too
-        raise GraphError(f"{what} has too many elements", seen=list(shape), limit=f"{ELEMENTS_MOST} elements")
-    return shape
 
 
 def numbers_of(

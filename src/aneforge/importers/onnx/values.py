@@ -9,7 +9,7 @@ from aneforge.graph.node import Output, Value
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
-    from aneforge.importers.onnx.findings import Reason
+    from aneforge.importers.findings import Reason
 
 __all__ = ["LOST", "Absent", "Foreign", "Held", "ListOf", "Lost", "Maybe", "Value", "is_value"]
 

@@ -22,7 +22,7 @@ from mil_cases import PORT, blob, call, const, program, weights
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Golden
+    from golden_text import Golden
 
 
 def small_network() -> af.Graph:

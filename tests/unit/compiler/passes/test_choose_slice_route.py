@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
     from aneforge.targets import TargetLike
-    from conftest import Golden
+    from golden_text import Golden
 
 
 def part(begin: tuple[int, ...], name: str = "y", dtype: str = "fp16", extent: int = 8) -> Layer:

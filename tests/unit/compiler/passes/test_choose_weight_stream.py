@@ -16,7 +16,7 @@ from legalisation_tools import assert_same_meaning, changed, constant, convoluti
 
 if TYPE_CHECKING:
     from aneforge.targets import TargetLike
-    from conftest import Golden
+    from golden_text import Golden
     from legalisation_tools import Given
 
 

@@ -14,7 +14,7 @@ from legalisation_tools import assert_same_meaning, inputs_of, layer, program_of
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer, Value
     from aneforge.compiler.ir.program import Program
-    from conftest import Golden
+    from golden_text import Golden
 
 X = value("x", 1, 2, 8, 4)
 

@@ -30,7 +30,7 @@ from legalisation_tools import (
 from program_tools import kinds_of
 
 if TYPE_CHECKING:
-    from conftest import Golden
+    from golden_text import Golden
 
 
 def test_patches_of_a_vision_transformer(golden: Golden) -> None:

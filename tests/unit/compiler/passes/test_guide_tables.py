@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import GraphLike
-    from conftest import Golden
+    from golden_text import Golden
 
 WHOLE = Pipeline((*FUSION, *LEGALISATION))
 FAMILIES = (Family.A13, Family.A14, Family.A15, Family.A16)

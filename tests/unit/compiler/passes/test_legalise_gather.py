@@ -18,7 +18,7 @@ from program_tools import lowered
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
-    from conftest import Golden
+    from golden_text import Golden
 
 COORDINATES = Dense(np.array([[0, 1], [1, -1], [2, 0]], np.int32))
 

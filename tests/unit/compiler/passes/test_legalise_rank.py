@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aneforge.compiler.ir.layer import Layer, Value
-    from conftest import Golden
+    from golden_text import Golden
 
 RANK_6 = (2, 3, 2, 2, 4, 1)
 

@@ -31,7 +31,7 @@ from legalisation_tools import (
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.targets import TargetLike
-    from conftest import Golden
+    from golden_text import Golden
 
 HALF_PIXELS = "UNALIGN_CORNERS"
 

@@ -28,7 +28,7 @@ from program_tools import kinds_of
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.targets import TargetLike
-    from conftest import Golden
+    from golden_text import Golden
 
 
 def transpose(shape: tuple[int, ...], perm: tuple[int, ...], target: TargetLike = "h13") -> Program:

@@ -31,7 +31,7 @@ from program_tools import kinds_of, lowered
 
 if TYPE_CHECKING:
     from aneforge.targets import Target
-    from conftest import Golden
+    from golden_text import Golden
 
 TIGHT = changed("h13", max_tensor_dim=3, channel_extent=4)
 CLEAN = changed("h17s", max_tensor_dim=3, channel_extent=4)

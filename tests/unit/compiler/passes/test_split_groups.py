@@ -23,7 +23,7 @@ from program_tools import kinds_of
 if TYPE_CHECKING:
     import pytest
 
-    from conftest import Golden
+    from golden_text import Golden
 
 
 def test_every_group_becomes_a_convolution(golden: Golden) -> None:

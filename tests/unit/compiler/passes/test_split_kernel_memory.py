@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
     from aneforge.targets import TargetLike
-    from conftest import Golden
+    from golden_text import Golden
 
 SAME: Given = {"explicit_padding": (1, 1, 1, 1)}
 

@@ -15,7 +15,7 @@ from legalisation_tools import assert_same_meaning, changed, constant, inputs_of
 from program_tools import kinds_of, lowered
 
 if TYPE_CHECKING:
-    from conftest import Golden
+    from golden_text import Golden
 
 
 def test_rows_are_split_and_keep_the_epilogue(golden: Golden) -> None:

@@ -27,7 +27,7 @@ from program_tools import kinds_of
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
-    from conftest import Golden
+    from golden_text import Golden
 
 
 def average(*shape: int, epilogue: Epilogue | None = None, **attributes: object) -> Layer:

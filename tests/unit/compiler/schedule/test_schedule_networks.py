@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import aneforge as af
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.memory.plan import MemoryPlan
-    from conftest import Golden
+    from golden_text import Golden
 
 NETWORKS: dict[str, Callable[[], af.Graph]] = {
     "resnet18": resnet18,

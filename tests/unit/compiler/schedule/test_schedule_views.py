@@ -23,7 +23,7 @@ from aneforge.errors import GraphError
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
-    from conftest import Golden
+    from golden_text import Golden
 
 PROGRAM = parse_program("""program for h13 {
   input "x" = %x : fp16[64, 64]

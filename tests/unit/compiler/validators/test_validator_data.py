@@ -14,7 +14,7 @@ from aneforge.errors import DataFileError, UnknownNameError
 from aneforge.ops.table import names
 from aneforge.rules import Relation, rules
 from aneforge.targets import database, resolve
-from conftest import Golden
+from golden_text import Golden
 
 EARLY = """
 AffineTransform ArgMinMax BatchToSpace Broadcast ChannelToSpace Concat Conv CropResize CrossCorrelation CrossProduct

@@ -16,7 +16,7 @@ from mil_cases import CASES, PORT, RELU, Case, blob, call, const, program
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Golden
+    from golden_text import Golden
 
 ELSEWHERE = {"MIL-BLOB-002", "MIL-SYNTAX-007"}
 """Rules about files, which have tests of their own below."""

@@ -11,8 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from aneforge.errors import AneforgeError, GraphError
-from aneforge.importers.onnx import emitter, interpreter, wire
-from aneforge.importers.onnx.findings import InvalidModelError, Reason, TooLargeModelError, UnsupportedModelError
+from aneforge.importers import emitter
+from aneforge.importers.findings import InvalidModelError, Reason, TooLargeModelError, UnsupportedModelError
+from aneforge.importers.onnx import interpreter, wire
 from aneforge.importers.onnx.model import from_onnx
 from aneforge.importers.onnx.tensors import constant_of
 from unit.importers.onnx.onnx_models import made, node, numbers, port

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
-from aneforge.importers.onnx.findings import Reason, UnsupportedModelError
+from aneforge.importers.findings import Reason, UnsupportedModelError
 from aneforge.importers.onnx.model import from_onnx
 from unit.importers.onnx.onnx_models import made, node, numbers, results
 

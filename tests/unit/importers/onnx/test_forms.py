@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import onnx
 
     import aneforge as af
-    from conftest import Golden
+    from golden_text import Golden
 
 IMAGE = numbers(1, 4, 6, 6)
 ROW = numbers(2, 8)

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import aneforge as af
-from aneforge.importers.onnx.findings import InvalidModelError, Reason, UnsupportedModelError
+from aneforge.importers.findings import InvalidModelError, Reason, UnsupportedModelError
 from aneforge.importers.onnx.model import from_onnx
 from unit.importers.onnx.onnx_models import made, node, numbers, port, results
 

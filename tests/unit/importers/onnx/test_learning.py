@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from aneforge.importers.onnx.findings import InvalidModelError, Reason, UnsupportedModelError
+from aneforge.importers.findings import InvalidModelError, Reason, UnsupportedModelError
 from aneforge.importers.onnx.model import from_onnx
 from unit.importers.onnx.onnx_models import numbers, one_node, results
 

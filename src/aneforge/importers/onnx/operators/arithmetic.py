@@ -5,16 +5,14 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from aneforge.errors import GraphError
+from aneforge.importers.bits import bits_combined, bits_shifted
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.shapes import normalised_axis
-from aneforge.ops.types import bits, is_float
+from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
 
 BINARY = {
@@ -95,48 +93,16 @@ def modulo(call: Call) -> Value:
 
 @operator("BitShift")
 def shift(call: Call) -> Value:
-    """Convert a shift of bits: a product with, or a quotient by, a power of two.
-
-    What is shifted out of all bits, or by a negative number, leaves copies of the sign to the right and 0 to the left.
-    """
-    x, y, emit = call.value(0), call.value(1), call.emit
-    dtype = x.type.dtype
+    """Convert a shift of bits."""
     left = call.choice("direction", "LEFT", "RIGHT") == "LEFT"
-    signed = dtype.startswith("int")
-    powers = emit.binary("pow", emit.constant(2, dtype), y)
-    shifted = emit.mul(x, powers) if left else emit.binary("floor_div", x, powers)
-    # The highest power of a signed type is negative; a shift to the right by it leaves the sign alone.
-    inside = emit.binary("less", y, bits(dtype) - (1 if signed and not left else 0))
-    if not signed:
-        return emit.select(inside, shifted, 0)
-    inside = emit.binary("logical_and", inside, emit.binary("greater_equal", y, 0))
-    fill = emit.number(0, x) if left else emit.select(emit.binary("less", x, 0), emit.number(-1, x), 0)
-    return emit.select(inside, shifted, fill)
-
-
-def separate_bits(emit: Emitter, x: Value) -> tuple[Value, Value]:
-    """Return the bits of unsigned whole numbers along a further last axis, and what each counts."""
-    weights = emit.constant(1 << np.arange(bits(x.type.dtype), dtype=np.uint64), x.type.dtype)
-    return emit.binary("mod", emit.binary("floor_div", emit.expand(x, -1), weights), 2), weights
+    return bits_shifted(call.emit, call.value(0), call.value(1), left=left)
 
 
 @operator("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def bitwise(call: Call) -> Value:
-    """Convert logic on bits: x and y share the bits whose product is 1; `or` and `xor` follow from that and the sum."""
-    x, y, emit = call.value(0), call.value(1), call.emit
-    dtype = x.type.dtype
-    unsigned = dtype if dtype.startswith("u") else f"u{dtype}"
-    x, y = emit.cast(x, unsigned), emit.cast(y, unsigned)
-    (x_bits, weights), (y_bits, _) = separate_bits(emit, x), separate_bits(emit, y)
-    both = emit.reduce("reduce_sum", emit.mul(emit.mul(x_bits, y_bits), weights), (-1,), keep=False)
-    match call.operator:
-        case "BitwiseAnd":
-            result = both
-        case "BitwiseOr":
-            result = emit.sub(emit.add(x, y), both)
-        case _:
-            result = emit.sub(emit.sub(emit.add(x, y), both), both)
-    return emit.cast(result, dtype)
+    """Convert logic on bits."""
+    kind = {"BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor"}[call.operator]
+    return bits_combined(call.emit, kind, call.value(0), call.value(1))
 
 
 @operator("Where")

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
-from aneforge.importers.onnx.findings import UnsupportedNodeError
+from aneforge.importers.findings import UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 from aneforge.importers.onnx.values import Foreign
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import bits, is_float, numpy_dtype
 
 if TYPE_CHECKING:
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
 
 LARGEST = {"fp8e4m3fn": 448.0, "fp8e5m2": 57344.0}

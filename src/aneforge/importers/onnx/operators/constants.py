@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
+from aneforge.importers.extents import checked_extents
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.tensors import checked_extents
 from aneforge.importers.onnx.values import Foreign
 from aneforge.ops.types import is_float
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.graph.node import Output
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.binding import declared_type
 from aneforge.importers.onnx.call import computed, single_number
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 from aneforge.importers.onnx.values import LOST, Lost, Maybe
 from aneforge.ops.constant import Constant

@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers.extents import checked_extents
 from aneforge.importers.onnx.operators.quantisation import dequantised, quantised
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.tensors import checked_extents
+from aneforge.importers.windows import Window, pads_of, transposed
 from aneforge.ops.shapes import divisible
 from aneforge.ops.windows import same_padding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """How a window goes along one axis."""
-
-    extent: int
-    length: int
-    stride: int
-    dilation: int
-    before: int
-    after: int
-
-    @property
-    def span(self) -> int:
-        """How far the window reaches, the gaps of its dilation counted."""
-        return self.dilation * (self.length - 1) + 1
 
 
 def windows_of(call: Call, extents: Sequence[int], lengths: Sequence[int]) -> list[Window]:
@@ -90,12 +73,6 @@ def expect_lengths(call: Call, lengths: Sequence[int]) -> None:
     given = call.integers("kernel_shape") if "kernel_shape" in call.rules.attributes else None
     if min(lengths, default=1) < 1 or (given is not None and given != tuple(lengths)):
         raise GraphError("kernel_shape is not that of the weights", seen=list(given or lengths), limit=list(lengths))
-
-
-def pads_of(windows: Sequence[Window]) -> dict[str, object]:
-    """Return padding as the op table has it."""
-    flat = [width for window in windows for width in (window.before, window.after)]
-    return {"pad_type": "custom", "pad": flat} if any(flat) else {"pad_type": "valid"}
 
 
 def convolved(call: Call, x: Value, weight: Value, bias: Value | None) -> Value:
@@ -209,33 +186,6 @@ def transposed_windows(call: Call, x: Value, weight: Value) -> tuple[list[Window
         windows.append(Window(extent, length, stride, dilation, before, reach - before - wanted))
         lengths.append(wanted)
     return windows, list(checked_extents("the result", lengths))
-
-
-def transposed(
-    emit: Emitter,
-    x: Value,
-    weight: Value,
-    bias: Value | None,
-    windows: Sequence[Window],
-    lengths: Sequence[int],
-    groups: int,
-) -> Value:
-    """Return a transposed convolution of a wanted size; what lies behind the last window is the bias alone."""
-    beyond = [max(-window.after, 0) for window in windows]
-    flat = [width for window in windows for width in (window.before, max(window.after, 0))]
-    result = emit.apply(
-        "conv_transpose",
-        {"x": x, "weight": weight, "bias": None if any(beyond) else bias},
-        strides=[window.stride for window in windows],
-        dilations=[window.dilation for window in windows],
-        groups=groups,
-        pad_type="custom" if any(flat) else "valid",
-        pad=flat,
-    )
-    if not any(beyond):
-        return result
-    result = emit.apply("pad", {"x": result}, pad=[width for one in beyond for width in (0, one)], mode="constant")
-    return result if bias is None else emit.add(result, emit.reshape(bias, (bias.type.size, *[1] * len(lengths))))
 
 
 @operator("Col2Im")

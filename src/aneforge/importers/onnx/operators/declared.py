@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 
 if TYPE_CHECKING:

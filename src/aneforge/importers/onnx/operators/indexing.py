@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
+from aneforge.importers.extents import checked_extents
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.tensors import checked_extents
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.shapes import normalised_axes, normalised_axis
 from aneforge.ops.types import is_float

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 from aneforge.importers.onnx.values import Foreign
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
     from aneforge.ops.constant import Constant
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.operators.pooling import power_norm
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.constant import Constant
@@ -17,8 +17,8 @@ from aneforge.ops.shapes import divisible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
 
 

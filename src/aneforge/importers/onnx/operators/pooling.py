@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.importers.onnx.operators.convolution import AUTO_PADS, Window, pads_of, windows_of
+from aneforge.importers.extents import checked_extents
+from aneforge.importers.onnx.operators.convolution import AUTO_PADS, windows_of
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.tensors import checked_extents
-from aneforge.ops.types import is_float, value_range
+from aneforge.importers.windows import Window, element_places, elements_seen, gathered, is_plain, lowest, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.importers.onnx.call import Call
     from aneforge.importers.onnx.values import Value
-    from aneforge.ops.types import Array
 
 
 def pool_windows(call: Call, x: Value) -> tuple[list[Window], list[int]]:
@@ -54,48 +53,6 @@ def places_of(call: Call, window: Window) -> int:
     return places - 1 if ceil and (places - 1) * window.stride >= window.extent + window.before else places
 
 
-def is_plain(x: Value, windows: Sequence[Window], places: Sequence[int]) -> bool:
-    """Tell whether the op table has this form: no gaps, no window of padding alone, one to three axes."""
-    return (
-        3 <= x.type.rank <= 5
-        and all(window.dilation == 1 and max(window.before, window.after) < window.length for window in windows)
-        and all(
-            (count - 1) * window.stride + window.span <= window.extent + window.before + window.after
-            for window, count in zip(windows, places, strict=True)
-        )
-    )
-
-
-def plain(call: Call, op: str, x: Value, windows: Sequence[Window], **attributes: object) -> Value:
-    """Return the op table's own pooling."""
-    lengths, strides = [window.length for window in windows], [window.stride for window in windows]
-    return call.emit.apply(op, {"x": x}, kernel_sizes=lengths, strides=strides, **pads_of(windows), **attributes)
-
-
-def gathered(call: Call, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float) -> Value:
-    """Return what every window sees: [N, C, places…, elements of the window]."""
-    emit = call.emit
-    reach = [(count - 1) * window.stride + window.span for window, count in zip(windows, places, strict=True)]
-    behind = [max(end - one.before - one.extent, 0) for end, one in zip(reach, windows, strict=True)]
-    result = x
-    if any(behind) or any(one.before for one in windows):
-        flat = [0] * 4 + [width for one, after in zip(windows, behind, strict=True) for width in (one.before, after)]
-        result = emit.apply("pad", {"x": x}, pad=flat, mode="constant", constant_val=padding)
-    for number, (window, count) in enumerate(zip(windows, places, strict=True)):
-        emit.room(count, window.length)
-        seen = np.arange(count)[:, None] * window.stride + np.arange(window.length) * window.dilation
-        result = emit.take(result, seen, 2 + 2 * number)
-    axes = range(2, 2 + 2 * len(windows))
-    order = [0, 1, *axes[::2], *axes[1::2]]
-    elements = math.prod(window.length for window in windows)
-    return emit.reshape(emit.transpose(result, order), (*x.type.shape[:2], *places, elements))
-
-
-def lowest(dtype: str) -> float:
-    """Return a value that no other of a type is below."""
-    return -math.inf if is_float(dtype) else value_range(dtype)[0]
-
-
 @operator("MaxPool")
 def max_pool(call: Call) -> Value | tuple[Value, Value]:
     """Convert the largest value of every window, and its place if asked."""
@@ -103,10 +60,10 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
     windows, places = pool_windows(call, x)
     if not call.wants(1):
         if is_plain(x, windows, places):
-            return plain(call, "max_pool", x, windows)
-        seen = gathered(call, x, windows, places, lowest(x.type.dtype))
+            return plain(emit, "max_pool", x, windows)
+        seen = gathered(emit, x, windows, places, lowest(x.type.dtype))
         return emit.reduce("reduce_max", seen, (-1,), keep=False)
-    seen = gathered(call, x, windows, places, lowest(x.type.dtype))
+    seen = gathered(emit, x, windows, places, lowest(x.type.dtype))
     emit.room(seen.type.size)
     chosen = emit.apply("reduce_argmax", {"x": seen}, axis=-1, keep_dims=True)
     columns = "storage_order" in call.rules.attributes and call.flag("storage_order")
@@ -117,24 +74,6 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
     return emit.reduce("reduce_max", seen, (-1,), keep=False), emit.reshape(place, place.type.shape[:-1])
 
 
-def element_places(x: Value, windows: Sequence[Window], places: Sequence[int], *, columns: bool) -> Array:
-    """Return the place in the whole tensor of each element that each window sees: [N, C, places…, elements].
-
-    Spatial places count rows first, or columns first where asked.
-    """
-    rank = len(windows)
-    extents = [window.extent for window in windows]
-    steps = [math.prod(extents[:axis] if columns else extents[axis + 1 :]) for axis in range(rank)]
-    total = np.zeros((1,) * (2 * rank), np.int64)
-    for axis, (window, count) in enumerate(zip(windows, places, strict=True)):
-        at = np.arange(count)[:, None] * window.stride + np.arange(window.length) * window.dilation - window.before
-        shape = [count if one == axis else window.length if one == axis + rank else 1 for one in range(2 * rank)]
-        total = total + (at * steps[axis]).reshape(shape)
-    flat = np.broadcast_to(total, (*places, *(window.length for window in windows))).reshape(*places, -1)
-    images = np.arange(math.prod(x.type.shape[:2])) * math.prod(extents)
-    return flat + images.reshape(*x.type.shape[:2], *[1] * (rank + 1))
-
-
 @operator("AveragePool")
 def average_pool(call: Call) -> Value:
     """Convert the average of every window, padding counted or not."""
@@ -142,8 +81,8 @@ def average_pool(call: Call) -> Value:
     windows, places = pool_windows(call, x)
     counted = "count_include_pad" in call.rules.attributes and call.flag("count_include_pad")
     if is_plain(x, windows, places):
-        return plain(call, "avg_pool", x, windows, exclude_padding_from_average=not counted)
-    total = emit.reduce("reduce_sum", gathered(call, x, windows, places, 0.0), (-1,), keep=False)
+        return plain(emit, "avg_pool", x, windows, exclude_padding_from_average=not counted)
+    total = emit.reduce("reduce_sum", gathered(emit, x, windows, places, 0.0), (-1,), keep=False)
     counts = reduce(
         np.multiply.outer,
         [elements_seen(one, count, counted=counted) for one, count in zip(windows, places, strict=True)],
@@ -151,22 +90,15 @@ def average_pool(call: Call) -> Value:
     return emit.div(total, emit.constant(counts, x.type.dtype))
 
 
-def elements_seen(window: Window, places: int, *, counted: bool) -> Array:
-    """Return how many elements of an axis, and of its padding where that counts, a window sees at every place."""
-    at = np.arange(places)[:, None] * window.stride + np.arange(window.length) * window.dilation - window.before
-    first, last = (-window.before, window.extent + window.after) if counted else (0, window.extent)
-    return np.count_nonzero((at >= first) & (at < last), axis=1)
-
-
 @operator("LpPool")
 def power_pool(call: Call) -> Value:
     """Convert the p-norm of every window."""
-    x = call.value(0)
+    x, emit = call.value(0), call.emit
     windows, places = pool_windows(call, x)
     exponent = call.integer("p") if call.rules.since >= 2 else call.number("p")
     if exponent == 2 and is_plain(x, windows, places):
-        return plain(call, "l2_pool", x, windows)
-    seen = gathered(call, x, windows, places, 0.0)
+        return plain(emit, "l2_pool", x, windows)
+    seen = gathered(emit, x, windows, places, 0.0)
     return power_norm(call, seen, (-1,), exponent, keep=False)
 
 

@@ -13,8 +13,8 @@ from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
 
 DETERMINANT_MOST = 256

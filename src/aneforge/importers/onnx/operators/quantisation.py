@@ -18,8 +18,8 @@ from aneforge.ops.types import is_float, is_integer, value_range
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Output
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
 
 EIGHT_BITS = ("int8", "uint8")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers.extents import checked_extents
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.tensors import checked_extents
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from aneforge.errors import GraphError
 from aneforge.importers.onnx.registry import operator
 
 if TYPE_CHECKING:
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

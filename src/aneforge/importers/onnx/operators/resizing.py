@@ -1,29 +1,22 @@
-"""Resizing: along each axis by itself, results are read at places of the source that are known when the model is read.
-
-Nearest elements are a gather, anything smoother is a product with a constant matrix of weights. Where the places are
-those of one of the op table's own resizes, that is used.
-"""
+"""Resizing by scales, or to sizes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers.extents import checked_extents
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.tensors import checked_extents
-from aneforge.ops.interpolation import grid_points, nearest_indices
+from aneforge.importers.resizing import Along, Reading, resized
 from aneforge.ops.shapes import normalised_axes
-from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
     from aneforge.ops.types import Array
 
@@ -37,107 +30,6 @@ TRANSFORMS = (
     "tf_crop_and_resize",
 )
 NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-SAME_PLACES = 1e-9
-"""Places that differ by less are one: two formulas of one spacing differ by a rounding."""
-MATRIX_MOST = 2**26
-"""Elements of a matrix of weights."""
-
-
-@dataclass(frozen=True, slots=True)
-class Along:
-    """How one axis is resized."""
-
-    extent: int
-    count: int
-    scale: float
-    """Results for each element; not quite count / extent where a scale was given."""
-    region: tuple[float, float] = (0.0, 1.0)
-    """What part of the source is read, in the mode that crops."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How results are read from the source."""
-
-    mode: str
-    transform: str
-    nearest: str = "round_prefer_floor"
-    cubic: float = -0.75
-    antialias: bool = False
-    exclude_outside: bool = False
-
-    def points(self, along: Along) -> Array:
-        """Return the place in the source of every result."""
-        index = np.arange(along.count, dtype=np.float64)
-        if self.transform == "tf_crop_and_resize":
-            return cropped_points(along, index)
-        if self.transform == "align_corners":
-            wanted = along.scale * along.extent  # before it was rounded down to a count
-            return index * (along.extent - 1) / (wanted - 1) if wanted > 1 else np.zeros(along.count)
-        if self.transform == "pytorch_half_pixel" and along.count == 1:
-            return np.zeros(1)
-        shift = 0.0 if self.transform == "asymmetric" else 0.5
-        back = 0.0 if self.transform in ("asymmetric", "tf_half_pixel_for_nn") else 0.5
-        points = (index + shift) / along.scale - back
-        if self.transform == "half_pixel_symmetric":  # what rounding the length cut off is shared by both ends
-            points += along.extent / 2 * (1 - along.count / (along.scale * along.extent))
-        return points
-
-    def nearest_places(self, along: Along) -> Array:
-        """Return the element that stands for every result."""
-        points = self.points(along)
-        match self.nearest:
-            case "round_prefer_floor":
-                rounded = np.ceil(points - 0.5)
-            case "round_prefer_ceil":
-                rounded = np.floor(points + 0.5)
-            case "floor":
-                rounded = np.floor(points)
-            case _:
-                rounded = np.ceil(points)
-        return np.clip(rounded, 0, along.extent - 1).astype(np.int64)
-
-    def weights(self, along: Along) -> Array:
-        """Return the matrix [results, elements] of what each element counts for each result.
-
-        Elements beyond the ends are those at the ends, or count nothing where they are to be left out.
-        """
-        kernel, support = (triangle, 1.0) if self.mode == "linear" else (self.bicubic, 2.0)
-        narrow = min(along.scale, 1.0) if self.antialias else 1.0
-        points = self.points(along)
-        reach = math.ceil(support / narrow)
-        first = np.floor(points).astype(np.int64)
-        taps = first[:, None] + np.arange(1 - reach, reach + 1)
-        values = kernel((taps - points[:, None]) * narrow)
-        if self.exclude_outside:
-            values = np.where((taps >= 0) & (taps < along.extent), values, 0.0)
-        if self.exclude_outside or self.antialias:
-            values = values / values.sum(axis=1, keepdims=True)
-        matrix = np.zeros((along.count, along.extent))
-        rows = np.broadcast_to(np.arange(along.count)[:, None], taps.shape)
-        np.add.at(matrix, (rows, np.clip(taps, 0, along.extent - 1)), values)
-        return matrix
-
-    def bicubic(self, distance: Array) -> Array:
-        """Return Keys' cubic kernel."""
-        a, t = self.cubic, np.abs(distance)
-        near = ((a + 2) * t - (a + 3)) * t * t + 1
-        far = (((t - 5) * t + 8) * t - 4) * a
-        return np.where(t <= 1, near, np.where(t < 2, far, 0.0))
-
-
-def triangle(distance: Array) -> Array:
-    """Return the kernel of linear interpolation."""
-    return np.clip(1 - np.abs(distance), 0, None)
-
-
-def cropped_points(along: Along, index: Array) -> Array:
-    """Return the places of results that are spread over a part of the source."""
-    start, end = along.region
-    last = along.extent - 1
-    if along.count > 1:
-        return start * last + index * (end - start) * last / (along.count - 1)
-    return np.full(along.count, 0.5 * (start + end) * last)
 
 
 @operator("Upsample", since=7, until=8)
@@ -165,7 +57,7 @@ def upsampled(call: Call, scales: Array) -> Value:
         call.choice("mode", "nearest", "linear", "bilinear")
     ]
     axes = tuple(range(x.type.rank))
-    return resized(call, x, scaled_axes(x, axes, scales), Reading(mode, "asymmetric", "floor"))
+    return resized(call.emit, x, scaled_axes(x, axes, scales), Reading(mode, "asymmetric", "floor"))
 
 
 @operator("Resize", since=11)
@@ -187,7 +79,7 @@ def resize(call: Call) -> Value:
     alongs = scaled_axes(x, axes, call.known(2, "the list of scales")) if scaled else sized_axes(call, x, axes)
     if reading.transform == "tf_crop_and_resize":
         alongs = cropped_axes(alongs, axes, call.known(1, "the region of interest"))
-    return resized(call, x, alongs, reading)
+    return extrapolated(call, resized(call.emit, x, alongs, reading), alongs, reading)
 
 
 def scaled_axes(x: Value, axes: Sequence[int], scales: Array) -> dict[int, Along]:
@@ -251,49 +143,6 @@ def cropped_axes(alongs: dict[int, Along], axes: Sequence[int], region: Array) -
     }
 
 
-def resized(call: Call, x: Value, alongs: dict[int, Along], reading: Reading) -> Value:
-    """Return a tensor resized along axes."""
-    emit = call.emit
-    if any(along.extent == 0 or along.count == 0 for along in alongs.values()):
-        shape = [alongs[axis].count if axis in alongs else extent for axis, extent in enumerate(x.type.shape)]
-        return emit.empty(shape, x.type.dtype)
-    for along in alongs.values():
-        emit.room(max(along.count, along.extent))
-    own = by_table(emit, x, alongs, reading)
-    if own is not None:
-        return own
-    result = x if reading.mode == "nearest" or is_float(x.type.dtype) else emit.cast(x, "fp32")
-    for axis, along in alongs.items():
-        if reading.mode == "nearest":
-            places = reading.nearest_places(along)
-            if not np.array_equal(places, np.arange(along.extent)):
-                result = emit.take(result, places, axis)
-        else:
-            result = weighted(emit, result, axis, along, reading)
-    result = emit.cast(result, x.type.dtype)
-    return extrapolated(call, result, alongs, reading)
-
-
-def weighted(emit: Emitter, x: Value, axis: int, along: Along, reading: Reading) -> Value:
-    """Return a tensor with one axis multiplied by a matrix of weights.
-
-    Raises:
-        GraphError: The matrix would be too large.
-    """
-    if along.count * along.extent > MATRIX_MOST:
-        raise GraphError("the axis is too long to be resized by a matrix", seen=f"{along.extent} to {along.count}")
-    matrix = reading.weights(along)
-    if np.array_equal(matrix, np.eye(along.extent)):
-        return x
-    if axis == x.type.rank - 2:
-        return emit.apply("matmul", {"x": emit.constant(matrix, x.type.dtype), "y": x})
-    turned = emit.moved(x, axis, -1)
-    if turned.type.rank == 1:
-        turned = emit.expand(turned, 0)
-    result = emit.matmul(turned, emit.constant(matrix.T, x.type.dtype))
-    return emit.moved(emit.reshape(result, (along.count,)) if x.type.rank == 1 else result, -1, axis)
-
-
 def extrapolated(call: Call, x: Value, alongs: dict[int, Along], reading: Reading) -> Value:
     """Return a result with a value in place of what was read beyond the source, in the mode that crops."""
     if reading.transform != "tf_crop_and_resize":
@@ -308,36 +157,3 @@ def extrapolated(call: Call, x: Value, alongs: dict[int, Along], reading: Readin
         return x
     emit = call.emit
     return emit.select(emit.constant(beyond, "bool"), emit.number(call.number("extrapolation_value"), x), x)
-
-
-def by_table(emit: Emitter, x: Value, alongs: dict[int, Along], reading: Reading) -> Value | None:
-    """Return one of the op table's own resizes of height and width, if it reads at the same places."""
-    rank = x.type.rank
-    spatial = [alongs.get(axis) for axis in (rank - 2, rank - 1)]
-    others = [along for axis, along in alongs.items() if axis < rank - 2]
-    rows, columns = spatial if len(spatial) == 2 else (None, None)
-    if rank < 3 or rows is None or columns is None or reading.transform == "tf_crop_and_resize":
-        return None
-    if any(along.count != along.extent or along.scale != 1 for along in others):
-        return None
-    pair = (rows, columns)
-    if reading.mode == "nearest":
-        same = all(
-            np.array_equal(reading.nearest_places(one), nearest_indices(one.extent, one.count, "DEFAULT"))
-            for one in pair
-        )
-        size = {"target_size_height": rows.count, "target_size_width": columns.count}
-        return emit.apply("resize_nearest_neighbor", {"x": x}, **size) if same else None
-    if reading.mode != "linear" or reading.antialias or reading.exclude_outside or not is_float(x.type.dtype):
-        return None
-    for sampling in ("UNALIGN_CORNERS", "STRICT_ALIGN_CORNERS", "DEFAULT"):
-        if all(same_points(reading, one, sampling) for one in pair):
-            size = {"target_size_height": rows.count, "target_size_width": columns.count}
-            return emit.apply("resize_bilinear", {"x": x}, sampling_mode=sampling, **size)
-    return None
-
-
-def same_points(reading: Reading, along: Along, sampling: str) -> bool:
-    """Tell whether an axis is read at the places of a sampling mode of the op table."""
-    points = np.clip(reading.points(along), 0, along.extent - 1)
-    return bool(np.allclose(points, grid_points(along.extent, along.count, sampling), rtol=0, atol=SAME_PLACES))

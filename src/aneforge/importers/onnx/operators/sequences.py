@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.graph.node import Output
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 from aneforge.importers.onnx.values import LOST, Foreign, ListOf, Lost, Maybe
 from aneforge.ops.constant import Constant

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.importers.onnx.findings import Reason, UnsupportedNodeError
+from aneforge.importers.extents import checked_extents
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.tensors import checked_extents
 from aneforge.ops.constant import Dense
 from aneforge.ops.shapes import divisible, normalised_axes
 

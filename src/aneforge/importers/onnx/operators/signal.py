@@ -11,8 +11,8 @@ from aneforge.importers.onnx.registry import operator
 from aneforge.ops.shapes import normalised_axis
 
 if TYPE_CHECKING:
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
 
 LENGTH_MOST = 8192

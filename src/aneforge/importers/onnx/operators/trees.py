@@ -21,8 +21,8 @@ from aneforge.importers.onnx.values import Foreign
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
-    from aneforge.importers.onnx.emitter import Emitter
     from aneforge.importers.onnx.values import Value
     from aneforge.ops.types import Array
 

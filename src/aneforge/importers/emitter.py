@@ -1,4 +1,4 @@
-"""Operations of the op table, put into the graph for one ONNX node, or computed at once.
+"""Operations of the op table, put into the graph for one node of a model, or computed at once.
 
 An operation whose operands are all constants is evaluated by the table's own meaning and becomes a constant, rounded to
 its element type; that is all there is to folding, and shape arithmetic needs nothing more. What is folded is bounded,
@@ -19,8 +19,8 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
-from aneforge.importers.onnx.findings import Reason, TooLargeModelError, UnsupportedNodeError
-from aneforge.importers.onnx.tensors import ELEMENTS_MOST, EXTENT_MOST, RANK_MOST
+from aneforge.importers.extents import ELEMENTS_MOST, EXTENT_MOST, RANK_MOST
+from aneforge.importers.findings import Reason, TooLargeModelError, UnsupportedNodeError
 from aneforge.ops.constant import Constant, Dense, Int8Affine
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.shapes import normalised_axis

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Finding",
+    "Gathering",
     "ImportFindings",
     "InvalidModelError",
     "Reason",
     "TooLargeModelError",
     "UnsupportedModelError",
     "UnsupportedNodeError",
+    "message_of",
 ]
 
 SHOWN = 40
@@ -38,8 +40,10 @@ class Reason(StrEnum):
     OPTIONAL = "optionals"
     MAP = "maps"
     DATA_SHAPE = "data-dependent shapes"
+    CONTROL = "data-dependent control flow"
     TRAINING = "training"
     DTYPE = "element types without a meaning here"
+    LAYOUT = "sparse or nested layouts"
     OPERATOR = "unknown operators"
     """No operator set that is known here has it."""
     FORM = "forms that the op table cannot express"
@@ -58,7 +62,7 @@ class Finding:
     message: str
     workaround: str = ""
     inputs: tuple[str, ...] = ()
-    """Inputs of the model whose values would have to be known; `from_onnx(values=...)` gives them."""
+    """Inputs of the model whose values would have to be known; an importer says how they are given."""
 
     def __str__(self) -> str:
         text = f"{self.operator} {self.node!r}: {self.message}"
@@ -148,3 +152,17 @@ class Gathering:
             raise InvalidModelError.of(self.findings)
         if self.findings:
             raise UnsupportedModelError.of(self.findings)
+
+
+def message_of(error: GraphError) -> str:
+    """Return the message of an error with what was seen and what is allowed.
+
+    >>> message_of(GraphError("it is too long", seen=5, limit=4))
+    'it is too long (seen 5, limit 4)'
+    """
+    values = [
+        f"seen {error.seen}" if error.seen is not None else None,
+        f"limit {error.limit}" if error.limit is not None else None,
+    ]
+    listed = ", ".join(value for value in values if value)
+    return error.message + (f" ({listed})" if listed else "")

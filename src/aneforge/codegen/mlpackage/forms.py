@@ -1,0 +1,176 @@
+"""Operations that Core ML takes in fewer forms than MIL text, rebuilt in those that it takes.
+
+Source of truth: what coremltools says when it reads a program: parameters of a normalisation have the element type of
+what is normalised, the bias of a convolution is constant, and every one of several boxes names its image.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from aneforge.codegen.mil.forms import made, one
+from aneforge.errors import NotSupportedError
+from aneforge.graph.node import build
+from aneforge.graph.rewrite import rewrite
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.table import ops
+from aneforge.ops.types import bits, numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from aneforge.codegen.mil.forms import Operands
+    from aneforge.graph.graph import Graph
+    from aneforge.graph.node import Argument, Node, Value
+
+__all__ = ["in_package_form"]
+
+
+def in_package_form(graph: Graph) -> Graph:
+    """Return a graph that means the same, in the forms that Core ML takes.
+
+    >>> import aneforge as af
+    >>> x, bias = af.input((1, 2, 4, 4)), af.input((3,))
+    >>> y = af.conv(x, np.ones((3, 2, 1, 1), np.float16))
+    >>> in_package_form(af.Graph({"y": y})) == af.Graph({"y": y})
+    True
+    """
+
+    def replace(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+        form = FORMS.get(node.op.name)
+        return form(node, operands) if form else None
+
+    return rewrite(graph, replace) if any(node.op.name in FORMS for node in graph.nodes) else graph
+
+
+def alike(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Bring a normalisation and its parameters to one element type, the widest of them, and the result back."""
+    x = one(operands, "x")
+    parameters = both_given({name: cast("Constant", value) for name, value in operands.items() if name != "x"})
+    dtypes = {x.type.dtype, *(constant.type.dtype for constant in parameters.values())}
+    if len(dtypes) == 1 and len(parameters) == len(operands) - 1:
+        return None
+    widest = max(dtypes, key=bits)
+    dtype = widest if sum(bits(one_dtype) == bits(widest) for one_dtype in dtypes) == 1 else "fp32"
+    widened: dict[str, Argument | None] = {
+        name: Dense.owning(constant.dense().astype(numpy_dtype(dtype))) for name, constant in parameters.items()
+    }
+    widened["x"] = x if x.type.dtype == dtype else made(node, "cast", {"x": x}, dtype=dtype)
+    result = Tensor(build(node.op, widened, node.attributes, node.location))
+    return [result if x.type.dtype == dtype else made(node, "cast", {"x": result}, dtype=x.type.dtype)]
+
+
+def both_given(parameters: dict[str, Constant]) -> dict[str, Constant]:
+    """Return parameters with gamma and beta, where one of them is given: the other changes nothing."""
+    gamma, beta = parameters.get("gamma"), parameters.get("beta")
+    if gamma is not None and beta is None:
+        return {**parameters, "beta": Dense.owning(np.zeros(gamma.type.shape, numpy_dtype(gamma.type.dtype)))}
+    if beta is not None and gamma is None:
+        return {**parameters, "gamma": Dense.owning(np.ones(beta.type.shape, numpy_dtype(beta.type.dtype)))}
+    return parameters
+
+
+def biased(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Add the bias of a convolution behind it, where it is computed."""
+    bias = operands.get("bias")
+    if bias is None or isinstance(bias, Constant):
+        return None
+    rest: dict[str, Argument | None] = {name: value for name, value in operands.items() if name != "bias"}
+    result = Tensor(build(node.op, rest, node.attributes, node.location))
+    shape = (1, result.shape[1], *(1 for _ in result.shape[2:]))
+    laid = made(node, "reshape", {"x": cast("Value", bias)}, shape=shape)
+    return [made(node, "add", {"x": result, "y": laid})]
+
+
+def dynamic_transpose(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Refuse a transposed convolution with computed weights; the rest is as in any other."""
+    if not isinstance(operands["weight"], Constant):
+        raise NotSupportedError(
+            "Core ML does not take weights that are computed", operation=node.op.name, location=node.location
+        )
+    return biased(node, operands)
+
+
+def boxes(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Name the image of every box, where several are cut from an only one."""
+    count = one(operands, "boxes").type.shape[0]
+    if operands.get("box_indices") is not None or one(operands, "x").type.shape[0] >= count:
+        return None
+    named: dict[str, Argument | None] = {**operands, "box_indices": Dense.owning(np.zeros(count, np.int32))}
+    return [Tensor(build(node.op, named, node.attributes, node.location))]
+
+
+def sloped(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Rebuild prelu of another rank than 4, for which Core ML takes one slope alone: relu(x) − alpha · relu(−x)."""
+    x, alpha = one(operands, "x"), cast("Constant", operands["alpha"])
+    if x.type.rank == 4 or x.type.rank < 3:
+        return None
+    shape = (alpha.type.shape[0], *(1 for _ in x.type.shape[2:]))
+    laid = Dense.owning(alpha.dense().astype(numpy_dtype(x.type.dtype)).reshape(shape))
+    below = made(node, "relu", {"x": made(node, "muls", {"x": x}, k=-1.0)})
+    sloping = made(node, "mul", {"x": below, "y": laid})
+    return [made(node, "sub", {"x": made(node, "relu", {"x": x}), "y": sloping})]
+
+
+def attention(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Give attention over matrices the batch axis that Core ML asks for."""
+    if one(operands, "query").type.rank > 2:
+        return None
+    raised: dict[str, Argument | None] = {
+        name: made(node, "expand_dims", {"x": cast("Value", value)}, axes=(0,)) for name, value in operands.items()
+    }
+    result = Tensor(build(node.op, raised, node.attributes, node.location))
+    return [made(node, "squeeze", {"x": result}, axes=(0,))]
+
+
+def refused(reason: str, holds: Callable[[Node], bool]) -> Callable[[Node, Operands], None]:
+    """Return the form of an operation that Core ML does not take where something holds."""
+
+    def form(node: Node, _: Operands) -> None:
+        if holds(node):
+            raise NotSupportedError(
+                f"Core ML does not take it {reason}", operation=node.op.name, location=node.location
+            )
+
+    return form
+
+
+def is_always(_: Node) -> bool:
+    """Tell that it always holds."""
+    return True
+
+
+def fills_border(node: Node) -> bool:
+    """Tell whether an affine transform reads a number beyond the image that is not 0."""
+    return node.attributes["padding_mode"] == "constant" and node.attributes["padding_value"] != 0
+
+
+def has_not_two(node: Node) -> bool:
+    """Tell whether there are not just two operands."""
+    return len(cast("tuple[Value, ...]", node.operands["values"])) != 2
+
+
+def slides_over_volumes(node: Node) -> bool:
+    """Tell whether a window has three axes."""
+    return len(cast("tuple[int, ...]", node.attributes["kernel_sizes"])) > 2
+
+
+CONSTEXPR = tuple(name for name in ops() if name.startswith("constexpr_"))
+FORMS: dict[str, Callable[[Node, Operands], Sequence[Tensor] | None]] = {
+    **dict.fromkeys(CONSTEXPR, refused("as a node: give an encoded constant", is_always)),
+    "affine": refused("with another padding value than 0", fills_border),
+    "batch_norm": alike,
+    "conv": biased,
+    "conv_transpose": dynamic_transpose,
+    "crop_resize": boxes,
+    "dynamic_conv": biased,
+    "einsum": refused("of other than two operands", has_not_two),
+    "instance_norm": alike,
+    "l2_pool": refused("over three axes", slides_over_volumes),
+    "layer_norm": alike,
+    "prelu": sloped,
+    "sdpa": attention,
+}

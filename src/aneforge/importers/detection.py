@@ -1,0 +1,193 @@
+"""Which format a model file has, found in its content: the first bytes, or the fields of its outermost message.
+
+ONNX models and Core ML models are both protobuf messages that begin with a version and a text. What tells them apart
+are the numbers of their fields: an ONNX model has its graph in field 7, a Core ML model its contents in a field of 200
+or more.
+"""
+
+from __future__ import annotations
+
+import mmap
+import zipfile
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aneforge.errors import GraphError, Location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["ModelFormat", "detect_format"]
+
+
+class ModelFormat(StrEnum):
+    """What a model file is."""
+
+    ONNX = "ONNX model"
+    ML_PACKAGE = "ML package"
+    ML_MODEL = "Core ML model file"
+    MIL = "MIL text"
+    NETPLIST = "network description"
+    EXPORTED = "exported PyTorch program"
+
+
+KNOWN = ", ".join(ModelFormat)
+HEAD = 4096
+ONNX_GRAPH = 7
+COREML_CONTENTS = 200
+"""The first of the fields that hold the contents of a Core ML model, whatever its type."""
+MOST_FIELDS = 100_000
+MOST_FIELD_NUMBER = 2**29 - 1
+FIXED = {1: 8, 5: 4}
+"""Bytes of values of fixed size, by wire type."""
+VARINT, DELIMITED = 0, 2
+MOST_VARINT = 10
+ZIP = b"PK\x03\x04"
+ARCHIVE_MARKS = ("archive_format", "serialized_exported_program.json")
+"""Files that an archive of an exported program has."""
+OTHERS = {
+    b"\x89HDF": "an HDF5 file, as Keras writes them",
+    b"\x80\x02": "a pickle, which is never read because it can run code",
+    b"\x80\x04": "a pickle, which is never read because it can run code",
+    b"\x93NUMPY": "a NumPy array",
+    b"\x1f\x8b": "a gzip archive",
+    b"%PDF": "a PDF document",
+    b"version https://git-lfs": "a pointer of Git LFS to a file that was not fetched",
+}
+"""First bytes of files that are often taken for models, and what they are."""
+
+
+def detect_format(path: Path) -> ModelFormat:
+    """Return the format of a model file or folder.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "anything")
+    ...     _ = file.write_text("program(1.3) { }")
+    ...     print(detect_format(file))
+    MIL text
+
+    Raises:
+        GraphError: There is nothing, or it is no model of a format that is known.
+    """
+    place = Location(str(path))
+    try:
+        if not path.exists():
+            raise GraphError("there is no such file", location=place, remedy="check the path")
+        if path.is_dir():
+            return folder_format(path, place)
+        if not path.is_file():
+            raise GraphError("it is neither a file nor a folder", location=place)
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except (OSError, ValueError) as error:
+        if isinstance(error, GraphError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise GraphError(f"it cannot be opened: {reason}", location=place) from None
+    if not head:
+        raise GraphError("the file is empty", location=place, remedy="write or fetch it again")
+    found = content_format(path, head)
+    if found is None:
+        raise unknown(head, place)
+    return found
+
+
+def folder_format(path: Path, place: Location) -> ModelFormat:
+    """Return the format of a folder.
+
+    Raises:
+        GraphError: It holds no model.
+    """
+    marks = {
+        "Manifest.json": ModelFormat.ML_PACKAGE,
+        "model.mil": ModelFormat.MIL,
+        "net.plist": ModelFormat.NETPLIST,
+    }
+    for name, found in marks.items():
+        if (path / name).is_file():
+            return found
+    raise GraphError(
+        "the folder is no model",
+        location=place,
+        limit=f"a folder with {', '.join(marks)}",
+        remedy="give a model's file",
+    )
+
+
+def content_format(path: Path, head: bytes) -> ModelFormat | None:
+    """Return the format of a file by its content; None for one that is not known."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head.startswith(b"bplist0") or text.startswith((b"<?xml", b"<!DOCTYPE plist", b"<plist")):
+        return ModelFormat.NETPLIST
+    if text.startswith(b"program") and text.removeprefix(b"program").lstrip().startswith(b"("):
+        return ModelFormat.MIL
+    if head.startswith(ZIP):
+        return ModelFormat.EXPORTED if is_exported_program(path) else None
+    return message_format(path)
+
+
+def is_exported_program(path: Path) -> bool:
+    """Tell whether an archive is one that torch.export wrote."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return False
+    return any(Path(name).name in ARCHIVE_MARKS for name in names)
+
+
+def message_format(path: Path) -> ModelFormat | None:
+    """Return the format of a file that is a protobuf message; its fields are passed over, not read."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        fields = set(field_numbers(content))
+    if any(number >= COREML_CONTENTS for number in fields) and 1 in fields:
+        return ModelFormat.ML_MODEL
+    return ModelFormat.ONNX if ONNX_GRAPH in fields else None
+
+
+def field_numbers(content: mmap.mmap) -> Iterator[int]:
+    """Yield the numbers of the fields of a message, as far as it is one.
+
+    A file that was cut off has fields up to there; the reader of its format says what is missing.
+    """
+    at, size = 0, len(content)
+    for _ in range(MOST_FIELDS):
+        if at >= size:
+            return
+        tag, at = varint(content, at)
+        number, kind = tag >> 3, tag & 7
+        if not 1 <= number <= MOST_FIELD_NUMBER or kind not in (VARINT, DELIMITED, *FIXED):
+            return
+        length, behind = varint(content, at) if kind in (VARINT, DELIMITED) else (FIXED[kind], at)
+        if length < 0:
+            return
+        yield number
+        at = behind if kind == VARINT else behind + length
+
+
+def varint(content: mmap.mmap, at: int) -> tuple[int, int]:
+    """Return a number of variable size and the place behind it; −1 where there is none."""
+    value = 0
+    for place, byte in enumerate(content[at : at + MOST_VARINT]):
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return value, at + place + 1
+    return -1, len(content)
+
+
+def unknown(head: bytes, place: Location) -> GraphError:
+    """Return the error for a file that is no model of a format that is known."""
+    kind = next((words for mark, words in OTHERS.items() if head.startswith(mark)), None)
+    if head.startswith(ZIP):
+        kind = "a zip archive that torch.export did not write"
+    if head[4:8] == b"TFL3":
+        kind = "a TensorFlow Lite model"
+    return GraphError(
+        "the file is no model of a format that is known",
+        location=place,
+        seen=kind or f"a file that begins with {head[:12]!r}",
+        limit=KNOWN,
+        remedy="export the model in one of these formats",
+    )

@@ -1,0 +1,84 @@
+"""The nearest elements that `resize` takes on Core ML, which are others than those of the op table.
+
+In the sampling mode DEFAULT, result i of `count` lies at i · extent / count. The op table, as the engine's layer, takes
+the element at or before that place. Core ML takes the nearest: of 2 elements brought to 3, the operator tests that
+coremltools ships expect 0, 1, 1 (`TestResize`), and no other case of theirs tells more. On a tie, of which no source
+speaks, the lower is taken here: doubling repeats every element, as in `resize_nearest_neighbor`, of which the
+documentation of `resize` calls it a superset. What is written leaves no tie to Core ML.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from aneforge.graph.node import build
+from aneforge.graph.rewrite import rewrite
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Dense
+from aneforge.ops.interpolation import nearest_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.graph.graph import Graph
+    from aneforge.graph.node import Argument, Node, Value
+    from aneforge.ops.types import Array
+
+__all__ = ["core_ml_places", "gathered", "is_nearest_default", "resized_axes", "with_core_ml_places"]
+
+
+def core_ml_places(extent: int, count: int, *, upper: bool = False) -> Array:
+    """Return the element that each result takes on Core ML in the mode DEFAULT; on a tie the lower, or the upper.
+
+    >>> core_ml_places(2, 3).tolist(), core_ml_places(2, 4).tolist(), core_ml_places(2, 4, upper=True).tolist()
+    ([0, 1, 1], [0, 0, 1, 1], [0, 1, 1, 1])
+    """
+    doubled = 2 * np.arange(count, dtype=np.int64) * extent
+    rounded = (doubled + count) // (2 * count) if upper else -((count - doubled) // (2 * count))
+    return np.minimum(rounded, extent - 1)
+
+
+def with_core_ml_places(graph: Graph) -> Graph:
+    """Return a graph as it was read, with the elements gathered that Core ML's `resize` takes where they differ."""
+    if not any(is_nearest_default(node) for node in graph.nodes):
+        return graph
+
+    def replace(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
+        if not is_nearest_default(node):
+            return None
+        places = {axis: core_ml_places(*lengths) for axis, lengths in resized_axes(node).items()}
+        if all(np.array_equal(places[axis], own_places(*lengths)) for axis, lengths in resized_axes(node).items()):
+            return None
+        return [gathered(node, cast("Value", operands["x"]), places)]
+
+    return rewrite(graph, replace)
+
+
+def is_nearest_default(node: Node) -> bool:
+    """Tell whether a node is a resize whose nearest elements differ between Core ML and the op table."""
+    given = node.attributes
+    nearest = node.op.name == "resize" and given["interpolation_mode"] == "NEAREST_NEIGHBOR"
+    return nearest and given["sampling_mode"] == "DEFAULT"
+
+
+def resized_axes(node: Node) -> dict[int, tuple[int, int]]:
+    """Return the lengths of the axes that a resize changes, before and after."""
+    before, after = cast("Value", node.operands["x"]).type.shape, node.types[0].shape
+    pairs = enumerate(zip(before, after, strict=True))
+    return {axis: (extent, count) for axis, (extent, count) in pairs if extent != count}
+
+
+def own_places(extent: int, count: int) -> Array:
+    """Return the elements that the op table takes."""
+    return nearest_indices(extent, count, "DEFAULT")
+
+
+def gathered(node: Node, x: Value, places: Mapping[int, Array]) -> Tensor:
+    """Return a tensor with the elements at given places of its axes, in the place of a node; one axis is given."""
+    result = x
+    for axis, indices in places.items():
+        taken: dict[str, Argument | None] = {"x": result, "indices": Dense.owning(indices.astype(np.int32))}
+        result = Tensor(build("gather", taken, {"axis": axis}, node.location))
+    return cast("Tensor", result)

@@ -1,0 +1,185 @@
+"""The program of a package in the form that MIL text has: one reader makes graphs of both.
+
+A place of the program is the number of an operation; inputs of functions stand before the first. The names that stand
+there are kept, so that errors say where they are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aneforge.importers.mil.calls import TUPLED, mil_ops
+from aneforge.importers.mil.diagnostics import MilError, MilRule
+from aneforge.importers.mil.elements import TEXT
+from aneforge.importers.mil.literals import quoted
+from aneforge.importers.mil.metadata import BUILD_INFO
+from aneforge.importers.mil.source import PackageSource
+from aneforge.importers.mil.syntax import (
+    Argument,
+    Block,
+    Function,
+    Immediate,
+    NamedType,
+    Program,
+    RawAttribute,
+    Reference,
+    Statement,
+    Tuple,
+    ValueType,
+)
+from aneforge.importers.mil.text_rules import NO_FUNCTION, NO_GRAPH_FORM
+from aneforge.importers.mlpackage.values import type_of, value_of
+
+if TYPE_CHECKING:
+    from aneforge.importers.mil.syntax import Value
+    from aneforge.importers.mlpackage.messages import (
+        MilArgument,
+        MilBlock,
+        MilFunction,
+        MilOperation,
+        MilPort,
+        MilProgram,
+        MilValue,
+        Repeated,
+    )
+
+__all__ = ["Translation", "translated"]
+
+OPSET = re.compile(r"CoreML([0-9]{1,2})", re.ASCII)
+OPSETS = {5: "ios15", 6: "ios16", 7: "ios17", 8: "ios18"}
+"""The opsets of a package by their numbers: Core ML 5 came with iOS 15."""
+DEEPEST = 16
+"""Blocks in one another; protobuf itself stops at a hundred messages."""
+TEXT_TYPE = ValueType(TEXT)
+NO_BLOCK = MilRule.of(
+    "MIL-PACKAGE-001",
+    """Function {name} has no operations for its opset.
+
+    Remedy: convert the model again.
+    """,
+)
+
+
+@dataclass(slots=True)
+class Translation:
+    """A program that is being read, and the names at its places."""
+
+    names: list[str] = field(default_factory=list[str])
+    operations: int = 0
+
+    def function(self, name: str, function: MilFunction) -> Function:
+        """Return a function.
+
+        Raises:
+            MilError: It has no operations for its opset, or a type or value is none.
+        """
+        at = self.here(name)
+        blocks = function.block_specializations
+        key = function.opset if function.opset in blocks else next(iter(blocks), None)
+        if key is None or (key != function.opset and len(blocks) > 1):
+            found = ", ".join(sorted(blocks)) or "none"
+            raise NO_BLOCK.broken(at, name=name, found=found, expected=function.opset)
+        inputs = self.ports(function.inputs)
+        block = self.block(blocks[key], 0)
+        return Function(name, opset_name(key), inputs, block.statements, block.outputs, (), at)
+
+    def block(self, block: MilBlock, depth: int) -> Block:
+        """Return the statements of a block."""
+        at = len(self.names) - 1
+        if depth > DEEPEST:
+            found = f"{depth} blocks in one another"
+            raise NO_GRAPH_FORM.broken(at, found=found, expected=f"up to {DEEPEST}", suggestion="nest them less")
+        inputs = self.ports(block.inputs)
+        statements = tuple(self.statement(one, depth) for one in block.operations)
+        at = len(self.names) - 1
+        return Block(inputs, statements, tuple(Reference(name, at) for name in block.outputs), at)
+
+    def statement(self, operation: MilOperation, depth: int) -> Statement:
+        """Return an operation."""
+        results = operation.outputs
+        at = self.here(results[0].name if len(results) else operation.type)
+        self.operations += 1
+        arguments = tuple(
+            Argument(key, self.argument(operation.type, key, operation.inputs[key], at), at)
+            for key in sorted(operation.inputs)
+        )
+        attributes = tuple(
+            Argument(key, value_of(operation.attributes[key], key, at), at)
+            for key in sorted(operation.attributes)
+            if key != "name"
+        )
+        name = Argument("name", Immediate(TEXT_TYPE, (self.names[at],), at), at)
+        named = tuple(NamedType(type_of(one.type, one.name, at), one.name, at, at) for one in results)
+        blocks = tuple(self.block(one, depth + 1) for one in operation.blocks)
+        return Statement(named, operation.type, arguments, (name, *attributes), at, at, blocks)
+
+    def argument(self, op: str, name: str, argument: MilArgument, at: int) -> Value:
+        """Return what a parameter is given: one value, or several in its place."""
+        values: list[Value] = [
+            Reference(one.name, at) if one.WhichOneof("binding") == "name" else value_of(one.value, name, at)
+            for one in argument.arguments
+        ]
+        entry = mil_ops().get(op)
+        variadic = entry is not None and any(one.variadic and one.name == name for one in entry.operands)
+        return values[0] if len(values) == 1 and not variadic and (op, name) not in TUPLED else Tuple(tuple(values), at)
+
+    def ports(self, ports: Repeated[MilPort]) -> tuple[NamedType, ...]:
+        """Return the inputs of a function or of a block."""
+        found: list[NamedType] = []
+        for port in ports:
+            at = self.here(port.name)
+            found.append(NamedType(type_of(port.type, port.name, at), port.name, at, at))
+        return tuple(found)
+
+    def here(self, name: str) -> int:
+        """Return a new place, and remember what stands there."""
+        self.names.append(name)
+        return len(self.names) - 1
+
+
+def translated(program: MilProgram, file: str) -> tuple[Program, PackageSource]:
+    """Return a program, and its places.
+
+    Raises:
+        MilError: A function cannot be read, or there is none.
+    """
+    translation = Translation()
+    source = PackageSource(translation.names, file)
+    try:
+        functions = {name: translation.function(name, program.functions[name]) for name in sorted(program.functions)}
+        if not functions:
+            raise NO_FUNCTION.broken(0, expected="main")
+        return Program(str(program.version), build_info(program), functions), source
+    except MilError as error:
+        source.locate(error)
+        raise
+
+
+def opset_name(name: str) -> str:
+    """Return an opset as MIL text spells it; one that is not known keeps its name.
+
+    >>> opset_name("CoreML7"), opset_name("CoreML99")
+    ('ios17', 'CoreML99')
+    """
+    number = OPSET.fullmatch(name)
+    return OPSETS.get(int(number[1]), name) if number else name
+
+
+def build_info(program: MilProgram) -> tuple[RawAttribute, ...]:
+    """Return the texts that compilers wrote about themselves, in the form of the text; other entries are left out."""
+    if BUILD_INFO not in program.attributes:
+        return ()
+    pairs = program.attributes[BUILD_INFO].immediateValue.dictionary.values
+    texts = [(text_of(one.key), text_of(one.value)) for one in pairs]
+    shown = ", ".join(
+        f"{{{quoted(key)}, {quoted(value)}}}" for key, value in texts if key is not None and value is not None
+    )
+    return (RawAttribute(BUILD_INFO, f"dict<string, string>({{{shown}}})"),)
+
+
+def text_of(value: MilValue) -> str | None:
+    """Return a text; None for any other value."""
+    texts = value.immediateValue.tensor.strings.values
+    return texts[0] if len(texts) == 1 else None

@@ -1,0 +1,1 @@
+"""PyTorch programs, as `torch.export` writes them, made graphs."""

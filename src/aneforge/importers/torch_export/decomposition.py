@@ -1,0 +1,42 @@
+"""Which operators are taken apart before a program is read: everything that has no converter of its own.
+
+PyTorch's table brings a program down to the core of ATen. What the op table has as a whole (attention, linear layers,
+normalisations, activations, resizing) is left out of that table, so that it comes here in one piece.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from aneforge.importers.torch_export.registry import converter_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Table = dict[object, Callable[..., object]]
+
+__all__ = ["decomposed"]
+
+
+@cache
+def decompositions() -> Table:
+    """Return PyTorch's decompositions without those of operators that have a converter."""
+    table = cast("Table", torch.export.default_decompositions())
+    for target in list(table):
+        name, form = str(target).removeprefix("aten.").partition(".")[::2]
+        if str(target).startswith("aten.") and converter_of(name, form) is not None:
+            table.pop(target)
+    return table
+
+
+def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return a program of operators that are core, or have a converter."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own, of its tree specifications
+        warnings.simplefilter("ignore", DeprecationWarning)
+        run = cast("Callable[[Table], torch.export.ExportedProgram]", getattr(program, "run_decompositions"))  # noqa: B009 - untyped
+        return run(decompositions())

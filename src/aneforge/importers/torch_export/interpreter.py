@@ -1,0 +1,327 @@
+"""The nodes of a program, one after another: what each stands for, and what stops it.
+
+Numbers (lengths of axes and the arithmetic on them) are computed while the program is read, since every shape is known.
+A node that has no form here is gathered as a finding, its results are lost, and the nodes that read them are passed
+over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from aneforge.errors import GraphError, Location
+from aneforge.graph.node import Output
+from aneforge.importers.emitter import Budget, Emitter
+from aneforge.importers.findings import (
+    Finding,
+    Gathering,
+    Reason,
+    TooLargeModelError,
+    UnsupportedNodeError,
+    message_of,
+)
+from aneforge.importers.torch_export.call import Call
+from aneforge.importers.torch_export.dtypes import element_type
+from aneforge.importers.torch_export.numbers import number_function
+from aneforge.importers.torch_export.registry import converter_of
+from aneforge.importers.torch_export.schemas import Schema, operator_name, runs_graphs, schema_of
+from aneforge.importers.torch_export.tensors import constant_of
+from aneforge.importers.torch_export.values import LOST, Lost
+from aneforge.ops.constant import Constant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aneforge.importers.torch_export.values import Held
+
+__all__ = ["Interpreter", "location_of"]
+
+PYTORCH = str(Path(torch.__file__).parent) + os.sep
+FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+DEPTH_MOST = 32
+"""Graphs within graphs; a program that PyTorch traced has a few."""
+CHECKS = frozenset({
+    "_assert_async",
+    "_assert_scalar",
+    "_assert_tensor_metadata",
+    "sym_constrain_range",
+    "sym_constrain_range_for_size",
+})  # fmt: skip
+"""Operators that check and give nothing."""
+INLINED = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4, "wrap": 0, "hints_wrapper": 0}
+"""Operators that run a graph as it is: the place of the graph among their arguments."""
+CONTROL = {
+    "while_loop": "how often its body runs depends on the data",
+    "scan": "its body runs once for each slice",
+    "map_impl": "its body runs once for each slice",
+    "associative_scan": "its body runs once for each slice",
+}
+"""Operators of control flow that are not taken over, and why."""
+
+
+@dataclass(slots=True)
+class Interpreter:
+    """Reads the nodes of one program."""
+
+    file: str | None
+    budget: Budget = field(default_factory=Budget)
+    gathering: Gathering = field(default_factory=Gathering)
+
+    def run(self, module: torch.fx.GraphModule, inputs: Sequence[Held], depth: int = 0) -> tuple[Held, ...]:
+        """Return the outputs of a graph.
+
+        Raises:
+            GraphError: It is given more or fewer inputs than it has, or graphs are nested too deeply.
+        """
+        if depth > DEPTH_MOST:
+            raise GraphError("graphs are nested too deeply", limit=DEPTH_MOST)
+        held: dict[torch.fx.Node, Held] = {}
+        feeds = iter(inputs)
+        for node in module.graph.nodes:
+            match node.op:
+                case "placeholder":
+                    held[node] = next(feeds, LOST)
+                case "output":
+                    listed = self.resolved(node.args[0], held)
+                    return listed if isinstance(listed, tuple) else (listed,)
+                case "get_attr":
+                    held[node] = self.attribute(module, node)
+                case _:
+                    held[node] = self.converted(module, node, held, depth)
+        raise GraphError("the graph has no outputs")
+
+    def resolved(self, argument: object, held: Mapping[torch.fx.Node, Held]) -> Held:
+        """Return an argument with the values of the nodes that it names.
+
+        Raises:
+            UnsupportedNodeError: It is of a sort that has no meaning here.
+        """
+        match argument:
+            case torch.fx.Node():
+                return held[argument]
+            case list() | tuple():
+                return tuple(self.resolved(one, held) for one in cast("list[object]", argument))
+            case bool() | int() | float() | str() | None:
+                return argument
+            case torch.dtype() | torch.memory_format() | torch.layout() | torch.device():
+                return str(argument)
+            case complex():
+                raise UnsupportedNodeError(Reason.DTYPE, f"the number {argument} is complex")
+            case torch.SymInt() | torch.SymFloat() | torch.SymBool():
+                raise UnsupportedNodeError(Reason.DATA_SHAPE, f"the number {argument} is not known")
+            case _:
+                raise UnsupportedNodeError(Reason.FORM, f"an argument of type {type(argument).__name__} has no form")
+
+    def attribute(self, module: torch.fx.GraphModule, node: torch.fx.Node) -> Held:
+        """Return what an attribute of the module holds; a graph within is kept for the node that runs it."""
+        found: object = module
+        for part in str(node.target).split("."):
+            found = getattr(found, part)
+        if isinstance(found, torch.fx.GraphModule):
+            return None
+        if isinstance(found, torch.Tensor):
+            return self.guarded(node, "get_attr", lambda: constant_of(found, copied=True))
+        return LOST
+
+    def converted(
+        self, module: torch.fx.GraphModule, node: torch.fx.Node, held: Mapping[torch.fx.Node, Held], depth: int
+    ) -> Held:
+        """Return the results of a node; what stops it is gathered, and its results are lost."""
+        if any(isinstance(held.get(one), Lost) for one in node.all_input_nodes):
+            return LOST
+        return self.guarded(node, operator_name(node.target), lambda: self.results_of(module, node, held, depth))
+
+    def guarded(self, node: torch.fx.Node, operator: str, convert: Callable[[], Held]) -> Held:
+        """Return what a conversion gives, or LOST and a finding."""
+        try:
+            return convert()
+        except TooLargeModelError as error:
+            error.location = error.location or location_of(node, self.file)
+            raise
+        except UnsupportedNodeError as error:
+            self.gather(node, operator, error.reason, message_of(error), error.remedy or "")
+        except GraphError as error:
+            self.gather(node, operator, Reason.FORM, message_of(error), error.remedy or "")
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            # PyTorch checked the node when it traced it, and a converter relies on that; a file may hold a node that it
+            # never saw, which ends here rather than in a traceback.
+            problem = f"its converter cannot read it: {type(error).__name__}: {error}"
+            self.gather(node, operator, Reason.INVALID, problem, "")
+        return LOST
+
+    def gather(self, node: torch.fx.Node, operator: str, reason: Reason, message: str, workaround: str) -> None:
+        """Keep a finding, with the user's line where PyTorch kept it."""
+        place = location_of(node, None)
+        where = f" ({place.file}:{place.line})" if place.file else ""
+        finding = Finding(node.name, operator, reason, f"{message}{where}", workaround)
+        self.gathering.findings[finding] = None
+
+    def results_of(
+        self, module: torch.fx.GraphModule, node: torch.fx.Node, held: Mapping[torch.fx.Node, Held], depth: int
+    ) -> Held:
+        """Return the results of a node.
+
+        Raises:
+            UnsupportedNodeError: It has no form here.
+        """
+        if runs_graphs(node.target):
+            return self.run_operator(module, node, held, depth)
+        arguments = tuple(self.resolved(one, held) for one in node.args)
+        named = {name: self.resolved(one, held) for name, one in node.kwargs.items()}
+        schema = schema_of(node.target)
+        if schema is not None:
+            return self.by_converter(node, schema, arguments, named)
+        function = number_function(node.target)
+        if function is None or any(isinstance(one, Output | Constant) for one in arguments):
+            raise UnsupportedNodeError(Reason.OPERATOR, "it is a Python function that is not known here")
+        return function(*arguments)
+
+    def by_converter(
+        self, node: torch.fx.Node, schema: Schema, positional: Sequence[Held], named: Mapping[str, Held]
+    ) -> Held:
+        """Return what a converter makes of a node."""
+        if schema.name in CHECKS:
+            return None
+        types, shapes = described_results(node)
+        convert = converter_of(schema.name, schema.form) if schema.space in ("aten", "prims") else None
+        if convert is None:
+            raise unknown_operator(schema)
+        emitter = Emitter(location_of(node, self.file), self.budget)
+        arguments = bound_arguments(schema, positional, named)
+        return convert(Call(schema.name, schema.form, arguments, types, shapes, emitter))
+
+    # Graphs within nodes.
+
+    def run_operator(
+        self, module: torch.fx.GraphModule, node: torch.fx.Node, held: Mapping[torch.fx.Node, Held], depth: int
+    ) -> Held:
+        """Return the results of a node that runs graphs.
+
+        Raises:
+            UnsupportedNodeError: It runs them as often as the data say.
+        """
+        name = operator_name(node.target)
+        if name in INLINED:
+            place = INLINED[name]
+            inner = self.graph_within(module, node.args[place])
+            inputs = [self.resolved(one, held) for one in node.args[place + 1 :]]
+            return self.run(inner, inputs, depth + 1)
+        if name == "cond":
+            return self.choice(module, node, held, depth)
+        reason = Reason.CONTROL if name in CONTROL else Reason.OPERATOR
+        workaround = "unroll it in Python, with a number of turns that is known" if name in CONTROL else ""
+        raise UnsupportedNodeError(reason, CONTROL.get(name, "it is not known here"), workaround=workaround)
+
+    def graph_within(self, module: torch.fx.GraphModule, argument: object) -> torch.fx.GraphModule:
+        """Return the graph that an argument names.
+
+        Raises:
+            GraphError: It names none.
+        """
+        found = getattr(module, str(argument.target), None) if isinstance(argument, torch.fx.Node) else None
+        if not isinstance(found, torch.fx.GraphModule):
+            raise GraphError("the graph that it runs is missing")
+        return found
+
+    def choice(
+        self, module: torch.fx.GraphModule, node: torch.fx.Node, held: Mapping[torch.fx.Node, Held], depth: int
+    ) -> Held:
+        """Return the results of one branch where the condition is known, else a choice between both.
+
+        Raises:
+            GraphError: The branches give something else than tensors.
+        """
+        condition = self.resolved(node.args[0], held)
+        branches = [self.graph_within(module, one) for one in node.args[1:3]]
+        inputs = [self.resolved(one, held) for one in cast("Sequence[object]", node.args[3])]
+        if isinstance(condition, Constant):
+            condition = bool(condition.dense().reshape(()).item())
+        if isinstance(condition, bool | int | float):
+            return self.run(branches[0 if condition else 1], inputs, depth + 1)
+        first, second = (self.run(branch, inputs, depth + 1) for branch in branches)
+        if any(isinstance(one, Lost) for one in (*first, *second)):
+            return (LOST,) * len(first)
+        if not isinstance(condition, Output):
+            raise GraphError("the condition is no tensor")
+        emitter = Emitter(location_of(node, self.file), self.budget)
+        flag = emitter.reshape(condition, ())
+        chosen: list[Held] = []
+        for one, other in zip(first, second, strict=True):
+            if not isinstance(one, Output | Constant) or not isinstance(other, Output | Constant):
+                raise GraphError("a branch gives something else than tensors")
+            chosen.append(emitter.select(flag, one, other))
+        return tuple(chosen)
+
+
+def unknown_operator(schema: Schema) -> UnsupportedNodeError:
+    """Return the error of an operator without a converter."""
+    if schema.space not in ("aten", "prims"):
+        return UnsupportedNodeError(
+            Reason.OPERATOR,
+            f"{schema.space}::{schema.name} is an operator of somebody else's",
+            workaround="write it with PyTorch's own operators, or register a decomposition and run it before",
+        )
+    return UnsupportedNodeError(
+        Reason.FORM, "the op table has no form of it", workaround="end the program before it, and do the rest elsewhere"
+    )
+
+
+def described_results(
+    node: torch.fx.Node,
+) -> tuple[tuple[torch.dtype | None, ...], tuple[tuple[int, ...] | None, ...]]:
+    """Return the element types and shapes of a node's results, as PyTorch traced them.
+
+    Raises:
+        UnsupportedNodeError: One is of an element type or a layout without a meaning here.
+    """
+    traced = cast("object", node.meta.get("val"))
+    several = isinstance(traced, list | tuple)
+    results = tuple(cast("list[object]", traced)) if several else (traced,)
+    types: list[torch.dtype | None] = []
+    shapes: list[tuple[int, ...] | None] = []
+    for one in results:
+        if not isinstance(one, torch.Tensor):
+            types.append(None)
+            shapes.append(None)
+            continue
+        if one.layout is not torch.strided:
+            raise UnsupportedNodeError(Reason.LAYOUT, f"its result is a tensor of layout {one.layout}")
+        element_type(one.dtype)
+        types.append(one.dtype)
+        shapes.append(tuple(map(int, one.shape)) if all(type(length) is int for length in one.shape) else None)
+    return tuple(types), tuple(shapes)
+
+
+def bound_arguments(schema: Schema, positional: Sequence[Held], named: Mapping[str, Held]) -> dict[str, Held]:
+    """Return arguments by the names of a schema, defaults filled in.
+
+    Raises:
+        GraphError: There are too many, or one has no such name.
+    """
+    unknown = set(named) - set(schema.arguments)
+    if len(positional) > len(schema.arguments) or unknown:
+        seen = ", ".join(sorted(unknown)) or len(positional)
+        raise GraphError("it has arguments that its operator does not take", seen=seen)
+    bound: dict[str, Held] = dict(schema.defaults)
+    bound.update(zip(schema.arguments, positional, strict=False))
+    bound.update(named)
+    return bound
+
+
+def location_of(node: torch.fx.Node, file: str | None) -> Location:
+    """Return the place of a node: the file of the program if there is one, else the user's own line."""
+    if file is not None:
+        return Location(file, node=node.name)
+    frames = [one for one in FRAME.findall(str(node.meta.get("stack_trace") or "")) if not is_pytorch(one[0])]
+    return Location(frames[-1][0], int(frames[-1][1]), node.name) if frames else Location(node=node.name)
+
+
+def is_pytorch(file: str) -> bool:
+    """Tell whether a file is PyTorch's own; some of its traces leave out where it is installed."""
+    return file.startswith((PYTORCH, "torch/", "<"))

@@ -1,0 +1,288 @@
+"""Arithmetic, comparisons and choices of pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from aneforge.importers.bits import bits_combined, bits_shifted
+from aneforge.importers.torch_export.operators.elementwise import truncated
+from aneforge.importers.torch_export.registry import operator
+from aneforge.ops.types import is_float
+
+if TYPE_CHECKING:
+    from aneforge.graph.node import Value
+    from aneforge.importers.emitter import Emitter
+    from aneforge.importers.torch_export.call import Call
+
+COMPARISONS = {
+    "eq": "equal",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "le": "less_equal",
+    "lt": "less",
+    "ne": "not_equal",
+}
+LOGIC = {"logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor"}
+BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
+SHIFTS = {"bitwise_left_shift": True, "__lshift__": True, "bitwise_right_shift": False, "__rshift__": False}
+
+
+def pair(call: Call, dtype: str) -> tuple[Value, Value]:
+    """Return both operands in one element type."""
+    return call.operand("self", dtype), call.operand("other", dtype)
+
+
+def as_numbers(dtype: str) -> str:
+    """Return the element type in which bool is computed with."""
+    return "uint8" if dtype == "bool" else dtype
+
+
+@operator("add", "sub", "rsub")
+def sum_or_difference(call: Call) -> Value:
+    """Convert x ± alpha · y."""
+    emit, dtype = call.emit, call.dtype()
+    if dtype == "bool":
+        x, y = pair(call, "uint8")
+        return emit.cast(emit.binary("add", x, y), "bool")
+    x, y = pair(call, dtype)
+    if call.operator == "rsub":
+        x, y = y, x
+    alpha = call.number("alpha") if call.has("alpha") else 1
+    if alpha != 1:
+        y = scaled(emit, y, alpha)
+        if call.operator == "rsub":
+            x, y = scaled(emit, call.operand("other", dtype), 1), scaled(emit, call.operand("self", dtype), alpha)
+    return emit.binary("add" if call.operator == "add" else "sub", x, y)
+
+
+def scaled(emit: Emitter, x: Value, factor: float) -> Value:
+    """Return x times a number."""
+    if factor == 1:
+        return x
+    return emit.mul(x, float(factor)) if is_float(x.type.dtype) else emit.binary("mul", x, int(factor))
+
+
+@operator("mul")
+def product(call: Call) -> Value:
+    """Convert x · y; of truth values it is whether both hold."""
+    dtype = call.dtype()
+    x, y = pair(call, dtype)
+    return call.emit.binary("logical_and" if dtype == "bool" else "mul", x, y)
+
+
+@operator("div", "true_divide")
+def quotient(call: Call) -> Value:
+    """Convert x / y, or that cut towards 0 or rounded down."""
+    emit, dtype = call.emit, call.dtype()
+    x, y = pair(call, dtype)
+    mode = call.text("rounding_mode")
+    if not mode:
+        return emit.div(x, y)
+    if mode == "trunc":
+        return truncated(emit, emit.div(x, y)) if is_float(dtype) else emit.div(x, y)
+    return floor_quotient(emit, x, y)
+
+
+def floor_quotient(emit: Emitter, x: Value, y: Value) -> Value:
+    """Return x / y rounded down; of real numbers by the remainder, as PyTorch does it, and x / y where y is 0."""
+    if not is_float(x.type.dtype):
+        return emit.binary("floor_div", x, y)
+    rest = float_remainder(emit, x, y)
+    ratio = emit.unary("round", emit.div(emit.binary("sub", x, rest), y))
+    return emit.select(emit.binary("equal", y, 0.0), emit.div(x, y), ratio)
+
+
+@operator("floor_divide")
+def floor_division(call: Call) -> Value:
+    """Convert x / y rounded down."""
+    x, y = pair(call, call.dtype())
+    return floor_quotient(call.emit, x, y)
+
+
+def float_remainder(emit: Emitter, x: Value, y: Value) -> Value:
+    """Return x − y · ⌊x / y⌋ of real numbers, exact: of magnitudes, and then of the signs."""
+    rest = truncated_remainder(emit, x, y)
+    other = emit.binary("not_equal", emit.binary("less", rest, 0.0), emit.binary("less", y, 0.0))
+    move = emit.binary("logical_and", other, emit.binary("not_equal", rest, 0.0))
+    return emit.select(move, emit.add(rest, y), rest)
+
+
+def truncated_remainder(emit: Emitter, x: Value, y: Value) -> Value:
+    """Return x − y · (x / y cut towards 0) of real numbers: that of magnitudes, with the sign of x."""
+    magnitude = emit.binary("mod", emit.unary("abs", x), emit.unary("abs", y))
+    # What is finite over an infinity is left as it is.
+    magnitude = emit.select(
+        emit.binary("equal", emit.unary("abs", y), math.inf),
+        emit.select(emit.binary("less", emit.unary("abs", x), math.inf), emit.unary("abs", x), magnitude),
+        magnitude,
+    )
+    return emit.select(emit.binary("less", x, 0.0), emit.negative(magnitude), magnitude)
+
+
+@operator("remainder")
+def remainder(call: Call) -> Value:
+    """Convert the remainder that has the sign of the divisor."""
+    dtype = call.dtype()
+    x, y = pair(call, dtype)
+    return float_remainder(call.emit, x, y) if is_float(dtype) else call.emit.binary("mod", x, y)
+
+
+@operator("fmod")
+def signed_remainder(call: Call) -> Value:
+    """Convert the remainder that has the sign of the dividend."""
+    emit, dtype = call.emit, call.dtype()
+    x, y = pair(call, dtype)
+    if is_float(dtype):
+        return truncated_remainder(emit, x, y)
+    return emit.sub(x, emit.binary("mul", emit.div(x, y), y))
+
+
+@operator("pow")
+def power(call: Call) -> Value:
+    """Convert x to the power y; small whole powers of numbers are products."""
+    emit, dtype = call.emit, call.dtype()
+    x, y = call.operand("self", dtype), call.arguments.get("exponent")
+    if isinstance(y, int | float) and y == 2:
+        return emit.unary("square", x) if is_float(dtype) else emit.binary("mul", x, x)
+    if isinstance(y, int | float) and y == 0.5 and is_float(dtype):
+        return emit.unary("sqrt", x)
+    if dtype == "bool":
+        x, z = call.operand("self", "uint8"), call.operand("exponent", "uint8")
+        return emit.cast(emit.binary("pow", x, z), "bool")
+    exponent = call.operand("exponent", dtype)
+    result = emit.binary("pow", x, exponent)
+    if is_float(dtype):
+        return result
+    return whole_power(emit, x, exponent, result)
+
+
+def whole_power(emit: Emitter, x: Value, y: Value, result: Value) -> Value:
+    """Return a power of whole numbers; a negative one is 0, but of 1 and −1, as PyTorch has it."""
+    odd = emit.binary("equal", emit.binary("mod", y, 2), 1)
+    of_minus_one = emit.select(odd, emit.number(-1, x) if not x.type.dtype.startswith("u") else emit.number(1, x), 1)
+    other = emit.select(
+        emit.binary("equal", x, 1),
+        emit.number(1, x),
+        emit.select(emit.binary("equal", x, -1), of_minus_one, 0) if not x.type.dtype.startswith("u") else 0,
+    )
+    return emit.select(emit.binary("less", y, 0), other, result)
+
+
+@operator("atan2")
+def angle(call: Call) -> Value:
+    """Convert the angle of the point (other, self), in its quadrant; zeros count with their signs."""
+    emit, dtype = call.emit, call.dtype()
+    y, x = pair(call, dtype)
+    both = emit.binary(
+        "logical_and",
+        emit.binary("equal", emit.unary("abs", y), math.inf),
+        emit.binary("equal", emit.unary("abs", x), math.inf),
+    )
+    y, x = (emit.select(both, emit.unary("sign", one), one) for one in (y, x))
+    zero = emit.binary("equal", x, 0.0)
+    plain = emit.unary("atan", emit.div(y, emit.select(zero, 1.0, x)))
+    x_negative, y_negative = is_negative(emit, x), is_negative(emit, y)
+    turn = emit.select(y_negative, emit.constant(-math.pi, dtype), math.pi)
+    upright = emit.mul(emit.unary("sign", y), math.pi / 2)
+    flat = emit.select(x_negative, turn, emit.mul(y, 0.0))
+    on_axis = emit.select(emit.binary("equal", y, 0.0), flat, upright)
+    slanted = emit.add(plain, emit.select(x_negative, turn, 0.0))
+    result = emit.select(zero, on_axis, slanted)
+    nothing = emit.binary("logical_or", emit.binary("not_equal", x, x), emit.binary("not_equal", y, y))
+    return emit.select(nothing, math.nan, result)
+
+
+def is_negative(emit: Emitter, x: Value) -> Value:
+    """Return whether real numbers have a sign, −0 too."""
+    inverse = emit.unary("inverse", x, epsilon=0.0)
+    return emit.binary("logical_or", emit.binary("less", x, 0.0), emit.binary("less", inverse, 0.0))
+
+
+@operator("maximum", "minimum", "max.other", "min.other")
+def extreme(call: Call) -> Value:
+    """Convert the larger or smaller of both."""
+    op = "maximum" if call.operator.startswith("max") else "minimum"
+    return of_two(call.emit, op, *pair(call, call.dtype()))
+
+
+def of_two(emit: Emitter, op: str, x: Value, y: Value) -> Value:
+    """Return the larger or smaller of two; of truth values by logic."""
+    if x.type.dtype == "bool":
+        return emit.binary("logical_or" if op == "maximum" else "logical_and", x, y)
+    return emit.binary(op, x, y)
+
+
+@operator("fmax", "fmin")
+def extreme_number(call: Call) -> Value:
+    """Convert the larger or smaller of both; what is no number does not count."""
+    emit, dtype = call.emit, call.dtype()
+    x, y = pair(call, dtype)
+    op = "maximum" if call.operator == "fmax" else "minimum"
+    if not is_float(dtype):
+        return of_two(emit, op, x, y)
+    x_counts = emit.select(emit.binary("equal", x, x), x, y)
+    y_counts = emit.select(emit.binary("equal", y, y), y, x)
+    return emit.binary(op, x_counts, y_counts)
+
+
+@operator("clamp", "clamp_min", "clamp_max", "clip")
+def clamp(call: Call) -> Value:
+    """Convert x moved between two bounds, either of which may be left out; where they cross, the upper one counts."""
+    emit, dtype = call.emit, call.dtype()
+    x = call.operand("self", dtype)
+    low, high = call.arguments.get("min"), call.arguments.get("max")
+    if is_float(dtype) and all(one is None or isinstance(one, int | float) for one in (low, high)):
+        least = -math.inf if low is None else float(call.number("min"))
+        most = math.inf if high is None else float(call.number("max"))
+        if least <= most:
+            return emit.unary("clip", x, alpha=least, beta=most)
+    result = x if low is None else of_two(emit, "maximum", x, call.operand("min", dtype))
+    return result if high is None else of_two(emit, "minimum", result, call.operand("max", dtype))
+
+
+@operator(*COMPARISONS)
+def comparison(call: Call) -> Value:
+    """Convert a comparison, in the element type that both have in common."""
+    dtype = as_numbers(call.promoted("self", "other"))
+    x, y = pair(call, dtype)
+    return call.emit.binary(COMPARISONS[call.operator], x, y)
+
+
+@operator(*LOGIC)
+def logic(call: Call) -> Value:
+    """Convert logic on whether numbers are not 0."""
+    x, y = pair(call, "bool")
+    return call.emit.binary(LOGIC[call.operator], x, y)
+
+
+@operator(*BITS)
+def bitwise(call: Call) -> Value:
+    """Convert logic on bits."""
+    dtype, kind = call.dtype(), BITS[call.operator]
+    x, y = pair(call, dtype)
+    return call.emit.binary(f"logical_{kind}", x, y) if dtype == "bool" else bits_combined(call.emit, kind, x, y)
+
+
+@operator(*SHIFTS)
+def shift(call: Call) -> Value:
+    """Convert a shift of bits."""
+    x, y = pair(call, call.dtype())
+    return bits_shifted(call.emit, x, y, left=SHIFTS[call.operator])
+
+
+@operator("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
+def where(call: Call) -> Value:
+    """Convert a choice between two tensors."""
+    dtype = call.dtype()
+    x, y = pair(call, dtype)
+    return call.emit.select(call.operand("condition", "bool"), x, y)
+
+
+@operator("copysign")
+def copy_sign(call: Call) -> Value:
+    """Convert the magnitude of x with the sign of y."""
+    emit = call.emit
+    x, y = pair(call, call.dtype())
+    size = emit.unary("abs", x)
+    return emit.select(is_negative(emit, y), emit.negative(size), size)

@@ -1,0 +1,385 @@
+"""Operators that change the shape of a tensor, join tensors or part them, and keep their elements."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.errors import GraphError
+from aneforge.importers.torch_export.registry import operator
+from aneforge.ops.constant import Dense
+from aneforge.ops.shapes import normalised_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.graph.node import Value
+    from aneforge.importers.emitter import Emitter
+    from aneforge.importers.torch_export.call import Call
+
+
+@operator("view", "_unsafe_view", "reshape", "view_copy", "_reshape_alias")
+def reshape(call: Call) -> Value:
+    """Convert another shape; −1 is computed."""
+    x = call.value("self")
+    return call.emit.reshape(x, resolved_shape(x.type.shape, call.integers("size") or call.integers("shape") or ()))
+
+
+def resolved_shape(old: tuple[int, ...], wished: Sequence[int]) -> tuple[int, ...]:
+    """Return a wished shape with −1 computed.
+
+    Raises:
+        GraphError: It leaves no length for it.
+    """
+    if -1 not in wished:
+        return tuple(wished)
+    others = math.prod(extent for extent in wished if extent != -1)
+    if not others or math.prod(old) % others:
+        raise GraphError("the shape leaves no length for its -1", seen=list(wished), limit=list(old))
+    return tuple(math.prod(old) // others if extent == -1 else extent for extent in wished)
+
+
+@operator("permute", "permute_copy")
+def permute(call: Call) -> Value:
+    """Convert axes in another order."""
+    x = call.value("self")
+    return call.emit.transpose(x, [normalised_axis(axis, x.type.rank) for axis in call.integers("dims") or ()])
+
+
+@operator("transpose", "t")
+def transpose(call: Call) -> Value:
+    """Convert two axes swapped; the two of a matrix by default."""
+    x = call.value("self")
+    rank = x.type.rank
+    if rank < 2:
+        return x
+    first, second = (call.axis("dim0", rank), call.axis("dim1", rank)) if call.operator == "transpose" else (0, 1)
+    order = list(range(rank))
+    order[first], order[second] = second, first
+    return call.emit.transpose(x, order)
+
+
+@operator("expand", "expand_copy", "broadcast_to")
+def expand(call: Call) -> Value:
+    """Convert a tensor repeated to a shape; −1 keeps an axis."""
+    x = call.value("self")
+    wished = call.integers("size") or ()
+    lead = len(wished) - x.type.rank
+    return call.emit.spread(
+        x, [x.type.shape[axis - lead] if extent == -1 else extent for axis, extent in enumerate(wished)]
+    )
+
+
+@operator("squeeze", "squeeze_copy")
+def squeeze(call: Call) -> Value:
+    """Convert the tensor without axes of length 1: all of them, or those that are named and have it."""
+    x = call.value("self")
+    named = call.axes("dim", x.type.rank) if call.has("dim") else tuple(range(x.type.rank))
+    if call.has("dim") and not call.integers("dim"):
+        named = ()
+    return call.emit.reshape(
+        x, [extent for axis, extent in enumerate(x.type.shape) if axis not in named or extent != 1]
+    )
+
+
+@operator("unsqueeze", "unsqueeze_copy")
+def unsqueeze(call: Call) -> Value:
+    """Convert the tensor with one further axis of length 1."""
+    x = call.value("self")
+    return call.emit.expand(x, normalised_axis(call.integer("dim"), x.type.rank + 1))
+
+
+@operator("cat", "concat")
+def concatenate(call: Call) -> Value:
+    """Convert tensors one after another; an empty one of one axis joins any others."""
+    emit, dtype = call.emit, call.dtype()
+    values = [emit.cast(value, dtype) for value in call.values("tensors")]
+    joined = [value for value in values if value.type.shape != (0,)] or values[:1]
+    axis = call.axis("dim", joined[0].type.rank)
+    filled = [value for value in joined if value.type.size]
+    if not filled:
+        shape = list(joined[0].type.shape)
+        shape[axis] = sum(value.type.shape[axis] for value in joined)
+        return emit.empty(shape, dtype)
+    return emit.concat(filled, axis)
+
+
+@operator("stack")
+def stack(call: Call) -> Value:
+    """Convert tensors side by side along a new axis."""
+    emit, dtype = call.emit, call.dtype()
+    values = [emit.cast(value, dtype) for value in call.values("tensors")]
+    axis = normalised_axis(call.integer("dim"), values[0].type.rank + 1)
+    if not values[0].type.size:
+        return emit.concat([emit.expand(value, axis) for value in values], axis)
+    return emit.apply("stack", {"values": tuple(values)}, axis=axis)
+
+
+@operator("split", "split_with_sizes", "split_copy", "split_with_sizes_copy")
+def split(call: Call) -> tuple[Value, ...]:
+    """Convert the parts of a tensor along an axis, of one length or of several."""
+    x = call.value("self")
+    axis = call.axis("dim", x.type.rank)
+    extent = x.type.shape[axis]
+    sizes = call.integers("split_sizes") or call.integers("split_size") or (extent,)
+    if "split_size" in call.arguments and len(sizes) == 1:
+        each = max(sizes[0], 1)
+        sizes = tuple(min(each, extent - begin) for begin in range(0, extent, each)) or (0,)
+    return parts(call.emit, x, axis, sizes)
+
+
+def parts(emit: Emitter, x: Value, axis: int, sizes: Sequence[int]) -> tuple[Value, ...]:
+    """Return the parts of a tensor along an axis."""
+    if len(sizes) == 1:
+        return (x,)
+    if isinstance(x, Dense) or 0 in x.type.shape or 0 in sizes:
+        return tuple(emit.part(x, axis, begin, end) for begin, end in pairwise(accumulate(sizes, initial=0)))
+    return emit.apply_all("split", {"x": x}, split_sizes=tuple(sizes), axis=axis)
+
+
+@operator("unbind", "unbind_copy")
+def unbind(call: Call) -> tuple[Value, ...]:
+    """Convert the slices of a tensor along an axis."""
+    x, emit = call.value("self"), call.emit
+    axis = call.axis("dim", x.type.rank)
+    kept = [extent for one, extent in enumerate(x.type.shape) if one != axis]
+    pieces = parts(emit, x, axis, (1,) * x.type.shape[axis]) if x.type.shape[axis] else ()
+    return tuple(emit.reshape(piece, kept) for piece in pieces)
+
+
+def region(emit: Emitter, x: Value, bounds: Mapping[int, range]) -> Value:
+    """Return the places of axes that ranges name."""
+    whole = [bounds.get(axis, range(extent)) for axis, extent in enumerate(x.type.shape)]
+    shape = [len(one) for one in whole]
+    if 0 in shape:
+        return emit.empty(shape, x.type.dtype)
+    if whole == [range(extent) for extent in x.type.shape]:
+        return x
+    if isinstance(x, Dense):
+        return Dense(x.values[tuple(slice(one.start, one.stop, one.step) for one in whole)])
+    if all(one.step == 1 for one in whole):
+        return emit.apply("slice_by_size", {"x": x}, begin=[one.start for one in whole], size=shape)
+    begins, ends, steps = ([getattr(one, part) for one in whole] for part in ("start", "stop", "step"))
+    return emit.apply("slice_by_index", {"x": x}, begin=begins, end=ends, stride=steps)
+
+
+def sliced_range(call: Call, extent: int) -> range:
+    """Return the places of a slice along an axis of some length."""
+    start, end = (call.integer(name) if call.has(name) else None for name in ("start", "end"))
+    return range(extent)[start : end : call.integer("step") if call.has("step") else 1]
+
+
+@operator("slice", "slice_copy")
+def slice_along(call: Call) -> Value:
+    """Convert the elements from one place to before another along an axis, a step apart."""
+    x = call.value("self")
+    axis = call.axis("dim", x.type.rank)
+    return region(call.emit, x, {axis: sliced_range(call, x.type.shape[axis])})
+
+
+@operator("narrow", "narrow_copy")
+def narrow(call: Call) -> Value:
+    """Convert a number of elements along an axis."""
+    x = call.value("self")
+    axis = call.axis("dim", x.type.rank)
+    start = call.integer("start") % max(x.type.shape[axis], 1) if call.integer("start") < 0 else call.integer("start")
+    return region(call.emit, x, {axis: range(start, start + call.integer("length"))})
+
+
+@operator("select", "select_copy")
+def select(call: Call) -> Value:
+    """Convert one slice of an axis, without the axis."""
+    x = call.value("self")
+    axis = call.axis("dim", x.type.rank)
+    place = normalised_axis(call.integer("index"), x.type.shape[axis], "index")
+    kept = [extent for one, extent in enumerate(x.type.shape) if one != axis]
+    return call.emit.reshape(region(call.emit, x, {axis: range(place, place + 1)}), kept)
+
+
+@operator("slice_scatter")
+def slice_scatter(call: Call) -> Value:
+    """Convert a tensor with a slice of it replaced."""
+    x = call.value("self")
+    axis = call.axis("dim", x.type.rank)
+    return replaced(call, x, axis, sliced_range(call, x.type.shape[axis]), call.operand("src", x.type.dtype))
+
+
+@operator("select_scatter")
+def select_scatter(call: Call) -> Value:
+    """Convert a tensor with one slice of an axis replaced."""
+    x = call.value("self")
+    axis = call.axis("dim", x.type.rank)
+    place = normalised_axis(call.integer("index"), x.type.shape[axis], "index")
+    return replaced(call, x, axis, range(place, place + 1), call.emit.expand(call.operand("src", x.type.dtype), axis))
+
+
+def replaced(call: Call, x: Value, axis: int, places: range, update: Value) -> Value:
+    """Return a tensor with the places of an axis replaced."""
+    emit = call.emit
+    if not len(places) or not x.type.size:
+        return x
+    wanted = [len(places) if one == axis else extent for one, extent in enumerate(x.type.shape)]
+    full = emit.spread(update, wanted)
+    if len(places) == x.type.shape[axis]:
+        return full
+    bounds = [places if one == axis else range(extent) for one, extent in enumerate(x.type.shape)]
+    begins, ends, steps = ([getattr(one, part) for one in bounds] for part in ("start", "stop", "step"))
+    return emit.apply("slice_update", {"x": x, "update": full}, begin=begins, end=ends, stride=steps)
+
+
+@operator("flip")
+def flip(call: Call) -> Value:
+    """Convert a tensor backwards along axes."""
+    x = call.value("self")
+    axes = call.axes("dims", x.type.rank) if call.integers("dims") else ()
+    return call.emit.unary("reverse", x, axes=axes) if axes and x.type.rank else x
+
+
+@operator("roll")
+def roll(call: Call) -> Value:
+    """Convert elements moved round along axes, or in a row."""
+    x, emit = call.value("self"), call.emit
+    shifts, axes = call.integers("shifts") or (), call.integers("dims") or ()
+    if not x.type.size:
+        return x
+    if not axes:
+        flat = emit.reshape(x, (x.type.size,))
+        return emit.reshape(rolled(emit, flat, shifts[0] if shifts else 0, 0), x.type.shape)
+    result = x
+    for shift, axis in zip(shifts, axes, strict=True):
+        result = rolled(emit, result, shift, normalised_axis(axis, max(x.type.rank, 1))) if x.type.rank else result
+    return result
+
+
+def rolled(emit: Emitter, x: Value, shift: int, axis: int) -> Value:
+    """Return elements moved round along an axis."""
+    extent = x.type.shape[axis]
+    cut = -shift % extent
+    return x if not cut else emit.concat([emit.part(x, axis, cut, extent), emit.part(x, axis, 0, cut)], axis)
+
+
+@operator("repeat")
+def repeat(call: Call) -> Value:
+    """Convert a tensor repeated along every axis, further ones in front."""
+    x, emit = call.value("self"), call.emit
+    repeats = call.integers("repeats") or ()
+    full = emit.reshape(x, (1,) * (len(repeats) - x.type.rank) + x.type.shape)
+    shape = [one * extent for one, extent in zip(repeats, full.type.shape, strict=True)]
+    if 0 in shape:
+        return emit.empty(shape, x.type.dtype)
+    return full if set(repeats) <= {1} else emit.apply("tile", {"x": full}, reps=repeats)
+
+
+@operator("as_strided", "as_strided_copy")
+def as_strided(call: Call) -> Value:
+    """Convert a view of a tensor's memory, taken as contiguous: the elements at the places that steps reach."""
+    x, emit = call.value("self"), call.emit
+    size, steps = call.integers("size") or (), call.integers("stride") or ()
+    offset = call.integer("storage_offset") if call.has("storage_offset") else 0
+    emit.room(*size)
+    places = np.full(size, offset, np.int64)
+    for axis, (extent, step) in enumerate(zip(size, steps, strict=True)):
+        places += (np.arange(extent) * step).reshape([-1 if one == axis else 1 for one in range(len(size))])
+    return taken(emit, emit.reshape(x, (x.type.size,)), places)
+
+
+def taken(emit: Emitter, flat: Value, places: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Value:
+    """Return the elements of a row at places that are known.
+
+    Raises:
+        GraphError: One is behind the end.
+    """
+    if places.size and not 0 <= int(places.min()) <= int(places.max()) < flat.type.size:
+        raise GraphError("it reads outside of the tensor", seen=int(places.max()), limit=flat.type.size)
+    return (
+        emit.reshape(emit.take(flat, places.reshape(-1), 0), places.shape)
+        if places.size
+        else emit.empty(places.shape, flat.type.dtype)
+    )
+
+
+@operator("diagonal", "diagonal_copy")
+def diagonal(call: Call) -> Value:
+    """Convert a diagonal of two axes, as the last axis."""
+    x, emit = call.value("self"), call.emit
+    rows, columns, offset = diagonal_places(call, x)
+    first, second = call.axis("dim1", x.type.rank), call.axis("dim2", x.type.rank)
+    order = [axis for axis in range(x.type.rank) if axis not in (first, second)]
+    turned = emit.transpose(x, (*order, first, second))
+    lead = turned.type.shape[:-2]
+    flat = emit.reshape(turned, (*lead, turned.type.shape[-2] * turned.type.shape[-1]))
+    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    start = max(offset, 0) + max(-offset, 0) * columns
+    return (
+        emit.take(flat, start + np.arange(count) * (columns + 1), len(lead))
+        if count and flat.type.size
+        else (emit.empty((*lead, count), x.type.dtype))
+    )
+
+
+def diagonal_places(call: Call, x: Value) -> tuple[int, int, int]:
+    """Return the lengths of the two axes of a diagonal, and how far it is from the main one."""
+    first, second = call.axis("dim1", x.type.rank), call.axis("dim2", x.type.rank)
+    return x.type.shape[first], x.type.shape[second], call.integer("offset")
+
+
+@operator("diagonal_scatter")
+def diagonal_scatter(call: Call) -> Value:
+    """Convert a tensor with a diagonal of two axes replaced."""
+    x, update, emit = call.value("self"), call.value("src"), call.emit
+    rows, columns, offset = diagonal_places(call, x)
+    first, second = call.axis("dim1", x.type.rank), call.axis("dim2", x.type.rank)
+    order = [*(axis for axis in range(x.type.rank) if axis not in (first, second)), first, second]
+    turned = emit.transpose(x, order)
+    count = update.type.shape[-1]
+    if not count or not update.type.size:
+        return x
+    emit.room(rows, columns)
+    on = np.eye(rows, columns, offset, dtype=np.bool_)
+    # A row of the matrix reads its place on the diagonal; what is off the diagonal reads any.
+    place = np.clip(np.arange(rows) + min(offset, 0), 0, count - 1)
+    spread = emit.expand(emit.take(update, place, update.type.rank - 1), -1)
+    result = emit.select(emit.constant(on, "bool"), emit.cast(spread, x.type.dtype), turned)
+    return emit.transpose(result, [order.index(axis) for axis in range(x.type.rank)])
+
+
+@operator("unfold", "unfold_copy")
+def unfold(call: Call) -> Value:
+    """Convert all windows of some elements along an axis, as a further last axis."""
+    x, emit = call.value("self"), call.emit
+    size, step = call.integer("size"), call.integer("step")
+    if not x.type.rank:
+        return emit.reshape(x, (1,) * size)
+    axis = call.axis("dimension", x.type.rank)
+    count = (x.type.shape[axis] - size) // step + 1
+    emit.room(count, size)
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    if not places.size:
+        shape = [count if one == axis else extent for one, extent in enumerate(x.type.shape)]
+        return emit.empty((*shape, size), x.type.dtype)
+    return emit.moved(emit.take(x, places, axis), axis + 1, -1)
+
+
+@operator("pixel_shuffle")
+def pixel_shuffle(call: Call) -> Value:
+    """Convert channels made blocks of places."""
+    return images(call, "pixel_shuffle", upscale_factor=call.integer("upscale_factor"))
+
+
+@operator("pixel_unshuffle")
+def pixel_unshuffle(call: Call) -> Value:
+    """Convert blocks of places made channels."""
+    return images(call, "pixel_unshuffle", downscale_factor=call.integer("downscale_factor"))
+
+
+def images(call: Call, op: str, **attributes: object) -> Value:
+    """Return an operation on images [N, C, H, W], all axes before the last three taken as N."""
+    x, emit = call.value("self"), call.emit
+    if not x.type.size:
+        return emit.empty(call.shape() or (), x.type.dtype)
+    lead = x.type.shape[:-3]
+    result = emit.apply(op, {"x": emit.reshape(x, (math.prod(lead), *x.type.shape[-3:]))}, **attributes)
+    return emit.reshape(result, (*lead, *result.type.shape[1:]))

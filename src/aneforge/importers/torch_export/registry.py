@@ -1,0 +1,56 @@
+"""Which function converts which of ATen's operators.
+
+The modules of `operators/` register their converters here, by the operator's name and, where its forms differ in more
+than the types of their arguments, by the name of one form (`max.dim`). A converter gets a `Call` and returns the node's
+results: one value, or several in order.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from aneforge.importers.torch_export import operators
+
+if TYPE_CHECKING:
+    from aneforge.importers.torch_export.call import Call
+    from aneforge.importers.torch_export.values import Held
+
+__all__ = ["Converter", "converter_of", "converters", "operator"]
+
+Converter = Callable[["Call"], "Held"]
+CONVERTERS: dict[str, Converter] = {}
+
+
+def operator(*names: str) -> Callable[[Converter], Converter]:
+    """Register a function as the converter of operators."""
+
+    def register(convert: Converter) -> Converter:
+        for name in names:
+            if name in CONVERTERS:
+                raise ValueError(f"{name} has two converters")
+            CONVERTERS[name] = convert
+        return convert
+
+    return register
+
+
+@cache
+def converters() -> dict[str, Converter]:
+    """Return every converter by operator; the modules of the operators are imported once, when asked."""
+    for module in pkgutil.iter_modules(operators.__path__):
+        importlib.import_module(f"{operators.__name__}.{module.name}")
+    return CONVERTERS
+
+
+def converter_of(name: str, form: str) -> Converter | None:
+    """Return the converter of a form of an operator, or nothing.
+
+    >>> converter_of("relu", "default") is not None, converter_of("svd", "default")
+    (True, None)
+    """
+    found = converters()
+    return found.get(f"{name}.{form}") or found.get(name)

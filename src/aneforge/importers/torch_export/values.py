@@ -1,0 +1,31 @@
+"""What a node of a program stands for while it is read: a tensor, a number, a list of them, or nothing usable."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aneforge.graph.node import Output, Value
+from aneforge.ops.constant import Constant
+
+__all__ = ["LOST", "Held", "Lost", "Number", "is_number", "is_value"]
+
+Number = bool | int | float
+
+
+class Lost:
+    """The result of a node that was reported already; nodes that read it are passed over."""
+
+
+LOST: Final = Lost()
+Held = Value | Number | str | Lost | None | tuple["Held", ...]
+"""Numbers are lengths and the arithmetic on them: they exist while the program is read, and no graph has one."""
+
+
+def is_value(held: object) -> bool:
+    """Tell whether something is a tensor, computed or constant."""
+    return isinstance(held, Output | Constant)
+
+
+def is_number(held: object) -> bool:
+    """Tell whether something is a plain number."""
+    return isinstance(held, bool | int | float)

@@ -1,0 +1,316 @@
+"""Numbers the values of programs so that equal numbers mean equal bits.
+
+A value's number stands for everything that makes it: the layer's operation and attributes, the slots behind it, the
+numbers of its operands, the contents of its constants, and the arithmetic that the layer has on its target as far as
+targets differ. Two values of one number, of one program or of two, hold the same bits for the same inputs. So two
+programs whose outputs have the same numbers give the same outputs; what differs in the way they run does not count.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from aneforge.compiler.affine import KIND as GAIN_OFFSET
+from aneforge.compiler.affine import Affine, affine_of_layer, affine_of_stage
+from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
+from aneforge.compiler.ir.kind import Slot
+from aneforge.compiler.ir.layer import Value
+from aneforge.engine.execution.layers import EXACT_PAIRS
+from aneforge.engine.execution.products import PRODUCT_KINDS
+from aneforge.engine.planar import host_fp16
+from aneforge.ops.constant import Dense
+from aneforge.predict.divergence_arithmetic import Arithmetic, arithmetic_of_layer, terms_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
+    from aneforge.compiler.ir.program import Program
+    from aneforge.ops.constant import Constant
+    from aneforge.ops.signature import AttributeValue
+    from aneforge.ops.types import TensorType
+    from aneforge.predict.ranges_interval import Range
+
+    Array = npt.NDArray[Any]
+    Key = tuple[object, ...]
+
+SQUARED = "square_after_reduction"
+
+__all__ = ["Numbered", "Numbering", "attributes_key"]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A program whose values have numbers, and the arithmetic of every layer."""
+
+    program: Program
+    numbers: Mapping[str, int]
+    arithmetics: Mapping[str, Arithmetic]
+
+    def leaving(self) -> dict[str, int]:
+        """Return the numbers of what leaves: outputs, and states as they are after the run."""
+        outputs = {f"output {port.name}": self.numbers[port.value.name] for port in self.program.outputs}
+        states = {
+            f"state {state.name}": self.numbers[(state.written or state.read).name] for state in self.program.states
+        }
+        return {**outputs, **states}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A product of dense weights that may be a part of a larger one, cut along its output channels."""
+
+    key: Key
+    """Operation, attributes, the other operand and arithmetic."""
+    other: tuple[str, object]
+    """The operand that is no weight: its name and number."""
+    weight: Dense
+    affine: Affine | None
+    slots: tuple[Stage, ...]
+    on_engine: tuple[object, ...]
+    layer: Layer
+
+    @property
+    def channels(self) -> int:
+        """The axis of output channels, before the slots."""
+        return 1 if self.layer.kind.name == "convolution" else self.layer.core_types[0].rank - 1
+
+    @property
+    def axis(self) -> int:
+        """The axis of the result along which parts are joined: that of output channels, behind transposes."""
+        axis = self.channels
+        for stage in self.slots:
+            if stage.kind.name == TRANSPOSE:
+                perm = permutation(stage)
+                axis = [one % len(perm) for one in perm].index(axis)
+        return axis
+
+
+@dataclass(slots=True)
+class Numbering:
+    """Hands out numbers: one for every key, whichever program asks."""
+
+    known: dict[Key, int] = field(default_factory=dict["Key", int])
+    digests: dict[int, str] = field(default_factory=dict[int, str])
+    """The digest of a constant's dense values, by the constant's identity."""
+    held: list[Constant] = field(default_factory=list["Constant"])
+    """The constants whose identities are in use."""
+
+    parts: dict[int, Part] = field(default_factory=dict[int, Part])
+    """Products of dense weights by the numbers of their results."""
+
+    def number(self, key: Key) -> int:
+        """Return the number of a key."""
+        return self.known.setdefault(key, len(self.known))
+
+    def digest(self, constant: Constant) -> str:
+        """Return the digest of a constant's values, whatever their encoding."""
+        if id(constant) not in self.digests:
+            dense = constant if isinstance(constant, Dense) else Dense(np.array(constant.dense()))
+            self.digests[id(constant)] = dense.digest
+            self.held.append(constant)
+        return self.digests[id(constant)]
+
+    def program(self, program: Program, ranges: Mapping[str, Range]) -> Numbered:
+        """Return a program with its values numbered; their ranges decide which routes change nothing."""
+        numbers: dict[str, int] = {}
+        for port in program.inputs:
+            numbers[port.value.name] = self.number(("input", port.name))
+        for state in program.states:
+            numbers[state.read.name] = self.number(("state", state.name))
+        arithmetics: dict[str, Arithmetic] = {}
+        for layer in program.layers:
+            arithmetics[layer.name] = arithmetic_of_layer(layer, program.target, ranges)
+            made = self.layer(layer, arithmetics[layer.name], numbers)
+            self.note_part(layer, arithmetics[layer.name], numbers, made[0])
+            numbers.update({result.name: number for result, number in zip(layer.results, made, strict=True)})
+        return Numbered(program, numbers, arithmetics)
+
+    def layer(self, layer: Layer, arithmetic: Arithmetic, numbers: Mapping[str, int]) -> list[int]:
+        """Return the numbers of a layer's results.
+
+        A slot works on fp16 as a layer of its own does, so it has the number of one; all but a gain and offset directly
+        behind a product or pair, which works on what was not rounded yet.
+        """
+        operands = tuple((name, self.argument(argument, numbers)) for name, argument in sorted(layer.operands.items()))
+        joined, slots = parted_slots(layer)
+        whole = self.joined_parts(layer, numbers)
+        if whole is not None:
+            return [whole]
+        if layer.kind.name == GAIN_OFFSET:
+            number = self.affine(affine_of_layer(layer), self.argument(layer.operands["input"], numbers))
+        else:
+            own = self.squared(layer, operands, arithmetic)
+            number = self.number((signature(layer, joined), operands, arithmetic.on_engine)) if own is None else own
+        if len(layer.results) > 1 or not slots:
+            return [self.number(("result", number, place)) for place, _ in enumerate(layer.results)]
+        flowing = self.number(("result", number, 0))
+        kind = layer.core_types[0] if not joined else joined[0].type_of(layer.core_types[0])
+        for stage in slots:
+            flowing, kind = self.slot(stage, flowing, kind), stage.type_of(kind)
+        return [flowing]
+
+    def note_part(self, layer: Layer, arithmetic: Arithmetic, numbers: Mapping[str, int], result: int) -> None:
+        """Remember a product of dense weights, so that a join of several can be told from one that was cut."""
+        place = WEIGHTS.get(layer.kind.name)
+        weight = layer.weight(place) if place else None
+        joined, slots = parted_slots(layer)
+        if not isinstance(weight, Dense) or len(layer.operands) != len(("weight", "other")) or not activations(slots):
+            return
+        other = next(name for name in layer.operands if name != place)
+        affine = affine_of_stage(joined[0], layer.core_types[0].rank) if joined else None
+        source = self.argument(layer.operands[other], numbers)
+        key = (*signature(layer, ())[:3], source, arithmetic.on_engine, stages_key(slots))
+        self.parts[result] = Part(key, (other, source), weight, affine, slots, arithmetic.on_engine, layer)
+
+    def joined_parts(self, layer: Layer, numbers: Mapping[str, int]) -> int | None:
+        """Return the number of a product that was cut along its output channels, for the join of its parts.
+
+        Output channels have sums of their own, so the join holds the bits of the whole.
+        """
+        values = layer.operands.get("values")
+        if layer.kind.name != "concat" or layer.epilogue or not isinstance(values, tuple):
+            return None
+        found = [self.parts.get(numbers[one.name]) if isinstance(one, Value) else None for one in values]
+        parts = [part for part in found if part is not None]
+        if len(parts) != len(found) or len({part.key for part in parts}) != 1 or layer.attributes["interleave"]:
+            return None
+        first, affine = parts[0], joined_affine([part.affine for part in parts], parts[0].channels)
+        axis = cast("int", layer.attributes["axis"]) % layer.core_types[0].rank
+        if axis != first.axis or (affine is None) != (first.affine is None):
+            return None
+        flipped = first.layer.kind.name == "matmul" and not first.layer.attributes["transpose_rhs"]
+        weight = Dense(np.concatenate([part.weight.dense() for part in parts], axis=1 if flipped else 0))
+        operands = tuple(sorted([first.other, (WEIGHTS[first.layer.kind.name], weight.digest)]))
+        joined = () if affine is None else (affine_key(affine),)
+        flowing = self.number(("result", self.number(((*first.key[:3], joined), operands, first.on_engine)), 0))
+        for stage in first.slots:
+            flowing = self.slot(stage, flowing, layer.core_types[0])
+        return flowing
+
+    def slot(self, stage: Stage, flowing: int, kind: TensorType) -> int:
+        """Return the number of what leaves a slot: that of a layer of its kind."""
+        if stage.kind.name == GAIN_OFFSET:
+            return self.number(("result", self.affine(affine_of_stage(stage, kind.rank), flowing), 0))
+        call = call_of_kind(stage.kind, stage.attributes, kind.shape)
+        assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
+        held = {name: self.digest(constant) for name, constant in stage.operands.items()}
+        operands = tuple(sorted({stage.kind.flowing: flowing, **held}.items()))
+        key = (stage.kind.name, call.op, attributes_key(call.attributes), ())
+        return self.number(("result", self.number((key, operands, Arithmetic().on_engine)), 0))
+
+    def affine(self, affine: Affine, flowing: object) -> int:
+        """Return the number of a gain and offset on fp16."""
+        return self.number((GAIN_OFFSET, affine_key(affine), flowing))
+
+    def squared(self, layer: Layer, operands: Key, arithmetic: Arithmetic) -> int | None:
+        """Return the number of a sum's square that is fused, where the sum is fp16 before it is squared all the same.
+
+        So few terms leave one leaf of the adder's tree, which is rounded: the fused form is the sum and its square.
+        """
+        if layer.kind.name != SQUARED or terms_of(layer) > math.prod(arithmetic.adder[:2]):
+            return None
+        call = call_of_layer(layer)
+        assert call is not None, "only gain and offset is no call"  # noqa: S101 - it is a reduction
+        plain = ("reduce_sum", "reduce_sum", attributes_key(call.attributes), ())
+        total = self.number(("result", self.number((plain, operands, arithmetic.on_engine)), 0))
+        return self.number((("sqr", "square", (), ()), (("x", total),), Arithmetic().on_engine))
+
+    def argument(self, argument: Argument, numbers: Mapping[str, int]) -> object:
+        """Return what stands for an operand in a key."""
+        if isinstance(argument, tuple):
+            return tuple(self.ref(one, numbers) for one in argument)
+        return self.ref(argument, numbers)
+
+    def ref(self, ref: Ref, numbers: Mapping[str, int]) -> object:
+        """Return what stands for a value or a constant in a key."""
+        return numbers[ref.name] if isinstance(ref, Value) else self.digest(ref)
+
+
+TRANSPOSE = "transpose"
+
+
+def permutation(stage: Stage) -> tuple[int, ...]:
+    """Return the order of axes of a transpose."""
+    return cast("tuple[int, ...]", stage.attributes["perm"])
+
+
+WEIGHTS = {"convolution": "weights", "linear": "weight", "matmul": "rhs"}
+"""Products by their kinds, and the operand that is the weight."""
+
+
+def activations(slots: tuple[Stage, ...]) -> bool:
+    """Tell whether slots hold functions of single elements alone, the same for all channels, and transposes."""
+    return all(
+        stage.kind.name == TRANSPOSE or (not stage.operands and Slot.POST_ACTIVATION in stage.kind.fills)
+        for stage in slots
+    )
+
+
+def stages_key(slots: tuple[Stage, ...]) -> Key:
+    """Return activations in slots as a key."""
+    return tuple((stage.kind.name, attributes_key(stage.attributes)) for stage in slots)
+
+
+def joined_affine(parts: list[Affine | None], axis: int) -> Affine | None:
+    """Return the gain and offset of a whole whose parts have these; None where they do not fit together."""
+    found = [part for part in parts if part is not None]
+    if len(found) != len(parts) or any(part.vector and part.axis != axis for part in found):
+        return None
+    gains, offsets = [part.gain for part in found], [part.offset for part in found]
+    if not (fit(gains) and fit(offsets)):
+        return None
+    return Affine(one_behind_another(gains), one_behind_another(offsets), found[0].axis)
+
+
+def fit(parts: list[Array | None]) -> bool:
+    """Tell whether numbers of parts are those of a whole: rows, one number that all share, or none at all."""
+    arrays = [part for part in parts if part is not None]
+    if len(arrays) not in (0, len(parts)) or len({one.ndim for one in arrays}) > 1:
+        return False
+    return not arrays or arrays[0].ndim == 1 or len({one.tobytes() for one in arrays}) == 1
+
+
+def one_behind_another(parts: list[Array | None]) -> Array | None:
+    """Return the numbers of a whole, those of its parts fitting together."""
+    arrays = [part for part in parts if part is not None]
+    return None if not arrays else np.concatenate(arrays) if arrays[0].ndim else arrays[0]
+
+
+def parted_slots(layer: Layer) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
+    """Return the slots behind a layer: those that work on what was not rounded yet, and those that work on fp16."""
+    stages = tuple(stage for _, stage in layer.epilogue)
+    exact = layer.kind.name in PRODUCT_KINDS or layer.kind.name in EXACT_PAIRS
+    count = 1 if exact and stages and stages[0].kind.name == GAIN_OFFSET else 0
+    return stages[:count], stages[count:]
+
+
+def signature(layer: Layer, joined: tuple[Stage, ...]) -> Key:
+    """Return what a layer does, its operands left out: operation, attributes, and slots that belong to it.
+
+    Gains and offsets are those that the engine uses, in fp16.
+    """
+    call = call_of_layer(layer)
+    assert call is not None, "gain and offset alone is numbered otherwise"  # noqa: S101 - the caller looked
+    rank = layer.core_types[0].rank
+    slots = tuple(affine_key(affine_of_stage(stage, rank)) for stage in joined)
+    return (layer.kind.name, call.op, attributes_key(call.attributes), slots)
+
+
+def affine_key(affine: Affine) -> Key:
+    """Return a gain and an offset as the engine uses them; one number along no axis."""
+    return (
+        *(None if part is None else (part.shape, host_fp16(part).tobytes()) for part in (affine.gain, affine.offset)),
+        affine.axis if affine.vector else None,
+    )
+
+
+def attributes_key(attributes: Mapping[str, AttributeValue]) -> Key:
+    """Return attributes in an order of their own; their texts tell 0 and −0 apart."""
+    return tuple((name, repr(value)) for name, value in sorted(attributes.items()))

@@ -1,0 +1,91 @@
+"""One graph against every family: does it compile, what was rebuilt, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.compiled import compile_graph
+from aneforge.compiler.retarget import retarget
+from aneforge.errors import GraphError, IllegalGraphError
+from aneforge.graph.graph import as_graph
+from aneforge.targets import group
+
+if TYPE_CHECKING:
+    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.targets import Target
+
+__all__ = ["CompileMatrix", "Compiles", "compile_matrix"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiles:
+    """The verdict for one target."""
+
+    target: str
+    family: str
+    reasons: tuple[str, ...]
+    """Why it does not compile; empty where it does."""
+    rebuilt: tuple[str, ...] = ()
+    """Operations that run as others."""
+    segments: int = 0
+    """Programs that it is cut into; 0 where it does not compile."""
+    layers: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """It compiles."""
+        return not self.reasons
+
+
+@dataclass(frozen=True, slots=True)
+class CompileMatrix:
+    """The verdicts for a group of targets, in the order of the families."""
+
+    entries: tuple[Compiles, ...]
+
+    @property
+    def ok(self) -> bool:
+        """It compiles for all of them."""
+        return all(entry.ok for entry in self.entries)
+
+    def __getitem__(self, target: str) -> Compiles:
+        return next(entry for entry in self.entries if target in (entry.target, entry.family))
+
+    def __str__(self) -> str:
+        return "\n".join(line for entry in self.entries for line in lines_of(entry))
+
+
+def lines_of(entry: Compiles) -> list[str]:
+    """Return one verdict as text."""
+    size = f"{entry.layers} layers in {entry.segments} programs" if entry.ok else "does not compile"
+    head = f"{entry.family} ({entry.target}): {size}"
+    return [head, *(f"  rebuilt: {one}" for one in entry.rebuilt), *(f"  {one}" for one in entry.reasons)]
+
+
+def compile_matrix(out: GraphLike, targets: str = "families") -> CompileMatrix:
+    """Compile a graph for every family, or for every target of another group, and say why where it does not.
+
+    >>> import aneforge as af
+    >>> found = compile_matrix(af.input((1, 8)).sin())
+    >>> [(entry.ok, len(entry.rebuilt)) for entry in found.entries]
+    [(True, 1), (True, 1), (True, 0), (True, 0)]
+
+    Raises:
+        UnknownTargetError: There is no such group; they are `families`, `all` and `known`.
+    """
+    graph = as_graph(out)
+    return CompileMatrix(tuple(compiles(graph, target) for target in group(targets)))
+
+
+def compiles(graph: Graph, target: Target) -> Compiles:
+    """Return the verdict for one target."""
+    family = target.family.name if target.family is not None else "no family"
+    try:
+        rebuilt = tuple(f"{change.op} became {change.detail}" for change in retarget(graph, target).changes)
+        program = compile_graph(graph, target).program
+    except IllegalGraphError as error:
+        return Compiles(target.name, family, reasons=error.findings)
+    except GraphError as error:
+        return Compiles(target.name, family, reasons=(str(error),))
+    return Compiles(target.name, family, (), rebuilt, len(program.segments), len(program.layers))

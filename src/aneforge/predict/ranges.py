@@ -1,0 +1,330 @@
+"""How large values get in a program: from declared ranges, by proof, or from sample inputs, by looking.
+
+Every layer is held against the edges of the engine: fp16's largest number, the accumulator's 2^15, the 4,094 of the
+fixed-point crop and of activations beside int8 weights, and the grid of 2^-16 under which products lose their bits. The
+margin is in bits: one bit is a factor of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.compiler.ir.calls import call_of_layer
+from aneforge.compiler.ir.kind import Slot
+from aneforge.compiler.ir.layer import Value
+from aneforge.compiler.pipeline import build_program
+from aneforge.engine.crop import FOR_TARGET as CROPS
+from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
+from aneforge.engine.execution.run import run
+from aneforge.engine.golden import EDGE
+from aneforge.errors import GraphError
+from aneforge.graph.graph import as_graph
+from aneforge.ops.types import is_float
+from aneforge.predict.divergence_arithmetic import crops
+from aneforge.predict.ranges_interval import FINITE, INFINITY, MOST_FINITE, hull, of_values
+from aneforge.predict.ranges_layers import exact_pair, range_of_layer, situation_of
+from aneforge.predict.ranges_program import declared_ranges, flow
+from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+    from aneforge.errors import Location
+    from aneforge.graph.graph import GraphLike
+    from aneforge.predict.ranges_interval import Range
+    from aneforge.predict.ranges_layers import Found
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Concern", "Edge", "LayerRange", "RangeReport", "ranges"]
+
+PRODUCT_GRID = 2.0**-16
+JUST = 2.0**-20
+"""The margin of what reaches an edge and does not pass it, where reaching is too much."""
+SIGNIFICANT_BITS = 11
+"""Bits of an fp16 number, the hidden one included."""
+
+
+class Edge(StrEnum):
+    """An edge of the engine."""
+
+    FP16 = "fp16 overflow"
+    ACCUMULATOR = "accumulator edge"
+    CROP = "fixed-point crop"
+    INT8 = "int8 activations"
+    GRID = "product grid"
+
+
+REMEDIES = {
+    Edge.FP16: "scale the operands down by a power of two, or clip them",
+    Edge.ACCUMULATOR: "scale the weights down by a power of two and put its inverse into the gain behind (af.rescale)",
+    Edge.CROP: "promise a smaller range (max_abs of the input, clip), or begin the slice at 0 of the width",
+    Edge.INT8: "keep these weights in fp16, or clip the activations",
+    Edge.GRID: "scale the weights up by a power of two and put its inverse into the gain behind (af.rescale)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """One edge that a layer is held against."""
+
+    edge: Edge
+    value: float
+    """The largest magnitude that can come near it: of a result, a partial sum, an element, a product."""
+    limit: float
+    margin: float
+    """Bits between the two; negative where the edge can be passed."""
+
+    @property
+    def passed(self) -> bool:
+        """The edge can be reached."""
+        return self.margin < 0
+
+    @property
+    def remedy(self) -> str:
+        """What helps."""
+        return REMEDIES[self.edge]
+
+    def __str__(self) -> str:
+        return f"{self.edge}: {self.value:.4g} against {self.limit:.6g}, margin {self.margin:+.1f} bits"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRange:
+    """What one layer can give, and how near it is to the edges."""
+
+    layer: str
+    op: str
+    location: Location | None
+    range: Range
+    """What leaves the layer."""
+    concerns: tuple[Concern, ...]
+
+    @property
+    def passed(self) -> tuple[Concern, ...]:
+        """The edges that can be reached."""
+        return tuple(concern for concern in self.concerns if concern.passed)
+
+    def __str__(self) -> str:
+        where = f" at {self.location}" if self.location else ""
+        return f"{self.layer} {self.op}{where}: {self.range}"
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReport:
+    """The ranges of a program."""
+
+    target: str
+    source: str
+    """`declared`: holds for all inputs within the ranges. `observed`: seen for the sample inputs, no proof."""
+    inputs: Mapping[str, Range]
+    layers: tuple[LayerRange, ...]
+
+    def first(self, edge: Edge | str) -> LayerRange | None:
+        """Return the first layer that can reach an edge.
+
+        Raises:
+            ValueError: There is no such edge.
+        """
+        wanted = Edge(edge)
+        return next((one for one in self.layers if any(concern.edge is wanted for concern in one.passed)), None)
+
+    def margin(self, edge: Edge | str) -> float:
+        """Return the smallest margin of all layers, in bits; infinite where no layer comes near the edge."""
+        wanted = Edge(edge)
+        return min(
+            (concern.margin for one in self.layers for concern in one.concerns if concern.edge is wanted),
+            default=math.inf,
+        )
+
+    def __str__(self) -> str:
+        lines = [f"ranges on {self.target} ({self.source})"]
+        lines += [f"  input {name}: {one}" for name, one in self.inputs.items()]
+        for one in self.layers:
+            lines.append(f"  {one}")
+            lines += [f"    {concern}. Remedy: {concern.remedy}" for concern in one.passed]
+        return "\n".join(lines)
+
+
+def ranges(
+    graph: GraphLike,
+    ranges: Mapping[str, tuple[float, float] | float] | None = None,
+    *,
+    inputs: Mapping[str, Array] | Sequence[Mapping[str, Array]] | None = None,
+    target: TargetLike = None,
+) -> RangeReport:
+    """Return how large values get, layer by layer, and how near they come to the edges of the engine.
+
+    `ranges` gives inputs a magnitude or two ends; an input without one has what its `max_abs` promises, or else all
+    finite numbers of fp16. Instead, `inputs` gives sample values, one set or several: the report says what was seen.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 4), name="x", max_abs=300.0)
+    >>> report = ranges((x * x).relu(), target=af.targets.Family.A16)
+    >>> report.first("fp16 overflow").op, round(report.margin("fp16 overflow"), 2)
+    ('mul', -0.46)
+
+    Raises:
+        GraphError: A range is none, or both ranges and inputs are given.
+        UnknownNameError: There is no input of that name.
+        IllegalGraphError: The graph cannot run on the target.
+    """
+    if ranges is not None and inputs is not None:
+        raise GraphError("ranges are either declared or observed", remedy="give ranges= or inputs=, not both")
+    original, resolved = as_graph(graph), resolve(target)
+    program = build_program(original, resolved)
+    if inputs is not None:
+        return observed(program, [inputs] if isinstance(inputs, Mapping) else list(inputs))
+    declared = declared_ranges(original, ranges, otherwise=FINITE)
+    found = flow(program, declared)
+    given = {port.name: found.ranges[port.value.name] for port in program.inputs}
+    layers = [layer_range(layer, found.layers[layer.name], found.ranges, program, None) for layer in program.layers]
+    return RangeReport(resolved.name, "declared", given, tuple(layers))
+
+
+def observed(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeReport:
+    """Return what sample inputs show: the values of every run, and each layer told what it read.
+
+    Raises:
+        GraphError: There is no sample, or one that does not fit.
+    """
+    if not samples:
+        raise GraphError("there is no sample to observe")
+    seen: dict[str, Range] = {}
+    typical: dict[str, float] = {}
+    for sample in samples:
+        values = run(program, sample, keep=True).values
+        for name, array in values.items():
+            here = of_values(array)
+            seen[name] = here | seen[name] if name in seen else here
+            typical[name] = max(typical.get(name, 0.0), root_mean_square(array))
+    layers: list[LayerRange] = []
+    for layer in program.layers:
+        found = range_of_layer(layer, seen, program.target)
+        layers.append(layer_range(layer, found, seen, program, typical))
+    given = {port.name: seen[port.value.name] for port in program.inputs}
+    return RangeReport(program.target.name, "observed", given, tuple(layers))
+
+
+def root_mean_square(array: Array) -> float:
+    """Return the size of typical elements."""
+    if not array.size:
+        return 0.0
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.mean(np.square(array.astype(np.float64)))))
+
+
+def layer_range(
+    layer: Layer, found: Found, known: Mapping[str, Range], program: Program, typical: Mapping[str, float] | None
+) -> LayerRange:
+    """Return one layer with the edges that it is held against; `typical` are sizes of elements that were seen."""
+    call = call_of_layer(layer)
+    results = hull(known[result.name] for result in layer.results) if typical is not None else hull(found.results)
+    concerns = tuple(concerns_of(layer, found, results, known, program, typical))
+    op = layer.kind.name if call is None else call.op
+    return LayerRange(layer.name, op, layer.location, results, concerns)
+
+
+def concerns_of(
+    layer: Layer,
+    found: Found,
+    results: Range,
+    known: Mapping[str, Range],
+    program: Program,
+    typical: Mapping[str, float] | None,
+) -> Iterator[Concern]:
+    """Yield the edges that a layer is held against."""
+    if is_float(layer.results[0].type.dtype):
+        yield below(Edge.FP16, largest(layer, found, results, known, program, typical), MOST_FINITE)
+    if found.total is not None and found.total.reach > 0:
+        yield below(Edge.ACCUMULATOR, found.total.reach + found.total.terms * 2.0**-15, EDGE)
+        yield from grid(layer, found, typical)
+    yield from int8(layer, known, program)
+    call = call_of_layer(layer)
+    if call is not None and call.op in CROPS and layer.bottoms:
+        x = layer.bottoms[0]
+        if crops(call.op, call.attributes, x.type, program.target):
+            yield below(Edge.CROP, known[x.name].magnitude, FP16_SLICE_SAT)
+
+
+def largest(
+    layer: Layer,
+    found: Found,
+    results: Range,
+    known: Mapping[str, Range],
+    program: Program,
+    typical: Mapping[str, float] | None,
+) -> float:
+    """Return the largest magnitude that is rounded to fp16: of the operation before its slots, or of the results.
+
+    Behind a product or pair, gain and offset work before anything is rounded. Of values that were seen the results
+    alone count.
+    """
+    leaves = results.magnitude if results.finite else math.inf
+    stages = layer.epilogue.stages
+    if typical is not None or (stages and stages[0][0] is Slot.GAIN_OFFSET):
+        return leaves
+    if found.core.finite:
+        return max(found.core.magnitude, leaves)
+    return unlimited(layer, known, program)
+
+
+def unlimited(layer: Layer, known: Mapping[str, Range], program: Program) -> float:
+    """Return the magnitude of results, were there no limit: of pairs, squares and sums; else infinite."""
+    call = call_of_layer(layer)
+    if call is None:
+        return math.inf
+    situation = situation_of(layer, call, known, program.target)
+    exact = exact_pair(layer, situation)
+    if exact is not None:
+        return max(exact.magnitude, INFINITY)
+    match call.op:
+        case "square":
+            return max(situation.range("x").magnitude ** 2, INFINITY)
+        case "reduce_sum" | "reduce_l1_norm":
+            count = layer.operand("x").type.size // max(layer.core_types[0].size, 1)
+            return max(count * situation.range("x").magnitude, INFINITY)
+        case _:
+            return math.inf
+
+
+def below(edge: Edge, value: float, limit: float) -> Concern:
+    """Return how far a magnitude is below an edge; one that reaches the accumulator's has passed it."""
+    margin = math.inf if value == 0 else math.log2(limit / value) if math.isfinite(value) else -math.inf
+    reaches = edge is Edge.ACCUMULATOR and value >= limit
+    return Concern(edge, value, limit, min(margin, -0.0 if not reaches else -(2.0**-20)) if reaches else margin)
+
+
+def grid(layer: Layer, found: Found, typical: Mapping[str, float] | None) -> Iterator[Concern]:
+    """Yield how many bits products have above the grid, less those of an fp16 number.
+
+    Declared ranges bound products from above, so a negative margin is certain and a positive one no promise; of
+    observed values the typical product counts.
+    """
+    assert found.total is not None, "asked of products alone"  # noqa: S101 - the caller looked
+    size = found.total.largest
+    if typical is not None:
+        sizes = [
+            typical[ref.name] if isinstance(ref, Value) else root_mean_square(ref.dense())
+            for _, ref in list(layer.refs())[:2]
+        ]
+        size = math.prod(sizes)
+    if size > 0 and math.isfinite(size):
+        wanted = PRODUCT_GRID * 2.0 ** (SIGNIFICANT_BITS - 1)
+        yield Concern(Edge.GRID, size, wanted, math.log2(size / wanted))
+
+
+def int8(layer: Layer, known: Mapping[str, Range], program: Program) -> Iterator[Concern]:
+    """Yield the edge of activations beside int8 weights, where they pass the times-16 encoding."""
+    if layer.kind.name in PRODUCT_KINDS and encodes_activations(layer, program.target) and layer.bottoms:
+        yield below(Edge.INT8, known[layer.bottoms[0].name].magnitude, FP16_SLICE_SAT)

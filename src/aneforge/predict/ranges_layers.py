@@ -1,0 +1,290 @@
+"""Ranges of layers: the operation, then the slots behind it, as the engine runs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from aneforge.compiler.affine import KIND as GAIN_OFFSET
+from aneforge.compiler.affine import Affine, affine_of_layer, affine_of_stage
+from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
+from aneforge.compiler.ir.kind import Slot
+from aneforge.compiler.ir.layer import Value
+from aneforge.engine.choices import entry_of
+from aneforge.engine.crop import through_crop
+from aneforge.engine.execution.layers import EXACT_PAIRS
+from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
+from aneforge.engine.planar import host_fp16, number, read
+from aneforge.ops.types import TensorType, is_float, is_integer
+from aneforge.predict.divergence_arithmetic import crops
+from aneforge.predict.ranges_interval import MOST_FINITE, RESULTS, Range, hull, of_type, of_values, products, rounded
+from aneforge.predict.ranges_pointwise import PAIRS, SINGLES, TRUTHS, affine_range, single
+from aneforge.predict.ranges_products import leaving, total_of
+from aneforge.predict.ranges_situation import Known, Situation
+from aneforge.predict.ranges_sums import SUMS, random
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+    from aneforge.compiler.ir.calls import Call
+    from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
+    from aneforge.predict.ranges_products import Total
+    from aneforge.targets import Target
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Found", "exact_pair", "range_of_layer", "situation_of"]
+
+PLACES = ("reduce_argmax", "reduce_argmin", "argmax", "argsort", "global_arg_min_max")
+INTERPOLATIONS = ("resize", "upsample", "upsample_bilinear", "upsample_nearest_neighbor", "resize_bilinear")
+SAME_ELEMENTS = ("max_pool", "reduce_max", "reduce_min", "sort", "topk")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The ranges of a layer's results, and what was found on the way."""
+
+    results: tuple[Range, ...]
+    core: Range
+    """What the operation gives before the slots behind it."""
+    total: Total | None = None
+    """What the accumulator can hold, of a product."""
+
+
+def range_of_layer(layer: Layer, ranges: Mapping[str, Range], target: Target) -> Found:
+    """Return what a layer can give, told the ranges of the values that it reads."""
+    if layer.kind.name == GAIN_OFFSET:
+        core = known_ref(layer.operand("input"), ranges).range
+        affine = affine_of_layer(layer)
+        return through(layer, affine_range(core, affine.gain, affine.offset), layer.epilogue.stages, target)
+    call = call_of_layer(layer)
+    assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
+    situation = situation_of(layer, call, ranges, target)
+    if layer.kind.name in PRODUCT_KINDS:
+        return product(layer, call, situation, target)
+    found = ranges_of(situation)
+    stages = layer.epilogue.stages
+    if len(found) > 1 or not stages:
+        return Found(tuple(found), found[0])
+    exact = exact_pair(layer, situation) if stages[0][0] is Slot.GAIN_OFFSET else None
+    if exact is not None:
+        affine = affine_of_stage(stages[0][1], layer.core_types[0].rank)
+        behind = once_rounded(np.array([exact.low]), np.array([exact.high]), affine)
+        return through(layer, behind, stages[1:], target, core=found[0])
+    return through(layer, found[0], stages, target)
+
+
+def situation_of(layer: Layer, call: Call, ranges: Mapping[str, Range], target: Target) -> Situation:
+    """Return a layer as an operation of the table with what is known of its operands."""
+    operands = {name: known_of(argument, ranges) for name, argument in layer.operands.items()}
+    renamed = cast("dict[str, Known | tuple[Known, ...]]", call.renamed(operands))
+    return Situation(call.op, call.attributes, renamed, layer.core_types, target)
+
+
+def known_of(argument: Argument, ranges: Mapping[str, Range]) -> Known | tuple[Known, ...]:
+    """Return what is known of an operand."""
+    if isinstance(argument, tuple):
+        return tuple(known_ref(ref, ranges) for ref in argument)
+    return known_ref(argument, ranges)
+
+
+def known_ref(ref: Ref, ranges: Mapping[str, Range]) -> Known:
+    """Return what is known of a value or a constant."""
+    if isinstance(ref, Value):
+        return Known(ref.type, ranges[ref.name])
+    values = ref.dense()
+    return Known(ref.type, of_values(values), values)
+
+
+def product(layer: Layer, call: Call, situation: Situation, target: Target) -> Found:
+    """Return the range of a product: an offset alone behind it starts the sum, a gain there works on the sum.
+
+    Activations beyond the times-16 encoding, where int8 weights need it, make any sum infinite.
+    """
+    stages, rank = layer.epilogue.stages, layer.core_types[0].rank
+    form = convolution_form(layer, call, target) if situation.op == "conv" else "direct"
+    affine = Affine(None, None, 0)
+    if encodes_activations(layer, target) and not through_the_crop(situation.known("x").range).finite:
+        return through(layer, RESULTS, stages, target)
+    if stages and stages[0][0] is Slot.GAIN_OFFSET:
+        affine, stages = affine_of_stage(stages[0][1], rank), stages[1:]
+    if affine.gain is None:
+        total = total_of(situation, form, held(affine.offset), affine.axis)
+        return through(layer, leaving(total), stages, target, total=total)
+    total = total_of(situation, form)
+    low, high = total.low, total.high
+    if affine.vector and ((affine.axis - total.axis) % rank or low.size == 1):
+        low, high = low.min(keepdims=True), high.max(keepdims=True)
+    return through(layer, once_rounded(low, high, affine), stages, target, core=leaving(total), total=total)
+
+
+def held(values: Array | None) -> Array | None:
+    """Return constants as the program holds them."""
+    return None if values is None else host_fp16(values).astype(np.float64)
+
+
+def once_rounded(low: Array, high: Array, affine: Affine) -> Range:
+    """Return the range of gain · x + offset of sums that were not rounded before."""
+    gain = np.ones(()) if affine.gain is None else host_fp16(affine.gain).astype(np.float64)
+    offset = np.zeros(()) if affine.offset is None else host_fp16(affine.offset).astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        ends = np.stack([gain * low + offset, gain * high + offset])
+    ends = np.where(np.isnan(ends), 0.0, ends)
+    return rounded(float(ends.min()), float(ends.max()))
+
+
+def exact_pair(layer: Layer, situation: Situation) -> Range | None:
+    """Return the exact range of an elementwise layer whose result is not rounded before gain and offset."""
+    if layer.kind.name not in EXACT_PAIRS:
+        return None
+    x, y = situation.range("x"), situation.range("y")
+    match layer.kind.name:
+        case "add":
+            return Range(x.low + y.low, x.high + y.high)
+        case "sub":
+            return Range(x.low - y.high, x.high - y.low)
+        case _:
+            return products(x, y)
+
+
+def through(
+    layer: Layer,
+    flowing: Range,
+    stages: tuple[tuple[Slot, Stage], ...],
+    target: Target,
+    *,
+    core: Range | None = None,
+    total: Total | None = None,
+) -> Found:
+    """Take a range through the slots that are left."""
+    first = flowing if core is None else core
+    kind = layer.core_types[0]
+    for _, stage in layer.epilogue.stages:
+        before, kind = kind, stage.type_of(kind)
+        if all(stage is not one for _, one in stages):
+            continue
+        flowing = behind_slot(flowing, before, kind, stage, target)
+    return Found((flowing,), first, total)
+
+
+def behind_slot(flowing: Range, before: TensorType, after: TensorType, stage: Stage, target: Target) -> Range:
+    """Return the range that leaves a slot."""
+    if stage.kind.name == GAIN_OFFSET:
+        affine = affine_of_stage(stage, before.rank)
+        return affine_range(flowing, affine.gain, affine.offset)
+    call = call_of_kind(stage.kind, stage.attributes, before.shape)
+    assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
+    constants = {name: Known(one.type, of_values(one.dense()), one.dense()) for name, one in stage.operands.items()}
+    operands = call.renamed({stage.kind.flowing: Known(before, flowing), **constants})
+    situation = Situation(call.op, call.attributes, cast("dict[str, Known]", operands), (after,), target)
+    return ranges_of(situation)[0]
+
+
+# Operations.
+
+
+def ranges_of(situation: Situation) -> list[Range]:
+    """Return the ranges of an operation's results; what nothing is known of can be anything that its type holds."""
+    if situation.op == "topk":
+        x = situation.range("x")
+        return [x if place == 0 else indices(situation) for place, _ in enumerate(situation.results)]
+    found = range_of(situation)
+    return [fitted(found, kind) for kind in situation.results]
+
+
+def fitted(found: Range | None, kind: TensorType) -> Range:
+    """Return a range within what an element type holds."""
+    if found is None:
+        return RESULTS if is_float(kind.dtype) else of_type(kind.dtype)
+    return found
+
+
+def range_of(situation: Situation) -> Range | None:
+    """Return the range of an operation that gives one sort of results; None where nothing is known of it."""
+    op = situation.op
+    if op in SINGLES and not any(isinstance(one, tuple) for one in situation.operands.values()):
+        return single(situation)
+    if op in TRUTHS:
+        return Range(0.0, 1.0)
+    if op in PLACES:
+        return indices(situation)
+    whole = any(is_integer(one.dtype) for one in situation.results)
+    if op in PAIRS and not (whole and op not in ("quantize", "select")):
+        return PAIRS[op](situation)
+    if op in SUMS and not whole:
+        return SUMS[op](situation)
+    return moved(situation)
+
+
+def indices(situation: Situation) -> Range:
+    """Return the range of places along an axis."""
+    shape = situation.shape("x")
+    return Range(0.0, float(max(np.prod(shape, dtype=np.int64) - 1, 0)))
+
+
+def moved(situation: Situation) -> Range | None:
+    """Return the range of an operation that moves elements or reads between them; None for any other."""
+    op = situation.op
+    if op in MOVED:
+        return MOVED[op](situation)
+    if op in INTERPOLATIONS or op in SAME_ELEMENTS:
+        found = situation.range("x")
+        return rounded(found.low, found.high) if is_float(situation.results[0].dtype) else found
+    if op in CROPPED:
+        return cropped(situation)
+    ends = situation.everything()
+    return hull(ends) if entry_of(op).copies and ends else None
+
+
+def padded(situation: Situation) -> Range:
+    """Return the range of a tensor with a constant around it."""
+    constant = number(situation.number("constant_val")) if is_float(situation.results[0].dtype) else 0.0
+    return hull([situation.range("x"), Range(constant, constant)])
+
+
+def with_zero(situation: Situation) -> Range:
+    """Return the range of elements that are looked up, or 0 where there is none."""
+    return hull([situation.range("x"), Range(0.0, 0.0)])
+
+
+def sampled(situation: Situation) -> Range:
+    """Return the range of what is read between elements, or beside them."""
+    given = situation.attributes.get("padding_value", situation.attributes.get("pad_value"))
+    filled = number(float(cast("float", given))) if given is not None else 0.0
+    return hull([with_zero(situation), Range(filled, filled)])
+
+
+def cut_out(situation: Situation) -> Range:
+    """Return the range of a slice at a place that is computed, with a background beside the tensor."""
+    background = number(situation.number("background_value"))
+    return hull([situation.range("x"), Range(background, background)])
+
+
+MOVED: Mapping[str, Callable[[Situation], Range]] = {
+    **dict.fromkeys(("gather", "gather_along_axis", "gather_nd", "gather_hw", "space_to_batch"), with_zero),
+    **dict.fromkeys(("crop_resize", "resample", "affine"), sampled),
+    **dict.fromkeys(("random", "random_uniform"), random),
+    "dynamic_slice": cut_out,
+    "pad": padded,
+}
+CROPPED = ("slice_by_size", "slice_by_index", "crop", "input_view", "split")
+
+
+def cropped(situation: Situation) -> Range:
+    """Return the range of a slice: that of what it is cut from, or what the fixed-point crop makes of it."""
+    x = situation.range("x")
+    if not crops(situation.op, situation.attributes, situation.known("x").type, situation.target):
+        return x
+    return through_the_crop(x)
+
+
+def through_the_crop(x: Range) -> Range:
+    """Return what the times-16 encoding makes of a range: what is above 4,094 is infinite."""
+    ends = np.array([x.low, x.high])
+    numbers = np.where(np.abs(ends) > MOST_FINITE, np.copysign(np.inf, ends), ends)
+    found = read(host_fp16(through_crop(numbers)))
+    return Range(float(found[0]), float(found[1]))

@@ -1,0 +1,116 @@
+"""What the tests of divergence and ranges share: pairs of targets, inputs that show differences, bits compared."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import HealthCheck
+
+from aneforge.compiler.pipeline import build_program
+from aneforge.engine.execution.run import run
+from aneforge.errors import GraphError
+from aneforge.predict.divergence import Divergence, Strength, divergence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy.typing as npt
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.graph.strategies import DrawnGraph
+
+    Array = npt.NDArray[Any]
+    Inputs = Mapping[str, Array]
+
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+"""What Hypothesis would find fault with in graphs that are compiled and run."""
+TARGETS = ("h13", "h14", "h15", "h16s", "h17s")
+"""One target for every datapath that is known."""
+PAIRS = [(one, other) for one in TARGETS for other in TARGETS if one < other]
+SCALES = (1.0, 3000.0, 0.01, 30.0, 20000.0)
+EXPONENTS = ((-12, 0), (-4, 4), (0, 8), (4, 15), (-16, 15))
+
+
+def is_real(array: Array) -> bool:
+    return array.dtype.kind == "f"
+
+
+def trials(inputs: Inputs, *, many: bool) -> Iterator[Inputs]:
+    """Yield inputs: as drawn and scaled, and, where many are wanted, of every magnitude that fp16 has."""
+    for scale in SCALES if many else SCALES[:2]:
+        yield {name: array * scale if is_real(array) else array for name, array in inputs.items()}
+    generator = np.random.default_rng(1)
+    for low, high in EXPONENTS if many else ():
+        yield {
+            name: np.ldexp(generator.uniform(-2, 2, array.shape), generator.integers(low, high, array.shape))
+            if is_real(array)
+            else array
+            for name, array in inputs.items()
+        }
+
+
+def same_bits(first: Array, second: Array) -> bool:
+    if first.dtype != second.dtype:
+        return False
+    return first.tobytes() == second.tobytes()
+
+
+def outputs_differ(first: Program, second: Program, inputs: Inputs) -> bool:
+    one, other = run(first, inputs), run(second, inputs)
+    pairs = [(one.outputs[name], other.outputs[name]) for name in one.outputs]
+    pairs += [(one.states[name], other.states[name]) for name in one.states]
+    return any(not same_bits(left, right) for left, right in pairs)
+
+
+@dataclass
+class Tally:
+    """Answers, and whether trials showed a difference."""
+
+    counts: Counter[tuple[str, bool]] = field(default_factory=Counter[tuple[str, bool]])
+    refused: int = 0
+
+    @property
+    def answers(self) -> int:
+        """All answers."""
+        return sum(self.counts.values())
+
+    @property
+    def flagged(self) -> int:
+        """Answers other than none."""
+        return sum(count for (verdict, _), count in self.counts.items() if verdict != Strength.NONE)
+
+    @property
+    def idle(self) -> int:
+        """Answers other than none that no trial bears out."""
+        return sum(count for (verdict, shown), count in self.counts.items() if verdict != Strength.NONE and not shown)
+
+    def __str__(self) -> str:
+        share = f"{self.idle / self.flagged:.0%}" if self.flagged else "none"
+        return (
+            f"{self.answers} answers, {self.flagged} other than none, of which {self.idle} ({share}) show no "
+            f"difference; {self.refused} graphs do not run on both targets"
+        )
+
+
+def judged(drawn: DrawnGraph, pair: tuple[str, str], tally: Tally) -> Divergence | None:
+    """Compare the answer on a graph with what the engine gives; fail where bits differ and the answer was none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            first, second = (build_program(drawn.graph, target) for target in pair)
+        except GraphError:
+            tally.refused += 1
+            return None
+        if any(port.name not in drawn.inputs for program in (first, second) for port in program.inputs):
+            tally.refused += 1
+            return None
+        found = divergence(drawn.graph, *pair)
+        flagged = found.verdict is not Strength.NONE
+        shown = any(outputs_differ(first, second, inputs) for inputs in trials(drawn.inputs, many=flagged))
+    assert flagged or not shown, f"bits differ between {pair} and the answer was none\n{drawn.graph}"
+    tally.counts[str(found.verdict), shown] += 1
+    return found

@@ -1,0 +1,222 @@
+"""coremltools' own operator cases, each judged by what the importer makes of its program.
+
+A case is a program that a test of coremltools converted, inputs, and the outputs that Core ML is expected to give, with
+tolerances. Its graph is evaluated by the reference meaning. A program that holds half precision anywhere is given its
+rounding on top of the case's tolerances: its expectation was computed in other orders and precisions.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from aneforge.errors import AneforgeError
+from aneforge.graph.reference import evaluate
+from aneforge.importers.mil.diagnostics import MilError
+from aneforge.importers.mlpackage.model import held_type, parse_model
+from aneforge.ops.types import is_float, numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from aneforge.graph.graph import Graph
+    from aneforge.importers.mil.syntax import Function, Statement
+    from aneforge.importers.mlpackage.model import MlPackage
+    from aneforge.ops.types import Array
+
+__all__ = ["EQUAL", "RESULTS", "Case", "Judged", "Outcome", "Row", "judge", "read_rows", "rows_text"]
+
+RESULTS = Path(__file__).parent / "results" / "operators.csv"
+HALF = 2**-8
+"""Four steps of half precision, relative to the largest expected number or to 1."""
+NOT_KNOWN = "MIL-PARAM-004"
+"""The rule about a parameter that is not known when the program is read."""
+FEW = 16
+"""Elements of inputs that may be parameters, where no whole numbers are."""
+
+
+class Outcome(StrEnum):
+    """What became of a case, the best first."""
+
+    EQUAL = "equal"
+    FIXED = "equal with parameters fixed"
+    """An input that decides a shape, or a place to slice at, was given by `values`."""
+    UNSUPPORTED = "unsupported"
+    EXPECTATION = "the expectation contradicts its documentation"
+    TABLE = "another convention of the op table"
+    WRONG = "wrong"
+    BROKEN = "broken"
+
+
+EQUAL = (Outcome.EQUAL, Outcome.FIXED)
+UNSUPPORTED = {
+    "scaled_tanh": "the op table has no recurrent layers with scaled_tanh",
+    "classify": "labels of classes are texts",
+    "known at run time": "a shape or a number of turns that only a run decides",
+    "not known when": "a shape or a number of turns that only a run decides",
+    "no operation": "the op table has no such operation",
+    "the list has no such place": "a list that grows while it is written",
+}
+"""Words of errors that may refuse a case, and the reasons that the table of results gives."""
+DECLARED = {
+    ("TestResample", "resample"): (Outcome.TABLE, "a place just between two elements beyond the edge"),
+    ("TestCropResize", "crop_resize"): (Outcome.TABLE, "a place beyond the image is mixed with its edge"),
+    ("TestResize", "resize"): (Outcome.TABLE, "the nearest element of a resize is rounded down"),
+    ("TestNormalizationLocalResponseNorm", "local_response_norm"): (
+        Outcome.EXPECTATION,
+        "numbers of a tensor of rank 3 are those of a sum over the batch",
+    ),
+}
+"""Tests, with their operation, whose numbers differ for a reason that is understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case: a program, and inputs with the outputs that are expected."""
+
+    test: str
+    """Module, class and function of the test."""
+    model: bytes
+    weights: Path | None
+    """The folder of the weights file."""
+    inputs: Mapping[str, object]
+    expected: Mapping[str, object]
+    relative: float
+    absolute: float
+    mismatches: float
+    """Share of elements that may be beyond the tolerances."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a case."""
+
+    test: str
+    operators: tuple[str, ...]
+    outcome: Outcome
+    reason: str = ""
+    detail: str = ""
+
+
+def judge(case: Case) -> Judged:
+    """Return what becomes of a case."""
+    operators: tuple[str, ...] = ()
+    try:
+        package = parse_model(case.model, case.test, case.weights, case.weights)
+        function = package.syntax.functions[package.default_function]
+        operators = tuple(dict.fromkeys(operators_of(function.statements)))
+        graph, fixed = imported(package, function, case.inputs)
+        problem = compared(case, graph, is_half(function))
+    except AneforgeError as error:
+        words = str(error)
+        reason = next((reason for mark, reason in UNSUPPORTED.items() if mark in words), None)
+        outcome = Outcome.BROKEN if reason is None else Outcome.UNSUPPORTED
+        return Judged(case.test, operators, outcome, reason or "", words)
+    except Exception as error:  # noqa: BLE001 - whatever else is raised is what this looks for
+        return Judged(case.test, operators, Outcome.BROKEN, "", f"{type(error).__name__}: {error}")
+    if not problem:
+        return Judged(case.test, operators, Outcome.FIXED if fixed else Outcome.EQUAL)
+    for (test, operator), (outcome, reason) in DECLARED.items():
+        if f"::{test}::" in case.test and operator in operators:
+            return Judged(case.test, operators, outcome, reason, problem)
+    return Judged(case.test, operators, Outcome.WRONG, "", problem)
+
+
+def operators_of(statements: Iterable[Statement]) -> Iterable[str]:
+    """Yield the operations of statements and of blocks inside of them."""
+    for statement in statements:
+        if statement.op != "const":
+            yield statement.op
+        for block in statement.blocks:
+            yield from operators_of(block.statements)
+
+
+def is_half(function: Function) -> bool:
+    """Tell whether a function holds half precision anywhere."""
+    kinds = [port.type for port in function.inputs]
+    kinds += [result.type for statement in function.statements for result in statement.results]
+    return any("fp16" in str(kind) for kind in kinds)
+
+
+def imported(package: MlPackage, function: Function, inputs: Mapping[str, object]) -> tuple[Graph, bool]:
+    """Return the graph of a program, and whether inputs had to be fixed for it."""
+    arrays = {port.name: np.asarray(inputs[port.name]) for port in function.inputs if port.name in inputs}
+    kinds = {port.name: held_type(port) for port in function.inputs}
+    shapes = {name: array.shape for name, array in arrays.items() if not kinds[name].known}
+    known = {name: array if name in shapes else array.reshape(kinds[name].shape) for name, array in arrays.items()}
+    whole = {name: array for name, array in known.items() if not is_float(kinds[name].dtype)}
+    few = {name: array for name, array in known.items() if array.size <= FEW}
+    for values in ({}, whole, few):
+        try:
+            return package.graph(shapes=shapes, values=values), bool(values)
+        except MilError as error:
+            if error.rule != NOT_KNOWN:
+                raise
+    return package.graph(shapes=shapes, values=known), True
+
+
+def compared(case: Case, graph: Graph, half: bool) -> str:  # noqa: FBT001 - a property of the program
+    """Return how a graph's results differ from what a case expects; nothing if they do not."""
+    feeds: dict[str, Array] = {}
+    for name, node in graph.inputs.items():
+        kind = node.types[0]
+        dtype = np.dtype(np.float64) if is_float(kind.dtype) else numpy_dtype(kind.dtype)
+        feeds[name] = np.asarray(case.inputs[name]).astype(dtype).reshape(kind.shape)
+    results, _ = evaluate(graph, feeds)
+    for name, one in case.expected.items():
+        problem = difference(case, np.asarray(results[name]), np.asarray(one), half)
+        if problem:
+            return f"output {name!r}: {problem}"
+    return ""
+
+
+def difference(case: Case, found: Array, wanted: Array, half: bool) -> str:  # noqa: FBT001 - a property of the program
+    """Return how numbers differ beyond the tolerances."""
+    if found.size != wanted.size:
+        return f"{list(found.shape)} where {list(wanted.shape)} is expected"
+    numbers, expected = found.reshape(wanted.shape).astype(np.float64), wanted.astype(np.float64)
+    largest = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=1))
+    absolute = max(case.absolute, HALF * largest) if half else case.absolute
+    close = np.isclose(numbers, expected, max(case.relative, HALF if half else 0), absolute, equal_nan=True)
+    if close.all() or np.count_nonzero(~close) <= case.mismatches * close.size:
+        return ""
+    place = np.unravel_index(int(np.argmin(close)), close.shape)
+    return f"{np.count_nonzero(~close)} of {close.size} differ: {numbers[place]} for {expected[place]}"
+
+
+# The table of results: how many cases of a test had an outcome.
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Row:
+    """A line of the table."""
+
+    test: str
+    operators: str
+    outcome: str
+    reason: str
+    cases: int
+
+
+def rows_text(judged: Iterable[Judged]) -> str:
+    """Return the table as it is committed."""
+    counts = Counter((one.test, " ".join(sorted(one.operators)), one.outcome.value, one.reason) for one in judged)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("test", "operators", "outcome", "reason", "cases"))
+    writer.writerows((*key, count) for key, count in sorted(counts.items()))
+    return text.getvalue()
+
+
+def read_rows() -> list[Row]:
+    """Return the table that is committed."""
+    with RESULTS.open(encoding="utf-8", newline="") as file:
+        rows = cast("Iterable[dict[str, str]]", csv.DictReader(file))
+        return [Row(one["test"], one["operators"], one["outcome"], one["reason"], int(one["cases"])) for one in rows]

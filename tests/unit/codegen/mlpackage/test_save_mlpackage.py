@@ -1,0 +1,203 @@
+"""Graphs that are written as ML packages: read back they mean the same, and coremltools takes them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.codegen.mlpackage.opsets import OPSETS, public_operations
+from aneforge.errors import AneforgeError, GraphError, NotSupportedError
+from aneforge.graph.node import build
+from aneforge.graph.reference import evaluate
+from aneforge.graph.tensor import Tensor
+from aneforge.importers.mlpackage import load_mlpackage
+from aneforge.importers.mlpackage.messages import messages
+from aneforge.ops.table import ops
+from aneforge.ops.types import is_float, numpy_dtype
+from fuzz_mil import one_operation
+from unit.importers.mlpackage.package_files import MODEL, WEIGHTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aneforge.graph.graph import Graph
+    from aneforge.importers.mlpackage.messages import Model
+    from aneforge.ops.types import Array
+
+pytest.importorskip("coremltools", reason="coremltools, whose protobuf classes write packages, is not installed")
+DRAWN = {name for name in ops() if name.startswith("random")}
+"""Operations whose numbers are drawn."""
+REFUSALS = (
+    "no public operation of Core ML",
+    "no form in MIL text",
+    "a graph cannot write it",
+    "no port of Core ML has",
+    "Core ML does not take",
+    "it reads a tensor as a list",
+)
+
+
+def feeds(graph: Graph) -> dict[str, Array]:
+    generator = np.random.default_rng(0)
+    return {
+        name: generator.standard_normal(node.types[0].shape)
+        if is_float(node.types[0].dtype)
+        else np.zeros(node.types[0].shape, numpy_dtype(node.types[0].dtype))
+        for name, node in graph.inputs.items()
+    }
+
+
+def refused(graph: Graph, path: Path) -> str:
+    """Write a graph, or return why it cannot be."""
+    try:
+        af.save_mlpackage(graph, path)
+    except NotSupportedError as error:
+        return str(error)
+    return ""
+
+
+def model_of(path: Path) -> Model:
+    return messages().model.FromString((path / MODEL).read_bytes())
+
+
+@pytest.mark.parametrize("name", sorted(set(ops()) - {"input", "state", "const"}))
+def test_every_operation_means_the_same_read_back_or_is_refused(name: str, tmp_path: Path) -> None:
+    graph = one_operation(ops()[name], np.random.default_rng(5))
+    path = tmp_path / "one.mlpackage"
+    refusal = refused(graph, path)
+    if refusal:
+        assert any(words in refusal for words in REFUSALS), refusal
+        assert not list(tmp_path.iterdir())
+        return
+    read = load_mlpackage(path).graph()
+    values = feeds(graph)
+    if ops()[name].meaning is None or name in DRAWN:
+        return
+    wanted, found = evaluate(graph, values)[0], evaluate(read, {key: values[key] for key in read.inputs})[0]
+    for key, value in wanted.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-12)
+
+
+def test_coremltools_takes_what_is_written(tmp_path: Path) -> None:
+    generator = np.random.default_rng(11)
+    paths: list[str] = []
+    for name in ("relu", "conv", "linear", "layer_norm", "softmax", "concat", "slice_by_index", "avg_pool", "gather"):
+        for number in range(2):
+            try:
+                graph = one_operation(ops()[name], generator)
+                path = af.save_mlpackage(graph, tmp_path / f"{name}{number}.mlpackage")
+            except AneforgeError:
+                continue  # a type that Core ML does not take
+            paths.append(str(path))
+    x = af.input((1, 4), name="x")
+    total = af.state("total", (1, 4)) + x
+    paths.append(str(af.save_mlpackage(af.Graph({"y": total}, {"total": total}), tmp_path / "state.mlpackage")))
+    code = (
+        "import sys, coremltools as ct\n"
+        "from coremltools.converters.mil.frontend.milproto.load import load\n"
+        "for path in sys.argv[1:]:\n"
+        "    model = ct.models.MLModel(path, skip_model_load=True)\n"
+        "    load(model.get_spec(), model.get_spec().specificationVersion, model.weights_dir)\n"
+        "    print('loaded')\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *paths], capture_output=True, text=True, check=False
+    )
+    assert run.stdout.split() == ["loaded"] * len(paths), run.stderr[-2000:]
+    assert len(paths) > 8
+
+
+def test_ports_are_described(tmp_path: Path) -> None:
+    x, wide = af.input((1, 4), name="x"), af.input((2, 4), name="a/b")
+    total = af.state("total", (1, 4)) + x
+    path = af.save_mlpackage(af.Graph({"y": total, "z:0": wide.relu()}, {"total": total}), tmp_path / "a.mlpackage")
+    description = model_of(path).description
+    assert [(one.name, list(one.type.multiArrayType.shape)) for one in description.input] == [
+        ("x", [1, 4]),
+        ("a_b", [2, 4]),
+    ]
+    assert {one.type.multiArrayType.dataType for one in description.input} == {messages().array_codes["FLOAT16"]}
+    assert [one.name for one in description.output] == ["y", "z_0"]
+    assert [one.name for one in description.state] == ["total"]
+    assert model_of(path).specificationVersion == 9
+    assert set(load_mlpackage(path).graph().inputs) == {"x", "a/b"}
+
+
+def test_an_output_that_is_an_input_has_a_name_of_its_own(tmp_path: Path) -> None:
+    x = af.input((1, 4), name="x")
+    path = af.save_mlpackage(af.Graph({"x": x}), tmp_path / "a.mlpackage")
+    description = model_of(path).description
+    assert [one.name for one in description.input] != [one.name for one in description.output]
+    assert list(load_mlpackage(path).graph().outputs) == ["x"]
+
+
+LOWEST: dict[str, tuple[dict[str, object], str]] = {
+    "relu": ({}, "ios16"),
+    "gelu": ({}, "ios16"),
+    "topk": ({"k": 2}, "ios16"),
+    "resize": ({"shape": (8,), "resized_dims": 1}, "ios17"),
+}
+
+
+@pytest.mark.parametrize("op", LOWEST)
+def test_the_opset_is_the_lowest_that_has_all(op: str, tmp_path: Path) -> None:
+    attributes, opset = LOWEST[op]
+    y = Tensor(build(op, {"x": af.input((1, 4), name="x")}, attributes))
+    path = af.save_mlpackage(af.Graph({"y": y}), tmp_path / "a.mlpackage")
+    assert load_mlpackage(path).functions == {"main": opset}
+
+
+def test_single_precision_needs_no_more_than_the_first_opset(tmp_path: Path) -> None:
+    path = af.save_mlpackage(af.input((1, 4), name="x").relu(), tmp_path / "a.mlpackage", port_casts=True)
+    assert load_mlpackage(path).functions == {"main": "ios15"}
+    assert model_of(path).specificationVersion == 6
+
+
+def test_a_package_is_the_same_each_time_and_replaces_the_last(tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    graph = af.Graph({"y": af.input((1, 4), name="x").linear(np.ones((2, 4), np.float16))})
+    af.save_mlpackage(graph, path)
+    before = {file.relative_to(path): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    af.save_mlpackage(graph, path)
+    assert before == {file.relative_to(path): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    assert [one.name for one in tmp_path.iterdir()] == ["a.mlpackage"]
+    assert len((path / WEIGHTS).read_bytes()) % 16 == 0
+    assert json.loads((path / "Manifest.json").read_text(encoding="utf-8"))["fileFormatVersion"] == "1.0.0"
+
+
+def test_nothing_else_is_replaced(tmp_path: Path) -> None:
+    x = af.input((1, 4), name="x").relu()
+    with pytest.raises(GraphError, match=r"the name of an ML package ends with \.mlpackage"):
+        af.save_mlpackage(x, tmp_path / "a.mlmodel")
+    (tmp_path / "b.mlpackage").mkdir()
+    (tmp_path / "c.mlpackage").write_text("mine", encoding="utf-8")
+    for name in ("b", "c"):
+        with pytest.raises(GraphError, match="something is there that is no ML package"):
+            af.save_mlpackage(x, tmp_path / f"{name}.mlpackage")
+    assert (tmp_path / "c.mlpackage").read_text(encoding="utf-8") == "mine"
+
+
+def test_what_core_ml_has_no_form_of_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    x = af.input((1, 4), name="x")
+    truth = Tensor(build("cast", {"x": x}, {"dtype": "bool"}))
+    with pytest.raises(NotSupportedError, match="port 'y' is of a type that no port of Core ML has"):
+        af.save_mlpackage(af.Graph({"y": Tensor(build("logical_not", {"x": truth}, {}))}), path)
+    state = Tensor(build("state", {}, {"name": "total", "shape": (1, 4), "dtype": "fp32"})).relu()
+    with pytest.raises(
+        NotSupportedError, match=r"state 'total' is of a type that Core ML has no states of.*limit fp16"
+    ):
+        af.save_mlpackage(af.Graph({"y": x.relu()}, {"total": state}), path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_table_of_public_operations_is_in_order() -> None:
+    table = public_operations()
+    assert set(OPSETS) >= {opset for opsets in table.values() for opset in opsets}
+    assert table["constexpr_lut_to_dense"]["ios18"]["indices"].split()[0] == "uint1"

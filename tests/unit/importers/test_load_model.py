@@ -1,0 +1,138 @@
+"""The one front door: every format is found by its content, and what is none gets one sentence."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import shutil
+import zipfile
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.errors import GraphError, GraphTypeError
+from aneforge.importers.detection import ModelFormat
+from aneforge.importers.model import LoadedGraph
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def graph() -> af.Graph:
+    return af.Graph({"y": af.input((1, 8, 1, 4), name="x").relu()})
+
+
+def onnx_file(path: Path) -> Path:
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    helper = onnx.helper
+    ports = [helper.make_tensor_value_info(name, 1, [1, 4]) for name in "xy"]
+    made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ports[:1], ports[1:])
+    path.write_bytes(helper.make_model(made).SerializeToString())
+    return path
+
+
+def package(folder: Path) -> Path:
+    pytest.importorskip("coremltools", reason="coremltools is not installed")
+    return af.save_mlpackage(graph(), folder / "a.mlpackage")
+
+
+def test_an_onnx_model_is_found_whatever_its_name(tmp_path: Path) -> None:
+    loaded = af.load_model(onnx_file(tmp_path / "model.mlmodel"))
+    assert isinstance(loaded, LoadedGraph)
+    assert loaded.format is ModelFormat.ONNX
+    assert repr(loaded) == f"<ONNX model {loaded.path}: graph of 2 nodes: x -> y>"
+    assert af.reference(loaded, [np.array([[-1.0, 2, -3, 4]])])["y"].tolist() == [[0, 2, 0, 4]]
+
+
+def test_packages_and_model_files_are_found(tmp_path: Path) -> None:
+    path = package(tmp_path)
+    plain = tmp_path / "folder"
+    shutil.copytree(path, plain)
+    file = tmp_path / "model.onnx"
+    shutil.copy(path / "Data/com.apple.CoreML/model.mlmodel", file)
+    assert af.load_model(path).format is ModelFormat.ML_PACKAGE
+    assert af.load_model(str(plain)).format is ModelFormat.ML_PACKAGE
+    assert af.load_model(file).format is ModelFormat.ML_MODEL
+
+
+def test_text_and_descriptions_are_found(tmp_path: Path) -> None:
+    model = af.save_mil(graph(), tmp_path / "mil")
+    assert af.load_model(model).format is af.load_model(model.parent).format is ModelFormat.MIL
+    spaced = tmp_path / "anything"
+    spaced.write_bytes(b"\n  " + model.read_bytes())
+    shutil.copy(model.parent / "weights.bin", tmp_path)
+    assert af.load_model(spaced).format is ModelFormat.MIL
+    description = af.save_netplist(graph(), tmp_path / "net")
+    assert af.load_model(description).format is ModelFormat.NETPLIST
+    content = plistlib.loads(description.read_bytes())
+    binary = description.with_name("binary.onnx")
+    binary.write_bytes(plistlib.dumps(content, fmt=plistlib.FMT_BINARY))
+    xml = description.with_name("text.pt2")
+    xml.write_bytes(plistlib.dumps(content, fmt=plistlib.FMT_XML))
+    for file in (binary, xml):
+        assert af.load_model(file).format is ModelFormat.NETPLIST
+
+
+def test_an_exported_program_is_found(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    file = tmp_path / "model.bin"
+    torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.zeros(1, 4),)), tmp_path / "model.pt2")
+    (tmp_path / "model.pt2").rename(file)
+    loaded = af.load_model(file)
+    assert loaded.format is ModelFormat.EXPORTED
+    assert [node.op.name for node in loaded.nodes] == ["input", "relu"]
+
+
+def test_options_go_to_formats_that_have_them(tmp_path: Path) -> None:
+    model = af.save_mil(graph(), tmp_path)
+    assert af.load_model(model, function="main").format is ModelFormat.MIL
+    with pytest.raises(GraphError, match=r"a file of this format takes no shapes= \(seen MIL text, limit function\)"):
+        af.load_model(model, shapes={"x": (1, 2)})
+
+
+NONE: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "the file is empty"),
+    "noise": (b"\x00\x01\x02\x03" * 99, r"begins with b'\\x00\\x01"),
+    "text": (b"hello, this is a letter", "begins with b'hello, this '"),
+    "pickle": (b"\x80\x04\x95", "a pickle, which is never read because it can run code"),
+    "hdf5": (b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes them"),
+    "tflite": (b"\x1c\x00\x00\x00TFL3", "a TensorFlow Lite model"),
+    "pointer": (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+    "huge varint": (b"\xff" * 64, "no model of a format that is known"),
+    "cut zip": (b"PK\x03\x04broken", "a zip archive that torch.export did not write"),
+    "huge length": (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "no model of a format that is known"),
+}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_is_no_model_gets_one_sentence(name: str, tmp_path: Path) -> None:
+    content, message = NONE[name]
+    file = tmp_path / "model.onnx"
+    file.write_bytes(content)
+    with pytest.raises(GraphError, match=message) as raised:
+        af.load_model(file)
+    assert str(file) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_not_there_gets_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="there is no such file"):
+        af.load_model(tmp_path / "none.onnx")
+    with pytest.raises(GraphError, match="the folder is no model"):
+        af.load_model(tmp_path)
+    with pytest.raises(GraphTypeError, match="a model is loaded from a path"):
+        af.load_model(3)  # pyright: ignore[reportArgumentType] - the wrong sort is what is tested
+    with pytest.raises(GraphError, match="there is no such file"):
+        af.load_model("a\0b")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(GraphError, match="it is neither a file nor a folder"):
+        af.load_model(tmp_path / "pipe")
+
+
+def test_an_archive_of_something_else(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
+        archive.writestr("data.pkl", b"")
+    with pytest.raises(GraphError, match=r"a zip archive that torch\.export did not write"):
+        af.load_model(tmp_path / "a.pt2")
