@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import aneforge
-from conftest import Golden
+from golden_text import Golden
 
 PUBLIC_MODULES = [
     "aneforge",

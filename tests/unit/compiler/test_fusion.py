@@ -502,7 +502,7 @@ def test_hoisting_shares_out_the_channels() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 4, 4, 4), (1, 6, 3, 5)])
 def test_rows_along_two_axes_are_not_one_gain_and_offset(shape: tuple[int, ...]) -> None:
-    """A bias of the last axis, a normalisation of channels and a sum along the last axis again, of equal lengths too."""
+    """A bias of the last axis, a normalisation of channels, a sum along the last axis again; of equal lengths too."""
     channels, width = shape[1], shape[3]
     ones, along = np.ones(channels), np.arange(float(width))
     x = af.input(shape, name="x").linear(np.eye(width), along)

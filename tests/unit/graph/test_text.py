@@ -21,7 +21,7 @@ from aneforge.ops.table import ops
 
 if TYPE_CHECKING:
     from aneforge.ops.op import Op
-    from conftest import Golden
+    from golden_text import Golden
 
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 

@@ -24,7 +24,7 @@ from aneforge.rules import (
 from aneforge.rules.facts import fact, facts
 from aneforge.targets import database
 from aneforge.targets.target import CENSUS_COLUMNS
-from conftest import Golden
+from golden_text import Golden
 
 
 def make_rule(rule_id: str = "ANE-TEST-001") -> Rule:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import Array
     from aneforge.runtime.devices import DevicePort
-    from conftest import Golden
+    from golden_text import Golden
 
 RANDOM = np.random.default_rng(5)
 WEIGHT = RANDOM.standard_normal((4, 3, 3, 3)).astype(np.float16)

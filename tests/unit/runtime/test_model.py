@@ -13,7 +13,7 @@ from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, Unkno
 from aneforge.graph.node import build
 
 if TYPE_CHECKING:
-    from conftest import Golden
+    from golden_text import Golden
 
 WEIGHT = np.random.default_rng(1).standard_normal((4, 3, 3, 3)).astype(np.float16)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.compiler.ir.program import Program
-    from conftest import Golden
+    from golden_text import Golden
 
 
 def relu(target: str = "h14") -> Program:
