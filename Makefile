@@ -18,8 +18,7 @@ help:
 	@echo "make docs-tables    write the generated reference pages"
 
 demo: $(VENV)/run.stamp
-	@$(BIN)/python -m aneforge.targets list families
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/aneforge demo
 
 test: $(VENV)/test.stamp
 	$(BIN)/pytest -n auto
@@ -36,7 +35,7 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/run.stamp
+bench: $(VENV)/bench.stamp
 	@for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
 
 fingerprints: $(VENV)/run.stamp
@@ -63,6 +62,10 @@ $(VENV)/run.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 
 $(VENV)/test.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[test]'
+	@touch $@
+
+$(VENV)/bench.stamp: $(BUILT_FROM) | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[bench,onnx]'
 	@touch $@
 
 $(VENV)/docs.stamp: $(BUILT_FROM) | $(VENV)/bin/python

@@ -1,0 +1,184 @@
+"""The data inside an HTML report: tables by column, as JSON, compressed, in base64.
+
+A report is cut into blocks that the page unpacks when they are wanted: a report of many targets opens as fast as one of
+a single target. Equal parts of targets, such as the timeline of one program that many of them run, are one block.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, cast
+
+from aneforge.report.model import Allocated, Difference, Finding, Node, Step, Timed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from aneforge.report.model import Divergence, Memory, Report, TargetReport
+
+__all__ = ["Blocks", "Json", "blocks_of", "columns", "packed", "plain"]
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+Row = Node | Finding | Timed | Step | Allocated | Difference
+
+SAFE_INTEGER = 2**53 - 1
+"""The largest whole number that a browser reads without a loss."""
+REPEATED = 2
+"""A column whose values come this often on average is written as a list of values and places in it."""
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Packed blocks in the order of their numbers; the first is the index that names all others."""
+
+    packed: list[str] = field(default_factory=list[str])
+    known: dict[object, int] = field(default_factory=dict[object, int])
+
+    def add(self, key: object, content: Callable[[], Json]) -> int:
+        """Return the number of the block for a key; its content is made only if no equal key was there before."""
+        number = self.known.get(key)
+        if number is None:
+            number = self.known[key] = len(self.packed)
+            self.packed.append(packed(content()))
+        return number
+
+
+def blocks_of(report: Report) -> list[str]:
+    """Return the packed blocks of a report, the index first.
+
+    >>> from aneforge.report.model import Report
+    >>> [block[:5] for block in blocks_of(Report("a.onnx", "ONNX", nodes=(), targets=()))]
+    ['H4sIA', 'H4sIA']
+    """
+    blocks = Blocks()
+    blocks.packed.append("")
+    index: Json = {
+        "model": report.model,
+        "format": report.format,
+        "tool": report.tool,
+        "version": report.version,
+        "notes": list(report.notes),
+        "count": len(report.nodes),
+        "nodes": blocks.add(("nodes", report.nodes), lambda: columns(Node, report.nodes)),
+        "targets": [target_entry(target, blocks) for target in report.targets],
+        "divergences": [divergence_entry(divergence, blocks) for divergence in report.divergences],
+    }
+    blocks.packed[0] = packed(index)
+    return blocks.packed
+
+
+def target_entry(target: TargetReport, blocks: Blocks) -> Json:
+    """Return what the index says of one target: its summary, and the blocks that hold the rest."""
+    memory = target.memory
+    return {
+        "target": target.target,
+        "title": target.title,
+        "ok": target.ok,
+        "counts": plain(target.counts),
+        "nativeFraction": target.native_fraction,
+        "failure": target.failure,
+        "layers": target.layers,
+        "segments": target.segments,
+        "partitions": target.partitions,
+        "latency": plain(target.latency),
+        "weightBytes": target.weight_bytes,
+        "activationBytes": target.activation_bytes,
+        "peak": None if memory is None else memory.peak,
+        "capacity": None if memory is None else memory.capacity,
+        "risk": target.risk,
+        "riskReason": target.risk_reason,
+        "exactness": target.exactness,
+        "exactnessReason": target.exactness_reason,
+        "findingCount": len(target.findings),
+        "rescaling": plain(target.rescaling),
+        "verdicts": blocks.add(("verdicts", target.verdicts), lambda: column(target.verdicts)),
+        "findings": blocks.add(("findings", target.findings), lambda: columns(Finding, target.findings)),
+        "timeline": blocks.add(("timeline", target.timeline), lambda: columns(Timed, target.timeline)),
+        "memory": blocks.add(("memory", memory), lambda: memory_content(memory)),
+        "remarks": blocks.add(
+            ("remarks", target.notes, target.placement),
+            lambda: {"notes": column(target.notes), "placement": plain(target.placement)},
+        ),
+    }
+
+
+def memory_content(memory: Memory | None) -> Json:
+    """Return a memory plan by columns."""
+    if memory is None:
+        return None
+    return {"steps": columns(Step, memory.timeline), "allocations": columns(Allocated, memory.allocations)}
+
+
+def divergence_entry(divergence: Divergence, blocks: Blocks) -> Json:
+    """Return what the index says of one comparison: how far operations of a name part, and the block with the rest."""
+    heat: dict[str, dict[str, int]] = {}
+    for one in divergence.differences:
+        counts = heat.setdefault(one.op, {})
+        counts[one.strength] = counts.get(one.strength, 0) + 1
+    return {
+        "first": divergence.first,
+        "second": divergence.second,
+        "strength": divergence.strength,
+        "heat": {op: dict[str, Json](counts) for op, counts in heat.items()},
+        "differences": blocks.add(
+            ("differences", divergence.differences), lambda: columns(Difference, divergence.differences)
+        ),
+    }
+
+
+def columns(kind: type[Row], rows: Sequence[Row]) -> Json:
+    """Return dataclasses of one kind as one column for each field.
+
+    >>> columns(Step, (Step(0, 64, 8), Step(1, 64, 8), Step(2, 64, 16)))
+    {'step': [0, 1, 2], 'buffers': {'values': [64], 'places': [0, 0, 0]}, 'windows': [8, 8, 16]}
+    """
+    made: dict[str, Json] = {}
+    for one in fields(kind):
+        made[one.name] = column([getattr(row, one.name) for row in rows])
+    return made
+
+
+def column(values: Sequence[object]) -> Json:
+    """Return the values of a column, each once where they repeat."""
+    places: dict[object, int] = {}
+    distinct: list[object] = []
+    numbers: list[Json] = []
+    for value in values:
+        # 1, 1.0 and True are equal, as 0.0 and -0.0 are, and are not written alike.
+        key = type(value), repr(value) if isinstance(value, float) else value
+        number = places.setdefault(key, len(distinct))
+        if number == len(distinct):
+            distinct.append(value)
+        numbers.append(number)
+    if len(distinct) * REPEATED > len(values):
+        return [plain(value) for value in values]
+    return {"values": [plain(value) for value in distinct], "places": numbers}
+
+
+def plain(value: object) -> Json:
+    """Return a value of a report as JSON; numbers that JSON or a browser cannot hold become words.
+
+    >>> plain((float("inf"), 2**60, 3))
+    ['inf', '1152921504606846976', 3]
+    """
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= SAFE_INTEGER else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, tuple):
+        return [plain(one) for one in cast("tuple[object, ...]", value)]
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    raise TypeError(f"a report holds a {type(value).__name__}")
+
+
+def packed(content: Json) -> str:
+    """Return JSON as the page unpacks it; the same content gives the same text everywhere."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii")
