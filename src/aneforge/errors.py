@@ -18,6 +18,7 @@ __all__ = [
     "AmbiguousTargetError",
     "AneforgeError",
     "BackendUnavailableError",
+    "CompileBackoffError",
     "CrossChipFP16Warning",
     "DataFileError",
     "DispatchFloorWarning",
@@ -195,6 +196,10 @@ class RuntimeStateError(AneforgeError, RuntimeError):
 
 class BackendUnavailableError(AneforgeError, RuntimeError):
     """A backend that was chosen cannot run here; the message says why. There is no fallback to another one."""
+
+
+class CompileBackoffError(AneforgeError, RuntimeError):
+    """A device failed to compile a moment ago, and is left alone for a while before anything is tried again."""
 
 
 class ProgramFileError(AneforgeError, ValueError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from aneforge.compiler.pipeline import build_program
 from aneforge.errors import GraphError
 from aneforge.graph.graph import as_graph
 from aneforge.ops.types import is_float
+from aneforge.predict.ranges import Edge
+from aneforge.predict.ranges import ranges as range_report
 from aneforge.predict.ranges_interval import FINITE
 from aneforge.predict.ranges_program import declared_ranges, flow
 from aneforge.runtime.rescaling.observing import probes_of
@@ -52,21 +55,22 @@ def rescale(
     """Return a graph that means the same and whose products stand clear of the accumulator's grid, with a report.
 
     Weights are multiplied by powers of two, one for a product or for each of its output channels, and the inverse goes
-    into the gain behind the sum. With `inputs`, sample values, factors are chosen by the sizes that are seen, less three
+    into the gain behind the sum. With `inputs`, sample values, factors are chosen by the sizes that are seen, less some
     bits of safety. With `ranges`, magnitudes or ends of inputs, they are chosen by what is proven of all inputs within
     them, and errors are measured on inputs that are drawn there. With neither, inputs are drawn.
 
-    What makes an output worse on those inputs, or on fresh ones of the same distribution, is not done.
+    What does not make outputs better on those inputs and on fresh ones of the same distribution is not done.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.random.default_rng(0).standard_normal((16, 1024)) / 32
     >>> graph = af.Graph({"y": af.input((4, 1024), name="x").linear(weight)})
     >>> found = af.rescale(graph, ranges={"x": 0.05}, target=af.targets.Family.A15)
     >>> found.applied[0].exponents, found.outputs[0].before > 0.004, found.outputs[0].after < 0.0005
-    ((12,), True, True)
+    ((11,), True, True)
 
     Raises:
-        GraphError: Both inputs and ranges are given, a sample or range does not fit, or the bits of safety are none.
+        GraphError: Both inputs and ranges are given, a sample or range does not fit, safety_bits is out of range, or
+            no proof was found for what the ranges allow.
         UnknownNameError: There is no input of that name.
         IllegalGraphError: An operation cannot run on the target.
     """
@@ -78,8 +82,25 @@ def rescale(
     if ranges is None:
         return rescaled(whole, resolved, samples_of(inputs), safety_bits=safety_bits)
     declared = declared_ranges(whole, ranges, otherwise=FINITE)
-    samples = drawn_from(whole, declared)
-    return rescaled(whole, resolved, samples, proven(whole, resolved, declared), safety_bits)
+    samples, bounds = drawn_from(whole, declared), proven(whole, resolved, declared)
+    before = accumulator_margin(whole, ranges, resolved)
+    first = safety_bits or 0
+    for bits in (first, first + 2, first + 4):
+        found = rescaled(whole, resolved, samples, bounds, bits)
+        after = accumulator_margin(found.graph, ranges, resolved)
+        if after >= min(before, 0.0):
+            text = f"the least margin of all sums is proven to be {after:+.1f} bits, as it was {before:+.1f}"
+            return replace(found, remarks=(*found.remarks, text))
+    raise GraphError(
+        "the rescaled program is not proven to stay below the accumulator's edge",
+        seen=f"a margin of {after:+.1f} bits",
+        remedy="give more safety_bits, or sample inputs",
+    )
+
+
+def accumulator_margin(graph: Graph, declared: Mapping[str, tuple[float, float] | float], target: Target) -> float:
+    """Return the least margin of any sum below the accumulator's edge, by the range analysis of the whole program."""
+    return range_report(graph, declared, target=target).margin(Edge.ACCUMULATOR)
 
 
 def samples_of(

@@ -1,5 +1,13 @@
 """Models: compiled programs that run, on the software engine or behind whichever backend a machine has.
 
-`compile` makes a model of a graph, `files` keeps one, `cache` remembers those that were made, `program` is the level
-below: ports, buffers, one execution. Streams of several programs build on that level.
+From the user inwards:
+
+- `compile` makes a `model` of a graph: `options` checks what was asked, `building` compiles, `facts` is what a model
+  knows of itself; `precision`, `hazards`, `magnitudes`, `exactness` and `dispatch_cost` find what must be said of it.
+- `forms` are other forms of a graph, more exact or faster, and the choice among them; `rescaling` is one more.
+- `saved` keeps programs: files, and the cache of those that were made before.
+- `program` is the level below models: `ports` with buffers, one execution at a time; `slots` and `processes` say how
+  many programs a process holds, and which process may.
+- `executables`, `backends` and `devices` run a program; `paths` says which way is for what.
+- `streams` run several programs under one call.
 """

@@ -13,22 +13,20 @@ from aneforge.compiler.pipeline import PIPELINE, lowered
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS
-from aneforge.runtime.canonical import canonical
 from aneforge.runtime.dispatch_cost import is_bridge
-from aneforge.runtime.executables import SoftwareEngine
 from aneforge.runtime.facts import ModelFacts
-from aneforge.runtime.files import SUFFIX, write_program_file
+from aneforge.runtime.forms.canonical import canonical
+from aneforge.runtime.forms.choosing import Search, cheapest, searched
+from aneforge.runtime.forms.variants import variants
 from aneforge.runtime.options import Level
 from aneforge.runtime.precision import rule_cautions
-from aneforge.runtime.variants import cheapest, variants, within_tolerance
+from aneforge.runtime.saved.files import SUFFIX, write_program_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
-    from aneforge.ops.types import Array
     from aneforge.runtime.options import Options
     from aneforge.targets import Target
 
@@ -102,19 +100,14 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
 
 def chosen_form(graph: Graph, target: Target, level: Level) -> tuple[Graph, tuple[str, ...]]:
     """Return the form of a graph that the level chooses, and why."""
-    found = list(variants(graph))
+    found, remarks = variants(graph, target)
     if len(found) == 1:
-        return graph, ("there was one form to choose from",)
-    remarks: tuple[str, ...] = ()
-    if level is Level.TRIED:
-
-        def outputs(form: Graph, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-            program = PIPELINE.run(lowered(retarget(form, target)))
-            return SoftwareEngine(program).execute(inputs, {}).outputs
-
-        found, remarks = within_tolerance(found, outputs)
-    variant, reason = cheapest(found, target)
-    return variant.graph, (*remarks, reason)
+        return graph, (*remarks, "there was one form to choose from")
+    if level is Level.COST:
+        choice = cheapest(found, target)
+        return choice.chosen.graph, (*remarks, choice.reason)
+    choice = searched(found, target, Search())
+    return choice.chosen.graph, (*remarks, *map(str, choice.trials), choice.reason)
 
 
 def rescaling() -> Rescaling:

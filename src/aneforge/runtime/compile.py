@@ -22,15 +22,15 @@ from aneforge.graph.graph import as_graph
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
 from aneforge.runtime.building import Built, build, keep_artifacts
-from aneforge.runtime.cache import key_of, program_cache
 from aneforge.runtime.dispatch_cost import dispatch_cautions, is_bridge
 from aneforge.runtime.facts import give_warnings
-from aneforge.runtime.files import read_program_file
 from aneforge.runtime.hazards import slice_cautions, strict_findings
 from aneforge.runtime.magnitudes import promises_of
 from aneforge.runtime.model import MultiModel, loaded_model
 from aneforge.runtime.options import checked_options
 from aneforge.runtime.precision import precision_cautions, precision_risks
+from aneforge.runtime.saved.cache import key_of, program_cache
+from aneforge.runtime.saved.files import read_program_file
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ import numpy as np
 from aneforge.codegen.mil.files import write_mil
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.errors import BackendUnavailableError, NotSupportedError, RuntimeStateError
+from aneforge.runtime.breaker import guarded_compile
 from aneforge.runtime.executables import Execution
 from aneforge.runtime.ports import engine_element
 
@@ -87,6 +88,7 @@ class DeviceBackend:
         Raises:
             BackendUnavailableError: The device cannot be used here.
             NotSupportedError: The program has a port or an operation that this way has no form for.
+            CompileBackoffError: The device failed to compile a moment ago.
         """
         obstacle = self.obstacle()
         if obstacle is not None:
@@ -105,7 +107,8 @@ class DeviceBackend:
         inputs, outputs = (tuple(map(device_port, ports)) for ports in (program.inputs, program.outputs))
         with tempfile.TemporaryDirectory(prefix="aneforge-") as folder:
             write_mil(graph, folder)
-            handle = self.device.compile(Path(folder), inputs, outputs)
+            with guarded_compile(self.name):
+                handle = self.device.compile(Path(folder), inputs, outputs)
         return DeviceExecutable(program, self.device, handle)
 
 

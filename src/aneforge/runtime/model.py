@@ -8,15 +8,15 @@ have one buffer each; models do not wait for one another.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import numpy as np
 
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
-from aneforge.errors import NotSupportedError
-from aneforge.runtime.files import write_program_file
+from aneforge.errors import GraphTypeError, NotSupportedError
 from aneforge.runtime.program import LoadedProgram
+from aneforge.runtime.saved.files import write_program_file
 
 if TYPE_CHECKING:
     import os
@@ -172,6 +172,12 @@ class ModelBase:
         """
         self.loaded.check_usable("save")
         return write_program_file(path, self.program, self.facts)
+
+    def __reduce__(self) -> NoReturn:
+        raise GraphTypeError(
+            "a model is not copied or pickled: its ports and states are here",
+            remedy="model.save writes it to a file, af.load_program reads it, in another process too",
+        )
 
     def __enter__(self) -> Self:
         self.loaded.check_usable("enter")

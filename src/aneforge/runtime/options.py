@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnknownNameError
 
@@ -64,20 +66,25 @@ def level_of(opt: object) -> Level:
     Raises:
         GraphError: There is no such level.
     """
-    match opt:
+    level = int(cast("int", opt)) if isinstance(opt, np.integer) else opt
+    match level:
         case None | False:
             return Level.PLAIN
         case True:
             pass
-        case int() if opt in (0, 1, 2):
-            return (Level.PLAIN, Level.COST, Level.TRIED)[opt]
+        case int() if level in (0, 1, 2):
+            return (Level.PLAIN, Level.COST, Level.TRIED)[level]
         case "routes":
             return Level.ROUTES
         case "max":
             return Level.TRIED
         case _:
             pass
-    raise GraphError("opt is no level of optimisation", seen=repr(opt), limit='0, None, False, "routes", 1, 2 or "max"')
+    raise GraphError(
+        "opt is no level of optimisation",
+        seen=repr(cast("object", opt)),
+        limit='0, None, False, "routes", 1, 2 or "max"',
+    )
 
 
 def checked_options(  # noqa: PLR0913 - the options of `compile`
@@ -140,9 +147,9 @@ def flag(value: object, name: str) -> bool:
     Raises:
         GraphTypeError: It is something else.
     """
-    if not isinstance(value, bool):
+    if not isinstance(value, bool | np.bool_):
         raise GraphTypeError(f"{name} is neither True nor False", seen=repr(value))
-    return value
+    return bool(cast("bool", value))
 
 
 def tolerance(value: object) -> float:
@@ -152,11 +159,12 @@ def tolerance(value: object) -> float:
         GraphTypeError: It is no number.
         GraphError: It is negative, or NaN.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
         raise GraphTypeError("compress_atol is no number", seen=repr(value))
-    if math.isnan(value) or value < 0:
-        raise GraphError("compress_atol is no tolerance", seen=value, limit="0 or more")
-    return float(value)
+    found = float(cast("float", value))
+    if math.isnan(found) or found < 0:
+        raise GraphError("compress_atol is no tolerance", seen=found, limit="0 or more")
+    return found
 
 
 def extent(value: object) -> int:
@@ -166,8 +174,9 @@ def extent(value: object) -> int:
         GraphTypeError: It is no whole number.
         GraphError: It is less than one.
     """
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise GraphTypeError("block_size is no whole number", seen=repr(value))
-    if value < 1:
-        raise GraphError("block_size is no number of columns", seen=value, limit="1 or more")
-    return value
+    found = int(cast("int", value))
+    if found < 1:
+        raise GraphError("block_size is no number of columns", seen=found, limit="1 or more")
+    return found

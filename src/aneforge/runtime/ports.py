@@ -6,19 +6,33 @@ a multiple of 64 bytes, as buffers of the real runtime do, and stays the same ob
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.errors import GraphError, GraphTypeError
+from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError
 from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aneforge.compiler.ir.program import Program
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Direction", "Port", "buffer_for", "check_buffer", "converted", "engine_element"]
+__all__ = [
+    "Direction",
+    "Port",
+    "buffer_for",
+    "check_buffer",
+    "check_memory",
+    "converted",
+    "engine_element",
+    "expect_apart",
+]
 
 ALIGNMENT = 64
 REAL = set("fiub")
@@ -81,6 +95,53 @@ def check_buffer(port: Port, buffer: object) -> Array:
     return array
 
 
+def expect_apart(port: Port, buffer: Array, outputs: Iterable[Port]) -> None:
+    """Check that no two outputs are written to one place.
+
+    Raises:
+        GraphError: The buffer lies in another output's memory.
+    """
+    if port.direction is not Direction.OUTPUT:
+        return
+    for other in outputs:
+        # Buffers are contiguous, so their bounds say it all.
+        if other is not port and np.may_share_memory(other.buffer, buffer):
+            raise GraphError(
+                f"the buffer for {port} lies where {other} is written", remedy="give every output memory of its own"
+            )
+
+
+def check_memory(program: Program) -> None:
+    """Check that this machine holds what a program needs at least: all its ports and states, or its largest tensor.
+
+    A program that was read from a file has passed no rule about sizes.
+
+    Raises:
+        RuntimeStateError: It does not.
+    """
+    held = [port.value for port in (*program.inputs, *program.outputs)] + [state.read for state in program.states]
+    largest = max((result.type.nbytes for layer in program.layers for result in layer.results), default=0)
+    needed = max(sum(value.type.nbytes for value in held), largest)
+    most = physical_bytes()
+    if most is not None and needed > most:
+        raise RuntimeStateError(
+            "the tensors of the program are larger than the memory of this machine",
+            seen=f"{needed:,} bytes",
+            limit=f"{most:,} bytes",
+            target=program.target.name,
+            remedy="cut the tensors into tiles",
+        )
+
+
+@cache
+def physical_bytes() -> int | None:
+    """Return how much memory this machine has; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 def converted(port: Port, value: object) -> Array:
     """Return a caller's value in the element type of a port: real numbers rounded ties to even, as NumPy rounds.
 
@@ -88,7 +149,7 @@ def converted(port: Port, value: object) -> Array:
         GraphTypeError: It is of a type that the port does not take.
         GraphError: It has another shape, or a whole number that the port cannot hold.
     """
-    array = np.asarray(value)
+    array = as_array(port, value)
     if array.dtype.kind not in REAL and array.dtype not in OWN_TYPES:
         raise GraphTypeError(f"{port} takes numbers", seen=str(array.dtype))
     if array.shape != port.type.shape:
@@ -97,6 +158,21 @@ def converted(port: Port, value: object) -> Array:
         check_whole(port, array)
     with np.errstate(over="ignore"):
         return array.astype(port.buffer.dtype)
+
+
+def as_array(port: Port, value: object) -> Array:
+    """Return what a caller gave as an array.
+
+    Raises:
+        GraphError: It is no array, or some of its elements are masked: what to compute with instead is not known.
+    """
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise GraphError(f"{port} was given no array: {error}", seen=type(value).__name__) from None
+    if np.ma.is_masked(value):
+        raise GraphTypeError(f"{port} was given masked elements", remedy="value.filled(…) gives them a value")
+    return array
 
 
 def check_whole(port: Port, array: Array) -> None:

@@ -16,12 +16,13 @@ import threading
 import weakref
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
 import numpy as np
 
-from aneforge.errors import GraphError, RuntimeStateError, UnknownNameError
-from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, converted
+from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
+from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, check_memory, converted, expect_apart
+from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.slots import SLOTS
 
 if TYPE_CHECKING:
@@ -51,10 +52,21 @@ class LoadedProgram:
     [[2.0, 3.0]]
 
     Raises:
-        RuntimeStateError: This process holds as many programs as the runtime loads.
+        RuntimeStateError: This process holds as many programs as the runtime loads, was forked from one that had used
+            the runtime, or has not the memory that the tensors need.
     """
 
     def __init__(self, program: Program, executable: Executable) -> None:
+        try:
+            note_use()
+            check_memory(program)
+            ticket = SLOTS.take(max(1, len(program.segments)), program.target)
+        except RuntimeStateError:
+            executable.release()
+            raise
+        self._process = os.getpid()
+        self._released = False
+        self._end = weakref.finalize(self, let_go, ticket, executable, self._process)
         self.program = program
         self.executable = executable
         self.lock = threading.RLock()
@@ -69,14 +81,6 @@ class LoadedProgram:
         }
         self.shared: dict[str, str] = {}
         """Outputs whose buffer is also that of an input: the input's name by the output's."""
-        self._process = os.getpid()
-        self._released = False
-        try:
-            ticket = SLOTS.take(max(1, len(program.segments)), program.target)
-        except RuntimeStateError:
-            executable.release()
-            raise
-        self._end = weakref.finalize(self, let_go, ticket, executable, self._process)
 
     @property
     def ports(self) -> Mapping[str, Port]:
@@ -110,12 +114,14 @@ class LoadedProgram:
 
         Raises:
             UnknownNameError: There is no such port.
-            GraphError: The array does not fit the port.
+            GraphError: The array does not fit the port, or is another output's.
             RuntimeStateError: The program was released.
         """
         with self.used("bind"):
             port = self.port(name)
-            port.buffer = check_buffer(port, buffer)
+            checked = check_buffer(port, buffer)
+            expect_apart(port, checked, self.outputs.values())
+            port.buffer = checked
             self.shared = {
                 output: input_name
                 for output, input_name in self.shared.items()
@@ -228,6 +234,20 @@ class LoadedProgram:
             self.label = found.label
             self.executions += 1
 
+    @contextmanager
+    def lent(self, buffers: Mapping[str, Array]) -> Generator[None]:
+        """Hold the program with other buffers in its ports, which were checked; afterwards it has its own again."""
+        with self.used("lend"):
+            ports = self.ports
+            own = {name: ports[name].buffer for name in buffers}
+            try:
+                for name, buffer in buffers.items():
+                    ports[name].buffer = buffer
+                yield
+            finally:
+                for name, buffer in own.items():
+                    ports[name].buffer = buffer
+
     def eval(self, *values: object) -> dict[str, Array]:
         """Set every input in order, run once, and return a copy of every output by name.
 
@@ -256,7 +276,7 @@ class LoadedProgram:
         Raises:
             RuntimeStateError: It was released, or belongs to a process that this one was forked from.
         """
-        self.check_usable(action)  # a lock that another thread held when this process was forked is never given back
+        self.check_usable(action)  # before the lock: one that a thread held at a fork is never given back in the child
         with self.lock:
             self.check_usable(action)
             yield
@@ -271,14 +291,7 @@ class LoadedProgram:
             raise RuntimeStateError(
                 "the program was released", operation=action, remedy="compile or load it again, or release it later"
             )
-        if os.getpid() != self._process:
-            raise RuntimeStateError(
-                "the program was loaded before this process was forked, which the runtime does not survive",
-                operation=action,
-                seen=f"process {os.getpid()}",
-                limit=f"process {self._process}",
-                remedy='start processes with "spawn", and hand a saved program over',
-            )
+        check_process(action, self._process)
 
     def release(self) -> None:
         """Give back what the program holds; a second time does nothing. It waits for an execution under way."""
@@ -288,6 +301,12 @@ class LoadedProgram:
         with self.lock:
             self._released = True
             self._end()
+
+    def __reduce__(self) -> NoReturn:
+        raise GraphTypeError(
+            "a loaded program is not copied or pickled: its ports and states are here",
+            remedy="model.save writes the program, af.load_program reads it",
+        )
 
     def __enter__(self) -> Self:
         self.check_usable("enter")

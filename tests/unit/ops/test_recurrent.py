@@ -10,6 +10,7 @@ from torch import nn
 from aneforge.errors import GraphError
 from aneforge.ops.groups.recurrent import GRU, LSTM, RNN
 from aneforge.ops.op import Op
+from aneforge.ops.sampling import Fill, RandomChooser
 from aneforge.ops.types import Array, TensorType
 from oracle_tools import array, tensor
 
@@ -195,9 +196,13 @@ def test_the_hard_sigmoid_has_two_names() -> None:
 
 
 @pytest.mark.parametrize("op", [RNN, GRU, LSTM], ids=lambda op: op.name)
-def test_an_activation_of_unknown_constants_is_left_out(op: Op) -> None:
-    with pytest.raises(GraphError, match="'activation' is not one of its choices"):
-        op.complete({"activation": "scaled_tanh"})
+def test_the_scaled_tanh_is_the_plain_one(op: Op) -> None:
+    sample = op.sample(RandomChooser(np.random.default_rng(3)))
+    generator = np.random.default_rng(4)
+    operands = {name: fill.values(generator) for name, fill in sample.operands.items() if isinstance(fill, Fill)}
+    names = ("scaled_tanh", "tanh")
+    scaled, plain = (op.evaluate(operands, op.complete({**sample.attributes, "activation": name})) for name in names)
+    assert all(np.array_equal(one, two) for one, two in zip(scaled, plain, strict=True))
 
 
 def test_an_unknown_activation() -> None:

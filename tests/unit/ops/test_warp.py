@@ -79,7 +79,7 @@ def test_boxes_are_scaled() -> None:
 
 def test_beyond_the_image_is_the_pad_value() -> None:
     assert cropped(SQUARE, [-1, 0, 0, 1], pad_value=7) == [[7, 7], [0, 1]]
-    assert cropped(SQUARE, [-0.5, 0, 0, 1], pad_value=8) == [[4, 4.5], [0, 1]]
+    assert cropped(SQUARE, [-0.5, 0, 0, 1], pad_value=8) == [[8, 8], [0, 1]]
 
 
 def test_sampling_modes_of_a_box() -> None:
@@ -162,6 +162,36 @@ def test_normalised_coordinates_reach_middles_or_edges() -> None:
 def test_the_nearest_on_a_tie_is_the_even_one() -> None:
     assert resampled([0.5, 1.5, 2.5, 0.51], sampling_mode="nearest") == [0, 20, 20, 10]
     assert resampled([-0.5, -0.51, 3.49, 3.5], sampling_mode="nearest", padding_value=-1) == [0, -1, 30, -1]
+
+
+@pytest.mark.parametrize(
+    ("padding_mode", "expected"),
+    [("symmetric", [0, 0, 20, 30, 20, 0, 20]), ("reflection", [0, 20, 20, 20, 20, 0, 0])],
+)
+def test_a_place_beyond_the_image_is_mirrored_before_the_nearest_is_taken(
+    padding_mode: str, expected: list[float]
+) -> None:
+    places = [-0.5, -1.5, -2.5, 3.5, 4.5, 6.5, -6.5]
+    assert resampled(places, sampling_mode="nearest", padding_mode=padding_mode) == expected
+
+
+def test_a_place_beyond_the_image_is_not_mixed_with_its_edge() -> None:
+    x = np.arange(1.0, 17).reshape(1, 1, 4, 4)
+    boxes = np.array([[0.1, 0.3, 1.3, 1.0], [0.5, 1.8, 1.0, 0.3], [0.0, 0.4, 0.6, 0.7]])
+    given = {"target_height": 2, "target_width": 2, "normalized_coordinates": True, "pad_value": 10.0}
+    attributes = warp.CROP_RESIZE.complete({**given, "sampling_mode": "ALIGN_CORNERS"})
+    found = warp.CROP_RESIZE.evaluate({"x": x, "boxes": boxes, "box_indices": np.zeros(3, np.int32)}, attributes)[0]
+    # The numbers are those of TestCropResize among the operator tests that coremltools ships.
+    expected = [3.1, 5.2, 10.0, 10.0, 10.0, 7.9, 10.0, 13.9, 2.2, 3.1, 9.4, 10.3]
+    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-12)
+
+
+def test_the_last_end_of_a_box_is_inside_however_it_is_rounded() -> None:
+    attributes = warp.CROP_RESIZE.complete({"target_width": 2, "sampling_mode": "ALIGN_CORNERS", "pad_value": -1.0})
+    for first in np.linspace(0, 2.9, 300):
+        boxes = np.array([[0.0, first, 0.0, 3.0]])
+        found = warp.CROP_RESIZE.evaluate({"x": SQUARE, "boxes": boxes}, attributes)[0]
+        np.testing.assert_allclose(found.ravel(), [first, 3], atol=1e-8)
 
 
 def test_whole_coordinates_may_be_whole_numbers() -> None:

@@ -16,8 +16,8 @@ from aneforge.compiler.ir.printing import program_text
 from aneforge.compiler.strategies import networks
 from aneforge.errors import AneforgeError
 from aneforge.graph.strategies import graphs
-from aneforge.runtime.canonical import canonical
 from aneforge.runtime.exactness import labels_of_layers
+from aneforge.runtime.forms.canonical import canonical
 
 if TYPE_CHECKING:
     from aneforge.graph.strategies import DrawnGraph

@@ -14,10 +14,11 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError
-from aneforge.runtime import building, cache
+from aneforge.runtime import building
 from aneforge.runtime import compile as compiling
-from aneforge.runtime.cache import ProgramCache, key_of, program_cache
 from aneforge.runtime.options import checked_options
+from aneforge.runtime.saved import cache
+from aneforge.runtime.saved.cache import ProgramCache, key_of, program_cache
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -215,7 +216,7 @@ COMPILE_OFTEN = """
 import sys, warnings
 import numpy as np
 import aneforge as af
-from aneforge.runtime.cache import program_cache
+from aneforge.runtime.saved.cache import program_cache
 warnings.simplefilter("ignore")
 first, rounds = int(sys.argv[1]), int(sys.argv[2])
 print("ready", flush=True)
@@ -256,7 +257,7 @@ WRITE_SLOWLY = """
 import sys, time, warnings
 import numpy as np
 import aneforge as af
-from aneforge.runtime import files
+from aneforge.runtime.saved import files
 warnings.simplefilter("ignore")
 written = files.pad
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +25,8 @@ from aneforge.errors import (
 )
 from aneforge.graph.node import build
 from aneforge.importers.mil import load_mil
-from aneforge.runtime import variants
+from aneforge.runtime import building
+from aneforge.runtime.forms.choosing import Search
 from aneforge.runtime.slots import SLOTS
 
 RANDOM = np.random.default_rng(0)
@@ -308,7 +310,7 @@ def test_masks_survive_the_other_form_of_attention(mask: str) -> None:
 
 
 def test_a_form_whose_error_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "TOLERANCE", 0.0)
+    monkeypatch.setattr(building, "Search", partial(Search, most_error=0.0))
     model = af.compile(attention(), target="h16g", opt=2)
     assert isinstance(model, af.SegmentedModel)
     assert "attention of products and softmax: error" in model.remarks[1]

@@ -16,15 +16,16 @@ import aneforge as af
 from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import ProgramFileError
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
-from aneforge.runtime import files
-from aneforge.runtime.file_records import (
+from aneforge.runtime.saved import files
+from aneforge.runtime.saved.records import (
     ConstantRecord,
     Header,
     PartRecord,
     aligned,
     constant_of,
-    part_record,
+    part_records,
     read_part,
+    stored_part,
 )
 from llama_block import llama_block
 
@@ -135,10 +136,11 @@ def test_every_encoding_of_weights_comes_back(compress: str, tmp_path: Path) -> 
 def test_every_constant_comes_back(constant: Constant) -> None:
     body = bytearray()
     records: list[PartRecord] = []
-    for name, part in constant.parts.items():
-        body.extend(bytes(aligned(len(body)) - len(body)))
-        records.append(part_record(name, part, len(body)))
-        body.extend(part.tobytes())
+    for one in part_records(constant, 0):
+        body.extend(bytes(one.offset - len(body)))
+        body.extend(stored_part(one, constant.parts[one.name]).tobytes())
+        assert len(body) == one.offset + one.nbytes
+        records.append(one)
     record = ConstantRecord("t1.weights", constant.encoding, tuple(records))
     whole = np.frombuffer(bytes(body), np.uint8)
     assert constant_of(record, {one.name: read_part(one, whole) for one in records}) == constant

@@ -177,7 +177,7 @@ def test_use_after_a_fork_is_refused() -> None:
         try:
             program.execute()
         except RuntimeStateError as error:
-            os._exit(0 if "before this process was forked" in str(error) else 2)
+            os._exit(0 if "forked after the runtime had been used" in str(error) else 2)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     program.execute()

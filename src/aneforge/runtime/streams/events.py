@@ -10,7 +10,7 @@ import os
 import threading
 
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.runtime.streams.processes import check_process, note_use
+from aneforge.runtime.processes import check_process, note_use
 
 __all__ = ["Event"]
 

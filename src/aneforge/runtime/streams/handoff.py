@@ -23,9 +23,9 @@ from aneforge._version import __version__
 from aneforge.errors import GraphError, RuntimeStateError
 from aneforge.ops.types import numpy_dtype
 from aneforge.runtime.executables import SoftwareEngine
-from aneforge.runtime.files import read_program_file
+from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.program import LoadedProgram
-from aneforge.runtime.streams.processes import check_process, note_use
+from aneforge.runtime.saved.files import read_program_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import RuntimeStateError
-from aneforge.runtime.streams.processes import note_use
+from aneforge.runtime.processes import note_use
 
 if TYPE_CHECKING:
     from collections import Counter

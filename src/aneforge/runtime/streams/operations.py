@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError, RuntimeStateError, UnknownNameError
-from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, converted
-from aneforge.runtime.streams.processes import check_process, note_use
+from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, converted, expect_apart
+from aneforge.runtime.processes import check_process, note_use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,13 +99,15 @@ class Operation:
 
         Raises:
             UnknownNameError: There is no such port.
-            GraphError: The array does not fit the port.
+            GraphError: The array does not fit the port, or is another output's.
             RuntimeStateError: The operation is in use in a stream, or the port shares its buffer with another.
         """
         self.expect_free("bind")
         port = self.port(name, direction)
         self._expect_own(port, "bind")
-        port.buffer = check_buffer(port, buffer)
+        checked = check_buffer(port, buffer)
+        expect_apart(port, checked, (one for one in self._ports.values() if one.direction is Direction.OUTPUT))
+        port.buffer = checked
 
     def set_input(self, name: str, value: object) -> None:
         """Copy a value into the buffer of an input; this is no binding, and may be done between executions.
@@ -223,17 +225,8 @@ class Operation:
         Raises:
             RuntimeStateError: The program was released.
         """
-        with self.program.lock:
-            own = {key: port.buffer for key, port in self.program.ports.items()}
-            shared = dict(self.program.shared)
-            try:
-                for key, port in self._ports.items():
-                    self.program.bind(key, port.buffer)
-                self.program.execute()
-            finally:
-                for key, buffer in own.items():
-                    self.program.ports[key].buffer = buffer
-                self.program.shared = shared
+        with self.program.lent({key: port.buffer for key, port in self._ports.items()}):
+            self.program.execute()
         self.executions += 1
 
     def __repr__(self) -> str:

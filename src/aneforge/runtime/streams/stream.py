@@ -20,9 +20,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from aneforge.errors import GraphTypeError, RuntimeStateError
+from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.streams.lane import lane
 from aneforge.runtime.streams.operations import Phase
-from aneforge.runtime.streams.processes import check_process, note_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 import aneforge as af
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
 from aneforge.importers.mil.diagnostics import MilError
-from aneforge.importers.mlpackage import from_mlpackage, load_mlpackage, messages
+from aneforge.importers.mlpackage import from_mlpackage, load_mlpackage, messages, translation
 from aneforge.importers.mlpackage.model import parse_model
 from unit.importers.mlpackage.package_files import MODEL, WEIGHTS, changed, operation, saved
 
@@ -113,7 +114,7 @@ def test_every_truncation_is_one_error(package: Path) -> None:
     with pytest.raises(MilError, match="MIL-BLOB-005"):
         from_mlpackage(package)
     weights.write_bytes(b"")
-    with pytest.raises(MilError, match="MIL-BLOB-003"):
+    with pytest.raises(MilError, match=r"(?s)MIL-PACKAGE-003.*belongs to another model"):
         from_mlpackage(package)
     weights.unlink()
     with pytest.raises(MilError, match="MIL-BLOB-001"):
@@ -231,6 +232,30 @@ def many_axes(model: Model) -> None:
         tensor.dimensions.add().constant.size = 1
 
 
+def stated(dimensions: tuple[int, int]) -> Callable[[Model], None]:
+    """State other lengths for the weights."""
+
+    def change(model: Model) -> None:
+        for place, size in enumerate(dimensions):
+            blob(model).type.tensorType.dimensions[place].constant.size = size
+
+    return change
+
+
+def many_references(model: Model) -> None:
+    """Refer to the one blob again and again, by other lengths each time."""
+    function = model.mlProgram.functions["main"]
+    (opset,) = function.block_specializations
+    block = function.block_specializations[opset]
+    weights = next(one for one in operations(model) if blob(model) == one.attributes["val"])
+    for number in (1, 2, 4, 6, 12):
+        copy = block.operations.add()
+        copy.CopyFrom(weights)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a message
+        copy.outputs[0].name = f"copy_{number}"
+        tensor = copy.attributes["val"].type.tensorType
+        tensor.dimensions[0].constant.size, tensor.dimensions[1].constant.size = number, 12 // number
+
+
 def deep_blocks(model: Model) -> None:
     block = operation(model, "relu").blocks.add()
     for _ in range(20):
@@ -265,6 +290,9 @@ CASES: dict[str, tuple[Callable[[Model], None], str]] = {
     "fewer values than the type": (fewer_values, "MIL-TYPE-005.*1 values"),
     "a dictionary as weights": (a_dictionary, "MIL-TYPE-006.*dictionary"),
     "a value without a type": (no_type, "MIL-TYPE-006.*no type"),
+    "more weights than the file": (stated((2**20, 2**20)), "MIL-PACKAGE-003.*more weights than the file"),
+    "weights of 2^95 bytes": (stated((2**47, 2**47)), "MIL-PACKAGE-003.*more weights than the file"),
+    "one blob in many shapes": (many_references, "MIL-PACKAGE-003.*bytes up to this one"),
     "blocks in blocks": (deep_blocks, "MIL-OP-002.*blocks in one another"),
 }
 
@@ -278,6 +306,32 @@ def test_a_bad_program_is_one_error(name: str, package: Path) -> None:
     text = str(raised.value).replace("\n", " ")
     assert "model.mlpackage" in text
     assert re.search(message, text), text
+
+
+def test_the_parts_of_a_program_are_counted(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_mlpackage(package)
+    monkeypatch.setattr(translation, "MOST_PARTS", 8)
+    with pytest.raises(MilError, match=r"(?s)MIL-PACKAGE-002.*more operations and parameters than any is read with"):
+        load_mlpackage(package)
+
+
+def test_a_bomb_is_refused_before_it_is_unfolded(package: Path) -> None:
+    changed(package, stated((2**20, 2**12)))
+    weights = package / WEIGHTS
+    with weights.open("r+b") as file:
+        file.truncate(2**34)  # a file of holes: it states 16 GiB and takes none
+    tracemalloc.start()
+    with pytest.raises(MilError, match="MIL-BLOB-007"):
+        from_mlpackage(package)
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()
+
+
+def test_a_model_file_of_holes_is_refused_by_its_size(package: Path) -> None:
+    with (package / MODEL).open("r+b") as file:
+        file.truncate(2**40)
+    with pytest.raises(GraphError, match=r"the model file is too large \(seen 1099511627776 bytes, limit 2147483647"):
+        load_mlpackage(package)
 
 
 def no_package(_: str) -> None:

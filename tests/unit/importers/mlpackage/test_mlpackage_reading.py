@@ -22,7 +22,7 @@ from unit.importers.mlpackage.package_files import MODEL, bare, changed, operati
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aneforge.importers.mlpackage.messages import MilBlock, MilPort, Model
+    from aneforge.importers.mlpackage.messages import MilBlock, MilPort, MilValue, Model
     from aneforge.ops.constant import Constant
 
 pytest.importorskip("coremltools", reason="coremltools, whose protobuf classes read packages, is not installed")
@@ -284,3 +284,39 @@ def test_a_weight_that_is_not_compressed_is_dense(tmp_path: Path) -> None:
     read = from_mlpackage(saved(af.input((1, 4), name="x").linear(WEIGHTS.astype(np.float16)), tmp_path))
     (constant,) = read.constants.values()
     assert isinstance(constant, Dense)
+
+
+@pytest.mark.parametrize(
+    ("extent", "count", "places"),
+    [
+        (2, 3, [0, 1, 1]),
+        (2, 4, [0, 0, 1, 1]),
+        (2, 6, [0, 0, 1, 1, 1, 1]),
+        (5, 3, [0, 2, 3]),
+        (6, 3, [0, 2, 4]),
+        (4, 4, [0, 1, 2, 3]),
+        (1, 3, [0, 0, 0]),
+        (3, 1, [0]),
+    ],
+)
+def test_a_resize_takes_the_nearest_element(extent: int, count: int, places: list[int], tmp_path: Path) -> None:
+    linear = Tensor(build("resize", {"x": af.input((1, extent), name="x")}, {"shape": (count,), "resized_dims": 1}))
+    package = saved(af.Graph({"y": linear}), tmp_path)
+
+    def change(model: Model) -> None:
+        mode = operation(model, "resize").inputs["interpolation_mode"].arguments[0].name
+        texts = const(model, mode).immediateValue.tensor.strings.values
+        texts[0] = "NEAREST_NEIGHBOR"  # pyright: ignore[reportIndexIssue] - protobuf's lists are written to
+
+    graph = from_mlpackage(changed(package, change))
+    assert af.reference(graph, [np.arange(extent)[None]])["y"].tolist() == [places]
+
+
+def const(model: Model, name: str) -> MilValue:
+    """Return the value of a const by its name."""
+    (block,) = (
+        function.block_specializations[key]
+        for function in [model.mlProgram.functions["main"]]
+        for key in function.block_specializations
+    )
+    return next(one.attributes["val"] for one in block.operations if one.outputs[0].name == name)

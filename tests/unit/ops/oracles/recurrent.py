@@ -14,6 +14,7 @@ ACTIVATIONS: dict[str, Callable[[float], float]] = {
     "hard_sigmoid": lambda x: min(max(0.2 * x + 0.5, 0.0), 1.0),
     "linear": lambda x: x,
     "relu": lambda x: max(x, 0.0),
+    "scaled_tanh": lambda x: 2 / (1 + math.exp(-2 * x)) - 1,
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "sigmoid_hard": lambda x: min(max(0.2 * x + 0.5, 0.0), 1.0),
     "tanh": math.tanh,

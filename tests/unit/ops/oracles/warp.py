@@ -27,7 +27,7 @@ def spread(count: int, extent: float, mode: str) -> list[float]:
         at = [last / (count - 1) * i for i in range(count)]
     else:
         at = [last / 2 if mode == "ALIGN_CORNERS" else 0.0]
-    return [min(last, max(0.0, one)) for one in at]
+    return [min(max(last, 0.0), max(min(last, 0.0), one)) for one in at]
 
 
 def ends(box: list[float], mode: str) -> tuple[float, float, float, float]:
@@ -43,12 +43,15 @@ def ends(box: list[float], mode: str) -> tuple[float, float, float, float]:
 
 def tent(image: Array, row: float, column: float, outside: float) -> Array:
     """Return an image [C, H, W] at a place: all pixels within 1 of it, weighted by how near they are."""
+    for place, extent in ((round(row, 9), image.shape[1]), (round(column, 9), image.shape[2])):
+        if place < 0 or place > extent - 1:
+            return np.full(image.shape[0], outside)
     total = np.zeros(image.shape[0])
     for i in range(math.floor(row) - 1, math.floor(row) + 3):
         for j in range(math.floor(column) - 1, math.floor(column) + 3):
             weight = max(0.0, 1 - abs(row - i)) * max(0.0, 1 - abs(column - j))
-            inside = 0 <= i < image.shape[1] and 0 <= j < image.shape[2]
-            total += weight * (image[:, i, j] if inside else outside)
+            if 0 <= i < image.shape[1] and 0 <= j < image.shape[2]:  # others are of no weight, but for rounding
+                total += weight * image[:, i, j]
     return total
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, UnknownNameError
-from aneforge.runtime.chaining import figures, fused, plan_chaining
+from aneforge.runtime.streams.chaining import figures, fused, plan_chaining
 from aneforge.targets import database
 
 if TYPE_CHECKING:

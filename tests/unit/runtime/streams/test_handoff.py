@@ -13,7 +13,7 @@ import pytest
 import aneforge as af
 from aneforge.errors import GraphError, ProgramFileError, RuntimeStateError, UnknownNameError
 from aneforge.runtime.facts import ModelFacts
-from aneforge.runtime.files import write_program_file
+from aneforge.runtime.saved.files import write_program_file
 from aneforge.runtime.streams.handoff import HANDOFF_RULES, Handoff, SharedTensor
 from aneforge.targets import Family
 

@@ -3,13 +3,14 @@
 | bytes | what |
 | --- | --- |
 | 0-7 | `89 41 4E 45 50 52 47 0A`: a byte that is no text, `ANEPRG`, a line feed |
-| 8-11 | version of the format, 1 |
+| 8-11 | version of the format, 2 |
 | 12-15 | length of the header |
 | 16-47 | SHA-256 of the header |
-| 48- | header: JSON, as `file_records.Header` has it |
+| 48- | header: JSON, as `records.Header` has it |
 
 Behind the header come the program's text and then every array of every constant, each at the next multiple of 64 bytes
-after the one before, zeros between. Numbers are little-endian. The header gives places relative to the end of the
+after the one before, zeros between. Numbers are little-endian; palette indices and truth values are packed, the lowest
+bit first, and take as many bits as they need. The header gives places relative to the end of the
 header, rounded up to 64. The text has the hash of every constant; the header has the text's; so every byte of the
 file is checked when it is read.
 """
@@ -32,7 +33,7 @@ from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import AneforgeError, ProgramFileError, UnknownNameError
 from aneforge.ops.types import DTYPES
 from aneforge.runtime.facts import CATEGORIES, Caution, ModelFacts
-from aneforge.runtime.file_records import (
+from aneforge.runtime.saved.records import (
     CautionRecord,
     ConstantRecord,
     FactsRecord,
@@ -42,8 +43,9 @@ from aneforge.runtime.file_records import (
     SuppliedRecord,
     aligned,
     constant_of,
-    part_record,
+    part_records,
     read_part,
+    stored_part,
 )
 
 if TYPE_CHECKING:
@@ -58,8 +60,10 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIX", "VERSION", "read_program_file", "write_program_file"]
 
 MAGIC = b"\x89ANEPRG\n"
-VERSION = 1
+VERSION = 2
 SUFFIX = ".aneprg"
+PACKED = ("bool", "uint8")
+"""The element types that may take fewer bits than a byte in a file."""
 PREFIX = struct.Struct("<8sII32s")
 
 
@@ -85,15 +89,16 @@ def write_content(file: BinaryIO, program: Program, facts: ModelFacts) -> None:
     """Write the whole content of a file."""
     text = program_text(program).encode()
     constants = program.constants
-    header = msgspec.json.encode(header_of(program, facts, text, constants))
+    made = header_of(program, facts, text, constants)
+    header = msgspec.json.encode(made)
     file.write(PREFIX.pack(MAGIC, VERSION, len(header), hashlib.sha256(header).digest()))
     file.write(header)
     pad(file)
     file.write(text)
-    for constant in constants.values():
-        for part in constant.parts.values():
+    for held in made.constants:
+        for record in held.parts:
             pad(file)
-            np.ascontiguousarray(part).tofile(file)
+            stored_part(record, constants[held.symbol].parts[record.name]).tofile(file)
 
 
 def pad(file: BinaryIO) -> None:
@@ -107,12 +112,9 @@ def header_of(program: Program, facts: ModelFacts, text: bytes, constants: Mappi
     end = len(text)
     records: list[ConstantRecord] = []
     for symbol, constant in constants.items():
-        parts: list[PartRecord] = []
-        for name, part in constant.parts.items():
-            record = part_record(name, part, aligned(end))
-            end = record.offset + record.nbytes
-            parts.append(record)
-        records.append(ConstantRecord(symbol, constant.encoding, tuple(parts)))
+        parts = tuple(part_records(constant, end))
+        end = parts[-1].offset + parts[-1].nbytes
+        records.append(ConstantRecord(symbol, constant.encoding, parts))
     span = Span(0, len(text), hashlib.sha256(text).hexdigest())
     return Header(__version__, program.target.name, end, span, tuple(records), facts_record(facts))
 
@@ -242,6 +244,8 @@ def check_layout(header: Header, body: Array) -> None:
         begin = aligned(end)
         if part.dtype not in DTYPES or min(part.shape, default=0) < 0 or part.offset != begin:
             raise damaged(f"array {part.name!r} lies elsewhere than it must")
+        if part.bits != 8 and not (0 < part.bits < 8 and part.dtype in PACKED):
+            raise damaged(f"array {part.name!r} has elements of {part.bits} bits")
         if begin + part.nbytes > header.nbytes:
             raise damaged(f"array {part.name!r} passes the end")
         check_zeros(body[end:begin])

@@ -11,9 +11,10 @@ import numpy as np
 from aneforge.errors import AneforgeError, ProgramFileError
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.types import DTYPES, numpy_dtype
+from aneforge.runtime.saved.packing import packed, packed_bytes, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array
@@ -29,8 +30,9 @@ __all__ = [
     "SuppliedRecord",
     "aligned",
     "constant_of",
-    "part_record",
+    "part_records",
     "read_part",
+    "stored_part",
 ]
 
 ALIGNMENT = 64
@@ -46,18 +48,20 @@ class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     sha256: str
 
 
-class PartRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class PartRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """An array of a constant: its name there, its elements, and where it begins behind the header."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     offset: int
+    bits: int = 8
+    """Where it is less than 8, elements of one byte are packed, so many bits each."""
 
     @property
     def nbytes(self) -> int:
-        """How long it is, elements of less than a byte unpacked."""
-        return math.prod(self.shape) * numpy_dtype(self.dtype).itemsize
+        """How long it is."""
+        return packed_bytes(math.prod(self.shape) * numpy_dtype(self.dtype).itemsize, self.bits)
 
 
 class ConstantRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -117,15 +121,38 @@ def aligned(place: int) -> int:
     return -(-place // ALIGNMENT) * ALIGNMENT
 
 
-def part_record(name: str, array: Array, offset: int) -> PartRecord:
-    """Return the record of an array that is put at a place."""
-    return PartRecord(name, DTYPE_NAMES[array.dtype], array.shape, offset)
+def part_records(constant: Constant, offset: int) -> Iterator[PartRecord]:
+    """Return the records of a constant's arrays, put one behind the other from a place on."""
+    for name, part in constant.parts.items():
+        bits = 8
+        if isinstance(constant, Palette) and name == "indices":
+            bits = constant.bits
+        elif part.dtype == np.bool_:
+            bits = 1
+        record = PartRecord(name, DTYPE_NAMES[part.dtype], part.shape, aligned(offset), bits)
+        offset = record.offset + record.nbytes
+        yield record
+
+
+def stored_part(record: PartRecord, array: Array) -> Array:
+    """Return an array as a file holds it."""
+    return np.ascontiguousarray(array) if record.bits == 8 else packed(array, record.bits)
 
 
 def read_part(record: PartRecord, body: Array) -> Array:
-    """Return an array where it lies in the bytes behind the header, read-only and without a copy."""
+    """Return an array from the bytes behind the header: read-only, and where it lies unless it is packed.
+
+    Raises:
+        ProgramFileError: Bits are set that belong to no element.
+    """
     # A plain array over the same memory: who reads constants need not know that it is mapped.
     raw = np.asarray(body[record.offset : record.offset + record.nbytes])
+    if record.bits < 8:
+        try:
+            raw = unpacked(raw, record.bits, math.prod(record.shape))
+        except ValueError as error:
+            raise ProgramFileError(f"the file is damaged: array {record.name!r}: {error}") from None
+        raw.flags.writeable = False
     return raw.view(numpy_dtype(record.dtype)).reshape(record.shape)
 
 

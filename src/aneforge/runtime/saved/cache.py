@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
+import aneforge
 from aneforge._version import __version__
 from aneforge.errors import GraphError, ProgramFileError
-from aneforge.runtime.files import SUFFIX, VERSION, read_program_file, write_program_file
+from aneforge.runtime.saved.files import SUFFIX, VERSION, read_program_file, write_program_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -166,7 +167,7 @@ def key_of(parts: Iterable[str]) -> str:
 @cache
 def build() -> str:
     """Return what tells this build of the package from others: version, and size and time of every file of code."""
-    root = Path(__file__).parents[1]
+    root = Path(aneforge.__file__).parent
     state = hashlib.sha256(__version__.encode())
     for file in sorted(root.rglob("*")):
         if file.suffix in CODE:

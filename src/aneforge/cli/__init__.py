@@ -1,0 +1,1 @@
+"""The `aneforge` command: it parses arguments, calls the library and renders what comes back. It decides nothing."""

@@ -1,0 +1,144 @@
+"""Arguments that several commands take, as users write them, and what they stand for."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aneforge.errors import GraphError, Location
+from aneforge.targets.examples import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.ops.types import Array
+
+__all__ = [
+    "Function",
+    "Inputs",
+    "MaxAbs",
+    "Model",
+    "Shapes",
+    "Targets",
+    "magnitudes_given",
+    "read_arrays",
+    "shapes_given",
+    "targets_given",
+]
+
+EXAMPLES = "{old},{pro},{target}".format(**NAMES)
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="ONNX, .mlpackage, .mlmodel, MIL text, a network description, or a file of torch.export.save.",
+        show_default=False,
+    ),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="NAMES",
+        help=f"Targets, chips, families or a group, parted by commas: {EXAMPLES} or all. May be repeated.",
+        show_default=False,
+    ),
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=LENGTHS",
+        help="Length of a symbolic dimension, or shape of an input: batch=1, image=1,3,224,224. May be repeated.",
+        show_default=False,
+    ),
+]
+MaxAbs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--max-abs",
+        metavar="NAME=NUMBER",
+        help="Largest magnitude of an input; its consequences are proven. May be repeated.",
+        show_default=False,
+    ),
+]
+Inputs = Annotated[
+    Path | None,
+    typer.Option("--inputs", metavar="FILE.npz", help="Sample inputs by their names.", show_default=False),
+]
+Function = Annotated[
+    str | None,
+    typer.Option("--function", metavar="NAME", help="The function, where a model has several.", show_default=False),
+]
+
+
+def targets_given(texts: Sequence[str] | None) -> list[str] | None:
+    """Return names of targets, or nothing where none is given."""
+    return list(texts) if texts else None
+
+
+def shapes_given(texts: Sequence[str] | None) -> dict[str, int | tuple[int, ...]] | None:
+    """Return lengths and shapes by name.
+
+    >>> shapes_given(["batch=2", "image=1,3,8,8"])
+    {'batch': 2, 'image': (1, 3, 8, 8)}
+
+    Raises:
+        GraphError: A text is not of that form.
+    """
+    found: dict[str, int | tuple[int, ...]] = {}
+    for text in texts or ():
+        name, equals, lengths = text.rpartition("=")
+        parts = [part.strip() for part in lengths.split(",")]
+        if not equals or not name or not all(part.isascii() and part.isdigit() for part in parts):
+            raise GraphError("--shape is not of the form NAME=LENGTHS", seen=text, remedy="--shape image=1,3,224,224")
+        numbers = tuple(int(part) for part in parts)
+        found[name.strip()] = numbers if "," in lengths else int(parts[0])
+    return found or None
+
+
+def magnitudes_given(texts: Sequence[str] | None) -> dict[str, tuple[float, float] | float]:
+    """Return the largest magnitudes of inputs by name.
+
+    >>> magnitudes_given(["image=4"])
+    {'image': 4.0}
+
+    Raises:
+        GraphError: A text is not of that form.
+    """
+    found: dict[str, tuple[float, float] | float] = {}
+    for text in texts or ():
+        name, equals, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if not equals or not name or not value >= 0:
+            raise GraphError("--max-abs is not of the form NAME=NUMBER", seen=text, remedy="--max-abs image=4.0")
+        found[name.strip()] = value
+    return found
+
+
+def read_arrays(path: Path) -> Mapping[str, Array]:
+    """Return the arrays of an .npz file.
+
+    Raises:
+        GraphError: It cannot be read, or is no such file.
+    """
+    import numpy as np  # noqa: PLC0415 - loaded when it is needed
+
+    place = Location(str(path))
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise GraphError("the file holds one array without a name", location=place, remedy="write it with np.savez")
+        with loaded as archive:
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        raise GraphError("the inputs cannot be read", location=place, seen=error.strerror or error) from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise GraphError("the file is no .npz archive of arrays", location=place, seen=error) from None

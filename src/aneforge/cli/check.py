@@ -1,0 +1,158 @@
+"""`aneforge check`: one model on several targets."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer reads the types of parameters
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aneforge.cli import arguments as given
+
+if TYPE_CHECKING:
+    from aneforge.report.gate import Outcome, Threshold
+    from aneforge.report.model import Report
+
+__all__ = ["check"]
+
+STDOUT = "-"
+
+
+def check(
+    model: given.Model,
+    target: given.Targets = None,
+    shape: given.Shapes = None,
+    inputs: given.Inputs = None,
+    max_abs: given.MaxAbs = None,
+    function: given.Function = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Prove ranges and compare the targets' programs; takes longer.")
+    ] = False,
+    placement: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Where operations would land: coreml or direct.", show_default=False),
+    ] = None,
+    rescale: Annotated[bool, typer.Option("--rescale", help="Show what scaling by powers of two would gain.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on reject, oversize, decompose and warn.")] = False,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS",
+            help="What to fail on, parted by commas: reject, oversize, decompose, warn, info, saturation, divergence, "
+            "or none. [default: reject,oversize]",
+            show_default=False,
+        ),
+    ] = None,
+    min_native: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Least share of operations that must be native.")
+    ] = 0.0,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="REPORT.json", help="A report whose findings do not count again.", show_default=False),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the report; - prints it.", show_default=False)
+    ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.", show_default=False)
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.", show_default=False)
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown.", show_default=False)
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write every verdict as CSV.", show_default=False)
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page for a browser.", show_default=False)
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Write the timeline as a Chrome trace.", show_default=False),
+    ] = None,
+    netron: Annotated[
+        Path | None,
+        typer.Option(
+            "--netron", metavar="FILE.onnx", help="Write the ONNX model with verdicts in its nodes.", show_default=False
+        ),
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print annotation lines for a CI log instead of the tables.")
+    ] = False,
+    most: Annotated[int, typer.Option(min=0, help="Findings to print; all are in the files.")] = 20,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Say whether a model runs on the Neural Engine of some chips, why not, what to change, and how fast it is.
+
+    Without --target it is every target that runs MIL programs.
+
+    Examples:
+    aneforge check model.onnx
+
+    aneforge check model.onnx -t {old},{pro} --html report.html
+
+    aneforge check model.onnx -t all --strict --baseline known.json --sarif findings.sarif
+
+    aneforge check model.mlpackage --inputs sample.npz --fail-on reject,oversize,saturation
+    """
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.checking import CheckOptions  # noqa: PLC0415 - as above
+    from aneforge.report.checking import check as checked  # noqa: PLC0415 - as above
+    from aneforge.report.gate import STRICT, Threshold, fail_on_words, outcome  # noqa: PLC0415 - as above
+    from aneforge.report.written import load_report  # noqa: PLC0415 - as above
+
+    words = fail_on_words(fail_on) if fail_on is not None else Threshold().fail_on
+    threshold = Threshold(tuple(dict.fromkeys((*words, *(STRICT if strict else ())))), min_native)
+    known = load_report(baseline) if baseline is not None else None
+    options = CheckOptions(
+        shapes=given.shapes_given(shape),
+        function=function,
+        samples=given.read_arrays(inputs) if inputs is not None else None,
+        ranges=given.magnitudes_given(max_abs),
+        deep=deep or ("saturation" in words and inputs is None and not max_abs),
+        placement=placement,
+        rescale=rescale,
+    )
+    with progress() as tell:
+        report = checked(model, given.targets_given(target), options, progress=tell)
+    result = outcome(report, threshold, known)
+    files = {"json": json, "sarif": sarif, "junit": junit, "markdown": markdown, "csv": csv, "html": html,
+             "trace": trace, "netron": netron}  # fmt: skip
+    printed = write_files(report, files, model, threshold, known)
+    if not quiet and not printed:
+        show(report, result, most=most, github=github)
+    raise typer.Exit(0 if result.ok else 1)
+
+
+def write_files(
+    report: Report, files: dict[str, Path | None], model: Path, threshold: Threshold, known: Report | None
+) -> bool:
+    """Write every form that was asked for; tell whether one was printed instead."""
+    from aneforge.report.forms import written_form  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.written import save  # noqa: PLC0415 - as above
+
+    printed = False
+    for form, path in files.items():
+        if path is None:
+            continue
+        content = written_form(form, report, model, threshold, known)
+        if str(path) == STDOUT and isinstance(content, str):
+            typer.echo(content, nl=False)
+            printed = True
+        else:
+            save(path, content)
+    return printed
+
+
+def show(report: Report, result: Outcome, *, most: int, github: bool) -> None:
+    """Print a report."""
+    if github:
+        from aneforge.report.tables import annotation_lines  # noqa: PLC0415 - loaded when it is needed
+
+        typer.echo(annotation_lines(report, result), nl=False)
+        return
+    from aneforge.cli.showing import show_report  # noqa: PLC0415 - loaded when it is needed
+
+    show_report(report, result, most=most)

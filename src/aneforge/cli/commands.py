@@ -1,0 +1,39 @@
+"""Every command by its name, in the order in which the help lists them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+from aneforge.cli import programs, reference
+from aneforge.cli.check import check
+from aneforge.targets.examples import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["COMMANDS", "help_of"]
+
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "check": check,
+    "compile": programs.compile_,
+    "run": programs.run,
+    "compare": programs.compare,
+    "reduce": programs.reduce,
+    "diff": reference.diff,
+    "explain": reference.explain,
+    "targets": reference.targets,
+    "ops": reference.ops,
+    "bench": programs.bench,
+    "doctor": reference.doctor,
+    "demo": reference.demo,
+}
+
+
+def help_of(command: Callable[..., None]) -> str:
+    """Return the help of a command: its docstring, with names of chips and targets filled in.
+
+    >>> help_of(reference.targets)
+    'List targets and the chips that have them.'
+    """
+    return (inspect.getdoc(command) or "").format(**NAMES)

@@ -1,0 +1,146 @@
+"""The entry point: one command for each job, exit codes, and errors as one message.
+
+0: clean. 1: findings at or above the threshold, or answers that differ where none may. 2: bad input or usage. 3: an
+internal error. Ctrl-C ends with 130, as shells expect.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
+
+import typer
+
+from aneforge.cli.commands import COMMANDS, help_of
+from aneforge.errors import AneforgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Parameters = ParamSpec("Parameters")
+
+__all__ = ["app", "main", "run"]
+
+USAGE_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 3, 130
+DEBUG = "--debug"
+
+app = typer.Typer(
+    name="aneforge",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Will my model run on the Neural Engine of these chips; if not, which operation, why, and what do I change; "
+        "how fast; how different between chips; how far from the mathematics?\n\n"
+        "Start with: aneforge demo"
+    ),
+    epilog="Exit codes: 0 clean, 1 findings at or above the threshold, 2 bad input or usage, 3 internal error.",
+)
+
+
+class InterruptedError_(Exception):  # noqa: N801, N818 - carries a Ctrl-C past the framework, which would take it
+    """The user pressed Ctrl-C."""
+
+
+def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
+    """Return a command from which a Ctrl-C comes out as an exception of ours."""
+
+    @functools.wraps(command)
+    def call(*arguments: Parameters.args, **options: Parameters.kwargs) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise InterruptedError_ from None
+
+    return call
+
+
+for name, command in COMMANDS.items():
+    app.command(name, help=help_of(command))(guarded(command))
+
+
+def print_version(asked: bool) -> None:
+    """Print the version and leave."""
+    if asked:
+        from aneforge._version import __version__  # noqa: PLC0415 - read only here
+
+        sys.stdout.write(f"aneforge {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def whole(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show the traceback of an error; works anywhere.")] = False,
+) -> None:
+    """Take the options of all commands."""
+    del version, debug  # the one acted when it was read, `run` takes the other
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning as one line, without a place in our sources."""
+    del category, filename, lineno, file, line  # the form of the hook
+    sys.stderr.write(f"warning: {message}\n")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code.
+
+    >>> run(["--version"])  # doctest: +ELLIPSIS
+    aneforge ...
+    0
+    """
+    debug = DEBUG in arguments
+    given = [one for one in arguments if one != DEBUG]
+    with warnings.catch_warnings():
+        warnings.showwarning = show_warning
+        try:
+            typer.main.get_command(app).main(args=given, prog_name="aneforge")
+        except SystemExit as left:
+            return left.code if isinstance(left.code, int) else 0
+        except InterruptedError_:
+            sys.stderr.write("\ninterrupted; no half file was left behind\n")
+            return INTERRUPTED
+        except Exception as error:
+            if debug:
+                raise
+            return told(error)
+    return 0
+
+
+def told(error: Exception) -> int:
+    """Print an error as one message and return the exit code for it."""
+    if isinstance(error, AneforgeError | ImportError | OSError):
+        sys.stderr.write(f"error: {error}\n{hint(str(error))}")
+        return USAGE_ERROR
+    sys.stderr.write(
+        f"internal error: {type(error).__name__}: {error}\n"
+        f"This is a mistake of aneforge, not yours. {DEBUG} shows where it happened; please report it with the model.\n"
+    )
+    return INTERNAL_ERROR
+
+
+def hint(message: str) -> str:
+    r"""Return how to write at the command line what a remedy writes as an argument of a function.
+
+    >>> hint('bind them, such as shapes={"batch": 1}')
+    'hint: here that is --shape NAME=LENGTH, such as --shape batch=1\n'
+    """
+    return "hint: here that is --shape NAME=LENGTH, such as --shape batch=1\n" if "shapes=" in message else ""
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    sys.exit(run(sys.argv[1:]))

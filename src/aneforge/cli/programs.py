@@ -1,0 +1,307 @@
+"""`aneforge compile`, `run`, `compare`, `reduce` and `bench`: what makes and runs programs."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aneforge.cli import arguments as given
+from aneforge.errors import GraphError
+from aneforge.targets.examples import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.ops.types import Array
+    from aneforge.report.comparing import Comparison
+    from aneforge.report.running import Ran
+
+__all__ = ["bench", "compare", "compile_", "reduce", "run"]
+
+OneTarget = Annotated[
+    str,
+    typer.Option(
+        "--target", "-t", metavar="NAME", help="A target, chip or family: {large}, {pro}, {family}.".format(**NAMES)
+    ),
+]
+Seed = Annotated[
+    int | None, typer.Option(help="Draw the inputs that are not given from this seed.", show_default=False)
+]
+Most = Annotated[int, typer.Option(min=0, help="Rows to print.")]
+SHOWN_NAME = 28
+
+
+def compile_(
+    model: given.Model,
+    target: OneTarget,
+    emit: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help="mil, netplist, mlpackage, program or text.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="PATH", help="Where to write it.", show_default=False),
+    ] = None,
+    shape: given.Shapes = None,
+    print_after: Annotated[
+        str | None,
+        typer.Option(metavar="PASS", help="Stop behind a pass and print the program there.", show_default=False),
+    ] = None,
+    dump_phases: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the program after every pass that changed it.", show_default=False),
+    ] = None,
+) -> None:
+    """Compile a model for one target.
+
+    Examples:
+    aneforge compile model.onnx -t {new} --emit mlpackage -o model.mlpackage
+
+    aneforge compile model.onnx -t {old} --print-after fuse-epilogue
+
+    aneforge compile model.onnx -t {old} --dump-phases phases
+    """
+    from aneforge.report.compiling import compile_model  # noqa: PLC0415 - loaded when it is needed
+
+    made = compile_model(
+        model, target, emit, output, shapes=given.shapes_given(shape), print_after=print_after, dump_phases=dump_phases
+    )
+    if made.text is not None:
+        typer.echo(made.text)
+        return
+    typer.echo(f"{made.model} for {made.target}: {made.layers} layers in {counted(made.segments, 'program')}")
+    for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
+        typer.echo(f"  {line}")
+    if made.path is not None:
+        typer.echo(f"wrote {made.path}")
+
+
+def run(
+    model: given.Model,
+    target: given.Targets = None,
+    inputs: given.Inputs = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.npz", help="Where to write the outputs.", show_default=False),
+    ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="What runs it; aneforge doctor lists them. [default: software]", show_default=False
+        ),
+    ] = None,
+    seed: Seed = None,
+    shape: given.Shapes = None,
+) -> None:
+    """Run a model on the exact engine, bit for bit as a chip would; on several targets at once.
+
+    With several targets the outputs are called TARGET.NAME in the file.
+
+    Examples:
+    aneforge run model.onnx -t {old} --inputs x.npz -o y.npz
+
+    aneforge run model.onnx -t {old},{new} --seed 0
+    """
+    from aneforge.report.running import run_model  # noqa: PLC0415 - loaded when it is needed
+
+    values = given.read_arrays(inputs) if inputs is not None else None
+    names = given.targets_given(target)
+    if names is None:
+        raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**NAMES))
+    found = run_model(model, names, values, seed=seed, backend=backend, shapes=given.shapes_given(shape))
+    for one in found:
+        typer.echo(f"{one.target} ({one.backend}): {one.exactness}, {one.seconds * 1e3:.1f} ms here")
+        typer.echo(textwrap.fill(f"why {one.exactness}: {one.reason}", initial_indent="  ", subsequent_indent="    "))
+        for name, array in one.outputs.items():
+            typer.echo(f"  {name} {list(array.shape)} {array.dtype}: {statistics(array)}")
+    if output is not None:
+        save_arrays(output, arrays_of(found))
+        typer.echo(f"wrote {output}")
+
+
+def statistics(array: Array) -> str:
+    """Return a few numbers that tell one array from another."""
+    import numpy as np  # noqa: PLC0415 - loaded when it is needed
+
+    if not array.size:
+        return "empty"
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    lost = array.size - finite.size
+    ends = f"{finite.min():.6g} to {finite.max():.6g}, mean {finite.mean():.6g}" if finite.size else "nothing finite"
+    return ends + (f"; {lost} not finite" if lost else "")
+
+
+def arrays_of(found: Sequence[Ran]) -> dict[str, Array]:
+    """Return all outputs and states under names of their own."""
+    if len(found) == 1:
+        return {**found[0].outputs, **found[0].states}
+    return {
+        f"{one.target}.{name}": array for one in found for name, array in (*one.outputs.items(), *one.states.items())
+    }
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays as an .npz file, whole or not at all."""
+    import numpy as np  # noqa: PLC0415 - loaded when it is needed
+
+    from aneforge.report.written import save  # noqa: PLC0415 - as above
+
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType] - its stub takes the arrays for an option
+    save(path, stream.getvalue())
+
+
+def compare(
+    model: given.Model,
+    target: given.Targets = None,
+    inputs: given.Inputs = None,
+    seed: Seed = None,
+    mark: Annotated[
+        str | None, typer.Option(metavar="all", help="all keeps every intermediate value.", show_default=False)
+    ] = None,
+    shape: given.Shapes = None,
+    most: Most = 20,
+) -> None:
+    """Compare a model on two targets, or on one and in mathematics, operation by operation.
+
+    One target is compared with the mathematics in float64. The exit code is 1 where two targets differ.
+
+    Examples:
+    aneforge compare model.onnx -t {old} -t {new} --seed 0
+
+    aneforge compare model.onnx -t {old} --inputs x.npz --mark all
+    """
+    from aneforge.report.comparing import REFERENCE  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.comparing import compare as compared  # noqa: PLC0415 - as above
+    from aneforge.report.subjects import parts_of  # noqa: PLC0415 - as above
+
+    names = [part for text in target or () for part in parts_of(text)]
+    if len(names) not in (1, 2):
+        raise GraphError(
+            "one or two targets are compared",
+            seen=len(names),
+            remedy="-t {old} -t {new}, or -t {old} alone".format(**NAMES),
+        )
+    if mark not in (None, "all"):
+        raise GraphError("--mark takes one word", seen=mark, limit="all")
+    second = names[1] if len(names) == 2 else REFERENCE
+    values = given.read_arrays(inputs) if inputs is not None else None
+    found = compared(
+        model, names[0], second, values, seed=seed, mark=mark is not None, shapes=given.shapes_given(shape)
+    )
+    show_comparison(found, most)
+    raise typer.Exit(1 if len(names) == 2 and not found.equal else 0)
+
+
+def show_comparison(found: Comparison, most: int) -> None:
+    """Print a comparison."""
+    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - loaded when it is needed
+
+    out = console()
+    out.print(f"{found.model}: {found.first} against {found.second}, {len(found.nodes)} values compared", markup=False)
+    if found.hidden and not found.marked:
+        out.print(f"{counted(found.hidden, 'operation')} hidden by fusion; --mark all shows them", style="dim")
+    if found.marked:
+        out.print("every operation is an output, so these are not the programs that would run", style="dim")
+    out.print(f"exactness: {found.first} {found.exactness[0]}, {found.second} {found.exactness[1]}", style="dim")
+    first = found.first_difference
+    if first is None:
+        out.print("[green]the same bits everywhere[/]")
+        return
+    out.print(
+        f"first difference: {first.op} {first.name!r}, {first.differing} of {first.elements} elements", markup=False
+    )
+    differing = [one for one in found.nodes if one.differing]
+    table = plain_table(["#", "node", "op", "differ", "of", "largest", "relative"], ["#", "differ", "of"])
+    for one in differing[:most]:
+        name = one.name if len(one.name) <= SHOWN_NAME else f"{one.name[: SHOWN_NAME - 1]}…"
+        output = "*" if one.node in found.outputs else ""
+        largest = "not finite" if one.largest is None else f"{one.largest:.3g}"
+        relative = "" if one.relative is None else f"{one.relative:.2g}"
+        table.add_row(f"{one.node}{output}", name, one.op, str(one.differing), str(one.elements), largest, relative)
+    out.print(table)
+    if len(differing) > most:
+        out.print(f"and {len(differing) - most} more")
+    out.print("* an output of the model", style="dim")
+
+
+def reduce(
+    model: given.Model,
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT", help="'rule ANE-… [TARGET]', 'diverges {old} {new}' or 'nan [TARGET]'.".format(**NAMES)
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for model.mil and inputs.npz.")
+    ] = Path("reduced"),
+    inputs: given.Inputs = None,
+    seed: Annotated[int, typer.Option(help="Draws the inputs that are not given.")] = 0,
+    shape: given.Shapes = None,
+) -> None:
+    """Find the smallest part of a model that still shows something, and save it.
+
+    Examples:
+    aneforge reduce model.onnx --keep 'rule ANE-EXTENT-001 {old}'
+
+    aneforge reduce model.onnx --keep 'diverges {old} {new}' -o smallest
+    """
+    from aneforge.codegen.mil.files import save_mil  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.reducing import reduce_model  # noqa: PLC0415 - as above
+
+    values = given.read_arrays(inputs) if inputs is not None else None
+    found = reduce_model(model, keep, values, seed=seed, shapes=given.shapes_given(shape))
+    typer.echo(f"{found.model}: {found.before} operations became {found.after}, {found.tried} parts tried")
+    typer.echo(str(found.graph))
+    path = save_mil(found.graph, output)
+    save_arrays(path.parent / "inputs.npz", found.inputs)
+    typer.echo(f"wrote {path} and inputs.npz beside it")
+
+
+def bench(
+    model: given.Model,
+    target: given.Targets = None,
+    inputs: given.Inputs = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs to take the percentiles of.")] = 10,
+    seed: Annotated[int, typer.Option(help="Draws the inputs that are not given.")] = 0,
+    shape: given.Shapes = None,
+) -> None:
+    """Measure how fast the exact engine runs a model here, and show the predicted time of the chip beside it.
+
+    Examples:
+    aneforge bench model.onnx -t {old} --runs 20
+    """
+    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
+    from aneforge.report.benching import bench as measured  # noqa: PLC0415 - as above
+    from aneforge.report.numbers import latency_text, time_text  # noqa: PLC0415 - as above
+
+    values = given.read_arrays(inputs) if inputs is not None else None
+    names = given.targets_given(target)
+    if names is None:
+        raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**NAMES))
+    with progress() as tell:
+        found = measured(model, names, values, runs=runs, seed=seed, shapes=given.shapes_given(shape), progress=tell)
+    out = console()
+    table = plain_table(["target", "least", "p10", "p50", "p90", "p99", "GMAC/s", "the chip (predicted)"])
+    for one in found:
+        times = (time_text(value * 1e3) for value in one.milliseconds.values())
+        table.add_row(one.target, *times, f"{one.macs_per_second / 1e9:.1f}", latency_text(one.predicted))
+    out.print(table)
+    first = found[0]
+    out.print(f"{first.runs} runs on this machine; kernels: {first.kernels}; {first.threads} threads", style="dim")
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "program"), counted(2, "program")
+    ('1 program', '2 programs')
+    """
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,0 +1,195 @@
+"""`aneforge diff`, `explain`, `targets`, `ops`, `doctor` and `demo`: what is known, and what changed."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer reads the types of parameters
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aneforge.cli import arguments as given
+
+if TYPE_CHECKING:
+    from aneforge.report.diffing import TargetDiff
+    from aneforge.report.model import Counts, Finding
+
+__all__ = ["demo", "diff", "doctor", "explain", "ops", "targets"]
+
+SHOWN_ROWS = 60
+
+
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="A.json", show_default=False)],
+    second: Annotated[Path, typer.Argument(metavar="B.json", show_default=False)],
+    most: Annotated[int, typer.Option(min=0, help="Findings to print for each target.")] = 10,
+) -> None:
+    """Show what changed between two reports; the exit code is 1 where something became worse.
+
+    Examples:
+    aneforge check before.onnx --json a.json; aneforge check after.onnx --json b.json; aneforge diff a.json b.json
+    """
+    from aneforge.report.diffing import diff as changes  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.written import load_report  # noqa: PLC0415 - as above
+
+    found = changes(load_report(first), load_report(second))
+    typer.echo(f"{found.first} ({found.nodes[0]} operations) and {found.second} ({found.nodes[1]} operations)")
+    for name, only in ((first, found.only_first), (second, found.only_second)):
+        if only:
+            typer.echo(f"only in {name}: {', '.join(only)}")
+    for one in found.targets:
+        if one.changed:
+            show_target_diff(one, most)
+    if not found.changed:
+        typer.echo("nothing changed")
+    raise typer.Exit(1 if found.worse else 0)
+
+
+def show_target_diff(one: TargetDiff, most: int) -> None:
+    """Print what changed on one target."""
+    typer.echo(f"{one.target}: {counts_text(one.before)} -> {counts_text(one.after)}")
+    before, after = one.latency
+    if before is not None and after is not None and before != after:
+        typer.echo(f"  latency {before:.1f} -> {after:.1f} µs ({(after - before) / before:+.1%})")
+    pairs = {"programs": one.segments, "weight bytes": one.weight_bytes, "peak on chip": one.peak}
+    words = {"exactness": one.exactness, "fp16 risk": one.risk}
+    for name, (old, new) in (*pairs.items(), *words.items()):
+        if old != new:
+            typer.echo(f"  {name} {old} -> {new}")
+    for sign, findings in (("+", one.new), ("-", one.gone)):
+        for finding in findings[:most]:
+            typer.echo(f"  {sign} {finding_text(finding)}")
+        if len(findings) > most:
+            typer.echo(f"  {sign} and {len(findings) - most} more")
+
+
+def counts_text(counts: Counts) -> str:
+    """Return counts in one short text."""
+    return (
+        f"{counts.native} native, {counts.decompose} decomposed, {counts.oversize} oversize, {counts.reject} rejected"
+    )
+
+
+def finding_text(finding: Finding) -> str:
+    """Return a finding as one line."""
+    node = finding.place.node if finding.place is not None and finding.place.node else ""
+    return f"{finding.rule} {finding.severity}: {finding.op} {node}".rstrip() + f": {finding.message}"
+
+
+def explain(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="WHAT", help="ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME"),
+    ],
+    every: Annotated[bool, typer.Option("--all", help="Print all rows of a long answer.")] = False,
+) -> None:
+    """Explain a rule, a hardware field, a limit, an operation, a target or a pass, with the evidence.
+
+    Examples:
+    aneforge explain ANE-EXTENT-001
+
+    aneforge explain hal 0x81d
+
+    aneforge explain op softplus
+    """
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.report.explaining import explain as explained  # noqa: PLC0415 - as above
+
+    found = explained(words)
+    out = console()
+    wrapped(out, f"{found.name} ({found.kind})", style="bold")
+    wrapped(out, found.summary)
+    shown = found.rows if every else found.rows[:SHOWN_ROWS]
+    for row in shown:
+        wrapped(out, f"{row.label}: {row.value}", indent=2)
+        if row.evidence:
+            wrapped(out, row.evidence, indent=6, style="dim")
+    if len(found.rows) > len(shown):
+        out.print(f"and {len(found.rows) - len(shown)} more rows (--all prints them)")
+
+
+def targets(
+    which: Annotated[str, typer.Argument(metavar="[all|families|known]", help="Which targets.")] = "all",
+) -> None:
+    """List targets and the chips that have them."""
+    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.listing import list_targets  # noqa: PLC0415 - as above
+
+    rows = list_targets(which)
+    table = plain_table(["target", "family", "tier", "longest axis", "folds", "chips"], ["longest axis"])
+    for row in rows:
+        extent = "?" if row.extent is None else str(row.extent)
+        table.add_row(row.target, row.family or "-", row.tier or "-", extent, " ".join(row.folds), row.chips)
+    out = console()
+    out.print(table)
+    out.print(f"{len(rows)} targets. aneforge explain target NAME tells all that is known of one.", style="dim")
+
+
+def ops(
+    target: given.Targets = None,
+    category: Annotated[str | None, typer.Option(help="Only operations of a category.", show_default=False)] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(help="Only operations that are native, decompose or reject somewhere.", show_default=False),
+    ] = None,
+) -> None:
+    """List operations and what becomes of them on each family, or on the targets that are named."""
+    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.listing import list_ops  # noqa: PLC0415 - as above
+    from aneforge.report.subjects import parts_of  # noqa: PLC0415 - as above
+
+    names = [part for text in target for part in parts_of(text)] if target else None
+    rows = list_ops(names, category=category, status=status)
+    columns = list(rows[0].status) if rows else []
+    table = plain_table(["operation", "category", *columns])
+    for row in rows:
+        table.add_row(row.op, row.category, *(row.status[name] for name in columns))
+    out = console()
+    out.print(table)
+    out.print(f"{len(rows)} operations. aneforge explain op NAME tells more of one.", style="dim")
+
+
+def doctor() -> None:
+    """Say what is installed here, which backends work, and why others do not."""
+    from aneforge.report.doctoring import doctor as examined  # noqa: PLC0415 - loaded when it is needed
+
+    found = examined()
+    typer.echo(f"aneforge {found.version}, {found.python}")
+    typer.echo(f"system: {found.system}")
+    typer.echo(f"this machine's engine: {found.host}")
+    typer.echo(f"kernels: {found.kernels}; {found.threads} threads")
+    typer.echo("packages:")
+    for one in found.packages:
+        state = one.version if one.version is not None else f"not installed: {one.install}"
+        typer.echo(f"  {one.name:12} {state} (for {one.use})")
+    typer.echo("backends:")
+    for backend in found.backends:
+        state = "available" if backend.available else f"not available: {backend.reason}"
+        typer.echo(f"  {backend.name:12} {backend.title}; {state}")
+    raise typer.Exit(0 if found.ok else 1)
+
+
+def demo(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="resnet18, transformer, unet or keyword-spotter; all if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    target: given.Targets = None,
+    most: Annotated[int, typer.Option(min=0, help="Findings to print for each model.")] = 3,
+) -> None:
+    """Check the embedded models: real shapes with drawn weights, no file needed."""
+    from aneforge.cli.showing import show_report  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
+    from aneforge.report.demonstration import demonstrated  # noqa: PLC0415 - as above
+    from aneforge.report.gate import outcome  # noqa: PLC0415 - as above
+
+    with progress() as tell:
+        reports = demonstrated(name, given.targets_given(target), progress=tell)
+    for number, report in enumerate(reports):
+        if number:
+            typer.echo("")
+        show_report(report, outcome(report), most=most)

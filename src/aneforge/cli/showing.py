@@ -1,0 +1,216 @@
+"""A report on the terminal: a line for each target, then the findings, worst first."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.text import Text
+
+from aneforge.cli.terminal import STYLES, console, plain_table
+from aneforge.report.grouping import folded
+from aneforge.report.numbers import bytes_text, latency_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from aneforge.report.gate import Outcome
+    from aneforge.report.grouping import Folded
+    from aneforge.report.model import Place, Report, TargetReport
+
+__all__ = ["show_finding", "show_report", "summary_table", "wrapped"]
+
+NUMBERS = ("nat", "dec", "over", "rej", "prog", "latency", "weights", "on chip")
+LEGEND = (
+    "nat native, dec decomposed, over oversize, rej rejected; prog programs that the model is cut into; "
+    "on chip: peak of the memory plan; fp16: what its range does; exact: how sure the engine's bits are"
+)
+SHOWN_TARGETS = 6
+SHOWN_REASON = 160
+
+
+def show_report(report: Report, result: Outcome, *, most: int = 20) -> None:
+    """Print a report and whether it passes."""
+    out = console()
+    out.print(f"[bold]{escape(report.model)}[/]: {len(report.nodes)} operations, {report.format}")
+    for note in report.notes:
+        wrapped(out, f"note: {note}", style="dim")
+    out.print()
+    out.print(summary_table(report.targets))
+    wrapped(out, LEGEND, style="dim")
+    show_failures(out, report)
+    show_extras(out, report)
+    found = folded(report)
+    if found:
+        count = sum(1 + len(one.others) for one in found)
+        out.print(f"\n[bold]{'1 finding' if count == 1 else f'{count} findings'}, worst first[/]")
+    for one in found[:most]:
+        show_finding(out, one)
+    if len(found) > most:
+        out.print(f"\nand {len(found) - most} more (--most {len(found)} prints all, --json FILE keeps all)")
+    show_outcome(out, result)
+
+
+def summary_table(targets: Sequence[TargetReport]) -> object:
+    """Return the line of every target."""
+    table = plain_table(["target", "chip", *NUMBERS, "fp16", "exact"], NUMBERS)
+    for column in table.columns:
+        column.no_wrap, column.overflow = True, "ellipsis"
+    for one in targets:
+        counts = one.counts
+        numbers = (
+            Text(str(counts.native), "green" if counts.native else ""),
+            Text(str(counts.decompose), "yellow" if counts.decompose else ""),
+            Text(str(counts.oversize), "magenta" if counts.oversize else ""),
+            Text(str(counts.reject), "red" if counts.reject else ""),
+        )
+        if one.failure is not None or one.memory is None:
+            table.add_row(one.target, chip_of(one), *numbers, "-", "no program", "-", "-", "-", "-")
+            continue
+        table.add_row(
+            one.target,
+            chip_of(one),
+            *numbers,
+            str(one.segments),
+            latency_text(one.latency),
+            bytes_text(one.weight_bytes),
+            bytes_text(one.memory.peak),
+            {"unknown": "?", "saturation": "inf", "none": "ok"}.get(one.risk, one.risk),
+            {"modelled": "model", "unknown": "?"}.get(one.exactness, one.exactness),
+        )
+    return table
+
+
+def chip_of(target: TargetReport) -> str:
+    """Return one chip of a target: the last and best known of its list, shortest name first."""
+    names = [name for name in target.title.split(", ") if name]
+    chosen = min(reversed(names), key=len, default="")
+    return f"{chosen}+" if len(names) > 1 else chosen
+
+
+def show_failures(out: Console, report: Report) -> None:
+    """Print why there is no program where no finding says it."""
+    for one in report.targets:
+        if one.failure is not None and not any(finding.severity == "reject" for finding in one.findings):
+            out.print()
+            wrapped(out, f"{one.target}: no program: {one.failure}", style="red")
+
+
+def show_extras(out: Console, report: Report) -> None:
+    """Print risks, placements, rescalings and differences, each once for the targets that share it."""
+    for what, texts in (
+        ("fp16", [(one.target, f"{one.risk}: {one.risk_reason}") for one in report.targets if one.risk_reason]),
+        (
+            "exactness",
+            [
+                (one.target, f"{one.exactness}: {one.exactness_reason.replace(one.target, 'it')}")
+                for one in report.targets
+                if one.exactness_reason
+            ],
+        ),
+        (
+            "placement",
+            [
+                (
+                    one.target,
+                    f"{one.placement.path} ({one.placement.evidence}): {one.placement.on_engine:.0%} of operations on "
+                    f"the engine in {len(one.placement.segments)} segments. {' '.join(one.placement.advice)}".strip(),
+                )
+                for one in report.targets
+                if one.placement is not None
+            ],
+        ),
+        (
+            "rescaling",
+            [
+                (one.target, f"{one.rescaling.before} becomes {one.rescaling.after}; {one.rescaling.detail}")
+                for one in report.targets
+                if one.rescaling is not None
+            ],
+        ),
+        (
+            "differs",
+            [
+                (f"{pair.first}/{pair.second}", f"{pair.strength}, first in {pair.differences[0].op}")
+                for pair in report.divergences
+                if pair.differences
+            ],
+        ),
+    ):
+        show_shared(out, what, texts)
+
+
+def show_shared(out: Console, what: str, texts: Sequence[tuple[str, str]]) -> None:
+    """Print texts that several targets share, each once."""
+    shared: dict[str, list[str]] = {}
+    for target, text in texts:
+        shared.setdefault(text, []).append(target)
+    for text, targets in shared.items():
+        cut = text if len(text) <= SHOWN_REASON else f"{text[:SHOWN_REASON].rstrip()} …"
+        wrapped(out, f"{what} on {listed(targets)}: {cut}", style="dim")
+
+
+def listed(targets: Sequence[str]) -> str:
+    """Return names of targets, the first few of many.
+
+    >>> listed(["a", "b"]), listed(list("abcdefgh"))
+    ('a, b', 'a, b, c, d, e, f and 2 more')
+    """
+    more = len(targets) - SHOWN_TARGETS
+    return ", ".join(targets[:SHOWN_TARGETS]) + (f" and {more} more" if more > 0 else "")
+
+
+def show_finding(out: Console, folded: Folded) -> None:
+    """Print one finding, and the other operations that have it too."""
+    one = folded.first
+    finding = one.finding
+    out.print()
+    head = Text(f"{finding.rule} ")
+    head.append(finding.severity, STYLES.get(finding.severity, ""))
+    more = f" and {len(folded.others)} more operations" if folded.others else ""
+    head.append(f" {finding.op}{where(one.node, finding.place)}{more} on {listed(one.targets)}")
+    out.print(head, soft_wrap=True)
+    wrapped(out, finding.message, indent=2)
+    if finding.limit is not None:
+        wrapped(out, f"seen: {finding.seen}, limit: {finding.limit}", indent=2)
+    if finding.remedy:
+        wrapped(out, f"remedy: {finding.remedy}", indent=2)
+    if finding.evidence is not None:
+        known = finding.evidence
+        chips = f" on {', '.join(known.on)}" if known.on else ""
+        note = f": {known.note}" if known.note else ""
+        wrapped(out, f"evidence: {known.kind}{chips} ({known.source}){note}", indent=2, style="dim")
+    if finding.threads:
+        wrapped(out, f"reported in: {', '.join(finding.threads)}", indent=2, style="dim")
+    if folded.others:
+        wrapped(out, f"also: {listed(folded.others)}", indent=2, style="dim")
+
+
+def wrapped(out: Console, text: str, *, indent: int = 0, style: str = "") -> None:
+    """Print a text within the width, every line indented and none with spaces at its end."""
+    for line in text.splitlines() or [""]:
+        space = " " * (indent + len(line) - len(line.lstrip()))
+        made = textwrap.wrap(line.strip(), max(20, out.width), initial_indent=space, subsequent_indent=space)
+        for part in made:
+            out.print(Text(part, style), soft_wrap=True)
+
+
+def where(node: str, place: Place | None) -> str:
+    """Return the place of a finding: the node of the model, and the line of the user's file."""
+    named = f" {node!r}" if node else ""
+    line = f" at {place.file}:{place.line}" if place is not None and place.file and place.line is not None else ""
+    return named + line
+
+
+def show_outcome(out: Console, result: Outcome) -> None:
+    """Print whether the check passes."""
+    known = f" ({result.known} known from the baseline)" if result.known else ""
+    if result.ok:
+        out.print(f"\n[green]passed[/]{known}")
+        return
+    out.print(f"\n[red]failed[/]: {len(result.failures)} findings count{known}")
+    for one in [one for one in result.failures if one.finding is None][:5]:
+        wrapped(out, f"{one.target}: {one.reason}", indent=2)

@@ -1,0 +1,106 @@
+"""`check`: one model on several targets, as a report.
+
+Everything that is known without running the model comes at once: verdicts, programs, times, memory, labels. What takes
+longer is asked for: `deep` proves ranges and compares programs between targets, `samples` looks at values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aneforge._version import __version__
+from aneforge.report.divergences import compared
+from aneforge.report.model import Report, TargetReport
+from aneforge.report.nodes import report_nodes
+from aneforge.report.sharing import Compiler
+from aneforge.report.subjects import chosen_targets, subject_of
+from aneforge.report.target import Asked, TargetWriter
+from aneforge.rules.preflight import observe, verdicts
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping
+
+    from aneforge.graph.graph import GraphLike
+    from aneforge.importers.shapes import Shapes
+    from aneforge.ops.types import Array
+    from aneforge.targets import TargetLike
+
+    Ranges = Mapping[str, tuple[float, float] | float]
+
+__all__ = ["CheckOptions", "check"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What a check does beside judging, compiling and pricing."""
+
+    shapes: Shapes | None = None
+    """Lengths of symbolic dimensions, and shapes of inputs."""
+    function: str | None = None
+    """The function, where a model has several."""
+    samples: Mapping[str, Array] | None = None
+    """Sample inputs: the values that they lead to are looked at."""
+    ranges: Ranges = field(default_factory=dict[str, "tuple[float, float] | float"])
+    """How large inputs get."""
+    deep: bool = False
+    """Prove ranges, and compare the programs of the targets instead of their operations."""
+    placement: str | None = None
+    """`coreml` adds where the public scheduler would send operations."""
+    rescale: bool = False
+    """Add what scaling by powers of two would gain."""
+    name: str | None = None
+    """What the report calls the model; the name of its file if nothing is given."""
+
+
+def check(
+    model: GraphLike | str | os.PathLike[str],
+    targets: TargetLike | Iterable[TargetLike] = None,
+    options: CheckOptions | None = None,
+    *,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Report:
+    """Return how a model fares on several targets: a graph, or the path of a model file.
+
+    Without targets it is every one that runs MIL programs. `progress` is told what is being done, how many of how many.
+
+    >>> import aneforge as af
+    >>> report = check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15)
+    >>> found = report.targets[0]
+    >>> found.ok, found.counts.oversize, found.findings[0].rule
+    (False, 2, 'ANE-EXTENT-001')
+
+    Raises:
+        GraphError: The model cannot be read, or an option does not fit it.
+        UnknownTargetError: Nothing has one of the names.
+        NoDataError: A target is a name without data.
+    """
+    asked = options or CheckOptions()
+    tell = progress or silent
+    tell("reading the model", 0, 1)
+    subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
+    chosen = chosen_targets(targets)
+    found = verdicts(observe(subject.graph), [one.target for one in chosen])
+    compiler = Compiler(subject.graph)
+    writer = TargetWriter(
+        subject.graph,
+        Asked(asked.samples, asked.ranges, deep=asked.deep, placement=asked.placement, rescale=asked.rescale),
+    )
+    reports: list[TargetReport] = []
+    for number, (one, verdict) in enumerate(zip(chosen, found, strict=True)):
+        tell(f"compiling for {one.target.name}", number, len(chosen))
+        reports.append(writer.report(one, verdict, compiler.compile(one.target)))
+    return Report(
+        model=subject.name,
+        format=subject.format,
+        nodes=report_nodes(subject.graph),
+        targets=tuple(reports),
+        divergences=compared(subject.graph, [one.target for one in chosen], asked.ranges, tell, deep=asked.deep),
+        notes=subject.notes,
+        tool=__version__,
+    )
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Tell nobody."""

@@ -1,0 +1,240 @@
+"""`compare`: one model on two targets, or on a target and in mathematics, value by value.
+
+A value that both programs hold under the same node is compared. Fusion hides some; `mark` makes every operation an
+output, so that all are seen, and says that the programs are not those that would run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.compiler.pipeline import PIPELINE, lowered
+from aneforge.compiler.retarget import retarget
+from aneforge.engine.execution.run import run
+from aneforge.errors import GraphError
+from aneforge.graph.graph import PLACEHOLDERS, Graph
+from aneforge.graph.reference import evaluate
+from aneforge.graph.tensor import Tensor
+from aneforge.report.feeding import fed
+from aneforge.report.nodes import NUMBER, origins, report_nodes
+from aneforge.report.subjects import chosen_targets, subject_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from aneforge.graph.graph import GraphLike
+    from aneforge.importers.shapes import Shapes
+    from aneforge.ops.types import Array
+    from aneforge.targets import TargetLike
+
+__all__ = ["REFERENCE", "ComparedNode", "Comparison", "compare"]
+
+REFERENCE = "reference"
+"""The name of the mathematics in float64, where a target is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedNode:
+    """One operation as both sides give it."""
+
+    node: int
+    result: int
+    """Which of its results, from 0."""
+    name: str
+    op: str
+    elements: int
+    differing: int
+    """Elements whose bits differ; against the reference, elements that are not its value rounded to fp16."""
+    largest: float | None
+    """The largest difference; None where one side is not finite and the other is."""
+    relative: float | None
+    """That of the largest magnitude of the second side."""
+    not_finite: tuple[int, int]
+    """Elements that are infinite or no number, on either side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A model on two sides."""
+
+    model: str
+    first: str
+    second: str
+    nodes: tuple[ComparedNode, ...]
+    """In the order of the graph."""
+    outputs: tuple[int, ...]
+    """The nodes among them that are outputs of the model."""
+    marked: bool
+    exactness: tuple[str, str]
+    hidden: int
+    """Operations that fusion hides on one of the sides."""
+
+    @property
+    def first_difference(self) -> ComparedNode | None:
+        """The first operation whose results differ."""
+        return next((one for one in self.nodes if one.differing), None)
+
+    @property
+    def equal(self) -> bool:
+        """Every value that was compared has the same bits."""
+        return self.first_difference is None
+
+
+def compare(
+    model: GraphLike | str | os.PathLike[str],
+    first: TargetLike,
+    second: TargetLike = REFERENCE,
+    inputs: Mapping[str, Array] | None = None,
+    *,
+    seed: int | None = None,
+    mark: bool = False,
+    shapes: Shapes | None = None,
+) -> Comparison:
+    """Run a model on two targets, or on one and in float64, and compare what they hold.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> family = af.targets.Family
+    >>> right = af.split(af.input((1, 1, 1, 8), name="x"), 2, axis=3)[1]
+    >>> found = compare(right, family.A13, family.A16, {"x": np.full((1, 1, 1, 8), 5000.0)})
+    >>> found.first_difference.op, found.first_difference.differing
+    ('split', 4)
+
+    Raises:
+        GraphError: The model cannot be read, or an input has no value.
+        IllegalGraphError: It cannot run on one of the targets.
+    """
+    subject = subject_of(model, shapes=shapes)
+    graph = marked(subject.graph) if mark else subject.graph
+    values, states = fed(subject.graph, inputs, seed)
+    sides = [side(subject.graph, graph, one, values, states) for one in (first, second)]
+    if sides[0].name == REFERENCE:
+        raise GraphError("the reference is the second of a comparison", remedy="name a target first")
+    names = report_nodes(subject.graph)
+    common = sorted(sides[0].values.keys() & sides[1].values.keys())
+    numbers = {node: number for number, node in enumerate(subject.graph.nodes)}
+    operations = sum(node.op.name not in PLACEHOLDERS for node in subject.graph.nodes)
+    nodes = tuple(
+        compared_node(key, names[key[0]].name, names[key[0]].op, sides[0].values[key], sides[1].values[key])
+        for key in common
+    )
+    return Comparison(
+        model=subject.name,
+        first=sides[0].name,
+        second=sides[1].name,
+        nodes=nodes,
+        outputs=tuple(dict.fromkeys(numbers[output.node] for output in subject.graph.outputs.values())),
+        marked=mark,
+        exactness=(sides[0].exactness, sides[1].exactness),
+        hidden=operations - len({number for number, _ in common}),
+    )
+
+
+def marked(graph: Graph) -> Graph:
+    """Return a graph in which every result of every operation is an output."""
+    outputs = dict(graph.outputs)
+    for number, node in enumerate(graph.nodes):
+        if node.op.name not in PLACEHOLDERS:
+            outputs |= {f"aneforge_{number}_{index}": Tensor(node, index) for index in range(len(node.types))}
+    return Graph(outputs, graph.states)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The values of one side, by the number of the operation and of its result."""
+
+    name: str
+    values: Mapping[tuple[int, int], Array]
+    exactness: str
+
+
+def side(
+    original: Graph, graph: Graph, which: TargetLike, inputs: Mapping[str, Array], states: Mapping[str, Array]
+) -> Side:
+    """Run one side and return the values that it holds."""
+    if isinstance(which, str) and which == REFERENCE:
+        return reference_side(original, inputs, states)
+    target = chosen_targets([which])[0].target
+    retargeted = retarget(graph, target)
+    program = PIPELINE.run(lowered(retargeted))
+    ran = run(program, inputs, states, keep=True)
+    origin = origins(graph, retargeted.graph)
+    renumbered = numbers_of(original, graph)
+    found: dict[tuple[int, int], Array] = {}
+    for name, array in ran.values.items():
+        match = NUMBER.fullmatch(name)
+        if match is None:
+            continue
+        node = retargeted.graph.nodes[int(match[1])]
+        for number in origin[int(match[1])]:
+            before = graph.nodes[number]
+            # A node that became several is known by the one that has its type.
+            same = before.op is node.op or before.types[0] == node.types[0]
+            if same and number in renumbered and before.op.name not in PLACEHOLDERS:
+                found[renumbered[number], 0] = array
+    places = {node: place for place, node in enumerate(graph.nodes)}
+    for name, output in graph.outputs.items():
+        if output.node.op.name not in PLACEHOLDERS:
+            found[renumbered[places[output.node]], output.index] = ran.outputs[name]
+    return Side(target.name, found, str(ran.label.exactness))
+
+
+def numbers_of(original: Graph, graph: Graph) -> Mapping[int, int]:
+    """Return the numbers in the original graph of the nodes that a graph shares with it."""
+    numbers = {node: number for number, node in enumerate(original.nodes)}
+    return {place: numbers[node] for place, node in enumerate(graph.nodes) if node in numbers}
+
+
+def reference_side(graph: Graph, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Side:
+    """Return every value as the mathematics gives it."""
+    values = {name: np.asarray(array) for name, array in inputs.items()}
+    every = marked(graph)
+    results, _ = evaluate(every, values, states)
+    numbers = {node: number for number, node in enumerate(graph.nodes)}
+    found = {
+        (numbers[output.node], output.index): results[name]
+        for name, output in every.outputs.items()
+        if output.node.op.name not in PLACEHOLDERS
+    }
+    return Side(REFERENCE, found, "mathematics")
+
+
+def compared_node(key: tuple[int, int], name: str, op: str, left: Array, right: Array) -> ComparedNode:
+    """Return two values compared."""
+    number, result = key
+    if right.dtype != left.dtype and left.dtype == np.float16:
+        with np.errstate(over="ignore"):
+            rounded = right.astype(np.float16)
+    else:
+        rounded = right
+    differing = int(np.count_nonzero(~same_bits(left, rounded)))
+    wide = left.astype(np.float64), right.astype(np.float64)
+    finite = np.isfinite(wide[0]) & np.isfinite(wide[1])
+    unlike = np.isfinite(wide[0]) != np.isfinite(wide[1])
+    largest = None
+    if not unlike.any():
+        largest = float(np.max(np.abs(wide[0][finite] - wide[1][finite]), initial=0.0))
+    scale = float(np.max(np.abs(wide[1][finite]), initial=0.0))
+    return ComparedNode(
+        node=number,
+        result=result,
+        name=name,
+        op=op,
+        elements=left.size,
+        differing=differing,
+        largest=largest,
+        relative=None if largest is None or scale == 0 else largest / scale,
+        not_finite=(int(np.count_nonzero(~np.isfinite(wide[0]))), int(np.count_nonzero(~np.isfinite(wide[1])))),
+    )
+
+
+def same_bits(left: Array, right: Array) -> Array:
+    """Tell for each element whether two arrays hold the same bits; two that are no number count as the same."""
+    if left.dtype == np.float16 and right.dtype == np.float16:
+        left_bits, right_bits = (np.ascontiguousarray(one).view(np.uint16) for one in (left, right))
+        return (left_bits == right_bits) | (np.isnan(left) & np.isnan(right))
+    return left == right

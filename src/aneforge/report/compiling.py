@@ -1,0 +1,158 @@
+"""`compile`: a model for one target, written in one of the forms in which programs travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.pipeline import PIPELINE, lowered
+from aneforge.compiler.retarget import Route, retarget
+from aneforge.errors import GraphError, Location, UnknownNameError
+from aneforge.report.subjects import chosen_targets, subject_of
+from aneforge.report.written import save
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.retarget import Retargeted
+    from aneforge.graph.graph import GraphLike
+    from aneforge.importers.shapes import Shapes
+    from aneforge.targets import TargetLike
+
+__all__ = ["EMITTERS", "Emitted", "compile_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What a compile made."""
+
+    model: str
+    target: str
+    emit: str | None
+    """The form that was written; None where nothing was."""
+    path: str | None
+    layers: int
+    segments: int
+    rebuilt: tuple[str, ...]
+    """Operations that run as others."""
+    text: str | None
+    """The program after the pass that was asked for."""
+    notes: tuple[str, ...]
+
+
+def compile_model(
+    model: GraphLike | str | os.PathLike[str],
+    target: TargetLike,
+    emit: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    shapes: Shapes | None = None,
+    print_after: str | None = None,
+    dump_phases: str | os.PathLike[str] | None = None,
+) -> Emitted:
+    """Compile a model for one target and write it as MIL, a network description, an ML package, a program or its text.
+
+    `print_after` stops behind a pass and returns the program there; `dump_phases` keeps the program after every pass
+    that changed it.
+
+    >>> import aneforge as af
+    >>> made = compile_model(af.input((1, 4), name="x").relu(), af.targets.Family.A13)
+    >>> made.layers, made.segments
+    (1, 1)
+
+    Raises:
+        IllegalGraphError: An operation cannot run there.
+        NotSupportedError: An operation has no form there, or in the form that was asked for.
+        UnknownNameError: There is no such form, or no such pass.
+        GraphError: A file cannot be written.
+    """
+    if emit is not None and emit not in EMITTERS:
+        raise UnknownNameError.of("form to emit", emit, EMITTERS)
+    subject = subject_of(model, shapes=shapes)
+    chosen = chosen_targets([target])[0].target
+    route = Route.MIL if chosen.limits.flag("mil_programs") else Route.DIRECT
+    retargeted = retarget(subject.graph, chosen, route)
+    begun = lowered(retargeted)
+    pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
+    try:
+        program = pipeline.run(begun) if dump_phases is None else pipeline.dump(begun, Path(dump_phases))
+        path = None
+        if emit is not None:
+            where = Path(output) if output is not None else Path(default_name(subject.name, emit))
+            path = EMITTERS[emit](retargeted, program, where)
+    except OSError as error:
+        raise GraphError(
+            "the file cannot be written", location=Location(str(error.filename or output)), seen=error.strerror
+        ) from None
+    return Emitted(
+        model=subject.name,
+        target=chosen.name,
+        emit=emit,
+        path=None if path is None else str(path),
+        layers=len(program.layers),
+        segments=len(program.segments),
+        rebuilt=tuple(f"{change.op} became {change.detail}" for change in retargeted.changes),
+        text=None if print_after is None else str(program),
+        notes=(*subject.notes, *(note.text for note in program.notes)),
+    )
+
+
+def default_name(model: str, emit: str) -> str:
+    """Return where a form is written if nobody says where.
+
+    >>> default_name("net.onnx", "mlpackage"), default_name("net.onnx", "mil")
+    ('net.mlpackage', 'net.mil')
+    """
+    endings = {"mlpackage": ".mlpackage", "program": ".aneprg", "text": ".anec"}
+    return Path(model).stem + endings.get(emit, f".{emit}")
+
+
+def as_mil(retargeted: Retargeted, program: Program, path: Path) -> Path:
+    """Write MIL text and its weights into a folder."""
+    del program  # MIL says what the graph says
+    from aneforge.codegen.mil.files import save_mil  # noqa: PLC0415 - loaded when it is needed
+
+    return save_mil(retargeted, path)
+
+
+def as_netplist(retargeted: Retargeted, program: Program, path: Path) -> Path:
+    """Write a network description and its weights into a folder."""
+    del program  # a description says what the graph says
+    from aneforge.codegen.netplist.writing import save_netplist  # noqa: PLC0415 - loaded when it is needed
+
+    return save_netplist(retargeted, path)
+
+
+def as_package(retargeted: Retargeted, program: Program, path: Path) -> Path:
+    """Write an ML package."""
+    del program  # a package holds MIL
+    from aneforge.codegen.mlpackage.package import save_mlpackage  # noqa: PLC0415 - loaded when it is needed
+
+    return save_mlpackage(retargeted, path)
+
+
+def as_program(retargeted: Retargeted, program: Program, path: Path) -> Path:
+    """Write a program that `af.load_program` reads."""
+    from aneforge.runtime.compile import compile as compiled  # noqa: PLC0415 - loaded when it is needed
+
+    del program  # the runtime compiles it again, with the facts that a model needs
+    with compiled(retargeted.graph, opt=0, target=retargeted.target) as made:
+        return made.save(path)
+
+
+def as_text(retargeted: Retargeted, program: Program, path: Path) -> Path:
+    """Write the text of the program; its weights stay outside, by hash."""
+    del retargeted  # the program says it all
+    return save(path, f"{program}\n")
+
+
+EMITTERS: Mapping[str, Callable[[Retargeted, Program, Path], Path]] = {
+    "mil": as_mil,
+    "netplist": as_netplist,
+    "mlpackage": as_package,
+    "program": as_program,
+    "text": as_text,
+}

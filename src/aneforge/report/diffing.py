@@ -1,0 +1,124 @@
+"""`diff`: what changed between two reports of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.report.gate import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.report.model import Counts, Finding, Report, TargetReport
+
+__all__ = ["ReportDiff", "TargetDiff", "diff"]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDiff:
+    """What changed on one target."""
+
+    target: str
+    before: Counts
+    after: Counts
+    new: tuple[Finding, ...]
+    """Findings of the second report alone."""
+    gone: tuple[Finding, ...]
+    """Findings of the first report alone."""
+    latency: tuple[float | None, float | None]
+    """Microseconds, before and after."""
+    segments: tuple[int, int]
+    weight_bytes: tuple[int, int]
+    peak: tuple[int, int]
+    exactness: tuple[str, str]
+    risk: tuple[str, str]
+
+    @property
+    def changed(self) -> bool:
+        """Something is not as it was."""
+        pairs = (self.latency, self.segments, self.weight_bytes, self.peak, self.exactness, self.risk)
+        return bool(self.new or self.gone) or self.before != self.after or any(one != other for one, other in pairs)
+
+    @property
+    def worse(self) -> bool:
+        """Something was found that was not there, or fewer operations are native."""
+        return bool(self.new) or self.after.native < self.before.native
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDiff:
+    """What changed between two reports."""
+
+    first: str
+    second: str
+    targets: tuple[TargetDiff, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    """Targets that one of the reports does not have."""
+    nodes: tuple[int, int]
+
+    @property
+    def changed(self) -> bool:
+        """Something is not as it was."""
+        return any(one.changed for one in self.targets) or bool(self.only_first or self.only_second)
+
+    @property
+    def worse(self) -> bool:
+        """Something is worse on a target that both reports have."""
+        return any(one.worse for one in self.targets)
+
+
+def diff(first: Report, second: Report) -> ReportDiff:
+    """Return what changed from one report to another.
+
+    >>> import aneforge as af
+    >>> from aneforge.report.checking import check
+    >>> reports = [check(af.input((1, 8, 1, n), name="x").relu(), af.targets.Family.A15) for n in (16_384, 17_000)]
+    >>> found = diff(*reports)
+    >>> found.worse, [finding.rule for finding in found.targets[0].new]
+    (True, ['ANE-EXTENT-001', 'ANE-EXTENT-001'])
+    """
+    left, right = by_name(first), by_name(second)
+    return ReportDiff(
+        first=first.model,
+        second=second.model,
+        targets=tuple(target_diff(first, left[name], second, right[name]) for name in left if name in right),
+        only_first=tuple(name for name in left if name not in right),
+        only_second=tuple(name for name in right if name not in left),
+        nodes=(len(first.nodes), len(second.nodes)),
+    )
+
+
+def by_name(report: Report) -> Mapping[str, TargetReport]:
+    """Return the targets of a report by name; the first of two of one name counts."""
+    return {one.target: one for one in reversed(report.targets)}
+
+
+def target_diff(first: Report, before: TargetReport, second: Report, after: TargetReport) -> TargetDiff:
+    """Return what changed on one target."""
+    old = {key_of(first, before.target, one): one for one in before.findings}
+    new = {key_of(second, after.target, one): one for one in after.findings}
+    return TargetDiff(
+        target=after.target,
+        before=before.counts,
+        after=after.counts,
+        new=tuple(one for key, one in new.items() if key not in old),
+        gone=tuple(one for key, one in old.items() if key not in new),
+        latency=(microseconds(before), microseconds(after)),
+        segments=(before.segments, after.segments),
+        weight_bytes=(before.weight_bytes, after.weight_bytes),
+        peak=(peak(before), peak(after)),
+        exactness=(before.exactness, after.exactness),
+        risk=(before.risk, after.risk),
+    )
+
+
+def microseconds(target: TargetReport) -> float | None:
+    """Return the predicted time, where there is a program."""
+    return None if target.latency is None else target.latency.microseconds
+
+
+def peak(target: TargetReport) -> int:
+    """Return the peak of on-chip memory."""
+    return 0 if target.memory is None else target.memory.peak

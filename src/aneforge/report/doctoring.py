@@ -1,0 +1,108 @@
+"""`doctor`: what is installed here, which backends work and why others do not, and how this machine is seen."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from dataclasses import dataclass
+
+from aneforge._version import __version__
+from aneforge.engine.kernels.library import library, paths, processors
+from aneforge.runtime.backends import backends
+from aneforge.targets.host import ENVIRONMENT_VARIABLE, Host
+
+__all__ = ["BackendState", "Doctor", "Package", "doctor"]
+
+DISTRIBUTION = "aneforge-open"
+PACKAGES = {
+    "numpy": ("everything", ""),
+    "onnx": ("ONNX models", "onnx"),
+    "torch": ("programs of torch.export", "torch"),
+    "coremltools": ("ML packages", "coreml"),
+    "jinja2": ("--html", "report"),
+}
+"""What a package is for, and the extra that brings it; none for what is always there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package that some command uses."""
+
+    name: str
+    version: str | None
+    """None where it is not installed."""
+    use: str
+    install: str
+    """The line that installs it; empty where it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendState:
+    """A backend, and whether it can run here."""
+
+    name: str
+    title: str
+    available: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor:
+    """What is installed here, and what works."""
+
+    version: str
+    python: str
+    system: str
+    kernels: str
+    """Which instructions the fast kernels use, or why there are none."""
+    threads: int
+    host: str
+    """What this machine says of its own engine."""
+    packages: tuple[Package, ...]
+    backends: tuple[BackendState, ...]
+
+    @property
+    def ok(self) -> bool:
+        """The exact engine runs at its full speed."""
+        return not self.kernels.startswith("none")
+
+
+def doctor() -> Doctor:
+    """Return what is installed here, and what works.
+
+    >>> found = doctor()
+    >>> [backend.name for backend in found.backends if backend.available]
+    ['software', 'reference', 'cpu_fp16']
+    """
+    built = library() is not None
+    missing = "none: install from a source tree with a C compiler; the golden model runs instead, slowly"
+    return Doctor(
+        version=__version__,
+        python=f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        kernels=", ".join(paths()) if built else missing,
+        threads=processors(),
+        host=host_text(),
+        packages=tuple(package(name, use, extra) for name, (use, extra) in PACKAGES.items()),
+        backends=tuple(BackendState(one.name, one.title, one.available, one.reason) for one in backends()),
+    )
+
+
+def package(name: str, use: str, extra: str) -> Package:
+    """Return whether a package is installed."""
+    try:
+        return Package(name, importlib.metadata.version(name), use, "")
+    except importlib.metadata.PackageNotFoundError:
+        return Package(name, None, use, f"pip install '{DISTRIBUTION}[{extra}]'")
+
+
+def host_text() -> str:
+    """Return what this machine says of its engine."""
+    override = os.environ.get(ENVIRONMENT_VARIABLE)
+    if override:
+        return f"{ENVIRONMENT_VARIABLE}={override}"
+    host = Host.this_machine()
+    seen = host.cpu_brand or ", ".join(host.compatible)
+    return seen or f"no Apple silicon; set {ENVIRONMENT_VARIABLE} to choose the target that stands for this machine"

@@ -1,0 +1,201 @@
+"""`explain`: everything that is known of a rule, a hardware field, an operation, a target or a pass, with evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.errors import NoDataError, UnknownNameError
+from aneforge.ops.table import op_named
+from aneforge.report.predicted import PREDICTED
+from aneforge.report.subjects import title_of
+from aneforge.rules.catalogue import rules
+from aneforge.rules.operations import catalogue, op_status
+from aneforge.rules.rule import plain_text
+from aneforge.targets import Family, database, group, resolve, supports_mil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from aneforge.ops.op import Op
+    from aneforge.rules.rule import Rule
+    from aneforge.targets import Property
+
+__all__ = ["KINDS", "Explanation", "Row", "explain"]
+
+KINDS = "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that is known, and why."""
+
+    label: str
+    value: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is known of something."""
+
+    kind: str
+    name: str
+    summary: str
+    rows: tuple[Row, ...]
+
+
+def explain(words: Sequence[str]) -> Explanation:
+    """Return what is known of a rule, or of what two words name: `hal 0x81d`, `op softplus`.
+
+    >>> explain(["ANE-EXTENT-001"]).rows[0].label
+    'remedy'
+    >>> explain(["op", "relu"]).summary != ""
+    True
+
+    Raises:
+        UnknownNameError: Nothing has that name; the nearest ones are listed.
+    """
+    match [word.strip() for word in words]:
+        case [rule]:
+            return explained_rule(rule)
+        case ["hal" | "limit" | "datapath" | "geometry" as kind, name]:
+            return explained_property(kind, name)
+        case ["op", name]:
+            return explained_op(name)
+        case ["target" | "chip", name]:
+            return explained_target(name)
+        case ["pass", name]:
+            return explained_pass(name)
+        case ["rule", name]:
+            return explained_rule(name)
+        case other:
+            raise UnknownNameError(f"cannot explain {' '.join(other)!r}; what can be explained: {KINDS}")
+
+
+def explained_rule(name: str) -> Explanation:
+    """Return what is known of a rule."""
+    key = name.upper()
+    if key in PREDICTED:
+        known = PREDICTED[key]
+        return Explanation("prediction", known.id, known.message, (Row("why", known.explanation),))
+    if key not in rules():
+        raise UnknownNameError.of("rule", name, (*rules(), *PREDICTED), remedy=f"what can be explained: {KINDS}")
+    rule = rules()[key]
+    rows = [Row("remedy", rule.advice())] if rule.remedy else []
+    rows += [Row("why", rule.explanation)] if rule.explanation else []
+    rows += [Row("severity", str(rule.severity)), Row("bound", f"{rule.relation} {rule.bound}")]
+    rows += [Row("concerns", concerned(rule))]
+    rows += [Row("reported in", ", ".join(rule.threads))] if rule.threads else []
+    return Explanation("rule", rule.id, rule.message, (*rows, *bounds_of(rule)))
+
+
+def concerned(rule: Rule) -> str:
+    """Return the operations that a rule looks at."""
+    if rule.ops is not None:
+        return ", ".join(sorted(rule.ops))
+    if rule.gated:
+        return f"operations that need {rule.bound}"
+    return "all operations" if rule.trait is None else f"operations of the trait {rule.trait.name.lower()}"
+
+
+def bounds_of(rule: Rule) -> Iterator[Row]:
+    """Yield the bound of a rule on one target of each family."""
+    for target in group("families"):
+        bound = rule.bound_on(target)
+        if isinstance(bound, NoDataError):
+            yield Row(target.name, "unknown", bound.message)
+        else:
+            yield Row(target.name, plain_text(bound.value), str(bound.evidence))
+
+
+def explained_property(kind: str, name: str) -> Explanation:
+    """Return a hardware field, limit or switch on every target, by its name or its offset."""
+    tables = {
+        "hal": database().hal, "limit": database().limits, "datapath": database().datapath,
+        "geometry": database().geometry,
+    }  # fmt: skip
+    table = tables[kind]
+    field = name
+    if name.lower().startswith("0x"):
+        field = offset_name(name)
+    field = database().aliases.get(field, field)
+    if field not in table:
+        raise UnknownNameError.of(f"{kind} field", name, table)
+    return Explanation(kind, field, summary_of(table[field]), tuple(property_rows(kind, field)))
+
+
+def offset_name(text: str) -> str:
+    """Return the name of the hardware field at an offset.
+
+    Raises:
+        UnknownNameError: It is no offset, or no field is known there.
+    """
+    try:
+        offset = int(text, 16)
+    except ValueError:
+        raise UnknownNameError(f"{text!r} is no offset, such as 0x81d") from None
+    return group("all")[0].hal.name_at(offset)
+
+
+def summary_of(known: Property) -> str:
+    """Return what a property is, with its offsets where it has any."""
+    offsets = ", ".join(f"{offset:#x} of build {build}" for build, offset in known.offsets.items())
+    return f"{known.summary}{f' At {offsets}.' if offsets else ''}{f' See {known.see}.' if known.see else ''}"
+
+
+def property_rows(kind: str, field: str) -> Iterator[Row]:
+    """Yield the value of a property on every silicon target; targets alike share a row."""
+    shared: dict[tuple[str, str], list[str]] = {}
+    for target in group("all"):
+        try:
+            fact = target.groups[kind].fact(field)
+        except NoDataError as missing:
+            shared.setdefault(("unknown", missing.message), []).append(target.name)
+            continue
+        shared.setdefault((plain_text(fact.value), str(fact.evidence)), []).append(target.name)
+    for (value, evidence), targets in shared.items():
+        yield Row(", ".join(targets), value, evidence)
+
+
+def explained_op(name: str) -> Explanation:
+    """Return what is known of an operation."""
+    op = op_named(name)
+    rows = [Row("operands", ", ".join(operand.name for operand in op.operands) or "none")]
+    rows += [Row("category", str(op.category)), Row("MIL", op.mil_name or "no single operation there")]
+    rows += [Row(family.name, op_status(op.name, family)) for family in Family if supports_mil(family)]
+    if op.name in catalogue():
+        status = catalogue()[op.name].status
+        rows += [Row(f"MIL front end, {family.name}", word) for family, word in status.items()]
+    rows += [Row(rule.id, rule.message) for rule in rules().values() if looks_at(rule, op)]
+    return Explanation("operation", op.name, op.summary, tuple(rows))
+
+
+def looks_at(rule: Rule, op: Op) -> bool:
+    """Tell whether a rule looks at an operation in particular, and not at all of them."""
+    special = rule.ops is not None or rule.gated or rule.trait is not None
+    return special and rule.concerns(op.name)
+
+
+def explained_target(name: str) -> Explanation:
+    """Return what is known of a target."""
+    target = resolve(name)
+    rows = [Row("chips", title_of(target) or "none is known"), Row("kind", str(target.kind))]
+    rows += [Row("family", "none" if target.family is None else target.family.name)]
+    for prefix, properties in target.groups.items():
+        for field in properties:
+            fact = properties.fact(field)
+            rows.append(Row(f"{prefix}.{field}", plain_text(fact.value), str(fact.evidence)))
+    for encoding, stream in target.streams.items():
+        rows.append(Row(f"stream.{encoding}", "streams" if stream.streams else "folds", str(stream.evidence)))
+    return Explanation("target", target.name, target.summary, tuple(rows))
+
+
+def explained_pass(name: str) -> Explanation:
+    """Return what a pass of the compiler does."""
+    from aneforge.compiler.pipeline import PIPELINE  # noqa: PLC0415 - few explanations need it
+
+    found = PIPELINE.passes[PIPELINE.place(name)]
+    text = " ".join((type(found).__doc__ or "").split("\n\n", maxsplit=1)[0].split())
+    place = Row("place", f"{PIPELINE.place(name) + 1} of {len(PIPELINE.passes)}, {found.phase}")
+    return Explanation("pass", name, text, (place, Row("options", str(found))))

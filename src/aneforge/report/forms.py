@@ -1,0 +1,103 @@
+"""The written forms of a report, by the words that choose them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from aneforge.report.gate import Threshold
+    from aneforge.report.model import Report
+
+__all__ = ["FORMS", "written_form"]
+
+
+def as_json(report: Report) -> str:
+    """Return the report itself."""
+    from aneforge.report.written import report_to_json  # noqa: PLC0415 - loaded when it is needed
+
+    return report_to_json(report)
+
+
+def as_sarif(report: Report) -> str:
+    """Return SARIF 2.1.0."""
+    from aneforge.report.sarif import sarif  # noqa: PLC0415 - loaded when it is needed
+
+    return sarif(report)
+
+
+def as_markdown(report: Report) -> str:
+    """Return Markdown."""
+    from aneforge.report.tables import markdown  # noqa: PLC0415 - loaded when it is needed
+
+    return markdown(report)
+
+
+def as_csv(report: Report) -> str:
+    """Return every verdict as CSV."""
+    from aneforge.report.tables import csv_text  # noqa: PLC0415 - loaded when it is needed
+
+    return csv_text(report)
+
+
+def as_html(report: Report) -> str:
+    """Return a page for a browser."""
+    from aneforge.report.html.page import html  # noqa: PLC0415 - it needs jinja2
+
+    return html(report)
+
+
+def as_trace(report: Report) -> str:
+    """Return a Chrome trace."""
+    from aneforge.report.trace import chrome_trace  # noqa: PLC0415 - loaded when it is needed
+
+    return chrome_trace(report)
+
+
+PLAIN: Mapping[str, Callable[[Report], str]] = {
+    "json": as_json,
+    "sarif": as_sarif,
+    "markdown": as_markdown,
+    "csv": as_csv,
+    "html": as_html,
+    "trace": as_trace,
+}
+JUNIT, NETRON = "junit", "netron"
+FORMS = (*PLAIN, JUNIT, NETRON)
+
+
+def written_form(
+    form: str,
+    report: Report,
+    model: str | Path | None = None,
+    threshold: Threshold | None = None,
+    baseline: Report | None = None,
+) -> str | bytes:
+    """Return a report in one of its forms; the model file is needed for its copy with verdicts alone.
+
+    >>> import aneforge as af
+    >>> from aneforge.report.checking import check
+    >>> report = check(af.input((1, 4), name="x").relu(), af.targets.Family.A13)
+    >>> written_form("csv", report).splitlines()[2].split(",")[2:4]
+    ['relu_1', 'relu']
+
+    Raises:
+        UnknownNameError: There is no such form.
+        GraphError: The model is no ONNX file, so that no verdict can be written into it.
+        ImportError: A package that the form needs is not installed.
+    """
+    if form == JUNIT:
+        from aneforge.report.junit import junit  # noqa: PLC0415 - loaded when it is needed
+
+        return junit(report, threshold, baseline)
+    if form == NETRON:
+        from aneforge.report.netron import with_verdicts  # noqa: PLC0415 - it needs onnx
+
+        return with_verdicts(report, model)
+    if form not in PLAIN:
+        raise UnknownNameError.of("form of a report", form, FORMS)
+    return PLAIN[form](report)

@@ -1,0 +1,163 @@
+"""Does a report pass: thresholds on findings, a least share of native operations, and a baseline of what is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.errors import UnknownNameError
+from aneforge.report.predicted import DIVERGENCE, PREDICTED
+from aneforge.rules.rule import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from aneforge.report.model import Finding, Report, TargetReport
+
+__all__ = ["FAIL_ON", "STRICT", "Failed", "Outcome", "Threshold", "fail_on_words", "outcome"]
+
+SATURATION, DIVERGES = "saturation", "divergence"
+FAIL_ON = (*map(str, Severity), SATURATION, DIVERGES)
+"""What can be failed on: the severities of findings, and two predictions."""
+DEFAULT = (str(Severity.REJECT), str(Severity.OVERSIZE))
+STOPPING = DEFAULT
+"""What can keep a model from having a program."""
+STRICT = (*DEFAULT, str(Severity.DECOMPOSE), str(Severity.WARN))
+"""What a strict check fails on: everything that does not run as it is written, or is known to go wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What a check fails on."""
+
+    fail_on: tuple[str, ...] = DEFAULT
+    min_native: float = 0.0
+    """The least share of operations that must be native on every target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """One reason why a report does not pass."""
+
+    target: str
+    reason: str
+    finding: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether a report passes, and what stands against it."""
+
+    failures: tuple[Failed, ...]
+    known: int
+    """Findings that count, and that the baseline has already."""
+
+    @property
+    def ok(self) -> bool:
+        """It passes."""
+        return not self.failures
+
+
+def fail_on_words(text: str) -> tuple[str, ...]:
+    """Return the words of a list that is parted by commas; `none` is the empty list.
+
+    >>> fail_on_words("reject, saturation")
+    ('reject', 'saturation')
+
+    Raises:
+        UnknownNameError: Nothing can be failed on by one of the words.
+    """
+    words = tuple(word.strip().lower() for word in text.split(",") if word.strip())
+    if words == ("none",):
+        return ()
+    for word in words:
+        if word not in FAIL_ON:
+            raise UnknownNameError.of("thing to fail on", word, FAIL_ON)
+    return words
+
+
+def outcome(report: Report, threshold: Threshold | None = None, baseline: Report | None = None) -> Outcome:
+    """Return whether a report passes; what a baseline has already does not count.
+
+    >>> import aneforge as af
+    >>> from aneforge.report.checking import check
+    >>> report = check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15)
+    >>> outcome(report).ok, outcome(report, baseline=report).ok, outcome(report, baseline=report).known
+    (False, True, 2)
+    """
+    asked = threshold or Threshold()
+    before = set(keys_of(baseline)) if baseline is not None else set[tuple[object, ...]]()
+    failures: list[Failed] = []
+    known = 0
+    for target in report.targets:
+        for one in (*finding_failures(report, target, asked), *share_failures(target, asked, baseline)):
+            if one.finding is not None and key_of(report, target.target, one.finding) in before:
+                known += 1
+            else:
+                failures.append(one)
+    for one in divergence_failures(report, asked):
+        if (one.target, DIVERGENCE.id, one.reason) in before:
+            known += 1
+        else:
+            failures.append(one)
+    return Outcome(tuple(failures), known)
+
+
+def finding_failures(report: Report, target: TargetReport, asked: Threshold) -> Iterator[Failed]:
+    """Yield the findings of a target that count, and the lack of a program where none of them tells it."""
+    told = False
+    for finding in target.findings:
+        if finding.severity in asked.fail_on or (SATURATION in asked.fail_on and is_saturation(finding)):
+            told = told or finding.severity in STOPPING
+            yield Failed(target.target, f"{finding.rule} {finding.severity}: {named(report, finding)}", finding)
+    if target.failure is not None and not told and Severity.REJECT in asked.fail_on:
+        yield Failed(target.target, f"no program: {target.failure}")
+
+
+def is_saturation(finding: Finding) -> bool:
+    """Tell whether a finding is a prediction that something becomes infinite."""
+    return finding.rule in PREDICTED and PREDICTED[finding.rule].risk == SATURATION
+
+
+def share_failures(target: TargetReport, asked: Threshold, baseline: Report | None) -> Iterator[Failed]:
+    """Yield a share of native operations that is too small, unless the baseline's is no larger."""
+    if target.native_fraction >= asked.min_native:
+        return
+    before = next((one for one in baseline.targets if one.target == target.target), None) if baseline else None
+    if before is not None and target.native_fraction >= before.native_fraction:
+        return
+    yield Failed(target.target, f"{target.native_fraction:.1%} of operations are native, wanted {asked.min_native:.1%}")
+
+
+def divergence_failures(report: Report, asked: Threshold) -> Iterator[Failed]:
+    """Yield pairs of targets that can give different answers."""
+    if DIVERGES not in asked.fail_on:
+        return
+    for pair in report.divergences:
+        if pair.strength != "none":
+            yield Failed(pair.second, divergence_text(pair.first, pair.second, pair.strength))
+
+
+def divergence_text(first: str, second: str, strength: str) -> str:
+    """Return what is said of two targets."""
+    return f"{first} and {second} can give different answers: {strength}"
+
+
+def named(report: Report, finding: Finding) -> str:
+    """Return the operation that a finding is about, with the name of its node."""
+    return finding.op if finding.node is None else f"{finding.op} ({report.nodes[finding.node].name})"
+
+
+def key_of(report: Report, target: str, finding: Finding) -> tuple[object, ...]:
+    """Return what tells a finding from others in another report of the same model: its node by name, not by number."""
+    name = report.nodes[finding.node].name if finding.node is not None else None
+    return target, finding.rule, finding.severity, finding.op, name, finding.seen
+
+
+def keys_of(report: Report) -> Iterable[tuple[object, ...]]:
+    """Yield the keys of everything that a report holds against a model."""
+    for target in report.targets:
+        for finding in target.findings:
+            yield key_of(report, target.target, finding)
+    for pair in report.divergences:
+        yield pair.second, DIVERGENCE.id, divergence_text(pair.first, pair.second, pair.strength)

@@ -1,0 +1,73 @@
+"""Findings that several targets share, told once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.rules.rule import Severity
+
+if TYPE_CHECKING:
+    from aneforge.report.model import Finding, Report
+
+__all__ = ["Folded", "Grouped", "folded", "grouped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """One finding, and all targets that have it."""
+
+    finding: Finding
+    targets: tuple[str, ...]
+    node: str
+    """The name of the node that it is about; empty for the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A finding that several operations of one kind share, told once."""
+
+    first: Grouped
+    others: tuple[str, ...]
+    """Names of the other operations."""
+
+
+def grouped(report: Report) -> tuple[Grouped, ...]:
+    """Return the findings of all targets, worst first, each once with the targets that have it.
+
+    >>> import aneforge as af
+    >>> from aneforge.report.checking import check
+    >>> family = af.targets.Family
+    >>> wide = af.input((1, 8, 1, 17_000), name="x").relu()
+    >>> [(one.finding.rule, len(one.targets), one.node) for one in grouped(check(wide, [family.A13, family.A15]))]
+    [('ANE-EXTENT-001', 2, 'x'), ('ANE-EXTENT-001', 2, 'relu_1')]
+    """
+    found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
+    for target in report.targets:
+        for one in target.findings:
+            key = (one.rule, one.severity, one.node, one.seen, one.limit)
+            found.setdefault(key, (one, []))[1].append(target.target)
+    order = {str(severity): severity.rank for severity in Severity}
+    ranked = sorted(found.values(), key=lambda pair: (order[pair[0].severity], pair[0].node or 0, pair[0].rule))
+    return tuple(
+        Grouped(finding, tuple(targets), report.nodes[finding.node].name if finding.node is not None else "")
+        for finding, targets in ranked
+    )
+
+
+def folded(report: Report) -> tuple[Folded, ...]:
+    """Return the findings of all targets, worst first, those of one rule and limit on the same targets told once.
+
+    >>> import aneforge as af
+    >>> from aneforge.report.checking import check
+    >>> wide = af.input((1, 8, 1, 17_000), name="x").relu().abs()
+    >>> [(one.first.node, one.others) for one in folded(check(wide, af.targets.Family.A15))]
+    [('x', ('relu_1', 'abs_2'))]
+    """
+    found: dict[tuple[object, ...], tuple[Grouped, list[str]]] = {}
+    for one in grouped(report):
+        key = (one.finding.rule, one.finding.severity, one.finding.limit, one.targets)
+        first, others = found.setdefault(key, (one, []))
+        if first is not one:
+            others.append(one.node or one.finding.op)
+    return tuple(Folded(first, tuple(others)) for first, others in found.values())

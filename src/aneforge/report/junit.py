@@ -1,0 +1,91 @@
+"""A report as JUnit XML: one suite for each target, one case for each kind of operation in the model.
+
+A case fails where a finding counts against it, so that a CI shows which operations fall off on which chip. What
+concerns the whole model (a share of native operations, a difference between targets) is a case of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING
+
+from aneforge.report.gate import Threshold, outcome
+
+if TYPE_CHECKING:
+    from aneforge.report.gate import Failed
+    from aneforge.report.model import Report, TargetReport
+
+__all__ = ["junit"]
+
+NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+WHOLE = "program"
+"""The case of what concerns the whole model."""
+
+
+def junit(report: Report, threshold: Threshold | None = None, baseline: Report | None = None) -> str:
+    """Return a report as JUnit XML.
+
+    >>> import aneforge as af
+    >>> from aneforge.report.checking import check
+    >>> text = junit(check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15))
+    >>> text.count("<testcase "), text.count("<failure ")
+    (3, 2)
+    """
+    failures = outcome(report, threshold, baseline).failures
+    root = ET.Element("testsuites", name="aneforge check")
+    for target in report.targets:
+        root.append(suite(report, target, [one for one in failures if one.target == target.target]))
+    root.set("tests", str(sum(int(one.get("tests", "0")) for one in root)))
+    root.set("failures", str(sum(int(one.get("failures", "0")) for one in root)))
+    ET.indent(root, " ")
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def suite(report: Report, target: TargetReport, failures: list[Failed]) -> ET.Element:
+    """Return the suite of one target: a case for every kind of operation, and one for the whole."""
+    groups: dict[str, list[Failed]] = {op: [] for op in dict.fromkeys(node.op for node in report.nodes)}
+    groups[WHOLE] = []
+    for one in failures:
+        node = one.finding.node if one.finding is not None else None
+        groups[WHOLE if node is None else report.nodes[node].op].append(one)
+    made = ET.Element(
+        "testsuite",
+        name=clean(f"{report.model} on {target.target}"),
+        tests=str(len(groups)),
+        failures=str(sum(bool(found) for found in groups.values())),
+    )
+    for op, found in groups.items():
+        case = ET.SubElement(made, "testcase", classname=clean(f"{report.model}.{target.target}"), name=clean(op))
+        if found:
+            made_of = ET.SubElement(case, "failure", message=clean(found[0].reason), type=rule_of(found[0]))
+            made_of.text = clean("\n".join(text_of(one) for one in found))
+    return made
+
+
+def rule_of(failed: Failed) -> str:
+    """Return the id of the rule behind a failure, or a word for what no rule finds."""
+    return WHOLE if failed.finding is None else failed.finding.rule
+
+
+def text_of(failed: Failed) -> str:
+    """Return all that is to say of a failure."""
+    finding = failed.finding
+    if finding is None:
+        return failed.reason
+    place = "" if finding.place is None else f" ({place_text(finding.place.file, finding.place.line)})"
+    return f"{failed.reason}{place}: {finding.message} Remedy: {finding.remedy}"
+
+
+def place_text(file: str | None, line: int | None) -> str:
+    """Return a file and a line as one text."""
+    return f"{file or 'unknown place'}{f':{line}' if line is not None else ''}"
+
+
+def clean(text: str) -> str:
+    r"""Return a text without characters that XML cannot hold.
+
+    >>> clean("a\x00b")
+    'a?b'
+    """
+    return NOT_IN_XML.sub("?", text)

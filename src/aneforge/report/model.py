@@ -1,0 +1,284 @@
+"""The report of a model: plain, frozen, ordered data that every written form is made of.
+
+It holds numbers and words alone, no objects of other rooms, so that JSON keeps all of it and two reports can be
+compared by value. Nodes are named by their place in `Report.nodes`, which is the order of the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "VERSION",
+    "Allocated",
+    "Counts",
+    "Difference",
+    "Divergence",
+    "Evidence",
+    "Finding",
+    "Latency",
+    "Memory",
+    "Node",
+    "Place",
+    "Placed",
+    "Placement",
+    "Report",
+    "Rescaling",
+    "Step",
+    "TargetReport",
+    "Timed",
+]
+
+VERSION = 1
+"""Number of this form; a reader refuses another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the user made an operation: a line of a file, or a node of a model file."""
+
+    file: str | None = None
+    line: int | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Why a limit is believed."""
+
+    kind: str
+    """measured, decoded or inferred."""
+    source: str
+    on: tuple[str, ...] = ()
+    """Chips that it was measured on."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One objection to one operation on one target."""
+
+    rule: str
+    severity: str
+    op: str
+    node: int | None
+    """Place of the operation in the report's nodes; None for what concerns the whole."""
+    place: Place | None
+    message: str
+    seen: float | str | None
+    limit: float | str | None
+    remedy: str
+    evidence: Evidence | None
+    """None where the limit itself is unknown."""
+    threads: tuple[str, ...] = ()
+    """Public threads in which users met it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation of the model, the same on every target."""
+
+    name: str
+    op: str
+    dtype: str
+    shape: tuple[int, ...]
+    inputs: tuple[int, ...]
+    """Nodes whose results it reads."""
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many operations have which verdict."""
+
+    native: int
+    decompose: int
+    oversize: int
+    reject: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """A predicted time in microseconds with its error bars."""
+
+    microseconds: float
+    low: float
+    high: float
+    evidence: str
+    """measured, decoded or inferred: what the prediction of this target rests on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One layer of the compiled program on the predicted timeline."""
+
+    layer: str
+    kind: str
+    engine: str
+    """NE, PE, TE, DMA or host."""
+    segment: int
+    partition: int
+    start: float
+    """Microseconds from the beginning of the program."""
+    duration: float
+    nodes: tuple[int, ...]
+    """Operations of the model that it carries out."""
+    bound: str
+    """What limits it: arithmetic, weights, activations, …"""
+    exactness: str
+    step: int = 0
+    """The step of the schedule in which it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """On-chip memory in use at one step of the schedule."""
+
+    step: int
+    buffers: int
+    windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """One value of the compiled program in memory."""
+
+    value: str
+    state: str
+    """How it is held, by the compiler's name of the allocation state."""
+    memory: str
+    offset: int
+    size: int
+    first: int
+    last: int
+    """Steps between which it lives, both included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory plan."""
+
+    capacity: int
+    """Bytes on the chip that the plan may use."""
+    peak: int
+    timeline: tuple[Step, ...]
+    allocations: tuple[Allocated, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Operations that run on one device one after another."""
+
+    device: str
+    nodes: tuple[int, ...]
+    microseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a scheduler would send the operations of the model."""
+
+    path: str
+    evidence: str
+    """measured, decoded or inferred: how the answer is known."""
+    on_engine: float
+    """The share of operations that land on the engine."""
+    segments: tuple[Placed, ...]
+    hops_microseconds: float
+    """What all changes of device cost together."""
+    advice: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaling:
+    """What scaling values by powers of two would gain."""
+
+    before: str
+    """The risk as it is, as in `TargetReport.risk`."""
+    after: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReport:
+    """The model on one target."""
+
+    target: str
+    title: str
+    """Chips that have this engine, as users call them."""
+    ok: bool
+    counts: Counts
+    native_fraction: float
+    verdicts: tuple[str, ...]
+    """native, decompose, oversize or reject, for every node."""
+    findings: tuple[Finding, ...]
+    """Worst first."""
+    failure: str | None = None
+    """Why there is no compiled program; the fields below are empty then."""
+    layers: int = 0
+    segments: int = 0
+    partitions: int = 0
+    latency: Latency | None = None
+    weight_bytes: int = 0
+    activation_bytes: int = 0
+    risk: str = "unknown"
+    """The worst that fp16 does to the model: none, loss, saturation, or unknown."""
+    risk_reason: str = ""
+    """What that was found from, and where it happens first."""
+    exactness: str = "unknown"
+    """exact, modelled or unknown: the least sure layer."""
+    exactness_reason: str = ""
+    timeline: tuple[Timed, ...] = ()
+    memory: Memory | None = None
+    notes: tuple[str, ...] = ()
+    """Decompositions, foldings and whatever else the compiler did that a reader should know."""
+    placement: Placement | None = None
+    """Where the public scheduler would send operations, where that was asked."""
+    rescaling: Rescaling | None = None
+    """What scaling by powers of two would gain, where that was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An operation whose bits may differ between two targets."""
+
+    node: int | None
+    layer: str
+    op: str
+    strength: str
+    """saturation, approximation, roundings, round1 or ulp1."""
+    cause: str
+    bound: float | None
+    """How far apart results can be; None where nothing bounds it or no source tells."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Two targets compared."""
+
+    first: str
+    second: str
+    strength: str
+    differences: tuple[Difference, ...]
+    """Strongest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A model on several targets."""
+
+    model: str
+    """Name of the file, or what the caller called the graph."""
+    format: str
+    """What kind of file it was."""
+    nodes: tuple[Node, ...]
+    targets: tuple[TargetReport, ...]
+    divergences: tuple[Divergence, ...] = ()
+    """Every target against the first."""
+    notes: tuple[str, ...] = ()
+    """What was done to the model before it was judged, such as the change to fp16."""
+    tool: str = ""
+    """Version of the package that made it."""
+    version: int = VERSION

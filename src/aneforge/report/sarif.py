@@ -1,0 +1,214 @@
+"""A report as SARIF 2.1.0, the form in which code hosts show what analyses find.
+
+One run, one rule for every id that was found, one result for every finding and the targets that share it. Places in a
+source file become regions; nodes of a model file become logical locations of that file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import msgspec
+
+from aneforge.report.grouping import grouped
+from aneforge.report.predicted import PREDICTED
+from aneforge.rules.catalogue import rules
+
+if TYPE_CHECKING:
+    from aneforge.report.grouping import Grouped
+    from aneforge.report.model import Report
+
+__all__ = ["LEVELS", "sarif"]
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS = {"reject": "error", "oversize": "error", "decompose": "note", "warn": "warning", "info": "note"}
+"""The levels of SARIF for our severities."""
+FINGERPRINT = "aneforge/v1"
+
+
+class Text(msgspec.Struct):
+    """A message."""
+
+    text: str
+
+
+class Configuration(msgspec.Struct):
+    """How bad a rule's findings are."""
+
+    level: str
+
+
+class RuleProperties(msgspec.Struct):
+    """What SARIF has no field for."""
+
+    threads: list[str]
+
+
+class RuleEntry(msgspec.Struct, omit_defaults=True):
+    """A rule."""
+
+    id: str
+    shortDescription: Text  # noqa: N815 - the field's name in SARIF
+    defaultConfiguration: Configuration  # noqa: N815 - as above
+    help: Text | None = None
+    properties: RuleProperties | None = None
+
+
+class Artifact(msgspec.Struct):
+    """A file."""
+
+    uri: str
+
+
+class Region(msgspec.Struct):
+    """A line of a file."""
+
+    startLine: int  # noqa: N815 - the field's name in SARIF
+
+
+class Physical(msgspec.Struct, omit_defaults=True):
+    """A place in a file."""
+
+    artifactLocation: Artifact  # noqa: N815 - the field's name in SARIF
+    region: Region | None = None
+
+
+class Logical(msgspec.Struct):
+    """A node of a model."""
+
+    name: str
+    kind: str
+
+
+class Spot(msgspec.Struct, omit_defaults=True):
+    """Where a finding is."""
+
+    physicalLocation: Physical | None = None  # noqa: N815 - the field's name in SARIF
+    logicalLocations: list[Logical] | None = None  # noqa: N815 - as above
+
+
+class ResultProperties(msgspec.Struct):
+    """What SARIF has no field for."""
+
+    targets: list[str]
+    severity: str
+    seen: float | str | None
+    limit: float | str | None
+    remedy: str
+    evidence: str | None
+
+
+class Result(msgspec.Struct):
+    """A finding."""
+
+    ruleId: str  # noqa: N815 - the field's name in SARIF
+    ruleIndex: int  # noqa: N815 - as above
+    level: str
+    message: Text
+    locations: list[Spot]
+    partialFingerprints: dict[str, str]  # noqa: N815 - as above
+    properties: ResultProperties
+
+
+class Driver(msgspec.Struct):
+    """The tool."""
+
+    name: str
+    version: str
+    rules: list[RuleEntry]
+
+
+class Tool(msgspec.Struct):
+    """What ran."""
+
+    driver: Driver
+
+
+class Run(msgspec.Struct):
+    """One check."""
+
+    tool: Tool
+    results: list[Result]
+    columnKind: str = "unicodeCodePoints"  # noqa: N815 - the field's name in SARIF
+
+
+class Log(msgspec.Struct):
+    """The whole file."""
+
+    schema: str = msgspec.field(name="$schema")
+    version: str
+    runs: list[Run]
+
+
+def sarif(report: Report) -> str:
+    """Return a report as SARIF 2.1.0.
+
+    >>> import json
+    >>> import aneforge as af
+    >>> from aneforge.report.checking import check
+    >>> made = json.loads(sarif(check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15)))
+    >>> [result["ruleId"] for result in made["runs"][0]["results"]]
+    ['ANE-EXTENT-001', 'ANE-EXTENT-001']
+    """
+    found = grouped(report)
+    ids = sorted({one.finding.rule for one in found})
+    levels = {one.finding.rule: LEVELS[one.finding.severity] for one in reversed(found)}
+    entries = [rule_entry(rule, levels[rule]) for rule in ids]
+    results = [result(report, one, ids.index(one.finding.rule)) for one in found]
+    log = Log(SCHEMA, "2.1.0", [Run(Tool(Driver("aneforge", report.tool, entries)), results)])
+    return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
+
+
+def rule_entry(rule: str, level: str) -> RuleEntry:
+    """Return a rule as SARIF holds it."""
+    if rule in PREDICTED:
+        known = PREDICTED[rule]
+        return RuleEntry(rule, Text(known.message), Configuration(level), Text(known.explanation))
+    legality = rules()[rule]
+    helped = " ".join(part for part in (legality.explanation, f"Remedy: {legality.advice()}") if part)
+    threads = RuleProperties(list(legality.threads)) if legality.threads else None
+    return RuleEntry(rule, Text(legality.message), Configuration(level), Text(helped), threads)
+
+
+def result(report: Report, one: Grouped, index: int) -> Result:
+    """Return a finding as SARIF holds it."""
+    finding = one.finding
+    more = f" Also on {', '.join(one.targets[1:])}." if one.targets[1:] else ""
+    remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
+    known = finding.evidence
+    evidence = None
+    if known is not None:
+        chips = f" on {', '.join(known.on)}" if known.on else ""
+        evidence = f"{known.kind}{chips} ({known.source})"
+    return Result(
+        ruleId=finding.rule,
+        ruleIndex=index,
+        level=LEVELS[finding.severity],
+        message=Text(f"{finding.op}: {finding.message}{more}{remedy}"),
+        locations=[spot(report, one)],
+        partialFingerprints={FINGERPRINT: f"{finding.rule}/{one.node}/{finding.op}/{finding.seen}"},
+        properties=ResultProperties(
+            list(one.targets), finding.severity, finding.seen, finding.limit, finding.remedy, evidence
+        ),
+    )
+
+
+def spot(report: Report, one: Grouped) -> Spot:
+    """Return where a finding is: a line of the user's file, or a node of the model."""
+    place = one.finding.place
+    file = report.model if place is None or place.file is None else place.file
+    line = None if place is None or place.line is None else Region(place.line)
+    logical = [Logical(one.node, "element")] if one.node else None
+    return Spot(Physical(Artifact(uri_of(file)), line), logical)
+
+
+def uri_of(file: str) -> str:
+    """Return a path as a relative or absolute reference.
+
+    >>> uri_of("models/my net.onnx")
+    'models/my%20net.onnx'
+    """
+    path = Path(file)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())

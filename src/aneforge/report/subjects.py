@@ -1,0 +1,139 @@
+"""What a command is given: a graph, or the path of a model file; and the targets by the names that users write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aneforge.errors import UnknownTargetError
+from aneforge.graph.graph import Graph, as_graph
+from aneforge.importers.model import load_model
+from aneforge.report.precision import halved
+from aneforge.targets import GROUPS, Target, chip, database, group, resolve
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+
+    from aneforge.graph.graph import GraphLike
+    from aneforge.importers.shapes import Shapes
+    from aneforge.ops.types import Array
+    from aneforge.targets import TargetLike
+
+__all__ = ["ModelLike", "Subject", "Targets", "chosen_targets", "subject_of", "title_of"]
+
+ModelLike = "GraphLike | str | os.PathLike[str]"
+Targets = "TargetLike | Iterable[TargetLike]"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model that a command works on, in the precision of the engine."""
+
+    name: str
+    format: str
+    graph: Graph
+    original: Graph
+    """As it was before the change to fp16; the same graph where nothing was changed."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A target as it was asked for."""
+
+    target: Target
+    asked: str | None
+    """The chip, where one was named: it has its own bandwidth."""
+    title: str
+
+
+def subject_of(
+    model: GraphLike | str | os.PathLike[str],
+    *,
+    shapes: Shapes | None = None,
+    values: Mapping[str, Array] | None = None,
+    function: str | None = None,
+    name: str | None = None,
+    keep_precision: bool = False,
+) -> Subject:
+    """Return a model to work on: a graph as it is, or what a file holds, with floating-point tensors in fp16.
+
+    >>> import aneforge as af
+    >>> subject_of(af.input((1, 4), name="x").relu(), name="tiny").format
+    'graph'
+
+    Raises:
+        GraphError: There is no model, or it cannot be read.
+        ImportError: A package that its format needs is not installed.
+    """
+    if isinstance(model, str) or hasattr(model, "__fspath__"):
+        path = Path(model)  # pyright: ignore[reportArgumentType] - told apart above
+        loaded = load_model(path, shapes=shapes, values=values, function=function)
+        kind, called, graph = str(loaded.format), path.name, Graph(loaded.outputs, loaded.states)
+    else:
+        kind, called, graph = "graph", "graph", as_graph(model)  # pyright: ignore[reportArgumentType] - told apart above
+    if keep_precision:
+        return Subject(name or called, kind, graph, graph, ())
+    made = halved(graph)
+    return Subject(name or called, kind, made.graph, graph, made.notes)
+
+
+def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Chosen]:
+    """Return targets in the order in which they are asked for, each once; nothing stands for all that run MIL programs.
+
+    Names may be those of groups, and several may stand in one text, parted by commas.
+
+    >>> from aneforge.targets import Family
+    >>> [one.target.family == Family.A16 for one in chosen_targets([Family.A13, Family.A16])]
+    [False, True]
+
+    Raises:
+        UnknownTargetError: Nothing has one of the names.
+        NoDataError: Asked later, of a target that is only a name.
+    """
+    if targets is None:
+        return [plain(target) for target in group("all") if target.limits.get("mil_programs") is True]
+    single = targets if isinstance(targets, str | int | Target) else None
+    listed = [single] if single is not None else list(targets)  # pyright: ignore[reportArgumentType, reportUnknownVariableType] - told apart above
+    found: dict[tuple[str, str | None], Chosen] = {}
+    for one in (part for named in listed for part in parts_of(named)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - as above
+        for chosen in chosen_by(one):
+            found.setdefault((chosen.target.name, chosen.asked), chosen)
+    if not found:
+        raise UnknownTargetError(
+            "no target is named", remedy="name targets, chips or families, or leave it out for all"
+        )
+    return list(found.values())
+
+
+def parts_of(named: TargetLike) -> list[TargetLike]:
+    """Return the names that stand in one text."""
+    if not isinstance(named, str):
+        return [named]
+    return [part.strip() for part in named.split(",") if part.strip()]
+
+
+def chosen_by(named: TargetLike) -> list[Chosen]:
+    """Return the targets that one name stands for."""
+    if isinstance(named, str) and named in GROUPS:
+        return [plain(target) for target in group(named) if target.has_data]
+    target = resolve(named)
+    if isinstance(named, str) and named.lower() not in database().targets:
+        try:
+            known = chip(named)
+        except UnknownTargetError:
+            return [plain(target)]
+        return [Chosen(target, known.key, known.name)]
+    return [plain(target)]
+
+
+def plain(target: Target) -> Chosen:
+    """Return a target that was asked for by its own name."""
+    return Chosen(target, None, title_of(target))
+
+
+def title_of(target: Target) -> str:
+    """Return the chips that have a target's engine, as users call them."""
+    return ", ".join(one.name for one in database().chips.values() if one.target == target.name)

@@ -1,0 +1,191 @@
+"""One model on one target, written down: verdicts, findings, program, time, memory, risk and labels."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from aneforge.engine.exactness import worst
+from aneforge.evidence import EvidenceKind
+from aneforge.predict.cost import price
+from aneforge.predict.machine import machine_of
+from aneforge.predict.work import work_of
+from aneforge.report.labels import labels_of
+from aneforge.report.model import Counts, Evidence, Finding, Latency, TargetReport
+from aneforge.report.nodes import carried_out, origins, place_of
+from aneforge.report.placed import placed
+from aneforge.report.risk import Risks
+from aneforge.report.timeline import memory_of, rounded, timeline_of
+from aneforge.rules.catalogue import rules
+from aneforge.rules.preflight import Status
+from aneforge.rules.rule import Severity, plain_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from aneforge.compiler.compiled import Compiled
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+    from aneforge.engine.exactness import Label
+    from aneforge.graph.graph import Graph
+    from aneforge.ops.types import Array
+    from aneforge.predict.cost import Cost
+    from aneforge.report.sharing import Made
+    from aneforge.report.subjects import Chosen
+    from aneforge.rules.preflight import Preflight
+    from aneforge.rules.rule import Finding as RuleFinding
+    from aneforge.targets import Value
+
+    Ranges = Mapping[str, tuple[float, float] | float]
+
+__all__ = ["Asked", "TargetWriter"]
+
+NOTHING_COMPUTED = "exact", "nothing is computed"
+STATUSES = tuple(map(str, Status))
+SEVERITIES = tuple(map(str, Severity))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is wanted beside verdict, program and price."""
+
+    samples: Mapping[str, Array] | None
+    ranges: Ranges
+    deep: bool
+    placement: str | None
+    rescale: bool
+
+
+class TargetWriter:
+    """Writes the reports of one graph; what targets share is found once."""
+
+    def __init__(self, graph: Graph, asked: Asked) -> None:
+        self.graph = graph
+        self.asked = asked
+        self.risks = Risks(graph, asked.samples, asked.ranges, deep=asked.deep)
+        self.labelled: dict[tuple[int, ...], tuple[Program, Mapping[str, Label]]] = {}
+        self.carried: dict[int, tuple[tuple[Layer, ...], Mapping[str, tuple[int, ...]]]] = {}
+
+    def report(self, chosen: Chosen, verdict: Preflight, made: Made) -> TargetReport:
+        """Return the report of one target."""
+        statuses = tuple(str(one.status) for one in verdict.reports)
+        counts = Counts(*(statuses.count(status) for status in STATUSES))
+        judged = TargetReport(
+            target=chosen.target.name,
+            title=chosen.title,
+            ok=verdict.ok and made.compiled is not None,
+            counts=counts,
+            native_fraction=counts.native / max(1, len(statuses)),
+            verdicts=statuses,
+            findings=findings_of(verdict),
+            failure=None if made.failure is None else str(made.failure),
+            placement=placed(self.graph, chosen, self.asked.placement) if self.asked.placement else None,
+        )
+        if made.compiled is None or made.retargeted is None:
+            return judged
+        return self.with_program(judged, chosen, made.compiled, made.retargeted)
+
+    def with_program(self, judged: TargetReport, chosen: Chosen, compiled: Compiled, retargeted: Graph) -> TargetReport:
+        """Return a report with everything that a compiled program tells."""
+        program, order = compiled.program, compiled.schedule
+        carried = self.carried_out(compiled, retargeted)
+        labels = self.labels(program)
+        work = work_of(compiled)
+        priced = price(work, machine_of(chosen.asked or chosen.target))
+        risk = self.risks.of(program, carried)
+        sure = worst(labels.values()) if labels else None
+        return replace(
+            judged,
+            findings=sorted_findings((*judged.findings, *risk.findings)),
+            layers=len(program.layers),
+            segments=len(program.segments),
+            partitions=len(order.partitions),
+            latency=latency_of(priced),
+            weight_bytes=sum(layer.weight_bytes for layer in work.layers),
+            activation_bytes=sum(layer.dram_bytes + layer.reread_bytes for layer in work.layers),
+            risk=risk.word,
+            risk_reason=risk.reason,
+            exactness=str(sure.exactness) if sure else NOTHING_COMPUTED[0],
+            exactness_reason=sure.reason if sure else NOTHING_COMPUTED[1],
+            timeline=timeline_of(compiled, priced, labels, carried),
+            memory=memory_of(compiled),
+            notes=(*(note.text for note in program.notes), *compiled.plan.notes, *priced.notes),
+            rescaling=self.risks.rescaling(program, chosen.target) if self.asked.rescale else None,
+        )
+
+    def labels(self, program: Program) -> Mapping[str, Label]:
+        """Return how sure each layer is; targets that share a program and the facts of the datapath share the answer.
+
+        A reason names its target, so that name is exchanged.
+        """
+        target = program.target
+        datapath = target.datapath
+        facts = (known.fact(datapath.target, datapath.tier) for known in datapath.table.values())
+        # Facts are made once, when the database is read, so that equal facts of one tier are the same.
+        key = (id(program.layers), *(id(fact) for fact in facts))
+        if key not in self.labelled:
+            self.labelled[key] = program, labels_of(program)
+        before, labels = self.labelled[key]
+        if before.target is target:
+            return labels
+        name = re.compile(rf"\b{re.escape(before.target.name)}\b")
+        return {layer: replace(label, reason=name.sub(target.name, label.reason)) for layer, label in labels.items()}
+
+    def carried_out(self, compiled: Compiled, retargeted: Graph) -> Mapping[str, tuple[int, ...]]:
+        """Return which nodes each layer carries out; targets that share a program share the answer."""
+        key = id(compiled.program.layers)
+        if key not in self.carried:
+            origin = origins(self.graph, retargeted)
+            # The layers are kept with the answer, so that no others can come to lie at their address.
+            self.carried[key] = compiled.program.layers, carried_out(compiled.program, retargeted, origin)
+        return self.carried[key][1]
+
+
+def findings_of(verdict: Preflight) -> tuple[Finding, ...]:
+    """Return what rules found, worst first, each with the node that it is about."""
+    return sorted_findings(
+        written(finding, node) for node, report in enumerate(verdict.reports) for finding in report.findings
+    )
+
+
+def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings worst first, then in the order of the graph."""
+    return tuple(sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), one.node or 0, one.rule)))
+
+
+def written(finding: RuleFinding, node: int) -> Finding:
+    """Return a finding of a rule as a report holds it."""
+    known = finding.evidence
+    return Finding(
+        rule=finding.rule,
+        severity=str(finding.severity),
+        op=finding.op,
+        node=node,
+        place=place_of(finding.location),
+        message=finding.message,
+        seen=plain(finding.seen),
+        limit=None if finding.limit is None else plain(finding.limit),
+        remedy=finding.remedy,
+        evidence=None if known is None else Evidence(str(known.kind), known.source, known.on, known.note),
+        threads=rules()[finding.rule].threads,
+    )
+
+
+def plain(value: Value) -> float | str:
+    """Return a value as JSON can hold it: a number, or words.
+
+    >>> plain(16384), plain(float("inf")), plain(("fp16", "uint8"))
+    (16384, 'inf', 'fp16, uint8')
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool | Enum) and math.isfinite(value):
+        return value
+    return plain_text(value)
+
+
+def latency_of(priced: Cost) -> Latency:
+    """Return a predicted time with its interval."""
+    kind = EvidenceKind.MEASURED if priced.machine.measured else EvidenceKind.INFERRED
+    return Latency(rounded(priced.microseconds), rounded(priced.low), rounded(priced.high), str(kind))

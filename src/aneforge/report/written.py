@@ -1,0 +1,100 @@
+"""Reports as JSON, and files that are whole or not there.
+
+The JSON holds every field in the order in which the dataclasses declare them, one to a line, so that two reports of the
+same model compare line by line. A reader refuses another version of the form.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from aneforge.errors import GraphError, Location
+from aneforge.report.model import VERSION, Report
+
+__all__ = ["load_report", "report_from_json", "report_to_json", "save"]
+
+
+class Head(msgspec.Struct):
+    """What tells a report from other JSON."""
+
+    version: int
+    model: str
+
+
+def report_to_json(report: Report) -> str:
+    """Return a report as JSON text.
+
+    >>> import aneforge as af
+    >>> from aneforge.report.checking import check
+    >>> report = check(af.input((1, 4), name="x").relu(), af.targets.Family.A13)
+    >>> report_from_json(report_to_json(report)) == report
+    True
+    """
+    return msgspec.json.format(msgspec.json.encode(report), indent=1).decode() + "\n"
+
+
+def report_from_json(text: str | bytes, place: str | None = None) -> Report:
+    """Read a report back.
+
+    Raises:
+        GraphError: It is no report, or one of another version; the error names the file if it is given.
+    """
+    where = Location(place) if place else None
+    try:
+        head = msgspec.json.decode(text, type=Head)
+    except msgspec.DecodeError as error:
+        raise GraphError(
+            "this is no report of aneforge",
+            location=where,
+            seen=str(error),
+            remedy="make one with: aneforge check MODEL --json FILE",
+        ) from None
+    if head.version != VERSION:
+        raise GraphError("the report has another version", location=where, seen=head.version, limit=VERSION)
+    try:
+        return msgspec.json.decode(text, type=Report)
+    except msgspec.DecodeError as error:
+        raise GraphError("the report is damaged", location=where, seen=str(error)) from None
+
+
+def load_report(path: str | os.PathLike[str]) -> Report:
+    """Read a report from a file.
+
+    Raises:
+        GraphError: It cannot be read, is no report, or one of another version.
+    """
+    file = Path(path)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise GraphError("the report cannot be read", location=Location(str(file)), seen=error.strerror) from None
+    return report_from_json(content, str(file))
+
+
+def save(path: str | os.PathLike[str], content: str | bytes) -> Path:
+    """Write a file under another name and rename it, so that whoever reads it never finds half of one.
+
+    Raises:
+        GraphError: It cannot be written there.
+    """
+    file = Path(path)
+    unfinished: str | None = None
+    try:
+        number, unfinished = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".unfinished", dir=file.parent)
+        with os.fdopen(number, "wb") as made:
+            made.write(content.encode() if isinstance(content, str) else content)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(unfinished).chmod(0o666 & ~mask)
+        Path(unfinished).replace(file)
+        unfinished = None
+    except OSError as error:
+        raise GraphError("the file cannot be written", location=Location(str(file)), seen=error.strerror) from None
+    finally:
+        if unfinished is not None:
+            Path(unfinished).unlink(missing_ok=True)
+    return file

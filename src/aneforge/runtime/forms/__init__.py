@@ -1,0 +1,1 @@
+"""Other forms of a graph: without what undoes itself, more exact, or faster, and the choice among them."""

@@ -1,0 +1,127 @@
+"""Rewritings that change no bit on any target: what undoes itself, and what does nothing.
+
+A product with 1 and a sum with 0 do something: the engine turns NaN into infinity, and a sum −0 into 0. So they go only
+behind operations that give neither, which a test tries for every fp16 number on every family.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from aneforge.graph.node import build
+from aneforge.graph.rewrite import rewrite
+from aneforge.graph.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aneforge.graph.graph import Graph
+    from aneforge.graph.node import Argument, Node
+
+    Rule = Callable[[Node, Tensor], Tensor | None]
+    """What stands for a node, given its operand as it is now; None to keep it."""
+
+__all__ = ["CANON", "by_rules", "canonical"]
+
+
+def cast_same(node: Node, x: Tensor) -> Tensor | None:
+    """Leave out a cast to the type that its operand has."""
+    return x if node.types[0] == x.type else None
+
+
+def reshape_same(node: Node, x: Tensor) -> Tensor | None:
+    """Leave out a reshape to the shape that its operand has."""
+    return x if node.types[0] == x.type else None
+
+
+def reshape_chain(node: Node, x: Tensor) -> Tensor | None:
+    """Leave out the first of two reshapes in a row."""
+    before = x.node.operands.get("x") if x.node.op.name == "reshape" else None
+    if not isinstance(before, Tensor):
+        return None
+    if before.type == node.types[0]:
+        return before
+    return Tensor(build("reshape", {"x": before}, {"shape": node.types[0].shape}, node.location))
+
+
+def transpose_chain(node: Node, x: Tensor) -> Tensor | None:
+    """Join two transposes in a row, and leave out one that moves nothing."""
+    moved = permutation(node)
+    source = x
+    before = x.node.operands.get("x") if x.node.op.name == "transpose" else None
+    if isinstance(before, Tensor):
+        inner = permutation(x.node)
+        moved, source = tuple(inner[axis] for axis in moved), before
+    if moved == tuple(range(len(moved))):
+        return source
+    if source is x:
+        return None
+    return Tensor(build("transpose", {"x": source}, {"perm": moved}, node.location))
+
+
+def permutation(node: Node) -> tuple[int, ...]:
+    """Return where each axis of a transpose comes from."""
+    perm = cast("Sequence[int]", node.attributes["perm"])
+    return tuple(axis % len(perm) for axis in perm)
+
+
+def not_not(_: Node, x: Tensor) -> Tensor | None:
+    """Leave out two negations in a row."""
+    before = x.node.operands.get("x") if x.node.op.name == "logical_not" else None
+    return before if isinstance(before, Tensor) else None
+
+
+def mul_one(node: Node, x: Tensor) -> Tensor | None:
+    """Leave out a product with 1 behind an operation that gives no NaN."""
+    return x if node.attributes["k"] == 1 and x.node.op.name in NEVER_NAN else None
+
+
+def add_zero(node: Node, x: Tensor) -> Tensor | None:
+    """Leave out a sum with 0 behind an operation that gives neither NaN nor −0."""
+    return x if node.attributes["k"] == 0 and x.node.op.name in NEVER_NAN - MINUS_ZERO else None
+
+
+NEVER_NAN = frozenset(
+    (
+        *("abs", "atan", "ceil", "erf", "exp", "exp2", "floor", "gelu", "relu", "relu6"),
+        *("round", "sigmoid", "sign", "silu", "softplus", "softsign", "sqrt", "square", "tanh"),
+    )
+)
+"""Operations whose results on the engine are never NaN, whatever goes in."""
+MINUS_ZERO = frozenset(("atan", "ceil", "erf", "floor", "softsign", "tanh"))
+"""Those among them that give −0."""
+
+CANON: Mapping[str, Sequence[Rule]] = {
+    "adds": (add_zero,),
+    "cast": (cast_same,),
+    "logical_not": (not_not,),
+    "muls": (mul_one,),
+    "reshape": (reshape_same, reshape_chain),
+    "transpose": (transpose_chain,),
+}
+"""The rules by the operation that each looks at."""
+
+
+def canonical(graph: Graph) -> Graph:
+    """Return a graph without what undoes itself or does nothing; it gives the same bits.
+
+    >>> import aneforge as af
+    >>> x = af.input((2, 3))
+    >>> len(canonical(af.Graph({"y": x.transpose((1, 0)).transpose((1, 0)).relu()})).nodes)
+    2
+    """
+    return by_rules(graph, CANON)
+
+
+def by_rules(graph: Graph, rules: Mapping[str, Sequence[Rule]]) -> Graph:
+    """Return a graph in which every node was replaced by what the first rule that applies to it says."""
+
+    def replaced(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
+        x = operands.get("x")
+        if not isinstance(x, Tensor):
+            return None
+        found = (rule(node, x) for rule in rules.get(node.op.name, ()))
+        first = next((one for one in found if one is not None), None)
+        return None if first is None else [first]
+
+    return rewrite(graph, replaced)

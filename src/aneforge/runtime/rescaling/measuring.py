@@ -1,0 +1,139 @@
+"""The engine's error: of a whole graph on some inputs, and of one product on the operands that it was seen to read."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.compiler.pipeline import build_program
+from aneforge.engine.execution.run import prepare
+from aneforge.errors import PrecisionWarning
+from aneforge.graph.graph import INPUT, Graph
+from aneforge.graph.node import Output, build
+from aneforge.graph.reference import evaluate
+from aneforge.graph.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.engine.execution.run import Executable, Run
+    from aneforge.graph.node import Argument, Node
+    from aneforge.targets import Target
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Measured", "Whole", "alone", "error_of", "measured_alone", "quietly", "results_of"]
+
+
+SMALLER = 0.98
+"""The part of an error down to which it must fall on every set of inputs; less than that is luck."""
+
+
+def error_of(given: Array, exact: Array) -> float:
+    """Return ‖given − exact‖ / ‖exact‖; of an exact zero, ‖given‖. It is infinite where the engine's is and exact not.
+
+    >>> error_of(np.array([1.0, 2.2]), np.array([1.0, 2.0])) < 0.1, error_of(np.array([np.inf]), np.array([1.0]))
+    (True, inf)
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart, size = given.astype(np.float64) - exact, float(np.linalg.norm(exact.astype(np.float64)))
+    if not np.all(np.isfinite(apart)):
+        return float("inf")
+    return float(np.linalg.norm(apart)) / (size or 1.0)
+
+
+def quietly(ready: Executable, inputs: Mapping[str, Array]) -> Run:
+    """Run a program; what is to be warned of, whoever compiles the graph is warned of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        return ready.run(inputs)
+
+
+def results_of(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return outputs and states as the mathematics gives them.
+
+    Raises:
+        GraphError: An input has no value or one that does not fit, or an operation has no meaning of its own.
+    """
+    outputs, states = evaluate(graph, inputs)
+    return {**outputs, **{f"state {name}": value for name, value in states.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A graph on the engine: the errors of its outputs for every set of inputs, and the layers of its program."""
+
+    errors: Mapping[str, tuple[float, ...]]
+    layers: int
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        target: Target,
+        sets: Sequence[Mapping[str, Array]],
+        exact: Sequence[Mapping[str, Array]],
+    ) -> Whole:
+        """Return what the engine makes of a graph, held against what the mathematics gives."""
+        program = build_program(graph, target)
+        ready = prepare(program)
+        errors: dict[str, list[float]] = {name: [] for name in exact[0]}
+        for inputs, wanted in zip(sets, exact, strict=True):
+            ran = quietly(ready, inputs)
+            given = {**ran.outputs, **{f"state {name}": value for name, value in ran.states.items()}}
+            for name, value in wanted.items():
+                errors[name].append(error_of(given[name], value))
+        return cls({name: tuple(found) for name, found in errors.items()}, len(program.layers))
+
+    def better_than(self, other: Whole) -> bool:
+        """Tell whether every output has a smaller error for every set of inputs, or is the same for all of them.
+
+        A gain that some inputs show and others do not is luck of rounding, and would be a loss on the next inputs.
+        """
+        return all(
+            errors == other.errors[name]
+            or all(is_smaller(*pair) for pair in zip(errors, other.errors[name], strict=True))
+            for name, errors in self.errors.items()
+        )
+
+
+def is_smaller(after: float, before: float) -> bool:
+    """Tell whether an error is smaller by as much as counts; infinite ones are alike, and so are those of nothing.
+
+    >>> is_smaller(0.5, 1.0), is_smaller(0.999, 1.0), is_smaller(1.0, float("inf")), is_smaller(0.0, 0.0)
+    (True, False, True, True)
+    """
+    return after <= before * SMALLER or after == before == 0.0 or after == before == math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One product alone on the engine."""
+
+    error: float
+    layers: int
+
+
+def alone(node: Node, operands: Mapping[str, Argument]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return a node whose tensors are inputs, and those inputs by the names of its operands."""
+    inputs = {
+        name: Tensor(
+            build(INPUT, {}, {"shape": value.shape, "dtype": value.dtype, "name": name}, node.location),
+        )
+        for name, value in operands.items()
+        if isinstance(value, Output)
+    }
+    return Tensor(replace(node, operands={**operands, **inputs})), inputs
+
+
+def measured_alone(result: Tensor, values: Mapping[str, Array], exact: Array, target: Target) -> Measured:
+    """Return the error of a product alone."""
+    program = build_program(Graph({"y": result}), target)
+    given = quietly(prepare(program), values).outputs["y"]
+    return Measured(error_of(given, exact), len(program.layers))

@@ -1,0 +1,138 @@
+"""How large the operands of products get: seen on the engine with sample inputs, or told by someone who proved it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.compiler.pipeline import build_program
+from aneforge.engine.execution.run import prepare
+from aneforge.errors import AneforgeError
+from aneforge.graph.graph import PLACEHOLDERS, Graph
+from aneforge.graph.reference import evaluate
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.types import is_float
+from aneforge.runtime.rescaling.measuring import quietly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.graph.node import Node, Output
+    from aneforge.targets import Target
+
+    Array = npt.NDArray[Any]
+    Key = tuple[Node, int]
+
+__all__ = ["Observed", "fresh", "observe", "probes_of", "sums_of"]
+
+ROUNDING = 1 + 2.0**-6
+"""What the values of a rescaled program may be larger by than those that were seen: they are rounded otherwise."""
+NORMALISED = 2.0
+"""The most that a row of a softmax adds up to: 1 in the mathematics; tables and roundings are off by far less."""
+
+
+@dataclass(slots=True)
+class Observed:
+    """What is known of the operands of products."""
+
+    most: dict[Key, float] = field(default_factory=dict["Key", float])
+    """The largest magnitude of a tensor."""
+    sums: dict[tuple[Key, int], float] = field(default_factory=dict[tuple["Key", int], float])
+    """The largest sum of magnitudes along an axis of a tensor."""
+    arrays: dict[Key, Array] = field(default_factory=dict["Key", "Array"])
+    """The values of the first sample, as the engine has them."""
+
+    def declared(self, bounds: Mapping[Key, float]) -> Observed:
+        """Return the same with magnitudes that were proven in the place of those that were seen."""
+        return Observed(dict(bounds), {}, self.arrays)
+
+    def magnitude(self, value: Output) -> float:
+        """Return the largest magnitude of a tensor."""
+        return self.most[value.node, value.index] * ROUNDING
+
+    def total(self, value: Output, axis: int) -> float:
+        """Return the largest sum of magnitudes along an axis."""
+        key = ((value.node, value.index), axis % value.type.rank)
+        if key in self.sums:
+            return self.sums[key] * ROUNDING
+        node, depth = value.node, value.shape[axis]
+        if node.op.name == "softmax" and int(str(node.attributes["axis"])) % value.type.rank == key[1]:
+            return NORMALISED
+        return depth * self.magnitude(value)
+
+
+def probes_of(values: Iterable[Output]) -> Graph | None:
+    """Return a graph whose outputs are the values that someone wants to see; None where all of them are inputs."""
+    wanted = {(value.node, value.index): value for value in values if value.node.op.name not in PLACEHOLDERS}
+    named = {f"probe{number}": Tensor(value.node, value.index) for number, value in enumerate(wanted.values())}
+    return Graph(named) if named else None
+
+
+def observe(graph: Graph, values: Sequence[Output], target: Target, samples: Sequence[Mapping[str, Array]]) -> Observed:
+    """Return what sample inputs show of values: on the target's engine, or in float64 where those cannot be outputs."""
+    found = Observed()
+    probes = probes_of(values)
+    keys = [] if probes is None else [(output.node, output.index) for output in probes.outputs.values()]
+    names = {node: name for name, node in graph.inputs.items()}
+    ready = None
+    if probes is not None:
+        try:
+            ready = prepare(build_program(probes, target))
+        except AneforgeError:
+            ready = None  # an operand may be of a rank or type that no output has
+    for sample in samples:
+        seen: dict[Key, Array] = {
+            (value.node, value.index): np.asarray(sample[names[value.node]]) for value in values if value.node in names
+        }
+        if probes is not None:
+            fed = {name: sample[name] for name in probes.inputs}
+            outputs = evaluate(probes, fed)[0] if ready is None else quietly(ready, fed).outputs
+            seen.update(zip(keys, outputs.values(), strict=True))
+        add(found, seen)
+    return found
+
+
+def add(found: Observed, seen: Mapping[Key, Array]) -> None:
+    """Add the values of one sample to what was seen."""
+    for key, array in seen.items():
+        with np.errstate(over="ignore"):
+            numbers = array.astype(np.float16).astype(np.float64)
+        magnitudes = np.abs(numbers)
+        found.arrays.setdefault(key, numbers)
+        found.most[key] = max(found.most.get(key, 0.0), float(magnitudes.max(initial=0.0)))
+        for axis in range(max(numbers.ndim - 2, 0), numbers.ndim):
+            most = float(magnitudes.sum(axis=axis).max(initial=0.0))
+            found.sums[key, axis] = max(found.sums.get((key, axis), 0.0), most)
+
+
+def sums_of(weights: Array, rows: int | None, columns: int | tuple[int, ...] | None = None) -> Array:
+    """Return the sums of magnitudes of weights: of every output channel, or the largest along some axes.
+
+    >>> sums_of(np.array([[1.0, -2.0], [0.5, 0.5]]), 0).tolist()
+    [3.0, 1.0]
+    """
+    magnitudes = np.abs(weights.astype(np.float64))
+    if rows is None:
+        return magnitudes.sum(axis=columns).max().reshape(1)
+    return magnitudes.sum(axis=tuple(axis for axis in range(weights.ndim) if axis != rows))
+
+
+def fresh(samples: Sequence[Mapping[str, Array]], graph: Graph, count: int, seed: int) -> list[dict[str, Array]]:
+    """Return new inputs of the same distribution: elements drawn with replacement from all that the samples have.
+
+    An input of whole numbers or truth values keeps one of the values that it had, for its elements may be indices.
+    """
+    random = np.random.default_rng(seed)
+
+    def drawn(name: str, node: Node) -> Array:
+        held = [np.asarray(sample[name]) for sample in samples]
+        if not is_float(node.types[0].dtype):
+            return held[int(random.integers(len(held)))]
+        pool = np.concatenate([one.reshape(-1) for one in held])
+        return random.choice(pool, node.types[0].shape)
+
+    return [{name: drawn(name, node) for name, node in graph.inputs.items()} for _ in range(count)]

@@ -1,0 +1,176 @@
+"""Which products of a graph can be rescaled, by which operand, and where the factor can go without a layer of its own.
+
+With constant weights it is the weights that are multiplied, each output channel by a factor of its own where the gain
+slot allows that. Of two tensors that are computed at run time one is multiplied: best where it is made, by an operation
+with a gain slot, from which only movements lead to the product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from aneforge.compress.products import CONVOLUTIONS, MATRIX_PRODUCTS, axes_of
+from aneforge.graph.graph import STATE
+from aneforge.graph.node import Output
+from aneforge.ops.constant import Dense
+from aneforge.ops.types import is_float
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from aneforge.graph.graph import Graph
+    from aneforge.graph.node import Node, Value
+
+__all__ = ["LiveGroup", "WeightedProduct", "bias_of", "depends_on_state", "live_groups", "weighted_products"]
+
+MOVEMENTS = frozenset({"reshape", "transpose", "expand_dims", "squeeze", "slice_by_index", "slice_by_size"})
+"""Operations that leave every element as it is, and have one tensor to read."""
+HOSTS = CONVOLUTIONS | MATRIX_PRODUCTS | {"linear", "conv_transpose", "add", "sub", "mul"}
+"""Operations with a gain slot behind them, into which a factor goes without a layer more."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedProduct:
+    """A product of a tensor with constant weights."""
+
+    node: Node
+    name: str
+    operand: str
+    """The weights."""
+    other: str
+    weights: Dense
+    rows: int | None
+    """The axis of the weights that is the output channels; None where one factor serves for all."""
+    axis: int
+    """The axis of the result along which those lie."""
+    depth: int
+    """Terms of one sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveGroup:
+    """Products of two tensors that share one, which is multiplied for all of them."""
+
+    shared: Output
+    members: tuple[tuple[Node, str, str], ...]
+    """Product, its name, and the operand that is the shared tensor."""
+    host: Node | None
+    """The operation behind which the factor goes; None where it becomes a layer."""
+
+
+def numbered(graph: Graph) -> Iterator[tuple[str, Node]]:
+    """Return every node with the name that programs have for its result."""
+    return ((f"t{number}", node) for number, node in enumerate(graph.nodes))
+
+
+def weighted_products(graph: Graph) -> tuple[WeightedProduct, ...]:
+    """Return the products with constant weights, held as they are, of real numbers.
+
+    >>> import numpy as np, aneforge as af
+    >>> graph = af.Graph({"y": af.input((1, 4)).linear(np.ones((8, 4)))})
+    >>> [(product.name, product.operand, product.depth) for product in weighted_products(graph)]
+    [('t1', 'weight', 4)]
+    """
+    return tuple(found for name, node in numbered(graph) if (found := weighted(node, name)) is not None)
+
+
+def weighted(node: Node, name: str) -> WeightedProduct | None:
+    """Return a node as a product with weights, if it is one."""
+    operand = next((one for one in ("weight", "y", "x") if isinstance(node.operands.get(one), Dense)), None)
+    if operand is None or not is_float(node.types[0].dtype):
+        return None
+    weights, axes = cast("Dense", node.operands[operand]), axes_of(node, operand)
+    other = "y" if operand == "x" else "x"
+    if axes is None or not weights.type.size or not is_float(weights.type.dtype):
+        return None
+    if not isinstance(node.operands.get(other), Output) or not (bias_of(node) is None or constant_bias(node)):
+        return None
+    shape, rank = weights.type.shape, node.types[0].rank
+    groups = int(cast("int", node.attributes.get("groups", 1)))
+    if node.op.name in CONVOLUTIONS or node.op.name == "conv_transpose":
+        rows = axes.rows if axes.rows == 0 or groups == 1 else None
+        return WeightedProduct(node, name, operand, other, weights, rows, 1, weights.type.size // shape[axes.rows])
+    by_channel = operand != "x" and weights.type.rank == 2 and rank > 1
+    rows = axes.rows if by_channel else None
+    return WeightedProduct(node, name, operand, other, weights, rows, rank - 1, shape[axes.columns])
+
+
+def bias_of(node: Node) -> Value | None:
+    """Return the operand at which sums start."""
+    return cast("Value | None", node.operands.get("bias"))
+
+
+def constant_bias(node: Node) -> bool:
+    """Tell whether sums start at constants that are held as they are."""
+    bias = bias_of(node)
+    return isinstance(bias, Dense) and is_float(bias.type.dtype)
+
+
+def live_groups(graph: Graph) -> tuple[LiveGroup, ...]:
+    """Return the products of two tensors, by the tensor that is to be multiplied.
+
+    The one whose factor costs no layer is taken; where both do, the second operand, which is that of the values and the
+    keys in attention.
+    """
+    names = {node: name for name, node in numbered(graph) if is_live(node)}
+    leaving = {(output.node, output.index) for output in (*graph.outputs.values(), *graph.states.values())}
+    readers = readers_of(graph)
+    groups: list[LiveGroup] = []
+    taken: set[Node] = set()
+    for node in names:
+        for operand in ("y", "x"):
+            shared = cast("Output", node.operands[operand])
+            key = (shared.node, shared.index)
+            host = None if key in leaving else host_of(shared, graph, leaving)
+            together = readers[key]
+            if node in taken or host is None or not all(one in names and one not in taken for one, _ in together):
+                continue
+            groups.append(LiveGroup(shared, tuple((one, names[one], place) for one, place in together), host))
+            taken.update(one for one, _ in together)
+    alone: dict[tuple[Node, int], list[tuple[Node, str, str]]] = {}
+    for node, name in names.items():
+        if node not in taken:
+            shared = cast("Output", node.operands["y"])
+            alone.setdefault((shared.node, shared.index), []).append((node, name, "y"))
+    groups += [LiveGroup(Output(*key), tuple(members), None) for key, members in alone.items()]
+    return tuple(groups)
+
+
+def is_live(node: Node) -> bool:
+    """Tell whether a node multiplies two different tensors of real numbers."""
+    if node.op.name not in MATRIX_PRODUCTS or not is_float(node.types[0].dtype):
+        return False
+    x, y = node.operands.get("x"), node.operands.get("y")
+    if not isinstance(x, Output) or not isinstance(y, Output):
+        return False
+    return min(x.type.rank, y.type.rank) > 1 and (x.node, x.index) != (y.node, y.index)
+
+
+def readers_of(graph: Graph) -> Mapping[tuple[Node, int], list[tuple[Node, str]]]:
+    """Return who reads each value, and as which operand."""
+    found: dict[tuple[Node, int], list[tuple[Node, str]]] = {}
+    for node in graph.nodes:
+        for name, value in node.values():
+            if isinstance(value, Output):
+                found.setdefault((value.node, value.index), []).append((node, name))
+    return found
+
+
+def host_of(value: Output, graph: Graph, leaving: set[tuple[Node, int]]) -> Node | None:
+    """Return the operation with a gain slot that makes a value, alone or with movements that nothing else reads."""
+    node = value.node
+    while node.op.name in MOVEMENTS and len(node.sources()) == 1:
+        node = node.sources()[0].node
+        if len(graph.consumers[node]) != 1 or (node, 0) in leaving:
+            return None
+    return node if node.op.name in HOSTS and is_float(node.types[0].dtype) else None
+
+
+def depends_on_state(graph: Graph) -> frozenset[Node]:
+    """Return the nodes whose values depend on what a state holds."""
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node.op.name == STATE or any(value.node in found for value in node.sources()):
+            found.add(node)
+    return frozenset(found)

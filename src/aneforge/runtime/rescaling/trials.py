@@ -1,0 +1,283 @@
+"""Every product on its own: the exponents that its operands allow, tried on the engine with what it read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.constant import Constant, Dense
+from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
+from aneforge.runtime.rescaling.gains import gains_behind
+from aneforge.runtime.rescaling.measuring import Measured, alone, measured_alone
+from aneforge.runtime.rescaling.observing import sums_of
+from aneforge.runtime.rescaling.products import bias_of
+from aneforge.runtime.rescaling.report import ProductRescaling
+from aneforge.runtime.rescaling.rewriting import LiveScaling, WeightScaling, times
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.graph.graph import Graph
+    from aneforge.graph.node import Node, Output
+    from aneforge.graph.tensor import Tensor
+    from aneforge.runtime.rescaling.observing import Observed
+    from aneforge.runtime.rescaling.products import LiveGroup, WeightedProduct
+    from aneforge.runtime.rescaling.rewriting import Scaling
+    from aneforge.targets import Target
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Situation", "Trial", "as_it_was", "not_tried", "try_live", "try_weights"]
+
+WORTH = 0.95
+"""A rescaling is worth it where the product's own error falls to this part of what it was."""
+WORTH_A_LAYER = 0.5
+"""The same where the program becomes longer."""
+WINOGRAD_GROWTH = 4.0
+"""A transformed column of data is at most twice, and the four of weights together twice, what they are made of."""
+WINOGRAD_WIDTH = 3
+GRID_COSTS_NOTHING = "the grid of the accumulator costs it nothing"
+NO_ROOM = "the edges leave no room"
+NOT_EXACT = "a number would not keep its bits"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What all trials share."""
+
+    graph: Graph
+    target: Target
+    observed: Observed
+    """What the exponents are chosen by, seen or proven."""
+    safety: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What trying a rescaling gave: a report for each of its products, and the rescaling, where it is worth it."""
+
+    reports: tuple[ProductRescaling, ...]
+    scaling: Scaling | None
+
+    @property
+    def gain(self) -> float:
+        """The part of the error that is left."""
+        return min((one.error_after / one.error_before for one in self.reports if one.error_before), default=1.0)
+
+
+def by_channel(values: Array, axis: int) -> Array:
+    """Return the root mean square of every place of an axis."""
+    others = tuple(place for place in range(values.ndim) if place != axis)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.sqrt(np.mean(np.square(values), axis=others))
+
+
+def growth_of(product: WeightedProduct) -> float:
+    """Return by how much partial sums may grow where a convolution takes the Winograd form."""
+    shape = product.weights.type.shape
+    return WINOGRAD_GROWTH if len(shape) > 2 and shape[-1] == WINOGRAD_WIDTH else 1.0
+
+
+def try_weights(product: WeightedProduct, situation: Situation) -> Trial:
+    """Choose exponents for weights, and try them."""
+    node = product.node
+    other = cast("Output", node.operands[product.other])
+    seen = situation.observed.arrays[other.node, other.index]
+    result, inputs = alone(node, node.operands)
+    values = {product.other: seen}
+    exact = exact_result(node, values)
+    before = measured_alone(result, values, exact, situation.target)
+    reach, exponents = weight_exponents(product, situation, exact)
+    if not any(exponents):
+        reason = NO_ROOM if worth_looking(product, exact) else GRID_COSTS_NOTHING
+        return left(product.name, node, before, edge_margin(reach, (0,)), reason)
+    tried = scaled_weights(product, exponents)
+    if tried is None:
+        return left(product.name, node, before, edge_margin(reach, (0,)), NOT_EXACT)
+    after = measured_weights(product, tried, inputs[product.other], values, exact, situation)
+    if after.layers > before.layers and len(exponents) > 1:
+        one = (min(exponents),)
+        single = scaled_weights(product, one) if one[0] else None
+        if single is not None:
+            tried, exponents = single, one
+            after = measured_weights(product, tried, inputs[product.other], values, exact, situation)
+    if not is_worth(before, after):
+        return left(product.name, node, before, edge_margin(reach, (0,)), not_worth(before, after))
+    margin = edge_margin(reach, exponents)
+    return Trial((applied(product.name, node, product.operand, exponents, before, after, margin),), tried)
+
+
+def worth_looking(product: WeightedProduct, exact: Array) -> bool:
+    """Tell whether the grid asks for a factor at all."""
+    return bool(np.any(wanted(product.depth, by_channel(exact, product.axis)) > 0))
+
+
+def weight_exponents(product: WeightedProduct, situation: Situation, exact: Array) -> tuple[Array, tuple[int, ...]]:
+    """Return the bounds of partial sums as they are, and the exponents to try."""
+    node, weights = product.node, product.weights.dense()
+    magnitude = situation.observed.magnitude(cast("Output", node.operands[product.other]))
+    growth = growth_of(product)
+    sums = sums_of(weights, product.rows, contracted_axis(product) if product.rows is None else None)
+    start = bias_of(node)
+    begun = np.abs(start.dense().astype(np.float64)) if isinstance(start, Constant) else np.zeros(1)
+    if len(sums) == 1:
+        begun = begun.max(keepdims=True)
+    reach = (magnitude * sums + begun) * growth + product.depth * 2.0**-16
+    largest = np.abs(weights.astype(np.float64))
+    if product.rows is None:
+        largest = largest.max().reshape(1)
+    else:
+        largest = largest.max(axis=tuple(axis for axis in range(weights.ndim) if axis != product.rows))
+    behind = np.array(gains_behind(node, situation.graph))
+    room = limits(reach, largest * growth, behind, situation.safety)
+    typical = by_channel(exact, product.axis) if product.rows is not None else by_channel(exact.reshape(-1, 1), 1)
+    return reach, joined(wanted(product.depth, typical), room)
+
+
+def contracted_axis(product: WeightedProduct) -> int | tuple[int, ...]:
+    """Return the axes of weights along which sums go, where there is one factor for all channels."""
+    weights, node = product.weights.type, product.node
+    if node.op.name == "conv_transpose":
+        return (0, *range(2, weights.rank))
+    transposed = bool(node.attributes.get(f"transpose_{product.operand}", False))
+    return weights.rank - (1 if (product.operand == "x") != transposed else 2)
+
+
+def scaled_weights(product: WeightedProduct, exponents: tuple[int, ...]) -> WeightScaling | None:
+    """Return weights and bias times powers of two; None where a number would not keep its bits."""
+    factors = 2.0 ** np.array(exponents, np.float64)
+    along = factors if len(factors) == 1 else laid_along(factors, product.weights.type.rank, product.rows or 0)
+    operands = {product.operand: exactly_scaled(product.weights.dense(), along)}
+    bias = bias_of(product.node)
+    if isinstance(bias, Constant):
+        operands["bias"] = exactly_scaled(bias.dense(), factors)
+    made = {name: Dense(values) for name, values in operands.items() if values is not None}
+    return WeightScaling(product, exponents, made) if len(made) == len(operands) else None
+
+
+def measured_weights(
+    product: WeightedProduct,
+    scaling: WeightScaling,
+    source: Tensor,
+    values: Mapping[str, Array],
+    exact: Array,
+    situation: Situation,
+) -> Measured:
+    """Return the error of a rescaled product alone."""
+    operands = {**product.node.operands, **scaling.operands, product.other: source}
+    result, _ = alone(product.node, operands)
+    inverse = tuple(-one for one in scaling.exponents)
+    return measured_alone(times(result, inverse, product.axis, None), values, exact, situation.target)
+
+
+def try_live(group: LiveGroup, situation: Situation) -> Trial:
+    """Choose an exponent for a tensor that products share, and try it with each."""
+    observed = situation.observed
+    most = observed.magnitude(group.shared) * 2.0**situation.safety
+    asked, rooms, reaches = 0.0, [float("inf")], list[float]()
+    tried: list[tuple[Node, str, str, dict[str, Array], Array, Measured]] = []
+    for node, name, operand in group.members:
+        x, y = (cast("Output", node.operands[one]) for one in ("x", "y"))
+        values = {one: observed.arrays[value.node, value.index] for one, value in (("x", x), ("y", y))}
+        exact = exact_result(node, values)
+        depth = x.shape[contracted(node, "x")]
+        reach = live_reach(node, observed) + depth * 2.0**-16
+        behind = np.array(gains_behind(node, situation.graph))
+        room = limits(np.array([reach]), np.array([most]), behind, situation.safety)
+        asked = max(asked, float(wanted(depth, by_channel(exact.reshape(-1, 1), 1)).max()))
+        rooms.append(float(room[0]))
+        reaches.append(reach)
+        result, _ = alone(node, node.operands)
+        tried.append((node, name, operand, values, exact, measured_alone(result, values, exact, situation.target)))
+    exponent = joined(np.array([asked]), np.array([min(rooms)]))[0]
+    reports: list[ProductRescaling] = []
+    reason = "" if exponent else NO_ROOM if asked else GRID_COSTS_NOTHING
+    for (node, name, operand, values, exact, before), reach in zip(tried, reaches, strict=True):
+        after = before
+        if exponent:
+            result, _ = alone(node, node.operands)
+            scaled = {**values, operand: values[operand] * 2.0**exponent}
+            after = measured_alone(times(result, (-exponent,), 0, None), scaled, exact, situation.target)
+            reason = reason or ("" if is_worth(before, after, longer=group.host is None) else not_worth(before, after))
+        margin = edge_margin(np.array([reach]), (exponent,))
+        reports.append(applied(name, node, operand, (exponent,), before, after, margin))
+    if reason:
+        return Trial(tuple(as_it_was(one, reason) for one in reports), None)
+    return Trial(tuple(reports), LiveScaling(group, exponent))
+
+
+def contracted(node: Node, operand: str) -> int:
+    """Return the axis of an operand along which a matrix product adds."""
+    transposed = bool(node.attributes.get(f"transpose_{operand}", False))
+    return -1 if (operand == "x") != transposed else -2
+
+
+def live_reach(node: Node, observed: Observed) -> float:
+    """Return a bound of any partial sum of a product of two tensors."""
+    x, y = (cast("Output", node.operands[name]) for name in ("x", "y"))
+    return min(
+        observed.total(x, contracted(node, "x")) * observed.magnitude(y),
+        observed.magnitude(x) * observed.total(y, contracted(node, "y")),
+    )
+
+
+def exact_result(node: Node, values: Mapping[str, Array]) -> Array:
+    """Return the result of a node in float64, given its tensors."""
+    operands = {
+        name: value.dense().astype(np.float64) if isinstance(value, Constant) else values[name]
+        for name, value in node.operands.items()
+        if not isinstance(value, tuple)
+    }
+    with np.errstate(over="ignore", invalid="ignore"):  # an operand that was seen to be infinite shows in the error
+        return node.op.evaluate(cast("Any", operands), node.attributes)[0]
+
+
+def is_worth(before: Measured, after: Measured, *, longer: bool = False) -> bool:
+    """Tell whether an error fell far enough."""
+    part = WORTH_A_LAYER if longer or after.layers > before.layers else WORTH
+    return after.error <= before.error * part and after.error < before.error
+
+
+def not_worth(before: Measured, after: Measured) -> str:
+    """Return why a rescaling that was tried is not kept."""
+    return f"scaled it has an error of {after.error:.3%} against {before.error:.3%}"
+
+
+def applied(
+    name: str,
+    node: Node,
+    operand: str,
+    exponents: tuple[int, ...],
+    before: Measured,
+    after: Measured,
+    margin: float,
+) -> ProductRescaling:
+    """Return the report of a product that is rescaled."""
+    op, place = node.op.name, node.location
+    return ProductRescaling(
+        name, op, place, operand, exponents, before.error, after.error, margin, applied=True, reason=""
+    )
+
+
+def left(name: str, node: Node, before: Measured, margin: float, reason: str) -> Trial:
+    """Return the trial of a product that stays as it was."""
+    return Trial((as_it_was(applied(name, node, "", (0,), before, before, margin), reason),), None)
+
+
+def not_tried(products: Sequence[tuple[Node, str]], reason: str) -> Trial:
+    """Return the trial of products that could not be tried; nothing was measured of them."""
+    unknown = Measured(math.nan, 0)
+    reports = [applied(name, node, "", (0,), unknown, unknown, math.nan) for node, name in products]
+    return Trial(tuple(as_it_was(one, reason) for one in reports), None)
+
+
+def as_it_was(report: ProductRescaling, reason: str) -> ProductRescaling:
+    """Return the report of a product that stays as it was."""
+    error, margin = report.error_before, report.margin + max(report.exponents)
+    return replace(report, operand="", exponents=(0,), error_after=error, margin=margin, applied=False, reason=reason)

@@ -1,0 +1,291 @@
+"""The command line as users meet it: output at 80 columns, files, exit codes, and one message for a mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import aneforge as af
+from aneforge.cli import main
+from aneforge.cli.arguments import magnitudes_given, read_arrays, shapes_given
+from aneforge.cli.commands import COMMANDS
+from aneforge.cli.waiting import Progress
+from aneforge.errors import GraphError
+from report_models import saved
+
+if TYPE_CHECKING:
+    from golden_text import Golden
+
+WIDTH = 80
+
+
+@pytest.fixture(autouse=True)
+def narrow_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Give every command 80 columns, no colours and a folder of its own."""
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def model() -> Path:
+    """Return a small model that runs everywhere and masks beyond fp16."""
+    return saved(Path("masked.onnx"))
+
+
+@pytest.fixture
+def wide() -> Path:
+    """Return a model that is too wide for older targets."""
+    return saved(Path("wide.onnx"), 20_000)
+
+
+def fits(text: str) -> bool:
+    """Tell whether every line fits the terminal and ends without a space."""
+    return all(len(line) <= WIDTH for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["check", "masked.onnx", "-t", "m1,m4-pro"], id="clean"),
+        pytest.param(["check", "wide.onnx", "-t", "m1", "-t", "m4"], id="oversize"),
+        pytest.param(["check", "masked.onnx", "-t", "m1,m5", "--max-abs", "x=4", "--deep"], id="deep"),
+        pytest.param(["check", "masked.onnx", "-t", "m4", "--placement", "coreml"], id="placement"),
+        pytest.param(["check", "wide.onnx", "-t", "m1", "--most", "1"], id="few"),
+        pytest.param(["demo", "keyword-spotter"], id="demo"),
+        pytest.param(["explain", "ANE-EXTENT-001"], id="explain-rule"),
+        pytest.param(["explain", "hal", "0x81d"], id="explain-hal"),
+        pytest.param(["targets", "families"], id="targets"),
+        pytest.param(["ops", "--status", "reject", "--category", "trigonometry"], id="ops"),
+        pytest.param(["--help"], id="help"),
+    ],
+)
+def test_output(
+    arguments: list[str], model: Path, wide: Path, golden: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert model.exists()
+    assert wide.exists()
+    code = main.run(arguments)
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert fits(shown.out)
+    golden(f"$ aneforge {' '.join(arguments)}\n{shown.out}exit code {code}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_options(command: str) -> None:
+    result = CliRunner().invoke(main.app, [command, "--help"])
+    assert result.exit_code == 0
+    assert f"{command} [OPTIONS]" in result.output
+    if command in ("check", "compile", "run", "compare", "reduce", "diff", "explain", "bench"):
+        assert f"aneforge {command} " in result.output
+
+
+def test_all_forms_at_once(wide: Path) -> None:
+    forms = {"json": "a.json", "sarif": "a.sarif", "junit": "a.xml", "markdown": "a.md", "csv": "a.csv",
+             "html": "a.html", "trace": "a.trace.json", "netron": "a.onnx"}  # fmt: skip
+    options = [word for form, name in forms.items() for word in (f"--{form}", name)]
+    assert main.run(["check", str(wide), "-t", "m1,m4", "-q", *options]) == 1
+    assert sorted(path.name for path in Path().iterdir()) == sorted([*forms.values(), "wide.onnx"])
+    assert all(Path(name).stat().st_size for name in forms.values())
+    assert json.loads(Path("a.json").read_text(encoding="utf-8"))["version"] == 1
+
+
+def test_a_form_can_be_printed(wide: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(wide), "-t", "m1", "--json", "-"]) == 1
+    assert json.loads(capsys.readouterr().out)["model"] == "wide.onnx"
+
+
+def test_thresholds_decide_the_exit_code(wide: Path, model: Path) -> None:
+    check = ["check", str(wide), "-q", "-t"]
+    assert main.run([*check, "m1"]) == 1
+    assert main.run([*check, "m1", "--fail-on", "reject"]) == 1, "there is no program"
+    assert main.run([*check, "m1", "--fail-on", "none"]) == 0
+    assert main.run([*check, "m4"]) == 0
+    assert main.run([*check, "m4", "--strict"]) == 1
+    assert main.run([*check, "m1", "--fail-on", "none", "--min-native", "0.5"]) == 1
+    assert main.run([*check, "m1", "--json", "known.json"]) == 1
+    assert main.run([*check, "m1", "--baseline", "known.json"]) == 0
+    assert main.run(["check", str(model), "-q", "-t", "m4", "--fail-on", "saturation"]) == 1
+
+
+def test_samples_and_ranges(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("x.npz", x=np.zeros((1, 8, 1, 64)))
+    assert main.run(["check", str(model), "-t", "m4", "--inputs", "x.npz", "--fail-on", "saturation"]) == 1
+    assert "seen with the sample inputs" in capsys.readouterr().out
+    assert main.run(["check", str(model), "-t", "m4", "--max-abs", "y=4"]) == 2
+    assert "unknown input 'y'; known: x" in capsys.readouterr().err
+
+
+def test_annotations_replace_the_tables(wide: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(wide), "-t", "m1", "--github"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert all(line.startswith("::") for line in lines)
+
+
+def test_compile_run_compare_reduce_and_bench(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["compile", str(model), "-t", "m4", "--emit", "mil", "-o", "out"]) == 0
+    assert main.run(["check", "out/model.mil", "-t", "m4", "-q"]) == 0
+    assert main.run(["compile", str(model), "-t", "m4", "--print-after", "fold-padding"]) == 0
+    assert "program for h16g {" in capsys.readouterr().out
+    assert main.run(["run", str(model), "-t", "m1,m4", "--seed", "0", "-o", "y.npz"]) == 0
+    assert sorted(read_arrays(Path("y.npz"))) == ["h13.y", "h16g.y"]
+    assert main.run(["run", str(model), "-t", "m1", "--seed", "0", "-o", "y.npz"]) == 0
+    assert sorted(read_arrays(Path("y.npz"))) == ["y"]
+    assert main.run(["compare", str(model), "-t", "m4", "-t", "m4", "--seed", "0"]) == 0
+    capsys.readouterr()
+    assert main.run(["compare", str(model), "-t", "m4", "--seed", "0", "--mark", "all"]) == 0
+    shown = capsys.readouterr().out
+    assert "h16g against reference, 3 values compared" in shown
+    assert fits(shown)
+    assert main.run(["reduce", str(model), "--keep", "rule ANE-QUIRK-003 m4", "-o", "small"]) == 0
+    assert main.run(["check", "small/model.mil", "-t", "m4", "--strict", "-q"]) == 1
+    assert main.run(["run", "small/model.mil", "-t", "m4", "--inputs", "small/inputs.npz"]) == 0
+    assert main.run(["bench", str(model), "-t", "m4", "--runs", "2"]) == 0
+    assert "the chip (predicted)" in capsys.readouterr().out
+
+
+def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main.run(["check", str(model), "-t", "m1", "-q", "--json", "a.json"])
+    main.run(["check", str(wide), "-t", "m1", "-q", "--json", "b.json"])
+    assert main.run(["diff", "a.json", "a.json"]) == 0
+    assert "nothing changed" in capsys.readouterr().out
+    assert main.run(["diff", "a.json", "b.json"]) == 1
+    assert "+ ANE-EXTENT-001 oversize: conv conv1" in capsys.readouterr().out
+    assert main.run(["diff", "b.json", "a.json"]) == 0
+    assert "- ANE-EXTENT-001" in capsys.readouterr().out
+    assert main.run(["doctor"]) in (0, 1)
+    assert "software" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "missing.onnx"], "error: at missing.onnx: there is no such file. Remedy: check the path"),
+        (["check", "."], "the folder is no model"),
+        (["check", "empty.onnx"], "error: at empty.onnx:"),
+        (["check", "text.onnx"], "the file is no model of a format that is known"),
+        (["check", "cut.onnx"], "error: at cut.onnx: the bytes are not an ONNX model"),
+        (["check", "masked.onnx", "-t", "m99"], "unknown target 'm99'"),
+        (["check", "masked.onnx", "--fail-on", "everything"], "unknown thing to fail on 'everything'"),
+        (["check", "masked.onnx", "--shape", "x"], "--shape is not of the form NAME=LENGTHS (seen x)"),
+        (["check", "masked.onnx", "--max-abs", "x=many"], "--max-abs is not of the form NAME=NUMBER (seen x=many)"),
+        (["check", "masked.onnx", "--inputs", "missing.npz"], "the inputs cannot be read"),
+        (["check", "masked.onnx", "--inputs", "text.onnx"], "the file is no .npz archive of arrays"),
+        (["check", "masked.onnx", "--baseline", "text.onnx"], "this is no report of aneforge"),
+        (["check", "masked.onnx", "--json", "missing/a.json"], "the file cannot be written"),
+        (["check", "masked.onnx", "--placement", "nowhere"], "unknown path 'nowhere'"),
+        (["check", "open.onnx"], "hint: here that is --shape NAME=LENGTH, such as --shape batch=1"),
+        (["run", "masked.onnx"], "no target is named"),
+        (["run", "masked.onnx", "-t", "m1"], "inputs have no values (seen missing x [1, 8, 1, 64])"),
+        (["run", "masked.onnx", "-t", "m1", "--backend", "gpu"], "unknown backend 'gpu'"),
+        (["bench", "masked.onnx"], "no target is named"),
+        (["compare", "masked.onnx"], "one or two targets are compared (seen 0)"),
+        (["compare", "masked.onnx", "-t", "m1", "--mark", "some"], "--mark takes one word (seen some, limit all)"),
+        (["reduce", "masked.onnx", "--keep", "this"], "this names nothing that can be kept"),
+        (["explain", "ANE-1"], "unknown rule 'ANE-1'"),
+        (["explain", "op", "conw"], "nearest: conv"),
+        (["targets", "some"], "unknown target group 'some'"),
+        (["demo", "bert"], "unknown embedded model 'bert'"),
+        (["diff", "missing.json", "missing.json"], "the report cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_2(
+    arguments: list[str], message: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("empty.onnx").touch()
+    Path("text.onnx").write_text("hello", encoding="utf-8")
+    Path("cut.onnx").write_bytes(model.read_bytes()[:200])
+    saved(Path("open.onnx"), batch="batch")
+    assert main.run(arguments) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert "Traceback" not in shown.err
+    assert shown.err.startswith("error: ")
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize("arguments", [["check"], ["bogus"], ["check", "--bogus", "m"], ["compile", "masked.onnx"]])
+def test_wrong_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(arguments) == 2
+    assert "Usage: aneforge" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback(model: Path) -> None:
+    with pytest.raises(GraphError):
+        main.run(["check", str(model), "--shape", "x", "--debug"])
+
+
+def test_an_internal_error_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from aneforge.report import checking  # noqa: PLC0415 - a module of which a function is replaced
+
+    def broken(*arguments: object, **options: object) -> None:
+        del arguments, options
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(checking, "check", broken)
+    assert main.run(["check", "m.onnx"]) == 3
+    assert capsys.readouterr().err.startswith("internal error: ZeroDivisionError: oh\n")
+
+
+def test_a_missing_package_is_named_with_its_install_line(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import importlib.util  # noqa: PLC0415 - it is replaced here alone
+
+    def nothing(name: str) -> None:
+        del name
+
+    monkeypatch.setattr(importlib.util, "find_spec", nothing)
+    assert main.run(["check", str(model)]) == 2
+    assert "pip install 'aneforge-open[onnx]'" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from aneforge.report import checking  # noqa: PLC0415 - a module of which a function is replaced
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        del arguments, options
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checking, "check", interrupted)
+    assert main.run(["check", "m.onnx"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_arguments_as_users_write_them() -> None:
+    assert shapes_given(["a=1", "b=1, 2", "c=d=3"]) == {"a": 1, "b": (1, 2), "c=d": 3}
+    assert shapes_given(None) is None
+    assert magnitudes_given(["a=1e3"]) == {"a": 1000.0}
+    np.save("one.npy", np.zeros(3))
+    with pytest.raises(GraphError, match="one array without a name"):
+        read_arrays(Path("one.npy"))
+
+
+def test_progress_waits_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Progress()
+    shown.terminal = True
+    shown.tell("fast", 0, 1)
+    assert shown.shown is None
+    monkeypatch.setattr(shown, "began", shown.began - 10)
+    shown.tell("slow", 1, 3)
+    assert shown.shown is not None
+    assert shown.shown.status == "slow (1 of 3 done)"
+    shown.end()
+    piped = Progress()
+    piped.began -= 10
+    piped.terminal = False
+    piped.tell("slow", 1, 3)
+    assert piped.shown is None
+
+
+def test_warnings_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    main.show_warning(af.PrecisionWarning("lossy"), af.PrecisionWarning, "file.py", 1)
+    assert capsys.readouterr().err == "warning: lossy\n"

@@ -1,0 +1,230 @@
+"""The report of a model: what it holds, and that targets which share a program are told the truth about theirs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.compiler.compiled import compile_graph
+from aneforge.errors import GraphError, NoDataError, UnknownTargetError
+from aneforge.report.checking import CheckOptions, check
+from aneforge.report.labels import labels_of
+from aneforge.report.networks import NETWORKS, network
+from aneforge.report.nodes import carried_out, origins, report_nodes
+from aneforge.report.precision import halved
+from aneforge.report.sharing import Compiler
+from aneforge.report.subjects import chosen_targets, subject_of
+from aneforge.report.written import load_report, report_from_json, report_to_json, save
+from aneforge.runtime.exactness import labels_of_layers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLACE = re.compile(r' at "[^"]*" line \d+')
+SMALL = ("transformer", "keyword-spotter")
+
+
+def fallen() -> af.Graph:
+    """Return a model that is too wide for older targets."""
+    return af.Graph({"y": af.input((1, 8, 1, 17_000), name="x").relu().sin()})
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_shared_programs_are_those_that_each_target_would_get(name: str) -> None:
+    graph = network(name)
+    compiler = Compiler(graph)
+    for target in af.targets.group("all")[::2]:
+        made = compiler.compile(target).compiled
+        try:
+            alone = compile_graph(graph, target)
+        except GraphError:
+            assert made is None
+            continue
+        assert made is not None
+        # A decomposition has the place of whoever compiles, which is another line here.
+        assert PLACE.sub("", str(made.program)) == PLACE.sub("", str(alone.program))
+        assert str(made.schedule) == str(alone.schedule)
+        assert str(made.plan) == str(alone.plan)
+    assert 1 < len(compiler.shared) < len(af.targets.group("all")[::2])
+
+
+@pytest.mark.parametrize("name", ["unet", "keyword-spotter"])
+@pytest.mark.parametrize("target", ["m4", "m5"])
+def test_labels_without_weights_are_those_of_a_program_that_is_ready(name: str, target: str) -> None:
+    program = af.build_program(network(name), target)
+    assert labels_of(program) == labels_of_layers(program)
+
+
+def test_a_report_holds_verdicts_program_time_and_memory() -> None:
+    report = check(network("unet"), ["m1", "m4-pro"])
+    assert [one.target for one in report.targets] == ["h13", "h16g"]
+    assert [one.title for one in report.targets] == ["M1", "M4 Pro"]
+    for one in report.targets:
+        assert one.ok
+        assert one.counts.native == len(report.nodes) == len(one.verdicts)
+        assert one.latency is not None
+        assert one.latency.low < one.latency.microseconds < one.latency.high
+        assert one.memory is not None
+        assert one.memory.peak == max(step.buffers + step.windows for step in one.memory.timeline)
+        assert 0 < one.memory.peak <= one.memory.capacity
+        ends = [timed.start + timed.duration for timed in one.timeline]
+        starts = [timed.start for timed in one.timeline]
+        assert starts[1:] == pytest.approx(ends[:-1], abs=0.01)
+        assert ends[-1] == pytest.approx(one.latency.microseconds, abs=0.5)
+
+
+def test_every_operation_is_carried_out_by_a_layer() -> None:
+    report = check(network("transformer"), "m1")
+    carried = {node for timed in report.targets[0].timeline for node in timed.nodes}
+    assert carried == {number for number, node in enumerate(report.nodes) if node.op != "input"}
+
+
+def test_a_decomposed_operation_is_carried_out_by_the_layers_that_stand_for_it() -> None:
+    graph = af.Graph({"y": af.input((1, 8), name="x").sin().relu()})
+    retargeted = af.retarget(graph, "m1").graph
+    program = af.build_program(graph, "m1")
+    carried = carried_out(program, retargeted, origins(graph, retargeted))
+    assert {node for nodes in carried.values() for node in nodes} == {1, 2}
+
+
+def test_the_cause_is_kept_where_there_is_no_program() -> None:
+    one = check(network("keyword-spotter"), "m1").targets[0]
+    assert not one.ok
+    assert one.failure is not None
+    assert "topk" in one.failure
+    assert one.latency is None
+    assert one.timeline == ()
+    assert [finding.severity for finding in one.findings] == sorted(
+        (finding.severity for finding in one.findings), key=["reject", "oversize", "decompose", "warn", "info"].index
+    )
+
+
+def test_json_keeps_everything_and_is_stable(tmp_path: Path) -> None:
+    first, second = (check(fallen(), ["m1", "m4"], CheckOptions(deep=True)) for _ in range(2))
+    text = report_to_json(first)
+    assert text == report_to_json(second).replace("graph", "graph")
+    assert report_from_json(text) == first
+    path = save(tmp_path / "report.json", text)
+    assert load_report(path) == first
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "this is no report of aneforge"),
+        ("{}", "this is no report of aneforge"),
+        ('{"version": 99, "model": "m"}', "the report has another version (seen 99, limit 1)"),
+        ('{"version": 1, "model": "m"}', "the report is damaged"),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(GraphError) as caught:
+        load_report(path)
+    assert message in str(caught.value)
+    assert "report.json" in str(caught.value)
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(GraphError, match="cannot be written"):
+        save(tmp_path / "taken", "text")
+    with pytest.raises(GraphError, match="cannot be written"):
+        save(tmp_path / "missing" / "file", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_samples_tell_where_values_overflow() -> None:
+    graph = af.Graph({"y": af.input((1, 4), name="x") * 1000.0})
+    seen = check(graph, "m4", CheckOptions(samples={"x": np.full((1, 4), 100.0)})).targets[0]
+    assert seen.risk == "saturation"
+    assert [finding.rule for finding in seen.findings] == ["ANE-RANGE-001"]
+    assert seen.findings[0].node is not None
+    fine = check(graph, "m4", CheckOptions(samples={"x": np.full((1, 4), 1.0)})).targets[0]
+    assert (fine.risk, fine.findings) == ("none", ())
+
+
+def test_ranges_prove_what_samples_only_show() -> None:
+    graph = af.Graph({"y": af.input((1, 4), name="x") * 1000.0})
+    assert check(graph, "m4", CheckOptions(ranges={"x": 100.0})).targets[0].risk == "saturation"
+    assert check(graph, "m4", CheckOptions(ranges={"x": 1.0})).targets[0].risk == "none"
+    unknown = check(graph, "m4").targets[0]
+    assert unknown.risk == "unknown"
+    assert "no ranges" in unknown.risk_reason
+
+
+def test_a_deep_check_compares_programs_and_a_plain_one_operations() -> None:
+    graph = af.Graph({"y": af.input((1, 8), name="x").slice_by_size((0, 2), (1, 4))})
+    plain = check(graph, ["m1", "m4"]).divergences[0]
+    deep = check(graph, ["m1", "m4"], CheckOptions(deep=True)).divergences[0]
+    assert (plain.first, plain.second, plain.differences[0].cause) == ("h13", "h16g", "operation")
+    assert (deep.strength, deep.differences[0].cause, deep.differences[0].node) == ("saturation", "crop route", 1)
+    bounded = check(graph, ["m1", "m4"], CheckOptions(deep=True, ranges={"x": 100.0})).divergences[0]
+    assert bounded.strength == "none"
+
+
+def test_placement_is_added_when_asked() -> None:
+    report = check(network("unet"), "m4", CheckOptions(placement="coreml"))
+    placed = report.targets[0].placement
+    assert placed is not None
+    assert placed.evidence == "inferred"
+    nodes = [node for segment in placed.segments for node in segment.nodes]
+    assert sorted(nodes) == [number for number, node in enumerate(report.nodes) if node.op != "input"]
+    assert check(network("unet"), "m4").targets[0].placement is None
+
+
+def test_targets_by_every_name() -> None:
+    names = [(one.target.name, one.title) for one in chosen_targets(["m1, m4-pro", "h17", "family:a14", "m1"])]
+    assert names == [("h13", "M1"), ("h16g", "M4 Pro"), ("h17", "A18, A18 Pro, M5"), ("h14", "A15")]
+    assert len(chosen_targets("all")) == len(af.targets.group("all"))
+    assert {one.target.name for one in chosen_targets("all")} - {one.target.name for one in chosen_targets()} == {
+        "h11",
+        "h12",
+    }
+    with pytest.raises(UnknownTargetError):
+        chosen_targets("m99")
+    with pytest.raises(UnknownTargetError, match="no target is named"):
+        chosen_targets(" , ")
+
+
+def test_a_target_without_data_is_refused() -> None:
+    with pytest.raises(NoDataError):
+        check(fallen(), next(one.name for one in af.targets.group("known") if not one.has_data))
+
+
+def test_names_of_nodes_come_from_the_file_or_the_operation() -> None:
+    assert [node.name for node in report_nodes(network("keyword-spotter"))][:3] == ["window", "conv_1", "relu_2"]
+    assert [node.name for node in report_nodes(fallen())] == ["x", "relu_1", "sin_2"]
+    assert set(NETWORKS) == {"resnet18", "transformer", "unet", "keyword-spotter"}
+
+
+def test_progress_tells_what_is_done() -> None:
+    told: list[str] = []
+    check(fallen(), ["m1", "m4"], CheckOptions(deep=True), progress=lambda what, done, total: told.append(what))  # noqa: ARG005 - the form of the callback
+    assert told == ["reading the model", "compiling for h13", "compiling for h16g", "comparing h13 with h16g"]
+
+
+def test_wider_floats_become_fp16_and_whole_numbers_stay() -> None:
+    x = af.cast(af.input((1, 4), name="x"), "fp32")
+    graph = af.Graph({"y": af.cast(x, "int32"), "z": x})
+    made = halved(graph)
+    assert {name: output.dtype for name, output in made.graph.outputs.items()} == {"y": "int32", "z": "fp16"}
+    already = af.Graph({"y": af.input((1, 4)).relu()})
+    assert halved(already).graph is already
+    assert halved(already).notes == ()
+    assert subject_of(graph, keep_precision=True).graph is graph
+
+
+def test_the_form_is_plain_data() -> None:
+    report = check(fallen(), "m1")
+    assert dataclasses.is_dataclass(report)
+    assert dataclasses.asdict(report)["targets"][0]["target"] == "h13"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        report.model = "other"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - it is frozen

@@ -1,0 +1,267 @@
+"""The library functions behind the other commands: compile, run, compare, reduce, diff, explain, lists, bench."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.errors import BackendUnavailableError, GraphError, IllegalGraphError, UnknownNameError, UnknownTargetError
+from aneforge.report.benching import bench
+from aneforge.report.checking import check
+from aneforge.report.comparing import compare
+from aneforge.report.compiling import EMITTERS, compile_model
+from aneforge.report.demonstration import demonstrated, first_chips
+from aneforge.report.diffing import diff
+from aneforge.report.doctoring import doctor
+from aneforge.report.explaining import explain
+from aneforge.report.feeding import fed
+from aneforge.report.listing import list_ops, list_targets
+from aneforge.report.networks import network
+from aneforge.report.reducing import reduce_model
+from aneforge.report.running import run_model
+from aneforge.rules import rules
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aneforge.ops.types import Array
+
+
+def small() -> af.Graph:
+    """Return a model of a few operations."""
+    x = af.input((1, 8, 4, 4), name="x")
+    weights = np.random.default_rng(0).standard_normal((8, 8, 3, 3)).astype(np.float16)
+    return af.Graph({"y": af.conv(x, weights, pad=1).relu().tanh()})
+
+
+@pytest.mark.parametrize("emit", EMITTERS)
+def test_every_form_is_written_and_read_back(tmp_path: Path, emit: str) -> None:
+    name = {"mlpackage": "net.mlpackage", "program": "net.aneprg"}.get(emit, "net")
+    made = compile_model(small(), "m4", emit, tmp_path / name)
+    assert made.path is not None
+    if emit == "text":
+        assert (tmp_path / name).read_text(encoding="utf-8").startswith("program for h16g {")
+        return
+    if emit == "program":
+        assert af.load_program(made.path).target == "h16g"
+        return
+    assert list(af.load_model(made.path).inputs) == ["x"]
+
+
+def test_phases_are_kept_and_printed(tmp_path: Path) -> None:
+    made = compile_model(small(), "m1", print_after="fold-padding", dump_phases=tmp_path / "phases")
+    assert made.text is not None
+    assert "anec.relu" in made.text
+    assert min(path.name for path in (tmp_path / "phases").iterdir()) == "00-lower.anec"
+
+
+def test_what_cannot_be_compiled_says_why(tmp_path: Path) -> None:
+    with pytest.raises(IllegalGraphError, match="topk"):
+        compile_model(network("keyword-spotter"), "m1")
+    with pytest.raises(UnknownNameError, match="unknown form to emit 'hwx'"):
+        compile_model(small(), "m1", "hwx")
+    with pytest.raises(UnknownNameError, match="unknown pass 'fold'"):
+        compile_model(small(), "m1", print_after="fold")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(GraphError, match="cannot be written"):
+        compile_model(small(), "m1", "text", tmp_path / "file" / "net")
+
+
+def test_a_model_runs_on_several_targets() -> None:
+    found = run_model(small(), ["m1", "m4"], seed=0)
+    assert [one.target for one in found] == ["h13", "h16g"]
+    assert all(one.outputs["y"].shape == (1, 8, 4, 4) and one.outputs["y"].dtype == np.float16 for one in found)
+    again = run_model(small(), "m1", seed=0)
+    assert np.array_equal(found[0].outputs["y"], again[0].outputs["y"])
+    exact = run_model(small(), "m1", seed=0, backend="reference")[0]
+    assert exact.outputs["y"].dtype == np.float64
+    assert np.allclose(exact.outputs["y"], found[0].outputs["y"], atol=0.01)
+
+
+def test_values_are_checked() -> None:
+    with pytest.raises(GraphError, match=r"missing x \[1, 8, 4, 4\]"):
+        run_model(small(), "m1")
+    with pytest.raises(GraphError, match="wrong shape"):
+        run_model(small(), "m1", {"x": np.zeros((2, 2))})
+    with pytest.raises(UnknownNameError, match="unknown input 'y'"):
+        run_model(small(), "m1", {"y": np.zeros((2, 2))})
+    with pytest.raises(BackendUnavailableError):
+        run_model(small(), "m1", seed=0, backend="e5rt")
+
+
+def test_states_start_from_what_is_given() -> None:
+    total = af.state("total", (1, 32))
+    graph = af.Graph({"y": total + af.input((1, 32), name="x")}, states={"total": total + 1.0})
+    given: dict[str, Array] = {"x": np.zeros((1, 32)), "total": np.full((1, 32), 2.0)}
+    found = run_model(graph, "m4", given)[0]
+    assert float(found.outputs["y"][0, 0]) == 2.0
+    assert float(found.states["total"][0, 0]) == 3.0
+    inputs, states = fed(graph, {"x": np.zeros((1, 32))})
+    assert (list(inputs), states) == (["x"], {})
+
+
+def test_the_first_difference_between_targets_is_named() -> None:
+    x = af.input((1, 1, 1, 8), name="x")
+    graph = af.Graph({"y": af.split(x.relu(), 2, axis=3)[1].abs()})
+    found = compare(graph, "m1", "m4", {"x": np.full((1, 1, 1, 8), 5000.0)}, mark=True)
+    first = found.first_difference
+    assert first is not None
+    assert (first.op, first.result, first.differing, first.largest, first.not_finite) == ("split", 1, 4, None, (4, 0))
+    same = compare(graph, "m1", "m4", {"x": np.full((1, 1, 1, 8), 5.0)}, mark=True)
+    assert same.equal
+    assert len(same.nodes) == 4
+
+
+def test_a_target_is_compared_with_the_mathematics() -> None:
+    found = compare(small(), "m4", seed=0)
+    assert found.second == "reference"
+    assert found.hidden == 2
+    whole = compare(small(), "m4", seed=0, mark=True)
+    assert (whole.hidden, [one.op for one in whole.nodes]) == (0, ["conv", "relu", "tanh"])
+    assert all(one.largest is not None and one.largest < 0.02 for one in whole.nodes)
+    with pytest.raises(GraphError, match="name a target first"):
+        compare(small(), "reference", "m4", seed=0)
+
+
+def test_a_model_is_reduced_to_what_breaks_a_rule() -> None:
+    found = reduce_model(network("keyword-spotter"), "rule ANE-FLOOR-002 m1")
+    assert [node.op.name for node in found.graph.nodes] == ["input", "topk"]
+    assert found.before == 6
+    assert [finding.rule for finding in af.preflight(found.graph, "m1").findings] == ["ANE-FLOOR-002"]
+
+
+def test_a_model_is_reduced_to_what_differs() -> None:
+    x = af.input((1, 1, 1, 8), name="x")
+    y = af.split((x.relu() * 1000.0).abs(), 2, axis=3)[1].relu()
+    values: dict[str, Array] = {"x": np.full((1, 1, 1, 8), 5.0)}
+    found = reduce_model(y, "diverges m1 m4", values)
+    assert found.after < found.before
+    left, right = (af.run(af.build_program(found.graph, one), found.inputs).outputs["y"] for one in ("m1", "m4"))
+    assert not np.array_equal(left, right)
+
+
+def test_a_model_is_reduced_to_what_is_not_finite() -> None:
+    y = (af.input((1, 4), name="x").tanh() * 1000.0).square().relu()
+    found = reduce_model(y, "nan m4", {"x": np.full((1, 4), 1.0)})
+    assert [node.op.name for node in found.graph.nodes] == ["input", "square"]
+    assert np.isinf(af.run(af.build_program(found.graph, "m4"), found.inputs).outputs["y"]).all()
+
+
+@pytest.mark.parametrize(
+    ("keep", "message"),
+    [
+        ("the bug", "this names nothing that can be kept"),
+        ("rule ANE-NONE-001", "unknown rule"),
+        ("diverges m1 m99", "unknown target"),
+        ("nan m4", "does not show what is to be kept"),
+    ],
+)
+def test_what_cannot_be_reduced_says_why(keep: str, message: str) -> None:
+    with pytest.raises(GraphError if "unknown" not in message else (UnknownNameError, UnknownTargetError)) as caught:
+        reduce_model(small(), keep)
+    assert message in str(caught.value)
+
+
+def test_two_reports_are_told_apart() -> None:
+    first, second = (check(af.input((1, 8, 1, n), name="x").relu(), ["m1", "m4"]) for n in (64, 17_000))
+    found = diff(first, second)
+    assert found.worse
+    assert [one.target for one in found.targets if one.new] == ["h13"]
+    back = diff(second, first)
+    assert back.changed
+    assert not back.worse
+    assert not diff(first, first).changed
+    assert diff(first, check(af.input((1, 8, 1, 64), name="x").relu(), ["m1"])).only_first == ("h16g",)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["ane-extent-001"], "ANE-EXTENT-001"),
+        (["rule", "ANE-QUIRK-003"], "ANE-QUIRK-003"),
+        (["ANE-RANGE-001"], "ANE-RANGE-001"),
+        (["hal", "0x81d"], "texture_engine"),
+        (["hal", "texture_engine"], "texture_engine"),
+        (["limit", "max_tensor_dim"], "max_tensor_dim"),
+        (["op", "softplus"], "softplus"),
+        (["target", "h17s"], "h17s"),
+        (["chip", "M5 Pro"], "h17s"),
+        (["pass", "fold-padding"], "fold-padding"),
+    ],
+)
+def test_everything_can_be_explained(words: list[str], name: str) -> None:
+    found = explain(words)
+    assert found.name == name
+    assert found.summary
+    assert found.rows
+
+
+def test_every_rule_can_be_explained() -> None:
+    for rule in rules():
+        assert explain([rule]).rows
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["ANE-EXTENT-01"], "unknown rule 'ANE-EXTENT-01'; nearest: ANE-EXTENT-0"),
+        (["hal", "0xzz"], "'0xzz' is no offset"),
+        (["hal", "texture"], "unknown hal field"),
+        (["op", "softplu"], "nearest: softplus"),
+        (["colour", "red"], "cannot explain 'colour red'"),
+    ],
+)
+def test_what_cannot_be_explained_says_what_can(words: list[str], message: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        explain(words)
+    assert message in str(caught.value)
+
+
+def test_lists() -> None:
+    assert [row.target for row in list_targets("families")] == ["h13", "h14", "h15", "h16s"]
+    assert {row.status["h13"] for row in list_ops(["m1"])} == {"native", "decompose", "reject"}
+    assert all(row.category == "activation" for row in list_ops(category="activation"))
+    assert all("reject" in row.status.values() for row in list_ops(status="reject"))
+    with pytest.raises(UnknownNameError, match="unknown category"):
+        list_ops(category="activations")
+    with pytest.raises(UnknownNameError, match="unknown status"):
+        list_ops(status="rejected")
+
+
+def test_a_benchmark_has_percentiles_and_a_prediction() -> None:
+    found = bench(small(), ["m1"], runs=3)[0]
+    times = list(found.milliseconds.values())
+    assert list(found.milliseconds) == ["least", "p10", "p50", "p90", "p99"]
+    assert times == sorted(times)
+    assert found.predicted.microseconds > 0
+
+
+def test_the_doctor_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.metadata  # noqa: PLC0415 - it is replaced here alone
+
+    installed = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name == "onnx":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    found = doctor()
+    missing = next(one for one in found.packages if one.name == "onnx")
+    assert (missing.version, missing.install) == (None, "pip install 'aneforge-open[onnx]'")
+    assert {one.name for one in found.backends if one.available} == {"software", "reference", "cpu_fp16"}
+    monkeypatch.setenv("ANEFORGE_TARGET", "m4")
+    assert doctor().host == "ANEFORGE_TARGET=m4"
+
+
+def test_the_embedded_models_are_checked_on_every_generation() -> None:
+    assert first_chips() == ["m1", "m2", "m3", "m4", "m5", "m6"]
+    report = demonstrated("unet")[0]
+    assert [one.title for one in report.targets] == ["M1", "M2", "M3", "M4", "M5", "M6"]
+    assert all(one.ok for one in report.targets)
+    with pytest.raises(UnknownNameError, match="unknown embedded model 'resnet'; nearest: resnet18"):
+        demonstrated("resnet")

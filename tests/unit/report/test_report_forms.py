@@ -1,0 +1,172 @@
+"""The written forms of a report: SARIF, JUnit, CSV, Markdown, annotation lines, a trace, an ONNX file with verdicts."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import onnx
+import pytest
+
+import aneforge as af
+from aneforge.errors import GraphError, UnknownNameError
+from aneforge.report.checking import check
+from aneforge.report.forms import FORMS, written_form
+from aneforge.report.gate import STRICT, Threshold, fail_on_words, outcome
+from aneforge.report.junit import junit
+from aneforge.report.networks import network
+from aneforge.report.sarif import sarif
+from aneforge.report.tables import annotation_lines, csv_text, markdown
+from aneforge.report.trace import chrome_trace
+from report_models import saved
+
+if TYPE_CHECKING:
+    from aneforge.report.model import Report
+    from golden_text import Golden
+
+SCHEMA = json.loads((Path(__file__).parent / "sarif_schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """Return the report of a model that falls off one of two targets."""
+    return check(network("keyword-spotter"), ["m1", "m4"])
+
+
+def test_sarif_follows_the_standard(report: Report) -> None:
+    made = json.loads(sarif(report))
+    jsonschema.validate(made, SCHEMA)
+    run = made["runs"][0]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert rules == sorted(set(rules))
+    assert all(rules[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
+    assert {result["level"] for result in run["results"]} == {"error", "note"}
+
+
+def test_sarif_of_a_clean_model_has_no_result() -> None:
+    made = json.loads(sarif(check(af.input((1, 4), name="x").relu(), "m4")))
+    jsonschema.validate(made, SCHEMA)
+    assert made["runs"][0]["results"] == []
+
+
+def test_sarif_names_the_line_of_a_graph_that_was_built(report: Report) -> None:
+    del report
+    made = json.loads(sarif(check(af.input((1, 8, 1, 17_000), name="x").relu(), "m1")))
+    spot = made["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert spot["artifactLocation"]["uri"].endswith("test_report_forms.py")
+    assert spot["region"]["startLine"] > 1
+
+
+def test_the_schema_can_refuse() -> None:
+    made = json.loads(sarif(check(af.input((1, 8, 1, 17_000), name="x").relu(), "m1")))
+    made["runs"][0]["results"][0]["level"] = "fatal"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(made, SCHEMA)
+
+
+def test_junit_has_a_case_for_each_kind_of_operation_and_target(report: Report) -> None:
+    root = ET.fromstring(junit(report))  # noqa: S314 - it was just made
+    suites = root.findall("testsuite")
+    kinds = {node.op for node in report.nodes} | {"program"}
+    assert [suite.get("name") for suite in suites] == ["graph on h13", "graph on h16g"]
+    for suite in suites:
+        assert {case.get("name") for case in suite.findall("testcase")} == kinds
+    failed = {case.get("name") for case in suites[0].findall("testcase") if case.find("failure") is not None}
+    assert failed == {"topk", "input", "conv"}
+    assert suites[1].get("failures") == "0"
+    assert root.get("failures") == "3"
+
+
+def test_junit_survives_names_that_xml_cannot_hold() -> None:
+    x = af.input((1, 8, 1, 17_000), name="a\x00<&")
+    root = ET.fromstring(junit(check(x.relu(), "m1")))  # noqa: S314 - it was just made
+    assert root.get("failures") == "2"
+
+
+def test_csv_has_a_row_for_each_operation_and_target(report: Report) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_text(report))))
+    assert len(rows) == 2 * len(report.nodes)
+    worst = next(row for row in rows if row["op"] == "topk" and row["target"] == "h13")
+    assert (worst["verdict"], worst["rule"]) == ("reject", "ANE-FLOOR-002")
+
+
+def test_markdown(report: Report, golden: Golden) -> None:
+    golden(markdown(report))
+
+
+def test_annotations(report: Report, golden: Golden) -> None:
+    golden(annotation_lines(report, outcome(report)))
+
+
+def test_what_does_not_fail_is_a_warning(report: Report) -> None:
+    lines = annotation_lines(report, outcome(report, baseline=report)).splitlines()
+    assert lines
+    assert not any(line.startswith("::error") for line in lines)
+
+
+def test_a_trace_has_every_layer_and_the_memory(report: Report) -> None:
+    events: list[dict[str, Any]] = json.loads(chrome_trace(report))["traceEvents"]
+    target = report.targets[1]
+    layers = [event for event in events if event["ph"] == "X"]
+    assert len(layers) == len(target.timeline)
+    assert target.latency is not None
+    assert sum(event["dur"] for event in layers) == pytest.approx(target.latency.microseconds, abs=0.1)
+    memory = [event["args"]["bytes"] for event in events if event["ph"] == "C"]
+    assert target.memory is not None
+    assert max(memory) == target.memory.peak
+
+
+def test_an_onnx_model_carries_the_verdicts(tmp_path: Path) -> None:
+    path = saved(tmp_path / "masked.onnx", 20_000)
+    made = onnx.load_from_string(written_form("netron", check(path, ["m1", "m4"]), path))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - these are bytes
+    properties = {node.name: {one.key: one.value for one in node.metadata_props} for node in made.graph.node}
+    assert properties["conv1"]["aneforge.h13"] == "oversize"
+    assert properties["conv1"]["aneforge.h16g"] == "native"
+    assert properties["mask"]["aneforge.h16g.finding"].startswith("ANE-QUIRK-003: ")
+    with pytest.raises(GraphError, match="ONNX models alone"):
+        written_form("netron", check(network("keyword-spotter"), "m1"), path)
+
+
+def test_every_form_can_be_written(report: Report) -> None:
+    for form in set(FORMS) - {"netron"}:
+        assert written_form(form, report)
+    with pytest.raises(UnknownNameError, match="unknown form of a report 'xml'"):
+        written_form("xml", report)
+
+
+def test_a_check_fails_on_what_it_is_told_to(report: Report) -> None:
+    assert not outcome(report).ok
+    assert outcome(report, Threshold(())).ok
+    severities = {one.finding.severity for one in outcome(report, Threshold(STRICT)).failures if one.finding}
+    assert severities == {"reject", "oversize", "decompose"}
+    shares = outcome(report, Threshold((), min_native=0.9)).failures
+    assert [(one.target, one.reason) for one in shares] == [("h13", "42.9% of operations are native, wanted 90.0%")]
+    assert outcome(report, Threshold((), min_native=0.9), report).ok
+    divergence = outcome(report, Threshold(("divergence",))).failures
+    assert [one.reason for one in divergence] == ["h13 and h16g can give different answers: ulp1"]
+    assert outcome(report, Threshold(("divergence",)), report).known == 1
+
+
+def test_a_baseline_lets_pass_what_is_known_and_nothing_else(report: Report) -> None:
+    assert outcome(report, baseline=report).ok
+    smaller = check(network("keyword-spotter"), "m4")
+    assert not outcome(report, baseline=smaller).ok
+
+
+def test_a_model_without_a_program_fails_even_without_a_finding() -> None:
+    report = check(network("keyword-spotter"), "m1")
+    target = report.targets[0]
+    bare = dataclasses.replace(report, targets=(dataclasses.replace(target, findings=()),))
+    assert outcome(bare).failures[0].reason.startswith("no program: ")
+
+
+def test_words_to_fail_on() -> None:
+    assert fail_on_words("none") == ()
+    with pytest.raises(UnknownNameError, match="unknown thing to fail on 'rejected'; nearest: reject"):
+        fail_on_words("rejected")

@@ -1,0 +1,307 @@
+"""Rescaling: the bars of its figures, meaning that stays, slots that hold the gain, edges, exports, and no harm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import aneforge as af
+from aneforge.compiler.ir.kind import Slot
+from aneforge.compiler.strategies import networks
+from aneforge.errors import GraphError, IllegalGraphError, NotSupportedError, UnknownNameError
+from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
+from aneforge.runtime.rescaling.measuring import Whole, results_of
+from aneforge.runtime.rescaling.observing import fresh
+from aneforge.runtime.rescaling.products import live_groups
+from aneforge.runtime.rescaling.scaling import handed_over, rescaled
+from aneforge.targets import resolve
+from transformer import encoder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aneforge.graph.strategies import DrawnGraph
+    from aneforge.runtime.rescaling.report import Rescaled
+
+Array = npt.NDArray[Any]
+TARGETS = ["h13", "h14", "h16", "h17", "h18g"]
+
+
+def drawn(*shape: int, seed: int = 7, scale: float = 1.0) -> Array:
+    return (np.random.default_rng(seed).standard_normal(shape) * scale).astype(np.float16)
+
+
+def small_linear(depth: int, outputs: int = 32, bias: bool = False) -> tuple[af.Graph, dict[str, Array]]:  # noqa: FBT001, FBT002 - a test's own
+    size = depth**-0.5
+    x = af.input((8, depth), name="x")
+    y = x.linear(drawn(outputs, depth, scale=size), drawn(outputs, seed=9, scale=0.01) if bias else None)
+    return af.Graph({"y": y}), {"x": drawn(8, depth, seed=8, scale=size)}
+
+
+def same_meaning(graph: af.Graph, found: Rescaled, inputs: dict[str, Array]) -> bool:
+    before, after = results_of(graph, inputs), results_of(found.graph, inputs)
+    return all(np.allclose(before[name], after[name], rtol=1e-13, atol=0) for name in before)
+
+
+def gain_slots(found: Rescaled) -> list[Array]:
+    program = af.build_program(found.graph, found.target)
+    stages = [layer.epilogue[Slot.GAIN_OFFSET] for layer in program.layers]
+    return [stage.operands["gain"].dense() for stage in stages if stage is not None and "gain" in stage.operands]
+
+
+# The bars
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("depth", [256, 1024, 4096])
+def test_a_linear_layer_of_small_operands_comes_to_the_floor_of_fp16(depth: int, target: str) -> None:
+    graph, inputs = small_linear(depth, bias=depth == 1024)
+    found = af.rescale(graph, inputs=inputs, target=target)
+    (output,) = found.outputs
+    assert output.before > 0.0011
+    assert output.after < 0.0005
+    assert output.fresh_after < 0.0005
+    assert found.layers_after == found.layers_before
+    assert same_meaning(graph, found, inputs)
+    assert "modelled" in found.label
+    assert "no figure tells" in str(found)
+
+
+def test_the_errors_are_those_of_the_engine() -> None:
+    graph, inputs = small_linear(512)
+    found = af.rescale(graph, inputs=inputs, target="h13")
+    wanted_result = af.reference(graph, {"x": inputs["x"].astype(np.float64)})["y"]
+    for one, expected in ((graph, found.outputs[0].before), (found.graph, found.outputs[0].after)):
+        given_result = af.run(af.build_program(one, "h13"), inputs).outputs["y"].astype(np.float64)
+        assert np.linalg.norm(given_result - wanted_result) / np.linalg.norm(wanted_result) == pytest.approx(expected)
+
+
+def test_probabilities_times_values_of_2048_places_cost_no_layer() -> None:
+    width, places = 16, 2048
+    matrices = [drawn(width, width, seed=seed, scale=0.25) for seed in range(4)]
+    weights = [one for matrix in matrices for one in (matrix, np.zeros(width, np.float16))]
+    graph = af.Graph({"y": af.mha(af.input((places, width), name="x"), *weights, n_heads=1)})
+    found = af.rescale(graph, inputs={"x": drawn(places, width)}, target="h13")
+    assert found.layers_after == found.layers_before
+    assert found.outputs[0].after < found.outputs[0].before * 0.7  # what is left is the softmax's
+    values = [product for product in found.applied if product.op == "bmm"]
+    assert len(values) == 4  # one for each tile of queries
+    assert all(one.error_before > 0.001 and one.error_after < 0.0003 for one in values)
+
+
+def test_two_inputs_are_rescaled_at_the_cost_of_a_layer() -> None:
+    x, y = af.input((1, 1, 8, 512), name="x"), af.input((1, 1, 512, 8), name="y")
+    found = af.rescale(
+        x @ y,
+        inputs={"x": drawn(1, 1, 8, 512, scale=0.04), "y": drawn(1, 1, 512, 8, seed=5, scale=0.04)},
+        target="h13",
+    )
+    assert found.layers_after == found.layers_before + 1
+    assert found.outputs[0].after < found.outputs[0].before / 2
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_convolutions_with_channels_of_very_different_sizes(target: str) -> None:
+    sizes = np.logspace(-3.5, 3.4, 12)[:, None, None, None]
+    weight = (drawn(12, 32, 3, 3).astype(np.float64) * 0.02 * sizes).astype(np.float32)
+    graph = af.Graph({"y": af.conv(af.input((1, 32, 8, 8), name="x"), weight, pad=1)})
+    inputs = {"x": drawn(1, 32, 8, 8, scale=0.5)}
+    found = rescaled(graph, target, [inputs])
+    assert same_meaning(graph, found, inputs)
+    for product in found.applied:
+        assert len(product.exponents) == 12
+        assert product.margin > 0
+        (gain,) = gain_slots(found)
+        assert np.array_equal(gain.reshape(-1), 2.0 ** -np.array(product.exponents, np.float64))
+
+
+# The edges
+
+
+def test_a_sum_beyond_the_edge_is_brought_back() -> None:
+    x = af.input((4, 64), name="x")
+    graph = af.Graph({"y": x.linear(np.full((8, 64), 16.0, np.float16))})
+    inputs = {"x": np.full((4, 64), 40.0)}
+    found = rescaled(graph, "h13", [inputs])
+    assert found.outputs[0].before == np.inf
+    assert found.outputs[0].after < 0.0005
+    assert found.applied[0].exponents[0] < 0
+    assert found.applied[0].margin >= 0
+
+
+def test_declared_ranges_hold_for_every_input_within_them() -> None:
+    graph, _ = small_linear(1024)
+    found = af.rescale(graph, ranges={"x": 0.25}, target="h13")
+    assert found.source == "declared"
+    assert found.safety_bits == 0
+    assert found.applied
+    report = af.ranges(found.graph, {"x": 0.25}, target="h13")
+    assert report.margin("accumulator edge") >= 0
+    assert any("proven" in remark for remark in found.remarks)
+    (weight,) = (one.dense() for one in graph.nodes[1].constants())
+    worst = {"x": 0.25 * np.sign(weight[:8].astype(np.float64))}
+    result = af.run(af.build_program(found.graph, "h13"), worst).outputs["y"]
+    assert np.all(np.isfinite(result))
+
+
+def test_safety_bits_keep_larger_inputs_finite() -> None:
+    graph, inputs = small_linear(1024)
+    found = af.rescale(graph, inputs=inputs, target="h13", safety_bits=6)
+    assert found.applied[0].margin > 6
+    program = af.build_program(found.graph, "h13")
+    assert np.all(np.isfinite(af.run(program, {"x": inputs["x"] * 64}).outputs["y"]))
+
+
+def test_exponents_keep_off_every_edge() -> None:
+    one = np.array([1.0])
+    assert limits(one, one, one, 3).tolist() == [11.0]
+    assert limits(one * 2**13, one, one, 3).tolist() == [0.0]  # not seen at the edge: not scaled down for safety
+    assert limits(one * 2**20, one, one, 0).tolist() == [-6.0]
+    assert limits(one * 2**-20, one * 2**14, one, 0).tolist() == [1.0]
+    assert limits(one * 2**-20, one * 2**-20, one, 0).tolist() == [14.0]
+    assert limits(one * 2**-20, one * 2**-20, one / 8, 0).tolist() == [11.0]  # a gain behind stays a normal number
+    assert wanted(64, np.array([0.0, 1e-9])).tolist() == [0.0, 14.0]
+    assert joined(np.array([4.0]), np.array([-np.inf])) == (0,)
+    assert edge_margin(np.array([0.0]), (3,)) == np.inf
+
+
+def test_numbers_that_would_not_keep_their_bits_are_not_scaled() -> None:
+    assert exactly_scaled(np.array([60000.0], np.float16), np.array(2.0)) is None
+    assert exactly_scaled(np.array([3 * 2.0**-24], np.float16), np.array(0.5)) is None
+    assert cast("Array", exactly_scaled(np.array([3 * 2.0**-24], np.float16), np.array(4.0)))[0] == 12 * 2.0**-24
+
+
+def test_fp32_weights_below_the_normal_numbers_gain_their_bits() -> None:
+    weight = (drawn(16, 256).astype(np.float32) * np.float32(2.0**-17)).astype(np.float32)
+    graph = af.Graph({"y": af.input((4, 256), name="x").linear(weight) * 256.0})
+    inputs = {"x": drawn(4, 256, seed=3)}
+    found = af.rescale(graph, inputs=inputs, target="h16")
+    assert found.outputs[0].before > 10 * found.outputs[0].after
+    assert same_meaning(graph, found, inputs)
+
+
+def test_what_depends_on_a_state_is_left_alone() -> None:
+    held = af.state("cache", (1, 1, 16, 32))
+    query = af.input((1, 1, 4, 32), name="x")
+    graph = af.Graph({"y": query @ held.transpose(0, 1, 3, 2)}, {"cache": held + 1.0})
+    found = rescaled(graph, "h13", [{"x": drawn(1, 1, 4, 32)}])
+    assert [product.reason for product in found.products] == [
+        "it reads what depends on a state, whose later values no run from zeros shows"
+    ]
+
+
+def test_a_tensor_with_other_readers_is_multiplied_beside_them() -> None:
+    x = af.input((1, 1, 16, 16), name="x")
+    values = x.linear(drawn(16, 16))
+    (group,) = live_groups(af.Graph({"y": x.softmax(-1) @ values, "z": values.relu()}))
+    assert group.host is None
+    (hosted,) = live_groups(af.Graph({"y": x.softmax(-1) @ values.transpose(0, 1, 3, 2)}))
+    assert hosted.host is values.node
+
+
+# Export, compile, errors
+
+
+@pytest.mark.parametrize("form", ["mil", "netplist", "mlpackage"])
+def test_rescaled_weights_survive_export(form: str, tmp_path: Path) -> None:
+    x = af.input((1, 256, 1, 8), name="x")
+    graph = af.Graph({"y": af.conv(x, drawn(16, 256, 1, 1, scale=0.06))})
+    inputs = {"x": drawn(1, 256, 1, 8, scale=0.06)}
+    found = af.rescale(graph, inputs=inputs, target="h16")
+    assert found.applied
+    match form:
+        case "mil":
+            af.save_mil(found.graph, tmp_path)
+            read = af.from_mil(tmp_path)
+        case "netplist":
+            read = af.load_netplist(af.save_netplist(found.graph, tmp_path))
+        case _:
+            read = af.from_mlpackage(af.save_mlpackage(found.graph, tmp_path / "net.mlpackage"))
+    given_result = next(iter(af.run(af.build_program(read, "h16"), inputs).outputs.values()))
+    assert np.array_equal(given_result, af.run(af.build_program(found.graph, "h16"), inputs).outputs["y"])
+
+
+def test_compile_rescales_by_itself() -> None:
+    weight = drawn(16, 1024, scale=2.0**-5)
+    y = (af.input((4, 1024), name="x") * 2.0**-5).linear(weight)
+    sample = drawn(4, 1024, seed=3)
+    exact = af.reference(y, {"x": sample.astype(np.float64)})["y"]
+
+    def error(model: af.Model) -> float:
+        return float(np.linalg.norm(model(sample) - exact) / np.linalg.norm(exact))
+
+    plain = error(af.compile(y, target="h16"))
+    assert error(af.compile(y, target="h16", rescale="auto")) < plain / 5
+
+
+def test_what_cannot_be_compared_is_left_as_it_is() -> None:
+    graph = af.Graph({"y": af.input((2, 2), name="x").relu()})
+    found = rescaled(graph, "h13")
+    assert found.graph == graph
+    assert not found.products
+    assert found.label == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"inputs": {"x": np.ones((8, 64))}, "ranges": {"x": 1.0}}, GraphError, "either declared or observed"),
+        ({"inputs": []}, GraphError, "there is no sample"),
+        ({"inputs": {"z": np.ones((8, 64))}}, GraphError, "there is no input 'z'"),
+        ({"inputs": {}}, GraphError, "input 'x' has no value"),
+        ({"inputs": {"x": np.ones(3)}}, GraphError, "wrong shape"),
+        ({"inputs": {"x": np.full((8, 64), 1e6)}}, GraphError, "not finite in fp16"),
+        ({"ranges": {"z": 1.0}}, UnknownNameError, "unknown input 'z'"),
+        ({"safety_bits": 16}, GraphError, "safety_bits is no number of bits"),
+        ({"target": "h99"}, UnknownNameError, "unknown target 'h99'"),
+    ],
+)
+def test_wrong_arguments_are_one_clear_error(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    graph, _ = small_linear(64)
+    with pytest.raises(error, match=text):
+        cast("Any", af.rescale)(graph, **{"target": "h13", **options})
+
+
+def test_the_report_as_text() -> None:
+    graph, inputs = small_linear(1024)
+    text = str(af.rescale(graph, inputs=inputs, target="h13"))
+    assert text.startswith("rescaled for h13 (bounds observed, 3 bits of safety): 1 of 1 products\n  t1 linear at ")
+    assert "weight times 2^" in text
+    assert "output y: error 0.5" in text
+    assert "layers: 4 -> 4" in text
+
+
+# No harm
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(networks(most=8), st.sampled_from(TARGETS), st.sampled_from([0, -5, -9]))
+def test_no_network_becomes_worse(network: DrawnGraph, target: str, exponent: int) -> None:
+    inputs = {name: value * 2.0**exponent for name, value in network.inputs.items()}
+    try:
+        found = rescaled(network.graph, target, [inputs])
+    except (IllegalGraphError, NotSupportedError):
+        return
+    assert all(output.after <= output.before for output in found.outputs)
+    given_inputs = handed_over(network.graph, inputs)
+    sets = [given_inputs, *fresh([given_inputs], network.graph, 2, seed=1)]
+    exact = [results_of(network.graph, one) for one in sets]
+    for one, wanted_results in zip(sets, exact, strict=True):
+        for name, value in results_of(found.graph, one).items():
+            assert np.allclose(value, wanted_results[name], rtol=1e-9, atol=1e-9, equal_nan=True)
+    if found.applied:
+        before, after = (Whole.of(one, resolve(target), sets, exact) for one in (network.graph, found.graph))
+        for name, errors in after.errors.items():
+            assert all(now <= then for now, then in zip(errors, before.errors[name], strict=True))
+
+
+def test_an_example_transformer_is_no_worse() -> None:
+    graph = encoder(length=32, width=64, layers=1, heads=2)
+    found = rescaled(graph, "h13", [{"tokens": drawn(32, 64)}])
+    assert found.outputs[0].after <= found.outputs[0].before
+    assert len(found.products) == 8
