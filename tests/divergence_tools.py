@@ -13,7 +13,7 @@ from hypothesis import HealthCheck
 from aneforge.compiler.pipeline import build_program
 from aneforge.engine.execution.run import run
 from aneforge.errors import GraphError
-from aneforge.predict.divergence import Divergence, Strength, divergence
+from aneforge.predict.divergence.graphs import Divergence, Strength, divergence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

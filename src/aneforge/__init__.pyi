@@ -85,12 +85,12 @@ from .importers.torch_export.model import from_torch as from_torch
 from .importers.torch_export.model import torch_states as torch_states
 from .predict.cost import cost as cost
 from .predict.cost import estimate as estimate
-from .predict.divergence import divergence as divergence
+from .predict.divergence.graphs import divergence as divergence
 from .predict.machine import estimate_provenance as estimate_provenance
 from .predict.matrix import compile_matrix as compile_matrix
 from .predict.placement import placement as placement
 from .predict.precision import precision_risk as precision_risk
-from .predict.ranges import ranges as ranges
+from .predict.ranges.analysis import ranges as ranges
 from .predict.rescaling import rescale as rescale
 from .rules.operations import OP_CATALOG as OP_CATALOG
 from .rules.operations import categories as categories

@@ -13,8 +13,8 @@ from aneforge.compiler.compiled import compile_graph
 from aneforge.errors import CrossChipFP16Warning, GraphError, NoDataError, NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS, as_graph
 from aneforge.graph.node import Output
-from aneforge.predict.divergence import Strength
-from aneforge.predict.divergence_kinds import predict_fp16_divergence
+from aneforge.predict.divergence.graphs import Strength
+from aneforge.predict.divergence.kinds import predict_fp16_divergence
 from aneforge.runtime.dispatch_cost import is_bridge
 from aneforge.targets import TargetLike, resolve
 

@@ -17,10 +17,10 @@ from aneforge.compiler.pipeline import build_program
 from aneforge.errors import GraphError
 from aneforge.graph.graph import as_graph
 from aneforge.ops.types import is_float
-from aneforge.predict.ranges import Edge
-from aneforge.predict.ranges import ranges as range_report
-from aneforge.predict.ranges_interval import FINITE
-from aneforge.predict.ranges_program import declared_ranges, flow
+from aneforge.predict.ranges.analysis import Edge
+from aneforge.predict.ranges.analysis import ranges as range_report
+from aneforge.predict.ranges.interval import FINITE
+from aneforge.predict.ranges.program import declared_ranges, flow
 from aneforge.runtime.rescaling.observing import probes_of
 from aneforge.runtime.rescaling.scaling import SEED, operands_of, rescaled
 from aneforge.targets import resolve
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node
-    from aneforge.predict.ranges_interval import Range
+    from aneforge.predict.ranges.interval import Range
     from aneforge.runtime.rescaling.report import Rescaled
     from aneforge.targets import Target, TargetLike
 

@@ -16,7 +16,7 @@ from aneforge.report.nodes import report_nodes
 from aneforge.report.sharing import Compiler
 from aneforge.report.subjects import chosen_targets, subject_of
 from aneforge.report.target import Asked, TargetWriter
-from aneforge.rules.preflight import observe, verdicts
+from aneforge.rules.preflight import observed, verdicts
 
 if TYPE_CHECKING:
     import os
@@ -81,7 +81,7 @@ def check(
     tell("reading the model", 0, 1)
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
-    found = verdicts(observe(subject.graph), [one.target for one in chosen])
+    found = verdicts(observed(subject.graph), [one.target for one in chosen])
     compiler = Compiler(subject.graph)
     writer = TargetWriter(
         subject.graph,

@@ -90,7 +90,7 @@ def by_program(graph: Graph, first: Target, second: Target, ranges: Ranges) -> D
     Raises:
         GraphError: There is no program for one of them.
     """
-    from aneforge.predict.divergence import divergence  # noqa: PLC0415 - few checks compare programs
+    from aneforge.predict.divergence.graphs import divergence  # noqa: PLC0415 - few checks compare programs
 
     found = divergence(graph, first, second, ranges=ranges)
     at = {node.location: number for number, node in enumerate(graph.nodes) if node.location is not None}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
-    from aneforge.predict.ranges import Concern, LayerRange
+    from aneforge.predict.ranges.analysis import Concern, LayerRange
     from aneforge.targets import Target
 
     Ranges = Mapping[str, tuple[float, float] | float]
@@ -84,9 +84,9 @@ class Risks:
 
     def looked_at(self, program: Program) -> Iterator[LayerRange]:
         """Look at the values of a program."""
-        from aneforge.predict import ranges as predicted  # noqa: PLC0415 - few checks look at values
-        from aneforge.predict.ranges_interval import FINITE  # noqa: PLC0415 - as above
-        from aneforge.predict.ranges_program import declared_ranges, flow  # noqa: PLC0415 - as above
+        from aneforge.predict.ranges import analysis as predicted  # noqa: PLC0415 - few checks look at values
+        from aneforge.predict.ranges.interval import FINITE  # noqa: PLC0415 - as above
+        from aneforge.predict.ranges.program import declared_ranges, flow  # noqa: PLC0415 - as above
 
         if self.samples is not None:
             yield from predicted.observed(program, [self.samples]).layers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -124,12 +125,24 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
         UnknownTargetError: Nothing has that name.
         NoDataError: The target is a name without data.
     """
-    return verdicts(observe(as_graph(out)), [resolve(family)])[0]
+    return verdicts(observed(as_graph(out)), [resolve(family)])[0]
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
     """Return the verdict on a graph for every silicon target; what no target changes is looked at once."""
-    return {verdict.target: verdict for verdict in verdicts(observe(as_graph(out)), group("all"))}
+    return {verdict.target: verdict for verdict in verdicts(observed(as_graph(out)), group("all"))}
+
+
+OBSERVED: dict[int, list[Observation]] = {}
+"""What was seen in graphs that are still in use, by their identity: no target changes it, and no graph changes."""
+
+
+def observed(graph: Graph) -> list[Observation]:
+    """Return what rules see in every node; a graph is looked at once as long as it lives."""
+    if id(graph) not in OBSERVED:
+        OBSERVED[id(graph)] = observe(graph)
+        weakref.finalize(graph, OBSERVED.pop, id(graph), None)
+    return OBSERVED[id(graph)]
 
 
 def observe(graph: Graph) -> list[Observation]:

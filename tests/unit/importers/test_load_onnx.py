@@ -17,7 +17,7 @@ from aneforge.runtime.load import with_attention
 if TYPE_CHECKING:
     from pathlib import Path
 
-onnx = cast("Any", pytest.importorskip("onnx", reason="onnx is not installed"))
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 TARGET = af.targets.Family.A15
 HALF = 10
 """ONNX's number of half precision."""

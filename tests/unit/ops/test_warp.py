@@ -188,10 +188,11 @@ def test_a_place_beyond_the_image_is_not_mixed_with_its_edge() -> None:
 
 def test_the_last_end_of_a_box_is_inside_however_it_is_rounded() -> None:
     attributes = warp.CROP_RESIZE.complete({"target_width": 2, "sampling_mode": "ALIGN_CORNERS", "pad_value": -1.0})
-    for first in np.linspace(0, 2.9, 300):
-        boxes = np.array([[0.0, first, 0.0, 3.0]])
-        found = warp.CROP_RESIZE.evaluate({"x": SQUARE, "boxes": boxes}, attributes)[0]
-        np.testing.assert_allclose(found.ravel(), [first, 3], atol=1e-8)
+    for first in (0.03, *np.linspace(0, 2.9, 100)):
+        for last in (0.0, 3.0):  # the one is read backwards
+            boxes = np.array([[0.0, first, 0.0, last]])
+            found = warp.CROP_RESIZE.evaluate({"x": SQUARE, "boxes": boxes}, attributes)[0]
+            np.testing.assert_allclose(found.ravel(), [first, last], atol=1e-8)
 
 
 def test_whole_coordinates_may_be_whole_numbers() -> None:

@@ -20,10 +20,10 @@ from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.errors import IllegalGraphError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
 from aneforge.ops.constant import Int8Affine
-from aneforge.predict.divergence import Cause, Strength, divergence
-from aneforge.predict.divergence_arithmetic import IN_ORDER
-from aneforge.predict.divergence_numbering import Numbering
-from aneforge.predict.ranges_program import flow
+from aneforge.predict.divergence.arithmetic import IN_ORDER
+from aneforge.predict.divergence.graphs import Cause, Strength, divergence
+from aneforge.predict.divergence.numbering import Numbering
+from aneforge.predict.ranges.program import flow
 from divergence_tools import PAIRS, SLOW, Tally, judged
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.node import build
 from aneforge.graph.strategies import graphs
 from aneforge.ops.constant import Int8Affine
-from aneforge.predict.ranges import Edge, ranges
-from aneforge.predict.ranges_interval import ANYTHING, FINITE, Range, end_text, hull, of_values
-from aneforge.predict.ranges_program import flow
-from aneforge.predict.ranges_sums import TABLE_SLACK, slack, summed
+from aneforge.predict.ranges.analysis import Edge, ranges
+from aneforge.predict.ranges.interval import ANYTHING, FINITE, Range, end_text, hull, of_values
+from aneforge.predict.ranges.program import flow
+from aneforge.predict.ranges.sums import TABLE_SLACK, slack, summed
 from divergence_tools import SLOW, TARGETS, is_real
 
 if TYPE_CHECKING:

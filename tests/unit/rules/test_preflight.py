@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import aneforge as af
 from aneforge import _targets as tg
 from aneforge.errors import NoDataError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
-from aneforge.rules.preflight import Status
+from aneforge.rules.preflight import OBSERVED, Status
 from aneforge.targets import group
 
 
@@ -185,3 +187,15 @@ def test_a_rounding_before_a_product_with_a_number_is_warned_of() -> None:
     report = tg.preflight(y, "m1")
     assert report.ok
     assert [(finding.rule, finding.op) for finding in report.findings] == [("ANE-QUIRK-001", "round")]
+
+
+def test_a_graph_is_looked_at_once_and_forgotten_with_it() -> None:
+    graph = af.Graph({"y": af.input((1, 8)).relu()})
+    key = id(graph)
+    assert af.preflight(graph, "m1").ok
+    seen = OBSERVED[key]
+    assert af.preflight(graph, "m4").ok
+    assert OBSERVED[key] is seen
+    del graph
+    gc.collect()
+    assert key not in OBSERVED

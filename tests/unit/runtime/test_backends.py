@@ -194,6 +194,48 @@ def test_a_device_is_given_the_graph_each_time(cache_folder: Path) -> None:
     assert cache_folder.exists()
 
 
+class BrokenDevice(FakeDevice):
+    """A device whose compiler fails until it is mended."""
+
+    broken = True
+
+    def compile(self, folder: Path, inputs: tuple[DevicePort, ...], outputs: tuple[DevicePort, ...]) -> Loaded:
+        """Fail, or compile."""
+        if self.broken:
+            self.log.append("failed")
+            raise RuntimeError("the service said no")
+        return super().compile(folder, inputs, outputs)
+
+
+def test_a_device_that_failed_to_compile_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = BrokenDevice()
+    backend = DeviceBackend("broken", "a broken device", device)
+    out = af.input((1, 4)).relu()
+    with pytest.raises(RuntimeError, match="the service said no"):
+        af.compile(out, target="h13", backend=backend)
+    with pytest.raises(af.CompileBackoffError, match=r"left alone for 1\d\.\d s more: the service said no"):
+        af.compile(out, target="h13", backend=backend)
+    assert device.log == ["failed"]
+    af.compile(out, target="h13")  # what is compiled here waits for nobody
+    af.compile(out, target="h13", backend=DeviceBackend("another", "a device", FakeDevice()))
+    monkeypatch.setenv("ANEFORGE_COMPILE_BACKOFF", "soon")
+    with pytest.raises(ValueError, match="ANEFORGE_COMPILE_BACKOFF is no number of seconds"):
+        af.compile(out, target="h13", backend=backend)
+    monkeypatch.setenv("ANEFORGE_COMPILE_BACKOFF", "0")
+    with pytest.raises(RuntimeError, match="the service said no"):
+        af.compile(out, target="h13", backend=backend)
+    monkeypatch.delenv("ANEFORGE_COMPILE_BACKOFF")
+    monkeypatch.setenv("ANEFORGE_DISABLE_COMPILE_BREAKER", "1")
+    with pytest.raises(RuntimeError, match="the service said no"):
+        af.compile(out, target="h13", backend=backend)
+    monkeypatch.delenv("ANEFORGE_DISABLE_COMPILE_BREAKER")
+    device.broken = False
+    with pytest.raises(af.CompileBackoffError):
+        af.compile(out, target="h13", backend=backend)
+    af.reset_compile_breaker()
+    assert af.compile(out, target="h13", backend=backend)(np.ones((1, 4))).tolist() == [[1] * 4]
+
+
 def test_a_device_that_is_not_there() -> None:
     with pytest.raises(BackendUnavailableError, match=r"'fake' .* is not available: no driver"):
         af.compile(network(), target="h13", backend=dispatched(FakeDevice("no driver")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import ml_dtypes
 import msgspec
@@ -14,9 +14,9 @@ import pytest
 
 import aneforge as af
 from aneforge.compiler.ir.printing import program_text
-from aneforge.errors import ProgramFileError
+from aneforge.errors import ProgramFileError, RuntimeStateError
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
-from aneforge.runtime.saved import files
+from aneforge.runtime.saved import files, packing
 from aneforge.runtime.saved.records import (
     ConstantRecord,
     Header,
@@ -144,6 +144,54 @@ def test_every_constant_comes_back(constant: Constant) -> None:
     record = ConstantRecord("t1.weights", constant.encoding, tuple(records))
     whole = np.frombuffer(bytes(body), np.uint8)
     assert constant_of(record, {one.name: read_part(one, whole) for one in records}) == constant
+
+
+def test_indices_and_masks_take_the_bits_that_they_need(tmp_path: Path) -> None:
+    weight = np.where(RANDOM.random((64, 1024)) < 0.2, 1.5, 0.0).astype(np.float16)
+    x = af.input((1, 1024))
+    for compress, most in (("int4", 33 << 10), ("sparse", 36 << 10)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", af.PrecisionWarning)
+            model = af.compile(x.linear(weight), target="h16g", compress=compress)
+        path = model.save(tmp_path / compress)
+        stored = sum(constant.nbytes for constant in model.program.constants.values())
+        assert stored < path.stat().st_size < most + 4096
+        again = af.load_program(path)
+        assert again.program.constants == model.program.constants
+        sample = RANDOM.standard_normal((1, 1024))
+        assert np.array_equal(cast("af.Model", again)(sample), model(sample))
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 1000])
+def test_packing(bits: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "AT_ONCE", 16)
+    elements = RANDOM.integers(0, 1 << bits, count).astype(np.uint8)
+    stored = packing.packed(elements, bits)
+    assert stored.size == packing.packed_bytes(count, bits)
+    whole = sum(int(element) << (place * bits) for place, element in enumerate(elements))
+    assert int.from_bytes(stored.tobytes(), "little") == whole
+    assert np.array_equal(packing.unpacked(stored, bits, count), elements)
+
+
+def test_bits_behind_the_last_element_count_too() -> None:
+    record = PartRecord("mask", "bool", (3,), 0, bits=1)
+    assert read_part(record, np.array([0b101], np.uint8)).tolist() == [True, False, True]
+    with pytest.raises(ProgramFileError, match="array 'mask': bits behind its last element are set"):
+        read_part(record, np.array([0b1101], np.uint8))
+
+
+def test_a_program_of_huge_tensors_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    path = af.compile(af.input((1, 64)).relu(), target="h13").save(tmp_path / "net")
+    text = program_text(af.load_program(path).program).encode()
+    content = path.read_bytes()
+    begin = sections(path)["text"][0]
+    for extent in (b"64000000000000", b"4611686018427387904"):
+        other = text.replace(b"fp16[1, 64]", b"fp16[1, " + extent + b"]")
+        path.write_bytes(content[:begin] + other)
+        rewritten(path, {"text": text_span(other), "nbytes": len(other)})
+        with pytest.raises((RuntimeStateError, ProgramFileError), match=r"larger than the memory|damaged"):
+            af.load_program(path)
 
 
 def test_arrays_that_make_no_constant() -> None:
@@ -282,6 +330,10 @@ def test_a_header_that_lies_is_found_out(change: dict[str, object], text: str, s
         ({"shape": [-1, 4]}, "lies elsewhere"),
         ({"offset": 0}, "lies elsewhere"),
         ({"shape": [1 << 20, 1 << 20]}, "passes the end"),
+        ({"shape": [1 << 62, 1 << 62]}, "passes the end"),
+        ({"bits": 0}, "has elements of 0 bits"),
+        ({"bits": 9}, "has elements of 9 bits"),
+        ({"bits": 4}, "has elements of 4 bits"),
     ],
 )
 def test_a_record_that_lies_is_found_out(part: dict[str, object], text: str, saved: Path) -> None:

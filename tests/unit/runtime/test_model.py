@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from typing import TYPE_CHECKING, Any, cast
 
@@ -54,6 +56,35 @@ def test_what_is_no_number_is_a_type_error(value: object) -> None:
     model = af.compile(two_inputs(), target="h16g")
     with pytest.raises(GraphTypeError, match="takes numbers"):
         model(np.ones((1, 4)), value)
+
+
+def test_masked_elements_are_no_numbers() -> None:
+    model = af.compile(af.input((1, 4)).relu(), target="h16g")
+    values = np.ma.masked_array(np.ones((1, 4)), [[False, True, False, False]])
+    with pytest.raises(GraphTypeError, match="was given masked elements"):
+        model(values)
+    assert model(np.ma.masked_array(np.ones((1, 4)))).tolist() == [[1] * 4]
+
+
+def test_what_is_no_array_is_one_error() -> None:
+    model = af.compile(af.input((1, 4)).relu(), target="h16g")
+    with pytest.raises(GraphError, match=r"input 'x0' .* was given no array"):
+        model([[1, 2], [3]])
+
+
+def test_any_layout_of_numbers_is_taken() -> None:
+    model = af.compile(af.input((2, 2)).relu(), target="h16g")
+    wide = np.arange(16.0).reshape(4, 4)
+    assert model(wide[::2, ::2]).tolist() == [[0, 2], [8, 10]]
+    assert model(wide[:2, :2].T).tolist() == [[0, 4], [1, 5]]
+    assert model(wide[:2, :2].astype(">f8")).tolist() == [[0, 1], [4, 5]]
+
+
+def test_a_model_is_not_copied_or_pickled() -> None:
+    model = af.compile(af.input((1, 4)).relu(), target="h16g")
+    for made in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(GraphTypeError, match=r"a model is not copied or pickled.*af\.load_program"):
+            made(model)
 
 
 def test_a_wrong_value_leaves_the_buffers_alone() -> None:

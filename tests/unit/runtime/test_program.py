@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
@@ -93,6 +95,25 @@ def test_a_read_only_buffer_is_an_input_at_most() -> None:
         program.set_input("now", np.zeros((1, 4)))
 
 
+def test_two_outputs_are_never_written_to_one_place() -> None:
+    x = af.input((1, 4), name="x")
+    program = loaded(af.Graph({"a": x + 1.0, "b": x + 2.0}))
+    memory = np.zeros(8, np.float16)
+    program.bind("a", memory[:4].reshape(1, 4))
+    for place in (0, 2):
+        with pytest.raises(GraphError, match=r"the buffer for output 'b' .* lies where output 'a' .* is written"):
+            program.bind("b", memory[place : place + 4].reshape(1, 4))
+    program.bind("a", memory[:4].reshape(1, 4))  # its own memory again
+    program.bind("x", memory[:4].reshape(1, 4))  # an input may have an output's: it is read first
+    program.bind("b", memory[4:].reshape(1, 4))
+    program.execute()
+    assert memory.tolist() == [1] * 4 + [2] * 4
+    step = af.Operation(program)
+    step.bind("a", memory[:4].reshape(1, 4))
+    with pytest.raises(GraphError, match="lies where output 'a'"):
+        step.bind("b", memory[1:5].reshape(1, 4))
+
+
 def test_a_shared_buffer_carries_values_on() -> None:
     program = counter()
     program.share_buffer("next", "now")
@@ -167,6 +188,28 @@ def test_eval_gives_copies_by_name() -> None:
     first = program.eval(np.zeros((1, 4)))
     second = program.eval(np.ones((1, 4)))
     assert (first["next"].tolist(), second["next"].tolist()) == ([[1] * 4], [[2] * 4])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_was_forked_after_use_loads_nothing() -> None:
+    program = counter()
+    child = os.fork()
+    if not child:
+        used = SLOTS.used
+        try:
+            af.LoadedProgram(program.program, SoftwareEngine(program.program))
+        except RuntimeStateError as error:
+            refused = "forked after the runtime had been used" in str(error)
+            os._exit(0 if refused and used == SLOTS.used else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_copies_and_pickles_are_refused() -> None:
+    program = counter()
+    for made in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(GraphTypeError, match="a loaded program is not copied or pickled"):
+            made(program)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

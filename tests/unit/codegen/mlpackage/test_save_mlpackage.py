@@ -26,6 +26,7 @@ from fuzz_mil import one_operation
 from unit.importers.mlpackage.package_files import MODEL, WEIGHTS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from aneforge.graph.graph import Graph
@@ -228,9 +229,9 @@ def test_the_table_of_public_operations_is_in_order() -> None:
     assert table["constexpr_lut_to_dense"]["ios18"]["indices"].split()[0] == "uint1"
 
 
-def built(op: str, operands: dict[str, object], **attributes: object) -> af.Graph:
+def built(op: str, operands: Mapping[str, object], **attributes: object) -> af.Graph:
     """Return a graph of one operation."""
-    return af.Graph({"y": Tensor(build(op, operands, attributes))})  # pyright: ignore[reportArgumentType] - of any op
+    return af.Graph({"y": Tensor(build(op, dict(operands), attributes))})  # pyright: ignore[reportArgumentType] - of any op
 
 
 def test_a_transposed_convolution_with_a_computed_bias_means_the_same() -> None:

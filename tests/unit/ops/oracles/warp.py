@@ -45,7 +45,7 @@ def tent(image: Array, row: float, column: float, outside: float) -> Array:
     """Return an image [C, H, W] at a place: all pixels within 1 of it, weighted by how near they are."""
     for place, extent in ((round(row, 9), image.shape[1]), (round(column, 9), image.shape[2])):
         if place < 0 or place > extent - 1:
-            return np.full(image.shape[0], outside)
+            return np.zeros(image.shape[0]) + outside
     total = np.zeros(image.shape[0])
     for i in range(math.floor(row) - 1, math.floor(row) + 3):
         for j in range(math.floor(column) - 1, math.floor(column) + 3):

@@ -26,10 +26,11 @@ def result(pair: af.Paired, feed: dict[str, Any], target: str) -> np.ndarray[Any
 @pytest.mark.parametrize("target", ["h13", "h14", "h15", "h16g"])
 def test_arithmetic_in_pairs_has_twice_the_bits(target: str) -> None:
     shape = (8, 256)
-    names = ("a_hi", "a_lo", "b_hi", "b_lo")
+    names: tuple[str, ...] = ("a_hi", "a_lo", "b_hi", "b_lo")
     ports = [af.input(shape, name=name) for name in names]
     a, b = af.paired(ports[0], ports[1]), af.paired(ports[2], ports[3])
-    feed = dict(zip(names, (*parts(RANDOM.standard_normal(shape)), *parts(RANDOM.standard_normal(shape))), strict=True))
+    drawn = (*parts(RANDOM.standard_normal(shape)), *parts(RANDOM.standard_normal(shape)))
+    feed: dict[str, Any] = dict(zip(names, drawn, strict=True))
     x = feed["a_hi"].astype(np.float64) + feed["a_lo"]
     y = feed["b_hi"].astype(np.float64) + feed["b_lo"]
     for pair, wanted in ((a + b, x + y), (a - b, x - y), (a * b, x * y)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -556,3 +556,21 @@ def test_how_things_print(plus_one: LoadedProgram) -> None:
     stream.encode(step)
     assert repr(stream) == "<encoded stream: step>"
     assert repr(step) == "<operation 'step', in use: input 'x' : fp16[1, 4], output 'y' : fp16[1, 4]>"
+
+
+def test_other_things_than_programs_operations_and_events() -> None:
+    model = af.compile(af.input((1, 4), name="x") * 2.0, target="h16g")
+    step = cast("Any", af.Operation(model.loaded))
+    wrong: list[tuple[str, Callable[[], object]]] = [
+        ("make an operation: this is no LoadedProgram .*model.loaded is one", lambda: af.Operation(cast("Any", model))),
+        ("name an operation: this is no str", lambda: af.Operation(model.loaded, cast("Any", 3))),
+        ("encode: this is no Operation", lambda: cast("Any", af.ExecutionStream()).encode(model.loaded)),
+        ("share_buffer: this is no Operation", lambda: step.share_buffer("y", None, "x")),
+        ("bind_completion_event: this is no Event", lambda: step.bind_completion_event("done")),
+        ("wait_for: this is no Event", lambda: step.wait_for("done", 1)),
+        ("wait_for: this is no int", lambda: step.wait_for(af.Event("done"), 1.5)),
+        ("execute_multi: this is no LoadedProgram", lambda: af.execute_multi(cast("Any", model), [{}])),
+    ]
+    for text, act in wrong:
+        with pytest.raises(GraphTypeError, match=text):
+            act()

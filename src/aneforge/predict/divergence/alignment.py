@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Value
-from aneforge.predict.divergence_numbering import attributes_key
+from aneforge.predict.divergence.numbering import attributes_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node
-    from aneforge.predict.divergence_numbering import Numbering
+    from aneforge.predict.divergence.numbering import Numbering
 
 __all__ = ["Alignment", "Apart", "aligned", "canonical"]
 

@@ -15,15 +15,15 @@ from aneforge.engine.planar import number
 from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
 from aneforge.ops.shapes import normalised_axes, reduced_axes
-from aneforge.predict.ranges_interval import INFINITY, RESULTS, Range, hull, products, rounded
-from aneforge.predict.ranges_pointwise import Attributes, table
+from aneforge.predict.ranges.interval import INFINITY, RESULTS, Range, hull, products, rounded
+from aneforge.predict.ranges.pointwise import Attributes, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.engine.choices import AdderChoice
     from aneforge.ops.groups.pooling import PoolAttributes
-    from aneforge.predict.ranges_situation import Situation
+    from aneforge.predict.ranges.situation import Situation
     from aneforge.targets import Target
 
 __all__ = ["SUMS", "slack_of", "summed"]

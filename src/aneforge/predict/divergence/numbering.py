@@ -23,7 +23,7 @@ from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS
 from aneforge.engine.planar import host_fp16
 from aneforge.ops.constant import Dense
-from aneforge.predict.divergence_arithmetic import Arithmetic, arithmetic_of_layer, terms_of
+from aneforge.predict.divergence.arithmetic import Arithmetic, arithmetic_of_layer, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aneforge.ops.constant import Constant
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
-    from aneforge.predict.ranges_interval import Range
+    from aneforge.predict.ranges.interval import Range
 
     Array = npt.NDArray[Any]
     Key = tuple[object, ...]

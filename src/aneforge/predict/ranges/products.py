@@ -16,12 +16,12 @@ import numpy as np
 from aneforge.engine.golden import EDGE, kernel_transform
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16
-from aneforge.predict.ranges_interval import INFINITY, MOST_FINITE, Range, products, rounded
+from aneforge.predict.ranges.interval import INFINITY, MOST_FINITE, Range, products, rounded
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from aneforge.predict.ranges_situation import Known, Situation
+    from aneforge.predict.ranges.situation import Known, Situation
 
     Array = npt.NDArray[Any]
 

@@ -20,12 +20,12 @@ from aneforge.compiler.pipeline import PIPELINE, lowered
 from aneforge.compiler.retarget import retarget
 from aneforge.engine.choices import entry_of
 from aneforge.graph.graph import as_graph
-from aneforge.predict.divergence_alignment import aligned, canonical
-from aneforge.predict.divergence_numbering import Numbering
-from aneforge.predict.ranges_interval import FINITE, hull
-from aneforge.predict.ranges_products import LOST
-from aneforge.predict.ranges_program import declared_ranges, flow
-from aneforge.predict.ranges_sums import slack_of
+from aneforge.predict.divergence.alignment import aligned, canonical
+from aneforge.predict.divergence.numbering import Numbering
+from aneforge.predict.ranges.interval import FINITE, hull
+from aneforge.predict.ranges.products import LOST
+from aneforge.predict.ranges.program import declared_ranges, flow
+from aneforge.predict.ranges.sums import slack_of
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from aneforge.compiler.retarget import Retargeted
     from aneforge.errors import Location
     from aneforge.graph.graph import GraphLike
-    from aneforge.predict.divergence_alignment import Alignment, Apart
-    from aneforge.predict.divergence_arithmetic import Arithmetic
-    from aneforge.predict.divergence_numbering import Numbered
-    from aneforge.predict.ranges_program import Flow
+    from aneforge.predict.divergence.alignment import Alignment, Apart
+    from aneforge.predict.divergence.arithmetic import Arithmetic
+    from aneforge.predict.divergence.numbering import Numbered
+    from aneforge.predict.ranges.program import Flow
 
 __all__ = ["Cause", "Divergence", "Finding", "Strength", "divergence"]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
-    from aneforge.predict.ranges_interval import Range
+    from aneforge.predict.ranges.interval import Range
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]

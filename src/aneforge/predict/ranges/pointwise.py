@@ -18,7 +18,7 @@ from aneforge.engine.planar import gain_offset, host_fp16, number, read
 from aneforge.engine.rounding import to_grid
 from aneforge.ops.groups.quantisation import per_channel
 from aneforge.ops.types import is_float, numpy_dtype, value_range
-from aneforge.predict.ranges_interval import RESULTS, Range, hull, of_type, products, rounded
+from aneforge.predict.ranges.interval import RESULTS, Range, hull, of_type, products, rounded
 from aneforge.targets import Family, resolve
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.ops.signature import AttributeValue
-    from aneforge.predict.ranges_situation import Situation
+    from aneforge.predict.ranges.situation import Situation
 
     Array = npt.NDArray[Any]
 

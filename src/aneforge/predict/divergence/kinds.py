@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.predict.divergence import Strength
+from aneforge.predict.divergence.graphs import Strength
 from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
 
 if TYPE_CHECKING:

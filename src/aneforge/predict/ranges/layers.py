@@ -18,12 +18,12 @@ from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.planar import host_fp16, number, read
 from aneforge.ops.types import TensorType, is_float, is_integer
-from aneforge.predict.divergence_arithmetic import crops
-from aneforge.predict.ranges_interval import MOST_FINITE, RESULTS, Range, hull, of_type, of_values, products, rounded
-from aneforge.predict.ranges_pointwise import PAIRS, SINGLES, TRUTHS, affine_range, single
-from aneforge.predict.ranges_products import leaving, total_of
-from aneforge.predict.ranges_situation import Known, Situation
-from aneforge.predict.ranges_sums import SUMS, random
+from aneforge.predict.divergence.arithmetic import crops
+from aneforge.predict.ranges.interval import MOST_FINITE, RESULTS, Range, hull, of_type, of_values, products, rounded
+from aneforge.predict.ranges.pointwise import PAIRS, SINGLES, TRUTHS, affine_range, single
+from aneforge.predict.ranges.products import leaving, total_of
+from aneforge.predict.ranges.situation import Known, Situation
+from aneforge.predict.ranges.sums import SUMS, random
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.calls import Call
     from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
-    from aneforge.predict.ranges_products import Total
+    from aneforge.predict.ranges.products import Total
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]

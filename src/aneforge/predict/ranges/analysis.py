@@ -26,10 +26,10 @@ from aneforge.engine.golden import EDGE
 from aneforge.errors import GraphError
 from aneforge.graph.graph import as_graph
 from aneforge.ops.types import is_float
-from aneforge.predict.divergence_arithmetic import crops
-from aneforge.predict.ranges_interval import FINITE, INFINITY, MOST_FINITE, hull, of_values
-from aneforge.predict.ranges_layers import exact_pair, range_of_layer, situation_of
-from aneforge.predict.ranges_program import declared_ranges, flow
+from aneforge.predict.divergence.arithmetic import crops
+from aneforge.predict.ranges.interval import FINITE, INFINITY, MOST_FINITE, hull, of_values
+from aneforge.predict.ranges.layers import exact_pair, range_of_layer, situation_of
+from aneforge.predict.ranges.program import declared_ranges, flow
 from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
     from aneforge.graph.graph import GraphLike
-    from aneforge.predict.ranges_interval import Range
-    from aneforge.predict.ranges_layers import Found
+    from aneforge.predict.ranges.interval import Range
+    from aneforge.predict.ranges.layers import Found
 
     Array = npt.NDArray[Any]
 

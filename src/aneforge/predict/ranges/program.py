@@ -10,8 +10,8 @@ import numpy as np
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.ops.types import is_float
-from aneforge.predict.ranges_interval import ANYTHING, Range, of_type, of_values
-from aneforge.predict.ranges_layers import Found, range_of_layer
+from aneforge.predict.ranges.interval import ANYTHING, Range, of_type, of_values
+from aneforge.predict.ranges.layers import Found, range_of_layer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
