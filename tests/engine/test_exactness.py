@@ -97,6 +97,9 @@ def test_switches_are_values_of_the_datapath() -> None:
         ("gelu", "m1", "exact"),
         ("tanh", "m1", "modelled"),
         ("tanh", "m6", "exact"),
+        ("exp2", "m6", "modelled"),
+        ("floor", "m4", "exact"),
+        ("floor", "h15", "modelled"),
         ("slice_by_size", "m2", "exact"),
         ("slice_by_size", "m3", "modelled"),
         ("reshape", "h11", "exact"),
@@ -130,7 +133,7 @@ def test_an_operation_under_two_headings_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(choices, "entries", lambda: {"one": entry, "two": entry})
     choices.names_by_operation.cache_clear()
     try:
-        with pytest.raises(DataFileError, match="abs stands under one and under two"):
+        with pytest.raises(DataFileError, match="add stands under one and under two"):
             choices.names_by_operation()
     finally:
         choices.names_by_operation.cache_clear()

@@ -98,6 +98,8 @@ def test_bias_is_the_start_of_the_sum() -> None:
     assert with_bias[0, 0] == 2048.0
     assert golden.matmul(x, np.array([[1.0]], np.float16), bias=np.array([2048.0]))[0, 0] == 2050.0, "2049 is a tie"
     assert golden.matmul(x, w, bias=np.array([2.0**15]))[0, 0] == np.inf
+    for bias, infinite in [(np.inf, np.inf), (-np.inf, -np.inf), (np.nan, np.inf), (-np.nan, -np.inf)]:
+        assert golden.matmul(x, w, bias=np.array([bias]))[0, 0] == infinite, "exponent 31 is an ordinary one"
     back = np.array([[-20000.0]], np.float16)
     assert golden.matmul(x, back, bias=np.array([40000.0]))[0, 0] == np.inf, "past the edge before the first product"
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from aneforge.engine import golden, products
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.exactness import Exactness
+from aneforge.engine.kernels.library import using
 from aneforge.ops.strategies import Drawn, calls
 from aneforge.ops.table import op_named
 from aneforge.targets import resolve
@@ -191,6 +192,11 @@ def test_one_channel_under_one_tap_keeps_the_full_range() -> None:
     padded = {**PLAIN, "pad_type": "custom", "pad": (0, 0, 1, 0)}
     found = arithmetic("conv", resolve("m1")).compute(with_bias, padded)[0]
     assert found.ravel().tolist() == [1000.0, 60992.0, 60992.0, -16.0, 60000.0, 60000.0]
+    infinite = np.array([np.inf, np.nan], np.float16)
+    for golden_model in (False, True):
+        with using(golden=golden_model):
+            found = arithmetic("conv", resolve("m1")).compute({"x": -x, "weight": w, "bias": infinite}, PLAIN)[0]
+            assert found.ravel().tolist() == [5536.0, 5536.0, 38304.0, 38304.0], "2^16 and 1.5 · 2^16, less 60,000"
     two = arithmetic("conv", resolve("m1")).compute(
         {"x": np.tile(x, (1, 2, 1, 1)), "weight": np.tile(w, (1, 2, 1, 1))}, PLAIN
     )

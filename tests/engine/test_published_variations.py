@@ -6,6 +6,7 @@ once more between two parts, would show.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,30 +90,42 @@ def test_linear_gelu_linear(chip: str, rows: int, inner: int, hidden: int) -> No
     check(chip, graph, [x], linear(middle, down, second))
 
 
+@cache
+def contraction(length: int) -> tuple[Array, Array, Array]:
+    """Return operands and their product, the same for every chip."""
+    x, w = drawn(8, length), drawn(9, length, scale=length**-0.5)
+    return x, w, linear(x, w)
+
+
 @every_chip
 @pytest.mark.parametrize("length", [2, 255, 1025, 4097, 16384])
 def test_one_sum_for_any_contraction(chip: str, length: int) -> None:
     """No length up to 16,384 is added in parts: the sum is rounded once, as the figures have it."""
-    x, w = drawn(8, length), drawn(9, length, scale=length**-0.5)
-    expected = linear(x, w)
+    x, w, expected = contraction(length)
     check(chip, input_of(*x.shape).linear(w), [x], expected)
     check(chip, input_of(*x.shape) @ input_of(length, 9, name="w"), [x, np.ascontiguousarray(w.T)], expected)
     images = af.conv(input_of(8, length, 1, 1), w[:, :, None, None])
     check(chip, images, [x[:, :, None, None]], expected[:, :, None, None])
 
 
+@cache
+def sum_of_rounded_parts(length: int, parts: int) -> tuple[Array, Array, Array]:
+    """Return operands and their product in parts, the same for every chip that cuts it into as many."""
+    x, w = drawn(8, length), drawn(length, 9, scale=length**-0.5)
+    cut = length // parts
+    sums = [golden.matmul(x[:, start : start + cut], w[start : start + cut]) for start in range(0, length, cut)]
+    return x, w, sums[0] if parts == 1 else golden.elementwise(sums[0] + sums[1])
+
+
 @every_chip
 def test_a_longer_contraction_is_a_sum_of_rounded_parts_where_no_tensor_is_as_long(chip: str) -> None:
     """No figure tells of it: the program notes it, and each part is rounded."""
     length = 16_386
-    x, w = drawn(8, length), drawn(length, 9, scale=length**-0.5)
     program = build_program(input_of(8, length) @ input_of(length, 9, name="w"), f"soc:{chip}")
     parts = sum(layer.kind.name == "matmul" for layer in program.layers)
     assert parts == (1 if resolve(f"soc:{chip}").limits.integer("max_tensor_dim") >= length else 2)
     assert any("rounded" in note.text for note in program.notes) == (parts > 1)
-    cut = length // parts
-    sums = [golden.matmul(x[:, start : start + cut], w[start : start + cut]) for start in range(0, length, cut)]
-    expected = sums[0] if parts == 1 else golden.elementwise(sums[0] + sums[1])
+    x, w, expected = sum_of_rounded_parts(length, parts)
     (found,) = run(program, {"x": x, "w": w}).outputs.values()
     np.testing.assert_array_equal(found, expected)
 

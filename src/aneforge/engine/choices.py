@@ -42,10 +42,13 @@ class ArithmeticEntry(Entry, frozen=True):
 
 
 class AdderChoice(Entry, frozen=True):
-    """How a reduction adds: neighbours together, then pairs of fp16 in a tree, then the rest without rounding."""
+    """How a reduction adds: neighbours together, then pairs of fp16 in a tree, then the rest without rounding.
+
+    Nothing else is rounded; but where there is a window, terms are cut before the first and second kind of addition.
+    """
 
     group: int
-    """So many neighbours are added exactly and rounded once."""
+    """So many neighbours are added at a time, the sum rounded once to fp16."""
     tree: int
     """So many of those are added two by two, each sum rounded to fp16."""
     window: int

@@ -48,11 +48,13 @@ __all__ = [
     "Sum",
     "Window",
     "accumulate",
+    "begun",
     "convolution",
     "convolution_sum",
     "deconvolution",
     "deconvolution_sum",
     "elementwise",
+    "gained",
     "matmul",
     "matmul_sum",
     "product",
@@ -91,10 +93,37 @@ def accumulate(terms: Iterable[Array], start: Array) -> Array:
     return np.where(stuck != 0, np.copysign(np.inf, stuck), total)
 
 
+def begun(bias: Array) -> Array:
+    """Return a bias in float64 as the engine reads it: exponent 31 is an ordinary one, as in every operand.
+
+    So an infinite bias is beyond the edge from the start, and one that is NaN too: NaN was never seen to come out.
+
+    >>> begun(np.array([0.5, -np.inf], np.float16)).tolist()
+    [0.5, -65536.0]
+    """
+    wide = np.asarray(bias, np.float64)
+    ordinary = np.isfinite(wide)
+    return wide if ordinary.all() else np.where(ordinary, wide, decoded(np.where(ordinary, 0.0, wide))[0])
+
+
 def leave(total: Array) -> Array:
     """Round a sum to fp16 on its way out; one that rounds to 2^15 is infinite (step 5)."""
     result = to_fp16(total)
     return np.where(np.abs(result) >= EDGE, np.copysign(np.inf, result), result)
+
+
+def gained(total: Array, gain: Array | float, offset: Array | float | None) -> Array:
+    """Return gain · total + offset of a sum that was not rounded before: one rounding, over the full range of fp16.
+
+    That a gain directly behind a sum saves its rounding is chosen; no figure tells. What is no number (0 times an
+    infinite sum) is 0, as 0 · ∞ was seen to be.
+
+    >>> gained(np.array([2049.0, np.inf]), np.array([2.0, 0.0]), 0.5).tolist()
+    [4100.0, 0.0]
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        result = total * gain if offset is None else total * gain + offset
+    return to_fp16(np.where(np.isnan(result), 0.0, result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +178,7 @@ def matmul_sum(x: Array, w: Array, bias: Array | None = None) -> Sum:
     a, b = decoded(x), decoded(w)
     batch = np.broadcast_shapes(x.shape[:-2], w.shape[:-2])
     shape = (*batch, *x.shape[-2:-1], w.shape[-1])
-    start = np.broadcast_to(0.0 if bias is None else np.asarray(bias, np.float64), shape)
+    start = np.broadcast_to(0.0 if bias is None else begun(bias), shape)
     return Sum(start, lambda: (product(column(a, k), row(b, k)) for k in range(w.shape[-2])))
 
 
@@ -193,7 +222,8 @@ def convolution(x: Array, weight: Array, bias: Array | None = None, **window: Un
     """Return the direct convolution of images [N, C, …] with kernels [Cout, C / groups, …] over one to three axes.
 
     `pad` is one number for all sides, or a pair before and after for each axis. Exact for 3×3 kernels of stride 1 on
-    the targets whose data say that they do not run Winograd, and for 1×1 kernels; every other shape has the same sum.
+    the targets whose data say that they do not run Winograd, and for 1×1 kernels; every other shape is taken to have
+    the same sum.
 
     >>> convolution(np.ones((1, 1, 3)), np.ones((1, 1, 2)), stride=2, pad=[(1, 0)]).ravel().tolist()
     [1.0, 2.0]
@@ -223,7 +253,7 @@ def convolution_sum(x: Array, weight: Array, bias: Array | None = None, **window
     taps = reshaped(kernels, (1, groups, outer // groups, inner, *kernel))
     shape = (x.shape[0], outer, *places)
     ones = (1,) * len(kernel)
-    start = np.broadcast_to(0.0 if bias is None else np.asarray(bias, np.float64).reshape(-1, *ones), shape)
+    start = np.broadcast_to(0.0 if bias is None else begun(bias).reshape(-1, *ones), shape)
     everything, along_places = (slice(None),) * 3, (None,) * len(kernel)
 
     def terms() -> Iterable[Array]:
@@ -263,7 +293,7 @@ def scaling_convolution(x: Array, weight: Array, bias: Array | None = None) -> A
     scaled = to_fp16(images * kernels.reshape(1, -1, *(1,) * (x.ndim - 2)))
     if bias is None:
         return scaled
-    return to_fp16(decoded(scaled)[0] + np.asarray(bias, np.float64).reshape(-1, *(1,) * (x.ndim - 2)))
+    return to_fp16(decoded(scaled)[0] + begun(bias).reshape(-1, *(1,) * (x.ndim - 2)))
 
 
 def deconvolution(
@@ -353,7 +383,7 @@ def winograd_total(x: Array, weight: Array, bias: Array | None = None, *, pad: P
     width, sums = transformed_sums(x, weight, pad, product)
     pairs_of_columns = np.stack([sums[0] + sums[1] + sums[2], sums[1] - sums[2] - sums[3]], axis=-1)
     joined = pairs_of_columns.reshape(*pairs_of_columns.shape[:3], -1)[..., :width]
-    total = joined if bias is None else joined + to_grid(spread(np.asarray(bias, np.float64)), PRODUCT_GRID)
+    total = joined if bias is None else joined + to_grid(spread(begun(bias)), PRODUCT_GRID)
     return np.where(np.abs(total) >= EDGE, np.copysign(np.inf, total), total)
 
 
@@ -365,7 +395,7 @@ def winograd_reach(x: Array, weight: Array, bias: Array | None = None, *, pad: P
 
     _, sums = transformed_sums(x, weight, pad, magnitudes)
     most = np.maximum(sums[0] + sums[1] + sums[2], sums[1] + sums[2] + sums[3])
-    return float(most.max(initial=0.0) + (0.0 if bias is None else np.abs(bias).max(initial=0.0)))
+    return float(most.max(initial=0.0) + (0.0 if bias is None else np.abs(begun(bias)).max(initial=0.0)))
 
 
 def transformed_sums(
@@ -440,5 +470,5 @@ def elementwise(result: Array) -> Array:
 
 
 def relu(values: Array) -> Array:
-    """Return max(x, 0); it rounds nothing, and no zero is negative."""
+    """Return max(x, 0), which rounds nothing. It gives +0 for −0; which of the two the engine gives no source says."""
     return np.where(values > 0, values, 0.0)

@@ -1,8 +1,9 @@
 """The activation unit: operations on one element, as the op table has them.
 
-What rounds nothing (rectifiers, bounds, sign, rounding down and up) is exact. A slope is one product, rounded once. The
-tables are those of `activations`. Compositions of several steps round after each: softplus, softsign, scaled_tanh. An
-epsilon is added in fp16 before the table is read (its effect on the reciprocal is part of a published figure).
+What rounds nothing (rectifiers, bounds, sign, rounding down and up) is exact. A slope is taken to be one product,
+rounded once. The tables are those of `activations`. Compositions of several steps are taken to round after each:
+softplus, softsign, scaled_tanh. An epsilon is added in fp16 before the table is read (decoded for the reciprocal, whose
+default is 1e-4; taken to be so for the others).
 
 The functions take `x` and the attributes by name; values are fp16, results held in float64.
 """
@@ -131,7 +132,7 @@ def ceil(x: Array) -> Array:
 
 
 def nearest(x: Array) -> Array:
-    """Return x + ½, added in fp16, rounded down: 1024 gives 1025 (measured), and so on up to 2047.
+    """Return x + ½, added in fp16, rounded down: wrong from 1024, which gives 1025, on (measured), here up to 2047.
 
     How negative halves go is not known; adding ½ takes −2.5 to −2.
 

@@ -1,12 +1,14 @@
 """Softmax and norms: the steps of the engine, each of which leaves one fp16 result.
 
-Softmax (decoded from task descriptors): the largest; t = fp16((x − largest) · log2 e) in one operation; the table of
-powers of two; the sum with the reciprocal read off its table in the same task, so that the sum is not rounded before;
-one product. Layer norm: the mean; the sum of squared distances, scaled by 1 / n, epsilon added and the reciprocal root
-read off its table in one task; (x − mean) times that. Three fp16 results in all; gamma and beta are operations of their
-own. The rounding points follow from the tasks and are inferred; the order of the sums is not known (`reductions`).
+Softmax along the last axis (decoded from task descriptors): the largest; t = fp16((x − largest) · log2 e) in one
+operation; the table of powers of two; the sum with the reciprocal read off its table in the same task, so that the sum
+is not rounded before; one product. Layer norm: the mean; the sum of squared distances, scaled by 1 / n, epsilon added
+and the reciprocal root read off its table in one task; (x − mean) times that. Three fp16 results in all; gamma and beta
+are operations of their own. The rounding points follow from the tasks and are inferred; the order of the sums is not
+known (`reductions`). Other axes and the other norms are taken to go the same way.
 
-`layer_norm_in_steps` and `rms_norm_in_steps` are the forms of the documented builder, one operation for each step.
+The documented builder writes its norms as separate operations, and the published figures of norms come from that form:
+such a program runs here as the operations that it holds, each of which rounds.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import numpy as np
 
 from aneforge.engine.activations import LOG2_E
 from aneforge.engine.neuron import table
-from aneforge.engine.planar import add, mul, number, read, sub
-from aneforge.engine.reductions import accumulated, adder_of, mean, reciprocal_count, squares, total
+from aneforge.engine.planar import add, mul, read
+from aneforge.engine.reductions import accumulated, adder_of, mean, reciprocal_count, squares
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.arithmetic import laid_along
 from aneforge.ops.shapes import normalised_axes, reduced_axes
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Axes = tuple[int, ...]
 
-__all__ = ["FOR_TARGET", "Steps", "layer_norm_in_steps", "rms_norm_in_steps", "softmax", "standardised"]
+__all__ = ["FOR_TARGET", "Steps", "softmax", "standardised"]
 
 
 def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
@@ -91,26 +93,6 @@ def along(values: Array | None, rank: int, axes: Axes) -> Array | None:
 def by_channel(values: Array | None, rank: int) -> Array | None:
     """Return one number a channel in a shape that broadcasts along axis 1."""
     return None if values is None else laid_along(values, rank)
-
-
-# The documented builder's forms, one operation a step; public figures were made with them.
-
-
-def layer_norm_in_steps(x: Array, gamma: Array, beta: Array, *, epsilon: float, adder: AdderChoice) -> Array:
-    """Return a layer norm of the last axis as reduce_mean, sub, mul, reduce_mean, add, rsqrt, mul, mul, add."""
-    axes = (x.ndim - 1,)
-    distances = sub(x, mean(x, axes, adder))
-    variance = mean(mul(distances, distances), axes, adder)
-    roots = table("rsqrt", to_fp16(read(variance) + number(epsilon)))
-    return GOLDEN.affine(mul(distances, roots), gamma, beta)
-
-
-def rms_norm_in_steps(x: Array, gamma: Array, *, epsilon: float, adder: AdderChoice) -> Array:
-    """Return a root-mean-square norm of the last axis as mul, reduce_sum, mul by 1 / n, add, rsqrt, mul, mul."""
-    axes = (x.ndim - 1,)
-    power = mul(total(mul(x, x), axes, adder), np.asarray(number(1 / x.shape[-1])))
-    roots = table("rsqrt", to_fp16(read(power) + number(epsilon)))
-    return GOLDEN.affine(mul(x, roots), gamma, None)
 
 
 # Operations of the table, on a target.

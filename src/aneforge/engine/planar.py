@@ -3,11 +3,11 @@
 One operation rounds once: the exact result to fp16, ties away from zero, subnormals kept, overflow to infinity over the
 full range of fp16 (measured: 2048 + 1 is 2050, 2^-12 · 2^-12 is 2^-24). Separate operations round separately.
 
-Exponent 31 is an ordinary exponent here as it is in the multiplier: infinity is 2^16 and NaN a larger number. That one
-reading explains that NaN in gives +infinity, that ∞ − ∞ and 0 · ∞ are 0, and that log 0 is −45440, which is −2^16 times
-ln 2 in fp16; the other special values that were measured have rules of their own. What a finite number does to an
-infinity (∞ / 4 would be 16384) follows from it and was not measured: where an operand is infinite or NaN the label says
-so.
+Exponent 31 is taken to be an ordinary exponent here as it was measured to be in the multiplier: infinity is 2^16 and
+NaN a larger number. That one reading explains that NaN in gives +infinity, that ∞ − ∞ and 0 · ∞ are 0, and that log 0
+is −45440, which is −2^16 times ln 2 in fp16 (all measured, on one chip); the other special values that were measured
+have rules of their own. What a finite number does to an infinity (∞ / 4 would be 16384), and that a NaN with its sign
+set gives −infinity, follow from it and were not measured: where an operand is infinite or NaN the label says so.
 
 The functions take their operands in the order of the op table and the attributes by name. Operands are fp16, in that
 type or held in float64; results are fp16 held in float64, or bool.

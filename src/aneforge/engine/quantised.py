@@ -1,11 +1,11 @@
 """Eight bits and fewer: whole-number products, weights that are expanded, casts, and images as inputs.
 
-**int8 × int8** adds exactly in 32 bits: a sum of 2^30 is right, one of 2^31 is infinite (measured); the result leaves
-as fp16 over its full range (64,512 was seen).
+**int8 × int8** adds exactly in 32 bits: a sum of 2^30 is right, one of 2^31 is infinite (measured on one chip); the
+result leaves as fp16 over its full range (64,512 was seen).
 
 **int8 weights with fp16 activations**: the activations pass the same times-16 encoding as a width slice, so magnitudes
-above 4,094 become infinite (seen on every chip tried). The weights enter the multiplier as the fp16 numbers that they
-stand for. That is decoded where they fold; where they stream it is taken to be so (inferred). So is that a sum is
+above 4,094 become infinite (measured on every chip tried). The weights enter the multiplier as the fp16 numbers that
+they stand for. That is decoded where they fold; where they stream it is taken to be so (inferred). So is that a sum is
 infinite as soon as such an activation enters it with a weight that is not zero.
 
 **Palettes and sparse weights** are fp16 numbers that are looked up or put in place: nothing is rounded.

@@ -3,10 +3,11 @@
 Decoded: a reduction is one task over the plane of each channel; no intermediate fp16 tensor is written, a mean is
 scaled once at the end by 1 / n in fp32. Seen in figures: the partial sums are rounded to fp16 somewhere on the way,
 ties away from zero, in one order on early chips and another on late ones. The model is the best that fits: `group`
-neighbours are added exactly and rounded, `tree` of those are added two by two in fp16, and the rest is added exactly
-and rounded once. Its three numbers are data (`data/arithmetic.toml`), chosen by the target's `reduction_order`. It
-gives the published errors of sums within some per cent and is labelled modelled. Measured: a row of
-eight whole numbers is exact to 2,048, and 2,049 reads 2,050.
+neighbours are added and rounded, `tree` of those are added two by two in fp16, and the rest is added exactly and
+rounded once. Before each addition but the last the terms are cut towards zero to the `window` bits that begin with the
+leading one of the largest. The three numbers are data (`data/arithmetic.toml`, which tells what else was tried), chosen
+by the target's `reduction_order`; so far both orders have the same. The model gives the published errors of sums within
+some per cent and is labelled modelled. Measured: a row of eight whole numbers is exact to 2,048, and 2,049 reads 2,050.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ __all__ = [
     "SAMPLING_MODES",
     "bilinear",
     "extended",
+    "folded",
     "grid_points",
     "linear_along",
     "nearest_indices",
@@ -44,7 +45,8 @@ def grid_points(extent: float | Array, count: int, mode: str) -> Array:
     - UNALIGN_CORNERS: (i + ½) · extent / count − ½, so that the outer edges of the end elements meet;
     - OFFSET_CORNERS: (i + ½) · max(1, extent − 1) / count, the middles of equal parts of the source.
 
-    Several extents give a row of places each. An extent need not be whole.
+    Several extents give a row of places each. An extent need not be whole; one below 1 is of a source that is read
+    backwards, and places are moved into extent − 1 … 0.
 
     >>> grid_points(2, 4, "DEFAULT"), grid_points(2, 4, "UNALIGN_CORNERS")
     (array([0. , 0.5, 1. , 1. ]), array([0.  , 0.25, 0.75, 1.  ]))
@@ -62,7 +64,7 @@ def grid_points(extent: float | Array, count: int, mode: str) -> Array:
             points = (size - 1) / 2
         case _:
             points = index * (size - 1) / max(count - 1, 1)
-    return np.minimum(size - 1, np.maximum(0, points))
+    return np.clip(points, np.minimum(size - 1, 0), np.maximum(size - 1, 0))
 
 
 def upsampling_points(extent: int, count: int, *, align_corners: bool, half_pixel_centers: bool | None) -> Array:
@@ -121,6 +123,22 @@ def extended(index: Array, extent: int, padding_mode: str) -> Array:
         folded = index % (2 * extent)
         return np.minimum(folded, 2 * extent - 1 - folded)
     return np.clip(index, 0, extent - 1)
+
+
+def folded(place: Array, extent: int, padding_mode: str) -> Array:
+    """Return fractional places with those beyond an axis mirrored into it; other padding modes leave them.
+
+    >>> [folded(np.array([-1.0, -0.5, 2.2, 3.5]), 3, mode).round(3).tolist() for mode in ("reflection", "symmetric")]
+    [[1.0, 0.5, 1.8, 0.5], [0.0, 0.0, 2.0, 1.5]]
+    """
+    if padding_mode == "reflection":
+        period = 2 * (extent - 1)
+        within = place % max(period, 1)
+        return np.minimum(within, period - within) if period else np.zeros_like(place)
+    if padding_mode == "symmetric":
+        from_edge = (place + 0.5) % (2 * extent)
+        return np.clip(np.minimum(from_edge, 2 * extent - from_edge) - 0.5, 0, extent - 1)
+    return place
 
 
 def pixels(x: Array, rows: Array, columns: Array, padding_mode: str, padding_value: float) -> Array:

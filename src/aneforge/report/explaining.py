@@ -87,7 +87,7 @@ def explained_rule(name: str) -> Explanation:
     rows += [Row("severity", str(rule.severity)), Row("bound", f"{rule.relation} {rule.bound}")]
     rows += [Row("concerns", concerned(rule))]
     rows += [Row("reported in", ", ".join(rule.threads))] if rule.threads else []
-    return Explanation("rule", rule.id, rule.message, (*rows, *bounds_of(rule)))
+    return Explanation("rule", rule.id, rule.statement, (*rows, *bounds_of(rule)))
 
 
 def concerned(rule: Rule) -> str:
@@ -167,7 +167,7 @@ def explained_op(name: str) -> Explanation:
     if op.name in catalogue():
         status = catalogue()[op.name].status
         rows += [Row(f"MIL front end, {family.name}", word) for family, word in status.items()]
-    rows += [Row(rule.id, rule.message) for rule in rules().values() if looks_at(rule, op)]
+    rows += [Row(rule.id, rule.statement) for rule in rules().values() if looks_at(rule, op)]
     return Explanation("operation", op.name, op.summary, tuple(rows))
 
 

@@ -71,7 +71,7 @@ def check(subject: Subject, target: TargetLike = None) -> list[Finding]:
             operation=subject.op,
             location=subject.location,
             target=resolved.name,
-            remedy="`python -m aneforge.targets list` marks the targets with data",
+            remedy="`aneforge targets` marks those with data",
         )
     findings = (known.check(subject, resolved) for known in rules().values())
     return sorted((found for found in findings if found), key=lambda found: (found.severity.rank, found.rule))

@@ -166,6 +166,13 @@ class Rule:
         return self.text.message
 
     @property
+    def statement(self) -> str:
+        """What it says of no operation in particular, with words in the places of values."""
+        words = {"op": "the operation", "seen": "n", "what": "a tensor", "limit": "the bound", "target": "the target"}
+        text = self.message.format_map(words)
+        return text[:1].upper() + text[1:]
+
+    @property
     def remedy(self) -> str:
         """What to do about it, perhaps with a place for the first tier that has what is missing."""
         return self.text.remedy

@@ -53,7 +53,7 @@ def target_named(name: str) -> Target:
         "target",
         name,
         [*targets, *chips, *(FAMILY_PREFIX + known for known in families)],
-        remedy="`python -m aneforge.targets list` prints every target and chip",
+        remedy="`aneforge targets` lists every target and chip",
     )
 
 

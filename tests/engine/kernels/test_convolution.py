@@ -15,6 +15,8 @@ from aneforge.engine import golden, quantised
 from aneforge.engine.kernels.convolution import (
     convolution,
     convolution_total,
+    gained_convolution,
+    gained_winograd,
     int8_convolution,
     winograd_convolution,
     winograd_total,
@@ -197,6 +199,71 @@ def test_bytes_add_exactly(path: str, data: st.DataObject, axes: int) -> None:
     )
     with using(path=path):
         assert_same_bits(int8_convolution(x, weight, scale, **case.window), expected)
+
+
+@st.composite
+def gains_and_offsets(draw: st.DrawFn, channels: int) -> tuple[Array, Array | None]:
+    """Draw a gain and perhaps an offset: any fp16 numbers as the engine reads them, zeros of both signs among them."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    wild = generator.integers(0, 65536, (2, channels)).astype(np.uint16).view(np.float16)
+    few = generator.choice([0.0, -0.0, 1.0, -1.5, 2.0**-24, 2.0**15], (2, channels))
+    gain, offset = np.where(generator.random((2, channels)) < 0.5, golden.begun(wild), few)
+    return gain, offset if draw(st.booleans()) else None
+
+
+@on_every_path
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.integers(1, 3), st.integers(1, 3))
+def test_gain_and_offset_behind_sums(path: str, data: st.DataObject, axes: int, threads: int) -> None:
+    case = data.draw(cases(axes=axes))
+    x, weight = data.draw(tensors(case.images, case.kernels))
+    gain, offset = data.draw(gains_and_offsets(case.kernels[0]))
+    with using(path=path, threads=threads):
+        found = gained_convolution(x, weight, gain, offset, **case.window)
+    with using(golden=True):
+        wanted = gained_convolution(x, weight, gain, offset, **case.window)
+    np.testing.assert_array_equal(found.view(np.uint16), wanted.view(np.uint16))
+
+
+@on_every_path
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_gain_and_offset_behind_sums_of_winograd(path: str, data: st.DataObject) -> None:
+    extents = data.draw(st.tuples(st.integers(1, 2), st.integers(1, 4), st.integers(1, 6), st.integers(1, 40)))
+    channels = data.draw(st.integers(1, 18))
+    x, weight = data.draw(tensors(extents, (channels, extents[1], 3, 3)))
+    gain, offset = data.draw(gains_and_offsets(channels))
+    with using(path=path):
+        found = gained_winograd(x, weight, gain, offset)
+    with using(golden=True):
+        wanted = gained_winograd(x, weight, gain, offset)
+    np.testing.assert_array_equal(found.view(np.uint16), wanted.view(np.uint16))
+
+
+def test_a_gain_rounds_once_and_images_of_one_place_have_one_too() -> None:
+    x = np.broadcast_to(np.array([2048.0, 0.5], np.float16).reshape(1, 2, 1, 1), (3, 2, 1, 1))
+    weight = np.ones((1, 2, 1, 1), np.float16)
+    for golden_model in (False, True):
+        with using(golden=golden_model):
+            assert gained_convolution(x, weight, np.array([1.0]), np.array([0.5])).ravel().tolist() == [2050.0] * 3
+            assert gained_convolution(x, weight, np.array([0.0]), None).ravel().tolist() == [0.0] * 3
+            beyond = gained_convolution(x * 20, weight, np.array([0.0]), None)
+            assert beyond.ravel().tolist() == [0.0] * 3, "0 times an infinite sum"
+    with pytest.raises(GraphError, match="a gain has one number for every output channel"):
+        gained_convolution(x, weight, np.ones(2), None)
+    with pytest.raises(GraphError, match="an offset has one number for every output channel"):
+        gained_convolution(x, weight, np.ones(1), np.ones(2))
+
+
+@on_every_path
+def test_a_bias_of_exponent_31_is_beyond_the_edge_and_never_nan(path: str) -> None:
+    bits = np.array([0x7C00, 0xFC00, 0x7E00, 0xFE00, 0x7FFF, 0xFFFF, 0x7C01], np.uint16)
+    bias = bits.view(np.float16).astype(np.float64)
+    x, weight = np.full((1, 2, 3, 4), -100.0, np.float16), np.full((7, 2, 3, 3), 2.0, np.float16)
+    signs = np.where(bits >> 15, -np.inf, np.inf)
+    with using(path=path):
+        for found in (convolution(x, weight, bias, pad=1), winograd_convolution(x, weight, bias)):
+            np.testing.assert_array_equal(found[0, :, 1, 1], signs)
 
 
 @needs_kernels

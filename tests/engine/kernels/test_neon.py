@@ -193,6 +193,12 @@ def test_convolutions(
         assert_same_bits(
             convolution.convolution(x, weight, bias, **window), golden.convolution(x, weight, bias, **window)
         )
+        gain, offset = np.linspace(-2, 3, 12), np.linspace(9, -30, 12)
+        total = golden.convolution_sum(x, weight, **window).total()
+        assert_same_bits(
+            convolution.gained_convolution(x, weight, gain, offset, **window),
+            golden.gained(total, gain.reshape(12, 1, 1), offset.reshape(12, 1, 1)),
+        )
 
 
 @settings(max_examples=30, deadline=None)
@@ -204,6 +210,11 @@ def test_winograd(emulated: Emulated, data: st.DataObject, width: int) -> None:
     with np.errstate(all="ignore"):
         assert_same_bits(
             convolution.winograd_convolution(x, weight, bias), golden.winograd_convolution(x, weight, bias)
+        )
+        gain = np.linspace(-2, 3, 9)
+        assert_same_bits(
+            convolution.gained_winograd(x, weight, gain, None),
+            golden.gained(golden.winograd_total(x, weight), gain.reshape(9, 1, 1), None),
         )
 
 

@@ -6,6 +6,7 @@ on Core ML where there is one. Here that function judges instead. Nothing of cor
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib
 import json
@@ -23,13 +24,18 @@ if TYPE_CHECKING:
     import pytest
 
 MOST = int(os.environ.get("ANEFORGE_COREML_MOST", "32"))
-"""Parameterisations of one test that are run."""
+"""Parameterisations of one test that are run: drawn by their number, and always the same."""
 DRAWN = int(os.environ.get("ANEFORGE_COREML_DRAWN", "0"))
 """Tests that are run of all; 0 for every one."""
 OUT = Path(os.environ.get("ANEFORGE_COREML_OUT", "judged.jsonl"))
 SEED = 20260
 
-current = {"test": ""}
+COMMON = ("backend", "compute_unit")
+"""Parameters of all tests."""
+
+current = {"test": "", "parameters": ""}
+numbers: dict[str, int] = {}
+"""The numbers of parameterisations by their names, which are not stable: some hold arrays that are drawn."""
 
 
 def pytest_configure() -> None:
@@ -42,18 +48,31 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep single precision, some parameterisations of each test, and of all tests as many as are asked for."""
+    """Keep single precision, some parameterisations of each test, and of all tests as many as are asked for.
+
+    Tests of what is invalid are left out: they expect an error, or numbers that differ, and state none of their own.
+    """
     by_test: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if precision_of(item) == "fp32":
-            by_test[item.nodeid.partition("[")[0]].append(item)
+        if precision_of(item) == "fp32" and "invalid" not in test_of(item):
+            numbers[item.nodeid] = len(by_test[test_of(item)])
+            by_test[test_of(item)].append(item)
     kept = [item for several in by_test.values() for item in sorted(several, key=place_of)[:MOST]]
     items[:] = sorted(kept, key=place_of)[:DRAWN] if DRAWN else kept
 
 
+def pytest_collection_finish() -> None:
+    """Leave what is loaded by now out of collections: coremltools collects once for every program that it converts.
+
+    Three quarters of the time of a test were spent in them, over the objects of torch and of the collected tests.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Remember the test, and draw the same numbers each time."""
-    current["test"] = item.nodeid.partition("[")[0]
+    current["test"], current["parameters"] = test_of(item), parameters_of(item)
     seed = int(place_of(item)[:8], 16)
     random.seed(seed)
     np.random.seed(seed)
@@ -62,7 +81,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def place_of(item: pytest.Item) -> str:
     """Return the place of a test in an order that is at random, and always the same."""
-    return hashlib.sha256(f"{SEED}{item.nodeid}".encode()).hexdigest()
+    return hashlib.sha256(f"{SEED}{test_of(item)}#{numbers[item.nodeid]}".encode()).hexdigest()
+
+
+def test_of(item: pytest.Item) -> str:
+    """Return folder, module, class and function of a test, wherever the tests are run from."""
+    inner = item.nodeid.partition("[")[0].partition("::")[2]
+    return f"{item.path.parent.name}/{item.path.name}::{inner}"
+
+
+def parameters_of(item: pytest.Item) -> str:
+    """Return the parameters that a test has of its own."""
+    parameters = cast("dict[str, object]", getattr(getattr(item, "callspec", None), "params", {}))
+    return ", ".join(f"{name}={value}" for name, value in sorted(parameters.items()) if name not in COMMON)
 
 
 def precision_of(item: pytest.Item) -> str:
@@ -90,8 +121,8 @@ def compared(  # noqa: PLR0913, PLR0917 - it stands in the place of a function w
         return
     weights = Path(mlmodel.weights_dir).parent if mlmodel.weights_dir else None
     content = cast("bytes", model.SerializeToString())
-    case = Case(current["test"], content, weights, input_key_values, expected_outputs, rtol, atol, allow_mismatch_ratio)
-    judged = judge(case)
+    inputs, tolerances = (input_key_values, expected_outputs), (rtol, atol, allow_mismatch_ratio)
+    judged = judge(Case(current["test"], current["parameters"], content, weights, *inputs, *tolerances))
     line = {
         "test": judged.test,
         "operators": judged.operators,

@@ -34,8 +34,8 @@ def test_tune_says_what_it_tried(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.partition(":")[0] for line in model.remarks] == [
         "as built",
         "attention of products and softmax",
-        "scalars joined",
-        "scalars joined",
+        "attention of products and softmax, scalars joined",
+        "attention of products and softmax, scalars joined",
     ]
     assert "nothing was measured" in model.remarks[-1]
     inputs = [RANDOM.standard_normal((1, 2, 16, 8)) for _ in range(3)]

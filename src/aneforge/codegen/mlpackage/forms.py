@@ -6,11 +6,22 @@ what is normalised, the bias of a convolution is constant, and every one of seve
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from aneforge.codegen.mil.forms import made, one
+from aneforge.codegen.mlpackage.products import attention, labelled, matrices
+from aneforge.codegen.mlpackage.windows import (
+    counted_axis,
+    dilated,
+    mirrored,
+    pooled,
+    resized,
+    reversed_slice,
+    stated_shape,
+)
 from aneforge.errors import NotSupportedError
 from aneforge.graph.node import build
 from aneforge.graph.rewrite import rewrite
@@ -39,11 +50,19 @@ def in_package_form(graph: Graph) -> Graph:
     True
     """
 
-    def replace(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    def in_form(node: Node, operands: Operands) -> Sequence[Tensor] | None:
         form = FORMS.get(node.op.name)
         return form(node, operands) if form else None
 
-    return rewrite(graph, replace) if any(node.op.name in FORMS for node in graph.nodes) else graph
+    return rewrite(graph, in_form) if any(node.op.name in FORMS for node in graph.nodes) else graph
+
+
+def over_axes(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Name the axes of a normalisation that is over all of them."""
+    if node.attributes["axes"] is not None:
+        return alike(node, operands)
+    named = replace(node, attributes={**node.attributes, "axes": tuple(range(node.types[0].rank))})
+    return alike(named, operands) or [Tensor(build(node.op, dict(operands), named.attributes, node.location))]
 
 
 def alike(node: Node, operands: Operands) -> Sequence[Tensor] | None:
@@ -85,6 +104,12 @@ def biased(node: Node, operands: Operands) -> Sequence[Tensor] | None:
     return [made(node, "add", {"x": result, "y": laid})]
 
 
+def convolved(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Refuse dilations of a convolution with computed weights; a computed bias is added behind it."""
+    dilated(node, operands)
+    return biased(node, operands)
+
+
 def dynamic_transpose(node: Node, operands: Operands) -> Sequence[Tensor] | None:
     """Refuse a transposed convolution with computed weights; the rest is as in any other."""
     if not isinstance(operands["weight"], Constant):
@@ -115,17 +140,6 @@ def sloped(node: Node, operands: Operands) -> Sequence[Tensor] | None:
     return [made(node, "sub", {"x": made(node, "relu", {"x": x}), "y": sloping})]
 
 
-def attention(node: Node, operands: Operands) -> Sequence[Tensor] | None:
-    """Give attention over matrices the batch axis that Core ML asks for."""
-    if one(operands, "query").type.rank > 2:
-        return None
-    raised: dict[str, Argument | None] = {
-        name: made(node, "expand_dims", {"x": cast("Value", value)}, axes=(0,)) for name, value in operands.items()
-    }
-    result = Tensor(build(node.op, raised, node.attributes, node.location))
-    return [made(node, "squeeze", {"x": result}, axes=(0,))]
-
-
 def refused(reason: str, holds: Callable[[Node], bool]) -> Callable[[Node, Operands], None]:
     """Return the form of an operation that Core ML does not take where something holds."""
 
@@ -148,29 +162,24 @@ def fills_border(node: Node) -> bool:
     return node.attributes["padding_mode"] == "constant" and node.attributes["padding_value"] != 0
 
 
-def has_not_two(node: Node) -> bool:
-    """Tell whether there are not just two operands."""
-    return len(cast("tuple[Value, ...]", node.operands["values"])) != 2
-
-
-def slides_over_volumes(node: Node) -> bool:
-    """Tell whether a window has three axes."""
-    return len(cast("tuple[int, ...]", node.attributes["kernel_sizes"])) > 2
-
-
 CONSTEXPR = tuple(name for name in ops() if name.startswith("constexpr_"))
 FORMS: dict[str, Callable[[Node, Operands], Sequence[Tensor] | None]] = {
     **dict.fromkeys(CONSTEXPR, refused("as a node: give an encoded constant", is_always)),
     "affine": refused("with another padding value than 0", fills_border),
     "batch_norm": alike,
-    "conv": biased,
+    **dict.fromkeys(("avg_pool", "l2_pool", "max_pool"), pooled),
+    **dict.fromkeys(("conv", "dynamic_conv"), convolved),
     "conv_transpose": dynamic_transpose,
     "crop_resize": boxes,
-    "dynamic_conv": biased,
-    "einsum": refused("of other than two operands", has_not_two),
+    "cumsum": counted_axis,
+    "einsum": labelled,
     "instance_norm": alike,
-    "l2_pool": refused("over three axes", slides_over_volumes),
-    "layer_norm": alike,
+    "layer_norm": over_axes,
+    "matmul": matrices,
+    "pad": mirrored,
     "prelu": sloped,
+    "reshape": stated_shape,
+    "resize": resized,
+    "slice_by_index": reversed_slice,
     "sdpa": attention,
 }

@@ -92,7 +92,7 @@ def with_data(target: Target, subject: Subject) -> Target:
             operation=subject.op,
             location=subject.location,
             target=target.name,
-            remedy="`python -m aneforge.targets list` marks the targets with data",
+            remedy="`aneforge targets` marks those with data",
         )
     return target
 

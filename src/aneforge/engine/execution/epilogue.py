@@ -25,7 +25,7 @@ from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.kernels.elements import PATTERNS, lookup, to_fp16
 from aneforge.engine.kernels.library import available
 from aneforge.engine.kernels.operations import gain_offset
-from aneforge.engine.planar import host_fp16
+from aneforge.engine.planar import host_fp16, read
 from aneforge.ops.arithmetic import laid_along
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class Exact:
     @classmethod
     def of(cls, affine: Affine, rank: int) -> Exact:
         """Return the constants of a gain and offset behind a tensor of a rank."""
-        return cls(*(along(values, rank, affine.axis) for values in (affine.gain, affine.offset)))
+        laid = [along(values, rank, affine.axis) for values in (affine.gain, affine.offset)]
+        return cls(*(None if one is None else read(one) for one in laid))
 
     def __call__(self, exact: Array) -> Array:
         """Return gain · x + offset in fp16; what is no number is 0, as it was seen to be."""
@@ -108,7 +109,8 @@ class Exact:
             total = exact * (1.0 if self.gain is None else self.gain)
             if self.offset is not None:
                 total += self.offset
-        return to_fp16(np.where(np.isnan(total), 0.0, total))
+        no_number = np.isnan(total)
+        return to_fp16(np.where(no_number, 0.0, total) if no_number.any() else total)
 
 
 def stages_of(stages: Iterable[tuple[Slot, Stage]], flowing: TensorType, target: Target) -> Stages:
@@ -157,7 +159,7 @@ def gained(affine: Affine, rank: int) -> Callable[[Array], Array]:
     """Return gain · x + offset; the constants are fp16, rounded by the host that compiled them."""
     constants = [along(values, rank, affine.axis) for values in (affine.gain, affine.offset)]
     single = all(one is None or one.size == 1 for one in constants)
-    gain, offset = (None if one is None else host_fp16(one.reshape(()) if single else one) for one in constants)
+    gain, offset = (one.reshape(()) if one is not None and single else one for one in constants)
 
     def function(x: Array) -> Array:
         return gain_offset(x, gain, offset)
@@ -172,8 +174,8 @@ def label_of_gain(affine: Affine) -> Label:
 
 
 def along(values: Array | None, rank: int, axis: int) -> Array | None:
-    """Return constants as the program holds them, ready to meet a tensor."""
+    """Return constants as the program holds them, in fp16, ready to meet a tensor."""
     if values is None:
         return None
-    held = host_fp16(values).astype(np.float64)
+    held = host_fp16(values)
     return held if held.ndim == 0 else laid_along(held, rank, axis)

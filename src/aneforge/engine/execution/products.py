@@ -11,7 +11,7 @@ for, whether they stream or fold; the activations that meet them pass the times-
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.engine.choices import switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, along
-from aneforge.engine.kernels.operations import PRODUCTS, TOTALS
+from aneforge.engine.kernels.operations import PRODUCTS, TOTALS, gained_by
+from aneforge.engine.planar import read
 from aneforge.engine.products import convolution_by, form_of, matmul_by, transposed_window
 from aneforge.engine.quantised import meeting_int8
 from aneforge.ops.constant import Int8Affine
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["PRODUCT_KINDS", "Product", "convolution_form", "encodes_activations", "product_of"]
 
 PRODUCT_KINDS = frozenset({"convolution", "deconvolution", "matmul", "linear"})
+CHANNELS = 1
+"""The axis of channels."""
 INT8 = "int8"
 """The encoding of `Int8Affine`, as the compiler notes it where weights fold."""
 INT8_WEIGHTS = "int8 weights enter as fp16 numbers, and activations are taken to pass the times-16 encoding"
@@ -67,11 +70,17 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
     if stages and stages[0][0] is Slot.GAIN_OFFSET:
         affine, stages = affine_of_stage(stages[0][1], rank), stages[1:]
     exact = Exact.of(affine, rank) if affine.gain is not None else None
-    start = along(affine.offset, rank, affine.axis) if exact is None else None
+    laid = along(affine.offset, rank, affine.axis) if exact is None else None
+    start = None if laid is None else read(laid)
     form = convolution_form(layer, call, target) if call.op == "conv" else ""
-    sums = sums_of(layer, call, form, start, PRODUCTS if exact is None else TOTALS)
-    labels = [] if exact is None else [Label(Exactness.MODELLED, ONE_ROUNDING)]
     crops = encodes_activations(layer, target)
+    labels = [] if exact is None else [Label(Exactness.MODELLED, ONE_ROUNDING)]
+    products = PRODUCTS if exact is None else TOTALS
+    fused = form in {"direct", "winograd"} and not crops and follows_channels(affine)
+    if fused and exact is not None and exact.gain is not None:
+        outer = layer.core_types[0].shape[1]
+        products, exact = gained_by(for_channels(exact.gain, outer), for_channels(exact.offset, outer)), None
+    sums = sums_of(layer, call, form, start, products)
     if crops:
         labels.append(Label(Exactness.MODELLED, INT8_WEIGHTS))
 
@@ -80,6 +89,20 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
         return found if exact is None else exact(found)
 
     return Product(multiply, start, stages, tuple(labels), winograd=form == "winograd")
+
+
+def follows_channels(affine: Affine) -> bool:
+    """Tell whether gain and offset are one number each, or one for every channel."""
+    return not affine.vector or affine.axis == CHANNELS
+
+
+@overload
+def for_channels(values: Array, channels: int) -> Array: ...
+@overload
+def for_channels(values: Array | None, channels: int) -> Array | None: ...
+def for_channels(values: Array | None, channels: int) -> Array | None:
+    """Return a number for every output channel."""
+    return None if values is None else np.ascontiguousarray(np.broadcast_to(values.ravel(), (channels,)))
 
 
 def encodes_activations(layer: Layer, target: Target) -> bool:
@@ -107,9 +130,7 @@ def sums_of(
     x, weight = first.type.shape, second.type.shape
     outer = layer.core_types[0].shape[1] if layer.core_types[0].rank > 1 else 1
     convolves = call.op in {"conv", "conv_transpose"}
-    channels = None
-    if convolves and start is not None:
-        channels = np.ascontiguousarray(np.broadcast_to(start.ravel(), (outer,)))
+    channels = for_channels(start, outer) if convolves else None
     match call.op:
         case "conv":
             attributes = cast("ConvAttributes", call.attributes)

@@ -25,6 +25,7 @@ from aneforge.engine.kernels.arrays import (
 from aneforge.engine.kernels.elements import to_fp16
 from aneforge.engine.kernels.library import address, available, call
 from aneforge.errors import GraphError
+from aneforge.ops.arithmetic import laid_along
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,7 +35,15 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Results = type[np.uint16 | np.float64]
 
-__all__ = ["convolution", "convolution_total", "int8_convolution", "winograd_convolution", "winograd_total"]
+__all__ = [
+    "convolution",
+    "convolution_total",
+    "gained_convolution",
+    "gained_winograd",
+    "int8_convolution",
+    "winograd_convolution",
+    "winograd_total",
+]
 
 
 LONGEST_AXIS = 2**31 - 1
@@ -67,6 +76,8 @@ class Convolution(ctypes.Structure):
         ("images", ctypes.c_void_p),
         ("kernels", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
+        ("gain", ctypes.c_void_p),
+        ("offset", ctypes.c_void_p),
         ("out", ctypes.c_void_p),
     )
 
@@ -83,6 +94,24 @@ class Geometry:
     winograd: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Float64 numbers for every output channel: where sums start, and what is behind them before they are rounded."""
+
+    bias: Array | None = None
+    gain: Array | None = None
+    offset: Array | None = None
+
+    @classmethod
+    def behind(cls, gain: Array, offset: Array | None, channels: int) -> Channels:
+        """Return gains and offsets, checked.
+
+        Raises:
+            GraphError: There are more or fewer than output channels.
+        """
+        return cls(None, channel_numbers("a gain", gain, channels), channel_numbers("an offset", offset, channels))
+
+
 def convolution(x: Array, weight: Array, bias: Array | None = None, **window: Unpack[Window]) -> Array:
     """Return the direct convolution of images [N, C, …] with kernels [Cout, C / groups, …] over one to three axes.
 
@@ -97,7 +126,31 @@ def convolution(x: Array, weight: Array, bias: Array | None = None, **window: Un
     """
     if not available():
         return from_golden(golden_sum(x, weight, bias, window).result(), x)
-    return as_given(convolved(x, weight, bias, window, np.uint16), x)
+    return as_given(convolved(x, weight, Channels(channel_bias(bias, weight.shape[0])), window, np.uint16), x)
+
+
+def gained_convolution(x: Array, weight: Array, gain: Array, offset: Array | None, **window: Unpack[Window]) -> Array:
+    """Return gain · sum + offset of a convolution, rounded once: one of each for every output channel.
+
+    >>> images, kernels = np.full((1, 1, 1), 2049.0, np.float16), np.ones((1, 1, 1), np.float16)
+    >>> gained_convolution(images, kernels, np.array([2.0]), np.array([3.0])).item()
+    4100.0
+
+    Raises:
+        GraphError: As `convolution`, or there is not one gain and offset for every output channel.
+        GraphTypeError: An operand is not fp16.
+    """
+    channels = Channels.behind(gain, offset, weight.shape[0])
+    if not available():
+        return golden_gained(golden_sum(x, weight, None, window).total(), channels, x)
+    return as_given(convolved(x, weight, channels, window, np.uint16), x)
+
+
+def golden_gained(total: Array, channels: Channels, like: Array) -> Array:
+    """Return sums with what is behind them as the golden model does it."""
+    numbers = (channels.gain, channels.offset)
+    gain, offset = (None if one is None else laid_along(one, total.ndim) for one in numbers)
+    return from_golden(golden.gained(total, 1.0 if gain is None else gain, offset), like)
 
 
 def convolution_total(x: Array, weight: Array, bias: Array | None = None, **window: Unpack[Window]) -> Array:
@@ -113,7 +166,7 @@ def convolution_total(x: Array, weight: Array, bias: Array | None = None, **wind
     """
     if not available():
         return golden_sum(x, weight, bias, window).total()
-    return convolved(x, weight, bias, window, np.float64)
+    return convolved(x, weight, Channels(channel_bias(bias, weight.shape[0])), window, np.float64)
 
 
 def golden_sum(x: Array, weight: Array, bias: Array | None, window: Window) -> golden.Sum:
@@ -123,12 +176,12 @@ def golden_sum(x: Array, weight: Array, bias: Array | None, window: Window) -> g
     return golden.convolution_sum(images, kernels, channel_bias(bias, weight.shape[0]), **window)
 
 
-def convolved(x: Array, weight: Array, bias: Array | None, window: Window, dtype: Results) -> Array:
+def convolved(x: Array, weight: Array, channels: Channels, window: Window, dtype: Results) -> Array:
     """Return a convolution of fp16: rounded, as bits, or unrounded in float64."""
     images, kernels = bits_of("conv", x), bits_of("conv", weight)
     slides = golden.Slides.of(weight.ndim - 2, **window)
     out = np.empty((x.shape[0], weight.shape[0], *convolved_places(x, weight, slides)), dtype)
-    convolve(images, kernels, channel_bias(bias, weight.shape[0]), slides, out)
+    convolve(images, kernels, channels, slides, out)
     return out
 
 
@@ -144,7 +197,24 @@ def winograd_convolution(x: Array, weight: Array, bias: Array | None = None, *, 
     """
     if not available():
         return from_golden(golden.leave(golden_winograd(x, weight, bias, pad)), x)
-    return as_given(winograd_convolved(x, weight, bias, pad, np.uint16), x)
+    return as_given(winograd_convolved(x, weight, Channels(channel_bias(bias, weight.shape[0])), pad, np.uint16), x)
+
+
+def gained_winograd(x: Array, weight: Array, gain: Array, offset: Array | None, *, pad: Padding = 1) -> Array:
+    """Return gain · sum + offset of a Winograd convolution, rounded once: one of each for every output channel.
+
+    >>> images, kernels = np.ones((1, 1, 1, 2), np.float16), np.ones((1, 1, 3, 3), np.float16)
+    >>> gained_winograd(images, kernels, np.array([2.0]), np.array([3.0])).ravel().tolist()
+    [7.0, 7.0]
+
+    Raises:
+        GraphError: As `winograd_convolution`, or there is not one gain and offset for every output channel.
+        GraphTypeError: An operand is not fp16.
+    """
+    channels = Channels.behind(gain, offset, weight.shape[0])
+    if not available():
+        return golden_gained(golden_winograd(x, weight, None, pad), channels, x)
+    return as_given(winograd_convolved(x, weight, channels, pad, np.uint16), x)
 
 
 def winograd_total(x: Array, weight: Array, bias: Array | None = None, *, pad: Padding = 1) -> Array:
@@ -159,7 +229,7 @@ def winograd_total(x: Array, weight: Array, bias: Array | None = None, *, pad: P
     """
     if not available():
         return golden_winograd(x, weight, bias, pad)
-    return winograd_convolved(x, weight, bias, pad, np.float64)
+    return winograd_convolved(x, weight, Channels(channel_bias(bias, weight.shape[0])), pad, np.float64)
 
 
 def golden_winograd(x: Array, weight: Array, bias: Array | None, pad: Padding) -> Array:
@@ -171,7 +241,7 @@ def golden_winograd(x: Array, weight: Array, bias: Array | None, pad: Padding) -
     return golden.winograd_total(images, kernels, channel_bias(bias, weight.shape[0]), pad=pad)
 
 
-def winograd_convolved(x: Array, weight: Array, bias: Array | None, pad: Padding, dtype: Results) -> Array:
+def winograd_convolved(x: Array, weight: Array, channels: Channels, pad: Padding, dtype: Results) -> Array:
     """Return a Winograd convolution: rounded, as bits, or unrounded in float64."""
     images, kernels = bits_of("conv", x), bits_of("conv", weight)
     slides = golden.Slides.of(2, pad=pad)
@@ -179,7 +249,7 @@ def winograd_convolved(x: Array, weight: Array, bias: Array | None, pad: Padding
     out = np.empty((x.shape[0], weight.shape[0], height, width), dtype)
     before = (slides.pads[0][0], slides.pads[1][0])
     geometry = Geometry((1, 1), (1, 1), before, (height, width), 1, winograd=True)
-    run_convolution(images, kernels, channel_bias(bias, weight.shape[0]), out, geometry)
+    run_convolution(images, kernels, channels, out, geometry)
     return out
 
 
@@ -222,7 +292,7 @@ def int8_convolution(x: Array, weight: Array, scale: Array | float = 1.0, **wind
             pad=tuple(side for pair in slides.pads for side in pair),
             groups=slides.groups,
         ).astype(np.float16)
-    convolve(x, weight, None, slides, out)
+    convolve(x, weight, Channels(), slides, out)
     return to_fp16(out * np.asarray(scale, np.float64))
 
 
@@ -271,25 +341,34 @@ def check_slides(slides: Slides, axes: int) -> None:
 
 
 def channel_bias(bias: Array | None, channels: int) -> Array | None:
-    """Return a bias in float64, one number for each output channel.
+    """Return a bias as the engine reads it, in float64, one number for each output channel.
 
     Raises:
         GraphError: There are more or fewer.
     """
-    if bias is None:
+    return None if bias is None else channel_numbers("a bias", golden.begun(bias), channels)
+
+
+def channel_numbers(name: str, values: Array | None, channels: int) -> Array | None:
+    """Return numbers in float64, one for each output channel.
+
+    Raises:
+        GraphError: There are more or fewer.
+    """
+    if values is None:
         return None
-    flat = np.ascontiguousarray(bias, np.float64).ravel()
+    flat = np.ascontiguousarray(values, np.float64).ravel()
     if flat.size != channels:
         raise GraphError(
-            "a bias has one number for every output channel", operation="conv", seen=flat.size, limit=channels
+            f"{name} has one number for every output channel", operation="conv", seen=flat.size, limit=channels
         )
     return flat
 
 
-def convolve(x: Array, weight: Array, bias: Array | None, slides: Slides, out: Array) -> None:
+def convolve(x: Array, weight: Array, channels: Channels, slides: Slides, out: Array) -> None:
     """Convolve over one to three axes into `out`."""
     if weight.ndim == 5:
-        convolve_volumes(x, weight, bias, slides, out)
+        convolve_volumes(x, weight, channels, slides, out)
         return
     missing = 4 - weight.ndim  # one axis is the width of images of height 1
     geometry = Geometry(
@@ -301,31 +380,34 @@ def convolve(x: Array, weight: Array, bias: Array | None, slides: Slides, out: A
     )
     if missing:
         x, weight, out = x[:, :, None], weight[:, :, None], out[:, :, None]
-    run_convolution(x, weight, bias, out, geometry)
+    run_convolution(x, weight, channels, out, geometry)
 
 
-def convolve_volumes(x: Array, weight: Array, bias: Array | None, slides: Slides, out: Array) -> None:
+def convolve_volumes(x: Array, weight: Array, channels: Channels, slides: Slides, out: Array) -> None:
     """Convolve over three axes: for each place along the first, what it sees there are channels, in the same order."""
     stride, dilation, (before, _) = slides.strides[0], slides.dilations[0], slides.pads[0]
-    channels, taps = x.shape[1], weight.shape[2]
+    inner, taps = x.shape[1], weight.shape[2]
     kernels = weight.reshape(weight.shape[0], -1, *weight.shape[3:])
     flat = golden.Slides(slides.strides[1:], slides.pads[1:], slides.dilations[1:], slides.groups)
     for place in range(out.shape[2]):
-        seen = np.zeros((x.shape[0], channels, taps, *x.shape[3:]), x.dtype)
+        seen = np.zeros((x.shape[0], inner, taps, *x.shape[3:]), x.dtype)
         for tap in range(taps):
             depth = place * stride + tap * dilation - before
             if 0 <= depth < x.shape[2]:
                 seen[:, :, tap] = x[:, :, depth]
         plane = np.empty((*out.shape[:2], *out.shape[3:]), out.dtype)
-        convolve(seen.reshape(x.shape[0], channels * taps, *x.shape[3:]), kernels, bias, flat, plane)
+        convolve(seen.reshape(x.shape[0], inner * taps, *x.shape[3:]), kernels, channels, flat, plane)
         out[:, :, place] = plane
 
 
-def run_convolution(x: Array, weight: Array, bias: Array | None, out: Array, geometry: Geometry) -> None:
+def run_convolution(x: Array, weight: Array, channels: Channels, out: Array, geometry: Geometry) -> None:
     """Convolve over two axes into `out`, which is contiguous."""
     if out.size == 0:
         return
     images, kernels = np.ascontiguousarray(x), np.ascontiguousarray(weight)
+    bias, gain, offset = (
+        None if one is None else address(one) for one in (channels.bias, channels.gain, channels.offset)
+    )
     given = Convolution(
         element=Element.of(images),
         unrounded=out.dtype == np.float64,
@@ -348,7 +430,9 @@ def run_convolution(x: Array, weight: Array, bias: Array | None, out: Array, geo
         out_width=geometry.out[1],
         images=address(images),
         kernels=address(kernels),
-        bias=None if bias is None else address(bias),
+        bias=bias,
+        gain=gain,
+        offset=offset,
         out=address(out),
     )
     call("aneforge_run_convolution", ctypes.byref(given))

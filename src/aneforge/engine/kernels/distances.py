@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["largest_magnitude", "scaled_distances", "squared_distances"]
+__all__ = ["largest_magnitude", "read", "scaled_distances", "squared_distances"]
 
 
 class Kind(IntEnum):
@@ -48,6 +48,16 @@ class Distances(ctypes.Structure):
         ("length", ctypes.c_int64),
         ("out", ctypes.c_void_p),
     )
+
+
+def read(values: Array) -> Array:
+    """Return fp16 numbers as the engine reads them, as `planar.read` does: those that are finite are what they are.
+
+    >>> read(np.array([0.5, np.inf], np.float16)).tolist()
+    [0.5, 65536.0]
+    """
+    wide = values.astype(np.float64)
+    return wide if np.isfinite(wide).all() else planar.read(values)
 
 
 def scaled_distances(x: Array, shift: Array, factor: Array) -> Array:
@@ -128,4 +138,4 @@ def largest_magnitude(x: Array) -> float:
         call("aneforge_largest_magnitude", address(values), ctypes.c_int64(values.size), address(found))
     else:
         found[0] = (bits & 0x7FFF).max(initial=0)
-    return float(planar.read(found.view(np.float16))[0])
+    return float(read(found.view(np.float16))[0])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MissingKernelsWarning", "Settings", "address", "available", "call", "library", "paths", "using"]
 
-INTERFACE = 2
+INTERFACE = 3
 """Number of the C interface (`ANEFORGE_INTERFACE` of kernels.h) that this module speaks."""
 SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
 PATH = Path(__file__).parent / ("aneforge_kernels" + SUFFIXES.get(sys.platform, ".so"))

@@ -156,12 +156,12 @@ def product_shape(operation: str, x: Array, w: Array) -> tuple[int, ...]:
 
 
 def fitting_bias(bias: Array, shape: tuple[int, ...]) -> Array:
-    """Return a bias in float64 that can be broadcast to the result of a product.
+    """Return a bias as the engine reads it, in float64, that can be broadcast to the result of a product.
 
     Raises:
         GraphError: It does not fit.
     """
-    wide = np.ascontiguousarray(bias, np.float64) if np.ndim(bias) else np.asarray(bias, np.float64)
+    wide = np.ascontiguousarray(golden.begun(bias)) if np.ndim(bias) else golden.begun(bias)
     try:
         np.broadcast_to(wide, shape)
     except ValueError as error:

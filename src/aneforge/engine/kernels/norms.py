@@ -11,10 +11,10 @@ from aneforge.engine import normalisation
 from aneforge.engine.activations import ACTIVATIONS, LOG2_E
 from aneforge.engine.choices import choices
 from aneforge.engine.kernels.arrays import from_golden
-from aneforge.engine.kernels.distances import largest_magnitude, scaled_distances, squared_distances
+from aneforge.engine.kernels.distances import largest_magnitude, read, scaled_distances, squared_distances
 from aneforge.engine.kernels.elements import add, lookup, mul, table_of
 from aneforge.engine.kernels.reductions import Of, accumulated, largest, mean
-from aneforge.engine.planar import host_fp16, read
+from aneforge.engine.planar import host_fp16
 from aneforge.engine.reductions import reciprocal_count
 from aneforge.ops.shapes import normalised_axes
 

@@ -7,8 +7,9 @@ here: it is a table (`dispatch`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from aneforge.engine.kernels.arrays import bits_of, from_golden
 from aneforge.engine.kernels.convolution import (
     convolution,
     convolution_total,
+    gained_convolution,
+    gained_winograd,
     winograd_convolution,
     winograd_total,
 )
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.engine.choices import AdderChoice
+    from aneforge.engine.golden import Padding, Window
     from aneforge.ops.groups.pooling import PoolAttributes
     from aneforge.targets import Target
 
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
     Axes = tuple[int, ...]
     Function = Callable[..., Array | tuple[Array, ...]]
 
-__all__ = ["FOR_TARGET", "FUNCTIONS", "PRODUCTS", "TOTALS", "gain_offset", "through_crop"]
+__all__ = ["FOR_TARGET", "FUNCTIONS", "PRODUCTS", "TOTALS", "gain_offset", "gained_by", "through_crop"]
 
 
 # Products.
@@ -77,6 +81,18 @@ PRODUCTS = products.Products(matmul, convolution, winograd_convolution, scaling,
 """Products, rounded as they leave."""
 TOTALS = products.Products(matmul_total, convolution_total, winograd_total, scaling_total, deconvolution_total)
 """Their sums before that, in float64."""
+
+
+def gained_by(gain: Array, offset: Array | None) -> products.Products:
+    """Return convolutions with a gain and offset of every output channel behind their sums, and no bias before."""
+
+    def direct(x: Array, weight: Array, _: Array | None, **window: Unpack[Window]) -> Array:
+        return gained_convolution(x, weight, gain, offset, **window)
+
+    def winograd(x: Array, weight: Array, _: Array | None, *, pad: Padding) -> Array:
+        return gained_winograd(x, weight, gain, offset, pad=pad)
+
+    return replace(TOTALS, convolution=direct, winograd=winograd)
 
 
 # Elements and pairs.

@@ -104,7 +104,7 @@ def read_limited(path: Path, most: int, what: str) -> bytes:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size <= most:
-                return file.read(most + 1)
+                return file.read(size)  # a limit in the place of the size would take that much memory at once
     except OSError as error:
         raise GraphError(f"{what} cannot be read: {error.strerror}", location=Location(str(path))) from None
     raise GraphError(f"{what} is too large", location=Location(str(path)), seen=f"{size} bytes", limit=f"{most} bytes")

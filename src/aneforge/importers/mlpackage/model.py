@@ -18,6 +18,7 @@ from aneforge.importers.mil.weights import MODEL_PATH, NO_FILE, OUTSIDE, Weights
 from aneforge.importers.mlpackage.files import MOST_MODEL, inside, model_file, read_limited
 from aneforge.importers.mlpackage.messages import messages
 from aneforge.importers.mlpackage.resizing import with_core_ml_places
+from aneforge.importers.mlpackage.sizes import check_stated_sizes
 from aneforge.importers.mlpackage.translation import translated
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import is_float, numpy_dtype
@@ -80,7 +81,11 @@ class MlPackage:
             if port.type.WhichOneof("Type") == "multiArrayType"
         }
         """The shapes of inputs that the description of the model gives: of flexible ones, those that are usual."""
-        self.weights = WeightsStore(self._weights_files(root, folder))
+        try:
+            self.weights = WeightsStore(self._weights_files(root, folder))
+        except MilError as error:
+            self.source.locate(error)
+            raise
 
     @property
     def functions(self) -> Mapping[str, str]:
@@ -168,17 +173,18 @@ class MlPackage:
         return replace(function, inputs=inputs)
 
     def _weights_files(self, root: Path | None, folder: Path | None) -> dict[str, Path]:
-        """Return the weights files that the program names, each checked to be inside of the package."""
+        """Return the weights files that the program names, each checked to be inside of the package and to have room.
+
+        Raises:
+            MilError: One is not there, is outside of the package, or is too small for what the program states.
+        """
         found: dict[str, Path] = {}
         for blob in blobs_of(self.syntax):
             path = str(scalar_of(blob.path))
             if path in found:
                 continue
-            try:
-                found[path] = weights_file(path, blob.at, root, folder)
-            except MilError as error:
-                self.source.locate(error)
-                raise
+            found[path] = weights_file(path, blob.at, root, folder)
+        check_stated_sizes(blobs_of(self.syntax), found)
         return found
 
 

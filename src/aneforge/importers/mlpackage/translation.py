@@ -30,6 +30,7 @@ from aneforge.importers.mil.syntax import (
     ValueType,
 )
 from aneforge.importers.mil.text_rules import NO_FUNCTION, NO_GRAPH_FORM
+from aneforge.importers.mlpackage.sizes import MOST_PARTS, TOO_MANY_PARTS
 from aneforge.importers.mlpackage.values import type_of, value_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Translation:
     """A program that is being read, and the names at its places."""
 
     names: list[str] = field(default_factory=list[str])
-    operations: int = 0
+    parts: int = 0
+    """Operations, their parameters, results and attributes so far."""
 
     def function(self, name: str, function: MilFunction) -> Function:
         """Return a function.
@@ -100,7 +102,10 @@ class Translation:
         """Return an operation."""
         results = operation.outputs
         at = self.here(results[0].name if len(results) else operation.type)
-        self.operations += 1
+        self.parts += 1 + len(results) + len(operation.attributes)
+        self.parts += sum(len(operation.inputs[key].arguments) for key in operation.inputs)
+        if self.parts > MOST_PARTS:
+            raise TOO_MANY_PARTS.broken(at, found=f"more than {MOST_PARTS}", expected=f"up to {MOST_PARTS}")
         arguments = tuple(
             Argument(key, self.argument(operation.type, key, operation.inputs[key], at), at)
             for key in sorted(operation.inputs)

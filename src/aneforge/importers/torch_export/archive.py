@@ -10,9 +10,11 @@ unpickler takes, and a program whose names and lengths keep to what `torch.expor
 from __future__ import annotations
 
 import io
+import logging
 import re
 import warnings
 import zipfile
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Never
 
 import torch
@@ -21,6 +23,7 @@ from aneforge.errors import AneforgeError, GraphError, Location
 from aneforge.importers.torch_export.contents import check_payloads, check_program, parsed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["load_archive"]
@@ -74,7 +77,7 @@ def loaded(file: IO[bytes]) -> torch.export.ExportedProgram:
         GraphError: PyTorch cannot read it.
     """
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), silenced(logging.getLogger("torch.export")):
             warnings.simplefilter("ignore")  # what PyTorch warns of is its reading of its own form
             return torch.export.load(file)
     except Exception as error:  # noqa: BLE001 - whatever PyTorch raises says that it cannot read the file
@@ -83,6 +86,16 @@ def loaded(file: IO[bytes]) -> torch.export.ExportedProgram:
             f"PyTorch {torch.__version__} cannot read the program: {type(error).__name__}: {said}",
             remedy="export it again with the installed PyTorch",
         ) from None
+
+
+@contextmanager
+def silenced(logger: logging.Logger) -> Iterator[None]:
+    """Keep a logger quiet: PyTorch logs the traceback of what it raises as well."""
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def check_archive(file: IO[bytes]) -> None:

@@ -168,11 +168,12 @@ class Call:
         return normalised_axis(self.integer(name), max(rank, 1), name)
 
     def axes(self, name: str, rank: int) -> tuple[int, ...]:
-        """Return axes counted from the front; none, or an empty list, are all."""
+        """Return axes counted from the front; none, or an empty list, are all, and a tensor without axes has none."""
         found = self.integers(name)
         if not found:
             return tuple(range(rank))
-        return tuple(dict.fromkeys(normalised_axis(one, max(rank, 1), name) for one in found if rank or one in (0, -1)))
+        listed = dict.fromkeys(normalised_axis(one, max(rank, 1), name) for one in found)
+        return tuple(listed) if rank else ()
 
     # Element types.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
+from aneforge.errors import GraphError
 from aneforge.importers.torch_export.registry import converter_of
 
 if TYPE_CHECKING:
@@ -34,9 +35,20 @@ def decompositions() -> Table:
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Return a program of operators that are core, or have a converter."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own, of its tree specifications
-        warnings.simplefilter("ignore", DeprecationWarning)
-        run = cast("Callable[[Table], torch.export.ExportedProgram]", getattr(program, "run_decompositions"))  # noqa: B009 - untyped
-        return run(decompositions())
+    """Return a program of operators that are core, or have a converter.
+
+    Raises:
+        GraphError: PyTorch cannot run its operators without data; a file may hold a program that it never traced.
+    """
+    run = cast("Callable[[Table], torch.export.ExportedProgram]", getattr(program, "run_decompositions"))  # noqa: B009 - untyped
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own, of its tree specifications
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return run(decompositions())
+    except Exception as error:
+        said = " ".join(str(error).split())[:300]
+        raise GraphError(
+            f"PyTorch {torch.__version__} cannot take the program apart: {type(error).__name__}: {said}",
+            remedy="check that the program runs, and export it again",
+        ) from error

@@ -23,6 +23,8 @@ ExampleInputs = torch.Tensor | tuple[object, ...] | list[object] | Mapping[str, 
 PYTORCH = str(Path(torch.__file__).parent) + os.sep
 MESSAGE_LINES = 3
 """Lines of PyTorch's own message that an error quotes; the rest is advice on its flags."""
+OWN_WEIGHTS = r"The tensor attributes? (self\.[\w.]*_?flat_weights\[\d+\](, | and )?)+ (was|were) assigned"
+"""What PyTorch warns of in its own recurrent layers; where a module's attributes are among them, it is shown."""
 DATA_DEPENDENT = ("data-dependent", "data dependent", "GuardOnDataDependent", "Dynamic control flow")
 
 
@@ -77,6 +79,7 @@ def exported(module: torch.nn.Module, example_inputs: ExampleInputs | None) -> t
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own, of its tree specifications
             warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.filterwarnings("ignore", OWN_WEIGHTS, UserWarning)
             return torch.export.export(module, positional, named, strict=False)
     except Exception as error:
         raise export_error(module, error) from error

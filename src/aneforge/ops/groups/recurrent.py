@@ -4,7 +4,8 @@ The rows of the weights are blocks of one hidden size per gate, in MIL's order: 
 reset, output, update for a GRU. What a step gives stands at its own place in the sequence, whichever way time runs.
 
 Activations have MIL's names, which spell the hard sigmoid `hard_sigmoid` for an LSTM and `sigmoid_hard` for the others.
-MIL has `scaled_tanh` among them too; which two constants it takes there is documented nowhere, so it is left out.
+`scaled_tanh` takes no constants in a recurrent layer, and its documentation does not say which it has there; the
+operator tests that coremltools ships expect those of 1 of Core ML (`TestLSTM`), with which it is the plain tanh.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "hard_sigmoid": hard_sigmoid,
     "linear": unchanged,
     "relu": rectified,
+    "scaled_tanh": np.tanh,
     "sigmoid": logistic,
     "sigmoid_hard": hard_sigmoid,
     "tanh": np.tanh,
 }
-PLAIN_ACTIVATIONS = ("relu", "tanh", "sigmoid", "sigmoid_hard", "linear")
-LSTM_ACTIVATIONS = ("relu", "tanh", "sigmoid", "hard_sigmoid", "linear")
+PLAIN_ACTIVATIONS = ("relu", "tanh", "scaled_tanh", "sigmoid", "sigmoid_hard", "linear")
+LSTM_ACTIVATIONS = ("relu", "tanh", "scaled_tanh", "sigmoid", "hard_sigmoid", "linear")
 
 ACTIVATION = Attribute("activation", AttributeKind.TEXT, "tanh", choices=PLAIN_ACTIVATIONS)
 RECURRENT_ACTIVATION = Attribute("recurrent_activation", AttributeKind.TEXT, "sigmoid", choices=PLAIN_ACTIVATIONS)
@@ -329,7 +331,7 @@ def draw_layer(chooser: Chooser, gates: int) -> tuple[dict[str, Fill | None], di
     attributes: dict[str, AttributeValue] = {
         "direction": chooser.choose(ONE_WAY),
         "output_sequence": chooser.choose([True, False]),
-        "activation": chooser.choose(["tanh", "relu", "linear"]),
+        "activation": chooser.choose(["tanh", "relu", "linear", "scaled_tanh"]),
     }
     return operands, attributes
 

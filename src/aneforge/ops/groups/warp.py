@@ -11,7 +11,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.interpolation import SAMPLING_MODES, grid_points, normalised, pixels, places, sampled
+from aneforge.ops.interpolation import SAMPLING_MODES, folded, grid_points, normalised, pixels, places, sampled
 from aneforge.ops.op import Category, Op, Support, Surface
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import (
@@ -35,6 +35,8 @@ BOX_COORDINATE_MODES = (
 )
 PADDING_MODES = ("constant", "border", "reflection", "symmetric")
 COORDINATES_MODES = ("unnormalized", "normalized_minus_one_to_one", "normalized_zero_to_one")
+EDGE = 1e-9
+"""How far beyond the edge a place may be that is meant to be on it: 0.03 + ((0 − 0.03 + 1) − 1) is less than 0."""
 TEXTURE = Support(floor=3, gate="texture_engine", mil_since=3)
 PADDING_VALUE = Attribute("padding_value", AttributeKind.NUMBER, 0.0)
 
@@ -155,9 +157,11 @@ def crop_resize(x: Array, boxes: Array, box_indices: Array | None, **attributes:
     """Resize what lies in each box bilinearly.
 
     Ends of a box are places of elements, both included: it holds last − first + 1 of them, and `grid_points` of that
-    extent, counted from the first, are read. Normalised ends are fractions of height − 1 and of width − 1. Neighbours
-    beyond the image are `pad_value`. Without box_indices, box i is cut from image i; that several boxes may be cut from
-    an only image is an extension of MIL's rule.
+    extent, counted from the first, are read; a box whose last end is before its first is read backwards. Normalised
+    ends are fractions of height − 1 and of width − 1. A place beyond the middles of the image's outer elements is
+    `pad_value`, not mixed with the edge: so the operator tests that coremltools ships expect it of Core ML
+    (`TestCropResize`). Without box_indices, box i is cut from image i; that several boxes may be cut from an only image
+    is an extension of MIL's rule.
 
     Raises:
         GraphError: An index names no image.
@@ -173,8 +177,14 @@ def crop_resize(x: Array, boxes: Array, box_indices: Array | None, **attributes:
     own = np.arange(len(boxes)) if x.shape[0] > 1 else np.zeros(len(boxes), np.intp)
     named = own if box_indices is None else box_indices.astype(np.intp)
     expect_within(named, 0, x.shape[0] - 1, "a box names an image that is not there")
-    images = x[named]
-    return sampled(images, rows[:, :, None], columns[:, None, :], "constant", attributes["pad_value"])
+    inside = within(rows, height)[:, :, None] & within(columns, width)[:, None, :]
+    cut = sampled(x[named], rows[:, :, None], columns[:, None, :], "border", 0.0)
+    return np.where(inside[:, None], cut, attributes["pad_value"])
+
+
+def within(place: Array, extent: int) -> Array:
+    """Tell which places lie from the first element of an axis to its last, but for the rounding of their sums."""
+    return (place >= -EDGE) & (place <= extent - 1 + EDGE)
 
 
 def resample(x: Array, coordinates: Array, **attributes: Unpack[Resampling]) -> Array:
@@ -182,7 +192,8 @@ def resample(x: Array, coordinates: Array, **attributes: Unpack[Resampling]) -> 
 
     Beyond the image stand the padding value (constant), the nearest element (border), or the image mirrored without
     repeating its edge (reflection) or with it (symmetric). A place just between two elements is nearest to the even
-    one.
+    one, after places beyond the image are mirrored into it: so the operator tests that coremltools ships expect it of
+    Core ML (`TestResample`).
     """
     mode, align = attributes["coordinates_mode"], attributes["align_corners"]
     columns = places(coordinates[..., 0], x.shape[3], mode, align_corners=align)
@@ -190,7 +201,8 @@ def resample(x: Array, coordinates: Array, **attributes: Unpack[Resampling]) -> 
     padding = attributes["padding_mode"], attributes["padding_value"]
     if attributes["sampling_mode"] == "bilinear":
         return sampled(x, rows, columns, *padding)
-    return pixels(x, np.rint(rows).astype(np.intp), np.rint(columns).astype(np.intp), *padding)
+    inner_rows = np.rint(folded(rows, x.shape[2], padding[0])).astype(np.intp)
+    return pixels(x, inner_rows, np.rint(folded(columns, x.shape[3], padding[0])).astype(np.intp), *padding)
 
 
 def affine(x: Array, transform_matrix: Array, **attributes: Unpack[Transforming]) -> Array:

@@ -6,6 +6,7 @@ are not predicted: every form that is tried runs on the software engine and is c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -111,16 +112,16 @@ def searched(found: Sequence[Variant], target: Target, search: Search) -> Choice
 def tried(found: Sequence[Variant], target: Target, search: Search) -> tuple[Trial, ...]:
     """Return what came of trying forms, in their order: the fastest by prediction, as many as the budget allows."""
     times = [predicted(form, target) for form in found]
-    least = min((time for time in times if time is not None), default=0.0)
-    order = sorted(range(1, len(found)), key=lambda place: times[place] or 0.0)
-    within = {0, *order[: search.budget - 1]}
+    slow = search.prune_factor * min((time for time in times if time is not None), default=math.inf)
+    fast = sorted((time or 0.0, place) for place, time in enumerate(times) if place and (time or 0.0) <= slow)
+    within = {0, *(place for _, place in fast[: search.budget - 1])}
     inputs = search.inputs if search.inputs is not None else drawn_inputs(found[0].graph)
     wanted = reference(found[0].graph, inputs)
     trials: list[Trial] = []
     for place, (form, time) in enumerate(zip(found, times, strict=True)):
         trial = Trial(form.name, form.lossy, time)
-        if place and time is not None and time > search.prune_factor * least:
-            why = f"not tried, predicted {time:.0f} µs, over {search.prune_factor:g} times the fastest"
+        if place and (time or 0.0) > slow:
+            why = f"not tried, predicted {time or 0.0:.0f} µs, over {search.prune_factor:g} times the fastest"
             trials.append(replace(trial, why_not=why))
         elif place not in within:
             trials.append(replace(trial, why_not=f"not tried, the budget is {search.budget}"))

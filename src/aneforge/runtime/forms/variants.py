@@ -45,11 +45,10 @@ def variants(graph: Graph, target: Target) -> tuple[tuple[Variant, ...], tuple[s
     built = without_attention_layers(graph)
     if built is not None:
         found.append(Variant("attention of products and softmax", built))
-    # Each further form is of the graph with everything before it that changes no weights.
-    plain = found[-1].graph
-    joined = simplified(plain)
-    if len(joined.nodes) < len(plain.nodes):
-        found.append(Variant("scalars joined", joined))
+    last = found[-1]
+    joined = simplified(last.graph)
+    if len(joined.nodes) < len(last.graph.nodes):
+        found.append(Variant("scalars joined" if built is None else f"{last.name}, scalars joined", joined))
     eight, why = with_int8_weights(graph, target)
     if eight is not None:
         found.append(Variant("int8 weights", eight, lossy=True))

@@ -14,14 +14,14 @@ import numpy as np
 
 from aneforge.errors import AneforgeError, GraphError, RuntimeStateError
 from aneforge.runtime.ports import Direction
-from aneforge.runtime.streams.operations import Operation
+from aneforge.runtime.program import LoadedProgram
+from aneforge.runtime.streams.operations import Operation, expect_kind
 from aneforge.runtime.streams.stream import ExecutionStream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.ops.types import Array
-    from aneforge.runtime.program import LoadedProgram
 
 __all__ = ["execute_multi"]
 
@@ -47,9 +47,11 @@ def execute_multi(
     [1.0, 3.0, 6.0]
 
     Raises:
+        GraphTypeError: It is no loaded program.
         GraphError: There is no feed, a feed lacks an input or has one too many, or a value does not fit its port.
         RuntimeStateError: There are more steps than one call runs, or the program was released.
     """
+    expect_kind(program, LoadedProgram, "execute_multi", remedy="model.loaded is one")
     pairs, first = dict(resident or {}), dict(seeds or {})
     limit = program.program.target.limits.integer("execute_multi_operations")
     if not feeds:

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.errors import GraphError, RuntimeStateError, UnknownNameError
+from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
 from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, converted, expect_apart
 from aneforge.runtime.processes import check_process, note_use
+from aneforge.runtime.program import LoadedProgram
+from aneforge.runtime.streams.events import Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.ops.types import Array
-    from aneforge.runtime.program import LoadedProgram
-    from aneforge.runtime.streams.events import Event
 
-__all__ = ["Operation", "Phase"]
+__all__ = ["Operation", "Phase", "expect_kind"]
 
 PORT_IN_USE = "E5RT: Port bindings cannot be changed while operation is in use in an execution stream"
 
@@ -54,11 +54,14 @@ class Operation:
     input 'x' : fp16[1, 2], output 'y' : fp16[1, 2]
 
     Raises:
+        GraphTypeError: It is no loaded program, or the name is not text.
         RuntimeStateError: The program was released, or this process was forked from one that had used the runtime.
     """
 
     def __init__(self, program: LoadedProgram, name: str = "main") -> None:
         note_use()
+        expect_kind(program, LoadedProgram, "make an operation", remedy="model.loaded is one")
+        expect_kind(name, str, "name an operation")
         program.check_usable(f"make operation {name!r}")
         self.program = program
         self.name = name
@@ -138,9 +141,11 @@ class Operation:
 
         Raises:
             UnknownNameError: There is no such port.
+            GraphTypeError: The other is no operation.
             GraphError: The two ports hold different types.
             RuntimeStateError: One of the operations is in use, or ran already; or the input shares a buffer already.
         """
+        expect_kind(into, Operation, "share_buffer")
         for one in (self, into):
             one.expect_free("share_buffer")
             if one.executions:
@@ -162,18 +167,23 @@ class Operation:
         """Let an event grow by one whenever a submission has run this operation.
 
         Raises:
+            GraphTypeError: It is no event.
             RuntimeStateError: The operation is in use in a stream: events are bound before it is encoded.
         """
         self.expect_free("bind_completion_event")
+        expect_kind(event, Event, "bind_completion_event")
         self.completion = event
 
     def wait_for(self, event: Event, value: int) -> None:
         """Let submissions wait before this operation until an event is at least a number.
 
         Raises:
+            GraphTypeError: It is no event, or no whole number.
             RuntimeStateError: The operation is in use in a stream.
         """
         self.expect_free("wait_for")
+        expect_kind(event, Event, "wait_for")
+        expect_kind(value, int, "wait_for")
         self.awaited = (*self.awaited, (event, value))
 
     def prepare(self) -> None:
@@ -231,3 +241,13 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"<operation {self.name!r}, {self.phase}: {', '.join(map(str, self._ports.values()))}>"
+
+
+def expect_kind(value: object, kind: type, action: str, remedy: str | None = None) -> None:
+    """Check what a caller gave, who may be untyped.
+
+    Raises:
+        GraphTypeError: It is something else.
+    """
+    if not isinstance(value, kind):
+        raise GraphTypeError(f"this is no {kind.__name__}", operation=action, seen=type(value).__name__, remedy=remedy)

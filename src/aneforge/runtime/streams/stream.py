@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Self
 from aneforge.errors import GraphTypeError, RuntimeStateError
 from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.streams.lane import lane
-from aneforge.runtime.streams.operations import Phase
+from aneforge.runtime.streams.operations import Operation, Phase, expect_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from aneforge.runtime.program import LoadedProgram
-    from aneforge.runtime.streams.operations import Operation
 
     Handler = Callable[[BaseException | None], None]
 
@@ -137,10 +136,12 @@ class ExecutionStream:
         """Add an operation at the end.
 
         Raises:
+            GraphTypeError: It is no operation.
             RuntimeStateError: The stream was used and not reset; the operation is in use, or was and is not prepared;
                 or there are as many operations as one call runs.
         """
         check_process("encode", self._process)
+        expect_kind(operation, Operation, "encode", remedy="af.Operation(model.loaded) makes one")
         with self._lock:
             if self.state is StreamState.USED:
                 raise RuntimeStateError(RESET_FIRST, remedy="reset the stream, then encode every operation again")

@@ -16,7 +16,7 @@
 #endif
 
 /* Changed with every change of this file; the binding refuses a library of another number. */
-#define ANEFORGE_INTERFACE 2
+#define ANEFORGE_INTERFACE 3
 
 enum aneforge_status { ANEFORGE_OK = 0, ANEFORGE_NO_MEMORY = 1, ANEFORGE_NO_PATH = 2 };
 
@@ -57,7 +57,10 @@ struct aneforge_convolution {
     const void *images;
     const void *kernels;
     const double *bias; /* one for each output channel, or null */
-    void *out;          /* [batch, groups * rows, out_height, out_width] */
+    /* Behind the sums, where `gain` is not null: gain * sum + offset in double, rounded once to fp16; what is no number is
+     * 0. One of each for every output channel; `offset` may be null. */
+    const double *gain, *offset;
+    void *out; /* [batch, groups * rows, out_height, out_width] */
 };
 
 enum aneforge_pair { ANEFORGE_ADD, ANEFORGE_SUB, ANEFORGE_MUL, ANEFORGE_MAX, ANEFORGE_MIN };

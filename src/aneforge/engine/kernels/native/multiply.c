@@ -345,7 +345,7 @@ int32_t aneforge_run_convolution(const struct aneforge_convolution *given, int32
     const struct path *const path = path_numbered(path_number);
     if (!path) return ANEFORGE_NO_PATH;
     const bool pointwise = is_pointwise(given);
-    if (pointwise && given->groups == 1 && given->height * given->width == 1)
+    if (pointwise && given->groups == 1 && given->height * given->width == 1 && !given->gain)
         return run_as_matmul(given, path_number, threads);
     const int64_t plane = given->height * given->width, out_plane = given->out_height * given->out_width;
     struct plan plan = {.element = (enum aneforge_element)given->element,
@@ -369,7 +369,9 @@ int32_t aneforge_run_convolution(const struct aneforge_convolution *given, int32
                         .out_row = out_plane,
                         .bias = given->bias,
                         .bias_group = given->rows,
-                        .bias_row = 1};
+                        .bias_row = 1,
+                        .gain = given->gain,
+                        .offset = given->offset};
     set_axes(&plan, given);
     plan.out_columns = pointwise ? out_plane : given->out_width;
     plan.taps = plan.down.taps * plan.across.taps;

@@ -88,9 +88,11 @@ static void finish_tile(const struct plan *plan, const struct region *region, in
     if (failed) memset(wide, 0, (size_t)count * sizeof *wide);
     if (failed) exact_tile(plan, region, tile, first_row, wide);
     if (!failed && plan->layout == LAYOUT_WINOGRAD) set_start(plan, region, tile, first_row, rows, start);
-    if (!failed && plan->unrounded) leave_wide(plan, totals, start, rows, wide);
-    if (!failed && !plan->unrounded) leave(plan, totals, start, rows, halves);
-    for (int32_t i = 0; i < count && failed && !plan->unrounded; i++) halves[i] = leave_exact(wide[i]);
+    const bool widened = plan->unrounded || plan->gain;
+    if (!failed && widened) leave_wide(plan, totals, start, rows, wide);
+    if (!failed && !widened) leave(plan, totals, start, rows, halves);
+    for (int32_t i = 0; i < count && failed && !widened; i++) halves[i] = leave_exact(wide[i]);
+    if (plan->gain) leave_gained(plan, region, first_row, wide, halves);
     if (plan->unrounded) store_rows(plan, region, tile, first_row, wide, sizeof *wide);
     if (!plan->unrounded) store_rows(plan, region, tile, first_row, halves, sizeof *halves);
 }

@@ -92,6 +92,7 @@ struct plan {
     int64_t bias_group, bias_row, bias_column;
     int32_t *start;   /* the bias in units of 2^-16 */
     uint8_t *special; /* enum special for each number, or null if all are plain */
+    const double *gain, *offset; /* for each output channel of a convolution, behind its sums, or null */
 
     int64_t block_channels, blocks;
     int64_t region_rows, region_columns, regions_down, regions_across;

@@ -168,6 +168,21 @@ static void leave(const struct plan *plan, const int32_t *totals, const int32_t 
     }
 }
 
+/* Gain and offset on sums before they are rounded, in the operations of `golden.gained`: what is no number is 0. */
+static void leave_gained(const struct plan *plan, const struct region *region, int64_t first_row, const double *wide,
+                         uint16_t *halves) {
+    const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), channel = region->group * plan->rows + first_row;
+    const int32_t lanes = TILE_LANES * region->scale;
+    for (int64_t row = 0; row < rows; row++) {
+        const double gain = plan->gain[channel + row], offset = plan->offset ? plan->offset[channel + row] : -0.0;
+        for (int32_t i = 0; i < lanes; i++) {
+            const double result = wide[row * lanes + i] * gain + offset; /* -0 changes no number that it is added to */
+            const uint16_t half = half_of_double(result);
+            halves[row * lanes + i] = result == result ? half : 0;
+        }
+    }
+}
+
 /* Sums before they are rounded, infinite from 2^15 on. */
 static void leave_wide(const struct plan *plan, const int32_t *totals, const int32_t *start, int32_t rows, double *out) {
     const bool winograd = plan->layout == LAYOUT_WINOGRAD;

@@ -71,6 +71,29 @@ def product(call: Call) -> Value:
     return call.emit.binary("logical_and" if dtype == "bool" else "mul", x, y)
 
 
+@operator("addcmul", "addcdiv")
+def added_pair(call: Call) -> Value:
+    """Convert x + value · (y · z), or x + value · (y / z)."""
+    emit, dtype = call.emit, call.dtype()
+    x, y, z = (call.operand(name, dtype) for name in ("self", "tensor1", "tensor2"))
+    both = emit.binary("mul", y, z) if call.operator == "addcmul" else emit.div(y, z)
+    return emit.binary("add", x, scaled(emit, both, call.number("value")))
+
+
+@operator("lerp")
+def between(call: Call) -> Value:
+    """Convert x + weight · (end − x), which PyTorch computes from the end for weights from ½ on."""
+    emit, dtype = call.emit, call.dtype()
+    x, end = call.operand("self", dtype), call.operand("end", dtype)
+    step = emit.binary("sub", end, x)
+    weight = call.arguments.get("weight")
+    if not isinstance(weight, int | float):
+        return emit.binary("add", x, emit.binary("mul", call.operand("weight", dtype), step))
+    if abs(weight) < 0.5:
+        return emit.binary("add", x, emit.mul(step, float(weight)))
+    return emit.binary("sub", end, emit.mul(step, 1.0 - weight))
+
+
 @operator("div", "true_divide")
 def quotient(call: Call) -> Value:
     """Convert x / y, or that cut towards 0 or rounded down."""

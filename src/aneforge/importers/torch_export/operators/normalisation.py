@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from aneforge.importers.torch_export.call import Call
 
 
-def along_channels(emit: Emitter, part: Value | None, x: Value) -> Value | None:
+def along_optional(emit: Emitter, part: Value | None, x: Value) -> Value | None:
+    """Return one number a channel along axis 1, where there is one."""
+    return None if part is None else along_channels(emit, part, x)
+
+
+def along_channels(emit: Emitter, part: Value, x: Value) -> Value:
     """Return one number a channel in a shape that broadcasts along axis 1."""
-    if part is None:
-        return None
     return emit.cast(emit.reshape(part, (part.type.size, *[1] * (x.type.rank - 2))), x.type.dtype)
 
 
@@ -36,6 +39,13 @@ def centred_and_variance(emit: Emitter, x: Value, axes: Sequence[int]) -> tuple[
     mean = emit.reduce("reduce_mean", x, axes)
     centred = emit.sub(x, mean)
     return mean, centred, emit.reduce("reduce_mean", emit.unary("square", centred), axes)
+
+
+def inverse_root(emit: Emitter, variance: Value, epsilon: float) -> Value:
+    """Return 1 / √(variance + epsilon); the op table takes no epsilon below 0, which PyTorch does."""
+    if epsilon < 0:
+        return emit.unary("rsqrt", emit.add(variance, epsilon), epsilon=0.0)
+    return emit.unary("rsqrt", variance, epsilon=epsilon)
 
 
 def scaled(emit: Emitter, x: Value, scale: Value | None, bias: Value | None) -> Value:
@@ -62,8 +72,8 @@ def layer_norm(call: Call) -> Value | tuple[Value, Value, Value]:
     if not x.type.size:
         return x if call.operator == "layer_norm" else (x, own[0], own[1])
     mean, centred, variance = centred_and_variance(emit, x, axes)
-    inverse = emit.unary("rsqrt", variance, epsilon=epsilon)
-    if all_constant(scale, bias) and not isinstance(x, Constant):
+    inverse = inverse_root(emit, variance, epsilon)
+    if epsilon >= 0 and all_constant(scale, bias) and not isinstance(x, Constant):
         result = emit.apply("layer_norm", {"x": x, "gamma": scale, "beta": bias}, axes=axes, epsilon=epsilon)
     else:
         result = scaled(emit, emit.mul(centred, inverse), scale, bias)
@@ -82,15 +92,15 @@ def group_norm(call: Call) -> Value | tuple[Value, Value, Value]:
         return x if call.operator == "group_norm" else (x, empty, empty)
     flat = emit.reshape(x, (batch, groups, x.type.size // (batch * groups)))
     mean, centred, variance = centred_and_variance(emit, flat, (2,))
-    inverse = emit.unary("rsqrt", variance, epsilon=epsilon)
-    if x.type.rank == 4 and all_constant(scale, bias) and not isinstance(x, Constant):
+    inverse = inverse_root(emit, variance, epsilon)
+    if epsilon >= 0 and x.type.rank == 4 and all_constant(scale, bias) and not isinstance(x, Constant):
         gamma = ones(emit, channels, x.type.dtype) if scale is None else scale
         beta = emit.constant(np.zeros(channels), x.type.dtype) if bias is None else bias
         operands = {"x": x, "gamma": gamma, "beta": beta}
         result = emit.apply("group_norm", operands, num_groups=groups, epsilon=epsilon)
     else:
         plain = emit.reshape(emit.mul(centred, inverse), x.type.shape)
-        result = scaled(emit, plain, along_channels(emit, scale, x), along_channels(emit, bias, x))
+        result = scaled(emit, plain, along_optional(emit, scale, x), along_optional(emit, bias, x))
     if call.operator == "group_norm":
         return result
     return result, emit.reshape(mean, (batch, groups)), emit.reshape(inverse, (batch, groups))
@@ -111,13 +121,12 @@ def by_statistics(
 ) -> Value:
     """Return normalisation by given statistics: scale, bias, mean and variance, one number a channel each."""
     scale, bias, mean, variance = parts
-    if x.type.rank >= 3 and all_constant(*parts) and not isinstance(x, Constant) and x.type.size:
+    if epsilon >= 0 and x.type.rank >= 3 and all_constant(*parts) and not isinstance(x, Constant) and x.type.size:
         operands = {"x": x, "gamma": scale, "beta": bias, "mean": mean, "variance": variance}
         return emit.apply("batch_norm", operands, epsilon=epsilon)
-    laid = [along_channels(emit, part, x) for part in parts]
-    centred = emit.sub(x, laid[2] or 0.0)
-    inverse = emit.unary("rsqrt", laid[3] or emit.number(1, x), epsilon=epsilon)
-    return scaled(emit, emit.mul(centred, inverse), laid[0], laid[1])
+    centred = emit.sub(x, along_channels(emit, mean, x))
+    inverse = inverse_root(emit, along_channels(emit, variance, x), epsilon)
+    return scaled(emit, emit.mul(centred, inverse), along_optional(emit, scale, x), along_optional(emit, bias, x))
 
 
 @operator("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "native_batch_norm")
@@ -137,8 +146,8 @@ def trained_batch_norm(call: Call) -> tuple[Value, ...]:
         )
     axes = [axis for axis in range(x.type.rank) if axis != 1]
     mean, centred, variance = centred_and_variance(emit, x, axes)
-    inverse = emit.unary("rsqrt", variance, epsilon=epsilon)
-    parts = along_channels(emit, scale, x), along_channels(emit, bias, x)
+    inverse = inverse_root(emit, variance, epsilon)
+    parts = along_optional(emit, scale, x), along_optional(emit, bias, x)
     result = scaled(emit, emit.mul(centred, inverse), *parts)
     flat = [emit.reshape(part, (x.type.shape[1],)) for part in (mean, inverse)]
     if not call.operator.endswith("functional"):
@@ -165,7 +174,7 @@ def rms_norm(call: Call) -> Value | tuple[Value, Value]:
     if not x.type.size:
         return x
     mean = emit.reduce("reduce_mean", emit.unary("square", x), range(x.type.rank - count, x.type.rank))
-    inverse = emit.unary("rsqrt", mean, epsilon=epsilon)
+    inverse = inverse_root(emit, mean, epsilon)
     result = scaled(emit, emit.mul(x, inverse), scale, None)
     return result if call.operator == "rms_norm" else (result, inverse)
 

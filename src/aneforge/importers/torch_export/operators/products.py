@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers.torch_export.operators.reduction import norm
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
@@ -147,21 +148,6 @@ def mixed(call: Call, product: Value) -> Value:
     return emit.add(emit.spread(x, scaled.type.shape), scaled)
 
 
-def power_sum(emit: Emitter, difference: Value, exponent: float) -> Value:
-    """Return the p-norm along the last axis."""
-    size = emit.unary("abs", difference)
-    if exponent == 0:
-        counts = emit.cast(emit.binary("not_equal", difference, 0.0), difference.type.dtype)
-        return emit.reduce("reduce_sum", counts, (-1,), keep=False)
-    if exponent == math.inf:
-        return emit.reduce("reduce_max", size, (-1,), keep=False)
-    if exponent in (1.0, 2.0):
-        op = "reduce_l1_norm" if exponent == 1 else "reduce_l2_norm"
-        return emit.reduce(op, difference, (-1,), keep=False)
-    powers = emit.reduce("reduce_sum", emit.binary("pow", size, exponent), (-1,), keep=False)
-    return emit.binary("pow", powers, 1 / exponent)
-
-
 @operator("_cdist_forward")
 def distances(call: Call) -> Value:
     """Convert the distances of all pairs of rows."""
@@ -171,7 +157,7 @@ def distances(call: Call) -> Value:
     if not math.prod(shape) or not x.type.shape[-1]:
         return emit.filled(shape, 0, x.type.dtype) if math.prod(shape) else emit.empty(shape, x.type.dtype)
     difference = emit.binary("sub", emit.expand(x, -2), emit.expand(y, -3))
-    return power_sum(emit, difference, float(call.number("p")))
+    return norm(emit, difference, float(call.number("p")), (difference.type.rank - 1,), keep=False)
 
 
 @operator("_pdist_forward")
@@ -184,4 +170,4 @@ def own_distances(call: Call) -> Value:
     if not first.size or not x.type.shape[1]:
         return emit.filled((first.size,), 0, x.type.dtype) if first.size else emit.empty((0,), x.type.dtype)
     difference = emit.binary("sub", emit.take(x, first, 0), emit.take(x, second, 0))
-    return power_sum(emit, difference, float(call.number("p")))
+    return norm(emit, difference, float(call.number("p")), (difference.type.rank - 1,), keep=False)

@@ -165,6 +165,31 @@ def log_sum_exp(call: Call) -> Value:
     return emit.reduce("reduce_log_sum_exp", x, axes, keep=keeps(call))
 
 
+@operator("linalg_vector_norm")
+def vector_norm(call: Call) -> Value:
+    """Convert the norm of all elements along axes, of any order."""
+    x = call.operand("self", call.dtype())
+    return norm(call.emit, x, float(call.number("ord")), axes_of(call, x), keep=keeps(call))
+
+
+def norm(emit: Emitter, x: Value, order: float, axes: Sequence[int], *, keep: bool) -> Value:
+    """Return the norm of an order along axes; that of no elements is 0."""
+    if any(x.type.shape[axis] == 0 for axis in axes):
+        return emit.filled(kept_shape(x, axes, keep=keep), 0, x.type.dtype)
+    if order == 0:
+        counts = emit.cast(emit.binary("not_equal", x, 0.0), x.type.dtype)
+        return emit.reduce("reduce_sum", counts, axes, keep=keep)
+    size = emit.unary("abs", x)
+    if not axes:
+        return size
+    if math.isinf(order):
+        return emit.reduce("reduce_max" if order > 0 else "reduce_min", size, axes, keep=keep)
+    if order in (1.0, 2.0):
+        return emit.reduce("reduce_l1_norm" if order == 1 else "reduce_l2_norm", x, axes, keep=keep)
+    powers = emit.reduce("reduce_sum", emit.binary("pow", size, order), axes, keep=keep)
+    return emit.binary("pow", powers, 1 / order)
+
+
 @operator("cumsum")
 def cumulative_sum(call: Call) -> Value:
     """Convert sums up to every place."""

@@ -25,41 +25,49 @@ CUBIC_SHARP, CUBIC_SMOOTH = -0.75, -0.5
 @operator(*LINEAR, *CUBIC, *NEAREST, *EXACT)
 def upsample(call: Call) -> Value:
     """Convert resizing of the last axes to sizes, or by factors."""
-    x, emit = call.value("self") if call.has("self") else call.value("input"), call.emit
-    count = x.type.rank - 2
-    sizes, factors = call.integers("output_size"), given_factors(call, count)
+    x = call.value("self") if call.has("self") else call.value("input")
+    factors = given_factors(call, x.type.rank - 2)
+    sizes = call.integers("output_size")
     if sizes is None:
         sizes = tuple(
             math.floor(extent * (factor or 1.0)) for extent, factor in zip(x.type.shape[2:], factors, strict=True)
         )
-    smooth = call.operator.endswith("_aa")
-    if call.operator in NEAREST:
-        reading = Reading("nearest", "asymmetric", "floor")
-    elif call.operator in EXACT:
-        reading = Reading("nearest", "half_pixel", "round_prefer_ceil")
-    else:
-        corners = call.flag("align_corners")
-        if smooth and (corners or any(factor is not None for factor in factors)):
-            raise UnsupportedNodeError(
-                Reason.FORM,
-                "reading without aliases is known here for sizes alone, and not with corners aligned",
-                workaround="give the size, and align_corners=False",
-            )
-        mode = "cubic" if call.operator in CUBIC else "linear"
-        reading = Reading(
-            mode,
-            "align_corners" if corners else "half_pixel",
-            cubic=CUBIC_SMOOTH if smooth else CUBIC_SHARP,
-            antialias=smooth,
-            exclude_outside=smooth,
+    reading = reading_of(call)
+    if call.operator == "_upsample_bilinear2d_aa" and sizes[1] == 1 and sizes[0] > 1:
+        raise UnsupportedNodeError(
+            Reason.FORM,
+            "PyTorch gives the first row again and again where one column is left, which no formula of it says",
+            workaround="resize to two columns, and keep the first",
         )
+    corners = reading.antialias and call.flag("align_corners")
     alongs: dict[int, Along] = {}
-    for axis, (extent, size) in enumerate(zip(x.type.shape[2:], sizes, strict=True)):
+    for axis, (extent, size, factor) in enumerate(zip(x.type.shape[2:], sizes, factors, strict=True), 2):
         exact = size / max(extent, 1)
-        factor = factors[axis]
         scale = exact if factor is None or reading.transform == "align_corners" else factor
-        alongs[axis + 2] = Along(extent, size, scale)
-    return resized(emit, x, alongs, reading)
+        alongs[axis] = Along(extent, size, between_corners(extent, size) if corners else scale)
+    return resized(call.emit, x, alongs, reading)
+
+
+def reading_of(call: Call) -> Reading:
+    """Return how an operator reads its source.
+
+    Without aliases PyTorch counts from half an element on even where corners are aligned, which changes the spacing
+    alone; as its own results show.
+    """
+    if call.operator in NEAREST:
+        return Reading("nearest", "asymmetric", "floor")
+    if call.operator in EXACT:
+        return Reading("nearest", "half_pixel", "round_prefer_ceil")
+    mode = "cubic" if call.operator in CUBIC else "linear"
+    if call.operator.endswith("_aa"):
+        return Reading(mode, "half_pixel", cubic=CUBIC_SMOOTH, antialias=True, exclude_outside=True)
+    transform = "align_corners" if call.flag("align_corners") else "half_pixel"
+    return Reading(mode, transform, cubic=CUBIC_SHARP)
+
+
+def between_corners(extent: int, size: int) -> float:
+    """Return results for each element where corners are aligned; a single result, or element, is read at the start."""
+    return (size - 1) / (extent - 1) if size > 1 and extent > 1 else math.inf
 
 
 def given_factors(call: Call, count: int) -> list[float | None]:
