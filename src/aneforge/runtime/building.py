@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 from aneforge.codegen.mil.files import write_mil, write_text, write_whole
 from aneforge.compiler.ir.printing import program_text
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "build", "keep_artifacts"]
 
-RESCALING = "aneforge.runtime.rescaling"
-"""The module that scales values by powers of two; it has `rescaled(graph, target)`, whose result has a `graph`."""
 UNCOUNTED = PLACEHOLDERS | {"const"}
 
 
@@ -44,23 +41,6 @@ class Built:
     program: Program
     facts: ModelFacts
     graph: Graph
-
-
-class Rescaled(Protocol):
-    """A graph that was rescaled."""
-
-    @property
-    def graph(self) -> Graph:
-        """The new graph."""
-        ...
-
-
-class Rescaling(Protocol):
-    """The module that rescales."""
-
-    def rescaled(self, graph: Graph, target: Target) -> Rescaled:
-        """Return the graph rescaled by powers of two."""
-        ...
 
 
 def build(graph: Graph, target: Target, options: Options) -> Built:
@@ -76,7 +56,8 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
     if options.level.chooses:
         graph, remarks = chosen_form(graph, target, options.level)
     if options.rescale is not None:
-        graph = rescaling().rescaled(graph, target).graph
+        graph, told = rescaled_graph(graph, target)
+        remarks = (*remarks, *told)
     weights = ()
     if options.compress is not None:
         from aneforge.compress.graphs import compressed  # noqa: PLC0415 - few programs are compressed
@@ -98,6 +79,15 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
     return Built(program, facts, retargeted.graph)
 
 
+def rescaled_graph(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...]]:
+    """Return a graph rescaled by powers of two for inputs that are drawn, and what that did."""
+    from aneforge.runtime.rescaling import rescaled  # noqa: PLC0415 - few programs are rescaled
+
+    made = rescaled(graph, target)
+    told = (*map(str, made.applied), *map(str, made.outputs), *made.remarks)
+    return made.graph, tuple(f"rescaled: {line}" for line in told)
+
+
 def chosen_form(graph: Graph, target: Target, level: Level) -> tuple[Graph, tuple[str, ...]]:
     """Return the form of a graph that the level chooses, and why."""
     found, remarks = variants(graph, target)
@@ -108,23 +98,6 @@ def chosen_form(graph: Graph, target: Target, level: Level) -> tuple[Graph, tupl
         return choice.chosen.graph, (*remarks, choice.reason)
     choice = searched(found, target, Search())
     return choice.chosen.graph, (*remarks, *map(str, choice.trials), choice.reason)
-
-
-def rescaling() -> Rescaling:
-    """Return the module that rescales.
-
-    Raises:
-        NotSupportedError: This version has none.
-    """
-    try:
-        return cast("Rescaling", importlib.import_module(RESCALING))
-    except ModuleNotFoundError as error:
-        if error.name != RESCALING:
-            raise
-        raise NotSupportedError(
-            'rescale="auto" scales values by powers of two to keep them in range, and this version has no such pass',
-            remedy="scale weights by hand, or leave rescale out",
-        ) from None
 
 
 def keep_artifacts(built: Built, folder: Path) -> tuple[str, ...]:

@@ -123,10 +123,13 @@ def test_an_operation_below_its_floor_is_refused_as_documented() -> None:
     assert isinstance(caught.value, IllegalGraphError)
 
 
-def test_rescaling_says_that_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aneforge.runtime.building.RESCALING", "aneforge.runtime.not_there")
-    with pytest.raises(NotSupportedError, match="this version has no such pass"):
-        af.compile(small(), target="h13", rescale="auto")
+def test_a_rescaled_model_tells_what_was_done() -> None:
+    weights = np.random.default_rng(0).standard_normal((16, 512)) / np.sqrt(512)
+    out = af.input((8, 512), max_abs=0.2).linear(weights.astype(np.float32))
+    assert af.compile(out, target="h13").remarks == ()
+    remarks = af.compile(out, target="h13", rescale="auto").remarks
+    assert remarks[0].startswith("rescaled: t1 linear")
+    assert "weight times 2^" in remarks[0]
 
 
 # Warnings

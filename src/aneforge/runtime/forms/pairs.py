@@ -26,7 +26,7 @@ SPLITTER = 65.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Paired:
-    """A tensor as a sum of two: `hi` is the sum rounded to fp16, `lo` the rest.
+    """A tensor as a sum of two: `hi` is the sum rounded to fp16, `lo` the rest. Factors of `*` stay below 1,000.
 
     >>> import numpy as np, aneforge as af
     >>> third = np.full((1, 4), 1 / 3)
