@@ -14,15 +14,23 @@ __all__ = ["torch_page"]
 
 RESULTS = Path(__file__).parent.parent / "tests" / "external" / "torch" / "results"
 WAYS = {
-    "whole": "as `from_torch` takes a module",
-    "core": "brought to core ATen by PyTorch's own table first",
+    "whole": "Operators as a user calls them",
+    "core": "Forms of core ATen",
 }
 COUNTS = ("equal", "drawn", "unsupported", "wrong", "broken")
+NOT_STATIC = "data-dependent shapes"
+"""The reason of samples whose shapes are not known before they run."""
 INTRODUCTION = (
     "PyTorch's own samples of its operators, run by the external tests in double precision (in whole numbers where an "
     "operator takes no others). *equal*: the reference meaning of the imported graph gives PyTorch's numbers within "
-    "1e-7. *drawn*: PyTorch itself gives other numbers with another seed, so that element type and shape are compared. "
+    "1e-7. *drawn*: numbers are drawn at random, or never written, so that element type and shape are compared. "
     "*unsupported*: the import says so, for the reason that is given. Operators that are not listed were not run."
+)
+CORE = (
+    "The samples of a form of core ATen are the calls of it that PyTorch makes when it runs the samples of all "
+    "operators through its own decompositions, and those of the operator of its name that it takes as they are. Of a "
+    "longer list 64 samples are taken, spread evenly. A form without a number has no samples: it is computed for "
+    "gradients, is about lengths, or PyTorch never comes down to it."
 )
 Row = dict[str, str]
 
@@ -30,15 +38,16 @@ Row = dict[str, str]
 def torch_page() -> str:
     """Return the page."""
     tables = {way: read_rows(way) for way in WAYS}
-    headings = ("how", "operators", "equal on all samples", "samples", *COUNTS)
+    headings = ("what", "listed", "equal on all static samples", "samples", *COUNTS)
     parts = [
         "# PyTorch operators",
         INTRODUCTION,
+        CORE,
         tabulate([way_row(way, rows) for way, rows in tables.items()], headings, tablefmt="github"),
     ]
     for way, rows in tables.items():
         parts += [
-            f"## {WAYS[way][0].upper()}{WAYS[way][1:]}",
+            f"## {WAYS[way]}",
             tabulate([operation_row(row) for row in rows], ("operator", *COUNTS[:3], "why"), tablefmt="github"),
         ]
     return "\n\n".join(parts)
@@ -53,8 +62,14 @@ def read_rows(way: str) -> list[Row]:
 def way_row(way: str, rows: list[Row]) -> tuple[object, ...]:
     """Return what became of all samples."""
     totals = {name: sum(int(row[name]) for row in rows) for name in COUNTS}
-    whole = sum(all(row[name] == "0" for name in COUNTS[1:]) and row["equal"] != "0" for row in rows)
-    return WAYS[way], len(rows), whole, sum(totals.values()), *totals.values()
+    return WAYS[way], len(rows), sum(map(is_equal, rows)), sum(totals.values()), *totals.values()
+
+
+def is_equal(row: Row) -> bool:
+    """Tell whether all static samples of a line are equal, and there are some."""
+    reasons = [one.partition(" ") for one in row["reasons"].split("; ")]
+    moving = sum(int(count) for count, _, reason in reasons if reason == NOT_STATIC)
+    return int(row["equal"]) == sum(int(row[name]) for name in COUNTS) - moving > 0
 
 
 def operation_row(row: Row) -> tuple[object, ...]:

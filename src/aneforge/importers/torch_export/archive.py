@@ -10,20 +10,18 @@ unpickler takes, and a program whose names and lengths keep to what `torch.expor
 from __future__ import annotations
 
 import io
-import logging
 import re
 import warnings
 import zipfile
-from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Never
 
 import torch
 
 from aneforge.errors import AneforgeError, GraphError, Location
 from aneforge.importers.torch_export.contents import check_payloads, check_program, parsed
+from aneforge.importers.torch_export.quiet import quiet_loggers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["load_archive"]
@@ -77,7 +75,7 @@ def loaded(file: IO[bytes]) -> torch.export.ExportedProgram:
         GraphError: PyTorch cannot read it.
     """
     try:
-        with warnings.catch_warnings(), silenced(logging.getLogger("torch.export")):
+        with warnings.catch_warnings(), quiet_loggers():
             warnings.simplefilter("ignore")  # what PyTorch warns of is its reading of its own form
             return torch.export.load(file)
     except Exception as error:  # noqa: BLE001 - whatever PyTorch raises says that it cannot read the file
@@ -88,26 +86,16 @@ def loaded(file: IO[bytes]) -> torch.export.ExportedProgram:
         ) from None
 
 
-@contextmanager
-def silenced(logger: logging.Logger) -> Iterator[None]:
-    """Keep a logger quiet: PyTorch logs the traceback of what it raises as well."""
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
-
-
 def check_archive(file: IO[bytes]) -> None:
     """Check that an archive may be handed to PyTorch.
 
     Raises:
         GraphError: It may not.
     """
-    if not zipfile.is_zipfile(file):
-        refuse("the file is no archive of torch.export, or is cut off: it has no directory of a zip file")
     size = file.seek(0, io.SEEK_END)
     try:
+        if not zipfile.is_zipfile(file):
+            refuse("the file is no archive of torch.export, or is cut off: it has no directory of a zip file")
         with zipfile.ZipFile(file) as archive:
             entries = checked_entries(archive.infolist(), size)
             check_contents(archive, entries)

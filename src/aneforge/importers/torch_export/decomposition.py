@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from aneforge.errors import GraphError
+from aneforge.importers.torch_export.quiet import quiet_loggers
 from aneforge.importers.torch_export.registry import converter_of
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     """
     run = cast("Callable[[Table], torch.export.ExportedProgram]", getattr(program, "run_decompositions"))  # noqa: B009 - untyped
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), quiet_loggers():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own, of its tree specifications
             warnings.simplefilter("ignore", DeprecationWarning)
             return run(decompositions())

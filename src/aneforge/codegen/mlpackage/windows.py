@@ -1,0 +1,152 @@
+"""Pooling, resizing, borders, slices and shapes in the forms that Core ML takes.
+
+Source of truth: what coremltools says when it reads a program, and for the nearest elements of `resize` the operator
+tests that it ships (`importers.mlpackage.resizing`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from aneforge.codegen.mil.forms import made, one
+from aneforge.errors import GraphError, NotSupportedError
+from aneforge.graph.node import build
+from aneforge.graph.tensor import Tensor
+from aneforge.importers.mlpackage.resizing import core_ml_places, gathered, is_nearest_default, resized_axes
+from aneforge.ops.constant import Constant
+from aneforge.ops.interpolation import extended, nearest_indices
+from aneforge.ops.types import is_float
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.codegen.mil.forms import Operands
+    from aneforge.graph.node import Argument, Node, Value
+
+__all__ = ["counted_axis", "dilated", "mirrored", "pooled", "resized", "reversed_slice", "stated_shape"]
+
+
+def rebuilt(node: Node, operands: Operands, **changed: object) -> Tensor:
+    """Return a node with other attributes."""
+    given: dict[str, Argument | None] = dict(operands)
+    return Tensor(build(node.op, given, {**node.attributes, **changed}, node.location))
+
+
+def pooled(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Write pooling over three axes, or with unequal padding, without `ceil_mode`, where that changes nothing.
+
+    Raises:
+        NotSupportedError: It changes the result.
+    """
+    given = node.attributes
+    kernel, pad = (cast("tuple[int, ...]", given[name] or ()) for name in ("kernel_sizes", "pad"))
+    if node.op.name == "l2_pool" and len(kernel) > 2:
+        raise NotSupportedError(
+            "Core ML does not take it over three axes", operation=node.op.name, location=node.location
+        )
+    even = pad[::2] == pad[1::2]
+    if not given.get("ceil_mode") or (len(kernel) < 3 and even):
+        return None
+    try:
+        result = rebuilt(node, operands, ceil_mode=False)
+    except GraphError:  # without it, no window is left
+        result = None
+    if result is not None and result.type == node.types[0]:
+        return [result]
+    raise NotSupportedError(
+        "Core ML does not take ceil_mode over three axes, or with unequal padding",
+        operation=node.op.name,
+        location=node.location,
+        seen=f"{len(kernel)} axes, padding {list(pad)}",
+        remedy="pad further at the ends, and leave ceil_mode out",
+    )
+
+
+def resized(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """State the lengths that change alone, and leave no nearest element to Core ML that it may choose otherwise."""
+    if is_nearest_default(node):
+        axes = resized_axes(node)
+        own = {axis: nearest_indices(*lengths, "DEFAULT") for axis, lengths in axes.items()}
+        if any(
+            not np.array_equal(own[axis], core_ml_places(*lengths, upper=upper))
+            for axis, lengths in axes.items()
+            for upper in (False, True)
+        ):
+            repeated = upsampled(node, one(operands, "x"))
+            return [gathered(node, one(operands, "x"), own) if repeated is None else repeated]
+    shape, count = cast("tuple[int, ...]", node.attributes["shape"]), cast("int", node.attributes["resized_dims"])
+    return [rebuilt(node, operands, shape=shape[-count:])] if len(shape) > count else None
+
+
+def upsampled(node: Node, x: Value) -> Tensor | None:
+    """Return an image whose elements are repeated along height and width; None for any other resizing."""
+    before, after = x.type.shape, node.types[0].shape
+    if x.type.rank < 3 or before[:-2] != after[:-2] or not is_float(x.type.dtype):
+        return None
+    factors = [divmod(count, extent) for extent, count in zip(before[-2:], after[-2:], strict=True)]
+    if any(rest for _, rest in factors):
+        return None
+    names = ("scale_factor_height", "scale_factor_width")
+    scales = {name: float(factor) for name, (factor, _) in zip(names, factors, strict=True)}
+    return made(node, "upsample_nearest_neighbor", {"x": x}, **scales)
+
+
+def mirrored(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Gather a border that repeats the edge as it mirrors, which Core ML's `pad` has not."""
+    if node.attributes["mode"] != "symmetric":
+        return None
+    x, pad = one(operands, "x"), cast("tuple[int, ...]", node.attributes["pad"])
+    first = x.type.rank - len(pad) // 2
+    places = {
+        axis: extended(np.arange(-before, x.type.shape[axis] + behind), x.type.shape[axis], "symmetric")
+        for axis, before, behind in zip(range(first, x.type.rank), pad[::2], pad[1::2], strict=True)
+        if before or behind
+    }
+    return [gathered(node, x, places)] if places else [made(node, "identity", {"x": x})]
+
+
+def reversed_slice(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Mark the end of a slice that runs backwards past the first element, which coremltools counts from the last."""
+    given, shape = node.attributes, one(operands, "x").type.shape
+    end, stride, mask = (cast("tuple[int, ...] | None", given[name]) for name in ("end", "stride", "end_mask"))
+    if end is None or stride is None:
+        return None
+    marks = mask or (False,) * len(end)
+    past = [step < 0 and stop < -extent for step, stop, extent in zip(stride, end, shape, strict=True)]
+    if not any(past):
+        return None
+    ends = tuple(0 if passed else stop for passed, stop in zip(past, end, strict=True))
+    return [rebuilt(node, operands, end=ends, end_mask=tuple(map(any, zip(past, marks, strict=True))))]
+
+
+def stated_shape(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """State the lengths that a reshape takes over from its operand, which Core ML allows at the same rank alone."""
+    if 0 not in cast("tuple[int, ...]", node.attributes["shape"]):
+        return None
+    return [rebuilt(node, operands, shape=node.types[0].shape)]
+
+
+def counted_axis(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Count the axis of a running sum from the front."""
+    axis = cast("int", node.attributes["axis"])
+    return [rebuilt(node, operands, axis=axis % one(operands, "x").type.rank)] if axis < 0 else None
+
+
+def dilated(node: Node, operands: Operands) -> None:
+    """Check a convolution whose weights are computed.
+
+    Raises:
+        NotSupportedError: It has dilations.
+    """
+    dilations = cast("tuple[int, ...]", node.attributes["dilations"] or ())
+    if not isinstance(cast("Value", operands["weight"]), Constant) and any(count > 1 for count in dilations):
+        raise NotSupportedError(
+            "Core ML does not take dilations where the weights are computed",
+            operation=node.op.name,
+            location=node.location,
+            seen=list(dilations),
+            limit=1,
+            remedy="give constant weights",
+        )
