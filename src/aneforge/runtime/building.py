@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.compiler.ir.program import Program
+    from aneforge.compress.graphs import WeightReport
     from aneforge.graph.graph import Graph
     from aneforge.runtime.options import Options
     from aneforge.targets import Target
 
-__all__ = ["Built", "build", "keep_artifacts"]
+__all__ = ["Built", "Prepared", "build", "keep_artifacts", "prepared"]
 
 UNCOUNTED = PLACEHOLDERS | {"const"}
 
@@ -43,13 +44,17 @@ class Built:
     graph: Graph
 
 
-def build(graph: Graph, target: Target, options: Options) -> Built:
-    """Compile a graph.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A graph in the form in which it is compiled: chosen, rescaled, its weights encoded, for no target yet."""
 
-    Raises:
-        IllegalGraphError: An operation cannot run there.
-        NotSupportedError: An operation, or an option, has no form there.
-    """
+    graph: Graph
+    remarks: tuple[str, ...]
+    weights: tuple[WeightReport, ...]
+
+
+def prepared(graph: Graph, target: Target, options: Options) -> Prepared:
+    """Return a graph in the form that the options ask for."""
     remarks: tuple[str, ...] = ()
     if options.level is not Level.PLAIN:
         graph = canonical(graph)
@@ -58,23 +63,31 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
     if options.rescale is not None:
         graph, told = rescaled_graph(graph, target)
         remarks = (*remarks, *told)
-    weights = ()
-    if options.compress is not None:
-        from aneforge.compress.graphs import compressed  # noqa: PLC0415 - few programs are compressed
+    if options.compress is None:
+        return Prepared(graph, remarks, ())
+    from aneforge.compress.graphs import compressed  # noqa: PLC0415 - few programs are compressed
 
-        made = compressed(
-            graph, options.compress, atol=options.compress_atol, block_size=options.block_size, target=target
-        )
-        graph, weights = made.graph, made.weights
-    retargeted = retarget(graph, target)
+    made = compressed(graph, options.compress, atol=options.compress_atol, block_size=options.block_size, target=target)
+    return Prepared(made.graph, remarks, made.weights)
+
+
+def build(graph: Graph, target: Target, options: Options) -> Built:
+    """Compile a graph.
+
+    Raises:
+        IllegalGraphError: An operation cannot run there.
+        NotSupportedError: An operation, or an option, has no form there.
+    """
+    made = prepared(graph, target, options)
+    retargeted = retarget(made.graph, target)
     program = PIPELINE.run(lowered(retargeted))
-    counted = [node for node in graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node)]
+    counted = [node for node in made.graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node)]
     facts = ModelFacts(
         len(counted),
         warnings=rule_cautions(retargeted.verdict),
-        remarks=remarks,
+        remarks=made.remarks,
         supplied=retargeted.supplied,
-        weights=weights,
+        weights=made.weights,
     )
     return Built(program, facts, retargeted.graph)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -21,7 +22,7 @@ from aneforge.errors import (
 from aneforge.graph.graph import as_graph
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
-from aneforge.runtime.building import Built, build, keep_artifacts
+from aneforge.runtime.building import Built, build, keep_artifacts, prepared
 from aneforge.runtime.dispatch_cost import dispatch_cautions, is_bridge
 from aneforge.runtime.facts import give_warnings
 from aneforge.runtime.hazards import slice_cautions, strict_findings
@@ -221,7 +222,12 @@ def made_model(
     if options.build_dir is not None and rebuilt is not None:
         kept = keep_artifacts(Built(program, facts, rebuilt), options.build_dir)
         facts = replace(facts, remarks=(*facts.remarks, *kept))
-    return loaded_model(program, facts, chosen, rebuilt)
+    return loaded_model(program, facts, chosen, rebuilt, partial(exported, graph, resolved, options))
+
+
+def exported(graph: Graph, target: Target, options: Options) -> Graph:
+    """Return the graph that a model stands for, as other tools take it: rescaled and encoded, for no target."""
+    return prepared(graph, target, options).graph
 
 
 def built_or_found(

@@ -14,12 +14,13 @@ import numpy as np
 
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
-from aneforge.errors import GraphTypeError, NotSupportedError
+from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
 from aneforge.runtime.program import LoadedProgram
 from aneforge.runtime.saved.files import write_program_file
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -41,10 +42,14 @@ __all__ = ["AnyModel", "Model", "MultiModel", "SegmentedModel", "loaded_model"]
 class ModelBase:
     """What all models share: the loaded program, and what is known of it."""
 
-    def __init__(self, loaded: LoadedProgram, facts: ModelFacts, backend: str) -> None:
+    def __init__(
+        self, loaded: LoadedProgram, facts: ModelFacts, backend: str, source: Callable[[], Graph] | None = None
+    ) -> None:
         self.loaded = loaded
         """The level below: ports, buffers, states."""
         self.facts = facts
+        self.source = source
+        """What gives the graph again; None for a model that was read from a file."""
         self.backend = backend
         """The name of the backend that runs it."""
 
@@ -52,6 +57,20 @@ class ModelBase:
     def program(self) -> Program:
         """The compiled program."""
         return self.loaded.program
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph that it was compiled from, rescaled and its weights encoded as asked for, as exporters take it.
+
+        Raises:
+            GraphError: The model was read from a file, which holds the program alone.
+        """
+        if self.source is None:
+            raise GraphError(
+                "a model that was read from a file has no graph, only its program",
+                remedy="export the graph, or the model that was compiled from it",
+            )
+        return self.source()
 
     @property
     def target(self) -> str:
@@ -282,8 +301,14 @@ def as_float32(array: Array) -> Array:
         return array.astype(np.float32)
 
 
-def loaded_model(program: Program, facts: ModelFacts, backend: Backend, graph: Graph | None) -> AnyModel:
-    """Return the model of a program, ready to run.
+def loaded_model(
+    program: Program,
+    facts: ModelFacts,
+    backend: Backend,
+    graph: Graph | None,
+    source: Callable[[], Graph] | None = None,
+) -> AnyModel:
+    """Return the model of a program, ready to run; `graph` is what the backend compiles, `source` what it came from.
 
     Raises:
         BackendUnavailableError: The backend cannot run here.
@@ -296,6 +321,6 @@ def loaded_model(program: Program, facts: ModelFacts, backend: Backend, graph: G
         )
     loaded = LoadedProgram(program, backend.load(program, graph))
     if facts.several:
-        return MultiModel(loaded, facts, backend.name)
+        return MultiModel(loaded, facts, backend.name, source)
     chosen = SegmentedModel if any(layer.kind.bridge for layer in program.layers) else Model
-    return chosen(loaded, facts, backend.name)
+    return chosen(loaded, facts, backend.name, source)

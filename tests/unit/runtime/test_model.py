@@ -15,6 +15,8 @@ from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, Unkno
 from aneforge.graph.node import build
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from golden_text import Golden
 
 WEIGHT = np.random.default_rng(1).standard_normal((4, 3, 3, 3)).astype(np.float16)
@@ -237,3 +239,14 @@ def test_a_model_prints(golden: Golden) -> None:
     lines = [line if line.startswith(whole) else line[:60] for line in str(model).replace(__file__, "here").split("\n")]
     golden(re.sub(r"here:\d+", "here", "\n".join(lines) + "\n"))
     assert "\n" not in repr(model)
+
+
+def test_a_model_has_the_graph_that_other_tools_take(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).standard_normal((8, 64))
+    model = af.compile(af.input((1, 64), name="x").linear(weights), compress="int8", target="h17")
+    assert [constant.encoding for constant in model.graph.constants.values()] == ["int8"]
+    again = af.compile(af.input((1, 64), name="x").linear(weights), compress="int8", target="h17")
+    assert again.graph.constants == model.graph.constants, "from the cache"
+    assert "constexpr_affine_dequantize" in af.to_mil(model.graph).text
+    with pytest.raises(GraphError, match="read from a file has no graph"):
+        _ = af.load_program(model.save(tmp_path / "net.aneprg")).graph
