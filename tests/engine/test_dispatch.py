@@ -49,7 +49,7 @@ def types_of(drawn: Drawn) -> tuple[TensorType, ...]:
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_every_operation_computes(name: str, data: st.DataObject) -> None:
     drawn = data.draw(calls(ops()[name]))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import aneforge as af
 from aneforge.compiler.pipeline import build_program
 from aneforge.compiler.strategies import networks
-from aneforge.engine.dispatch import UNARY, arithmetic
+from aneforge.engine.dispatch import UNARY, arithmetic, is_real
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.kernels import library
 from aneforge.engine.kernels.library import using
@@ -41,7 +41,7 @@ EVERY_NUMBER = np.arange(65536, dtype=np.uint16)
 
 def raw(array: Array) -> Array:
     """Return the bits of an array."""
-    return np.ascontiguousarray(array).view(f"u{array.itemsize}") if array.dtype.kind == "f" else array
+    return np.ascontiguousarray(array).view(f"u{array.itemsize}") if is_real(array) else array
 
 
 def assert_same_arrays(found: Array, expected: Array, what: str) -> None:

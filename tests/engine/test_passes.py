@@ -81,7 +81,7 @@ def scales_one_channel(program: Program) -> bool:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=SLOW_DRAWS)
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=SLOW_DRAWS)
 @given(drawn=networks(most=7))
 def test_all_other_passes_keep_every_bit(name: str, drawn: DrawnGraph) -> None:
     program = lowered(drawn.graph, TARGETS[name])

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 from aneforge.engine import planar
 from aneforge.engine.choices import choices
+from aneforge.engine.dispatch import arithmetic
+from aneforge.engine.kernels.library import using
+from aneforge.targets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,3 +176,14 @@ def test_batch_norm_is_one_gain_and_one_offset() -> None:
     assert plain.tolist() == [[[0.0, 0.5], [0.25, 0.5]]]
     scaled = planar.batch_norm(x, mean, variance, np.array([2.0, 2.0]), np.array([1.0, 0.0]), epsilon=0.0)
     assert scaled.tolist() == [[[1.0, 2.0], [0.5, 1.0]]]
+
+
+@pytest.mark.parametrize("name", ["dynamic_goc", "pe_goc"])
+def test_an_infinite_product_is_read_as_a_number_by_the_offset(name: str) -> None:
+    # 2 · 40000 is infinite in fp16, which the addition reads as 2^16, as any operation does.
+    x, gain, offset = (np.full(shape, value, np.float16) for shape, value in (((1, 1), 40000), (1, 2), (1, -36)))
+    operands = {"x": x, "gain": gain, "offset": offset}
+    for golden_model in (False, True):
+        with using(golden=golden_model):
+            (found,) = arithmetic(name, resolve("m1")).compute(operands, {})
+            assert found.item() == 65504.0

@@ -211,7 +211,7 @@ def gain_offset(x: Array, gain: Array | float, offset: Array | float | None) -> 
     product = read(x) * np.asarray(gain, np.float64)
     if offset is None:
         return to_fp16(product)
-    first = to_fp16(product) if choices().gain_offset.product_is_rounded else product
+    first = read(to_fp16(product)) if choices().gain_offset.product_is_rounded else product
     return to_fp16(first + np.asarray(offset, np.float64))
 
 

@@ -157,7 +157,7 @@ def test_the_paths_of_the_other_processor(process: Emulated) -> None:
     assert names == ["neon", "portable", ""]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), st.tuples(EXTENT, EXTENT, EXTENT))
 def test_products(emulated: Emulated, data: st.DataObject, extents: tuple[int, int, int]) -> None:
     del emulated
