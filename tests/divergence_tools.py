@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import HealthCheck
 
 from aneforge.compiler.pipeline import build_program
-from aneforge.engine.execution.run import run
+from aneforge.engine.execution.run import prepare
 from aneforge.errors import GraphError
 from aneforge.predict.divergence.graphs import Divergence, Strength, divergence
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from aneforge.compiler.ir.program import Program
+    from aneforge.engine.execution.run import Executable
     from aneforge.graph.strategies import DrawnGraph
 
     Array = npt.NDArray[Any]
@@ -59,8 +59,8 @@ def same_bits(first: Array, second: Array) -> bool:
     return first.tobytes() == second.tobytes()
 
 
-def outputs_differ(first: Program, second: Program, inputs: Inputs) -> bool:
-    one, other = run(first, inputs), run(second, inputs)
+def outputs_differ(first: Executable, second: Executable, inputs: Inputs) -> bool:
+    one, other = first.run(inputs), second.run(inputs)
     pairs = [(one.outputs[name], other.outputs[name]) for name in one.outputs]
     pairs += [(one.states[name], other.states[name]) for name in one.states]
     return any(not same_bits(left, right) for left, right in pairs)
@@ -110,7 +110,8 @@ def judged(drawn: DrawnGraph, pair: tuple[str, str], tally: Tally) -> Divergence
             return None
         found = divergence(drawn.graph, *pair)
         flagged = found.verdict is not Strength.NONE
-        shown = any(outputs_differ(first, second, inputs) for inputs in trials(drawn.inputs, many=flagged))
+        ready = prepare(first), prepare(second)
+        shown = any(outputs_differ(*ready, inputs) for inputs in trials(drawn.inputs, many=flagged))
     assert flagged or not shown, f"bits differ between {pair} and the answer was none\n{drawn.graph}"
     tally.counts[str(found.verdict), shown] += 1
     return found

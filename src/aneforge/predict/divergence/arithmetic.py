@@ -19,6 +19,7 @@ from aneforge.engine.choices import choices, entry_of, switch
 from aneforge.engine.crop import CROPPED_AXES, along, first_place
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
+from aneforge.engine.execution.layers import joined_wrong
 from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.ops.groups.slicing import Region, region_index
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.compiler.ir.layer import Layer, Stage
+    from aneforge.compiler.ir.program import Program
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
     from aneforge.predict.ranges.interval import Range
@@ -69,6 +71,8 @@ class Arithmetic:
     """Whether activations that meet int8 weights pass the times-16 encoding."""
     other: str = ""
     """Everything of the datapath, for an arithmetic that asks for the target in a way unknown to this file."""
+    elements: str = ""
+    """Family and datapath, for a join of slices of which it is known that wrong elements come out, not which."""
     order: str = ""
     """The order of sums by its name: what differs on silicon and is modelled alike."""
     weights: str = ""
@@ -78,8 +82,8 @@ class Arithmetic:
 
     @property
     def on_engine(self) -> tuple[object, ...]:
-        """What decides about bits on the engine."""
-        return (self.route, self.form, self.adder, self.int8, self.other)
+        """What decides about bits on the engine; of elements that nobody knows, about whether it knows them at all."""
+        return (self.route, self.form, self.adder, self.int8, self.other, self.elements)
 
     @property
     def on_silicon(self) -> tuple[object, ...]:
@@ -87,11 +91,18 @@ class Arithmetic:
         return (*self.on_engine, self.order, self.weights, self.data)
 
 
-def arithmetic_of_layer(layer: Layer, target: Target, ranges: Mapping[str, Range]) -> Arithmetic:
+def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Range]) -> Arithmetic:
     """Return the arithmetic of a layer, told the ranges of the values that it reads."""
+    target = program.target
     found = engine_arithmetic(layer, target, ranges)
     int8, streams = weights_of(layer, target)
-    return replace(found, int8=int8, weights=streams, data=data_of(layer, target))
+    elements = "" if joined_wrong(layer, program) is None else f"{target.family}: {datapath_text(target)}"
+    return replace(found, int8=int8, weights=streams, elements=elements, data=data_of(layer, target))
+
+
+def datapath_text(target: Target) -> str:
+    """Return all of a target's datapath: what an arithmetic may depend on that is not known."""
+    return repr(sorted((name, target.datapath.get(name)) for name in target.datapath))
 
 
 def engine_arithmetic(layer: Layer, target: Target, ranges: Mapping[str, Range]) -> Arithmetic:
@@ -112,7 +123,7 @@ def engine_arithmetic(layer: Layer, target: Target, ranges: Mapping[str, Range])
         order = str(switch(target, "reduction_order"))
         adder = choices().reduction.orders[order]
         return Arithmetic(adder=(adder.group, adder.tree, adder.window), order=order)
-    return Arithmetic(other=repr(sorted((name, target.datapath.get(name)) for name in target.datapath)))
+    return Arithmetic(other=datapath_text(target))
 
 
 def terms_of(layer: Layer) -> int:

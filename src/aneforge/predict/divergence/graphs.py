@@ -51,6 +51,8 @@ class Strength(StrEnum):
     <Strength.ROUND1: 'round1'>
     """
 
+    ELEMENTS = "elements"
+    """One target returns wrong elements, and no source says which."""
     SATURATION = "saturation"
     """Finite on one target, infinite on the other."""
     APPROXIMATION = "approximation"
@@ -73,6 +75,7 @@ class Cause(StrEnum):
     """Why two targets differ in a layer."""
 
     CROP = "crop route"
+    JOIN = "join of cropped slices"
     WINOGRAD = "Winograd on width"
     REDUCTION = "reduction family"
     SQUARE = "square fused into a reduction"
@@ -97,7 +100,7 @@ class Finding:
     """How far apart the results of the operation itself can be, before the slots behind it and for equal operands;
     infinite where nothing bounds it, NaN where no source tells."""
     on_engine: bool
-    """The engine computes different bits; False for what is known of silicon and modelled alike."""
+    """The engine computes different bits or cannot know them; False for what is known of silicon and modelled alike."""
     detail: str
 
     def __str__(self) -> str:
@@ -116,11 +119,11 @@ class Divergence:
     findings: tuple[Finding, ...]
     """The strongest first."""
     outputs: tuple[str, ...]
-    """The outputs and states that can differ in a bit on the engine."""
+    """The outputs and states that can differ in a bit on the engine, or whose bits it cannot know."""
 
     @property
     def verdict(self) -> Strength:
-        """What the engine can show: the strongest finding in which it computes different bits."""
+        """What the engine can show: the strongest finding in which it computes different bits, or cannot know them."""
         return strongest(finding for finding in self.findings if finding.on_engine)
 
     @property
@@ -226,7 +229,10 @@ def pair_finding(
     names = first.numbered.program.target.name, second.numbered.program.target.name
     on_engine = left.on_engine != right.on_engine
     bound = width(first, second, (layer,), (other,))
-    if left.route != right.route:
+    if left.elements != right.elements:
+        strength, cause, bound = Strength.ELEMENTS, Cause.JOIN, math.nan
+        detail = wrong_elements(*(name for name, one in zip(names, arithmetics, strict=True) if one.elements))
+    elif left.route != right.route:
         strength, cause, bound = Strength.SATURATION, Cause.CROP, math.inf
         detail = f"on {names[0] if left.route else names[1]} magnitudes above 4094 become infinite"
     elif left.form != right.form:
@@ -247,6 +253,11 @@ def pair_finding(
         strength, cause = Strength.ROUNDINGS, Cause.TABLE if table else Cause.DATA
         bound, detail = math.nan, f"the data of the targets differ in {', '.join(differing) or 'their datapath'}"
     return Finding(layer.name, op_of(layer), layer.location, strength, cause, bound, on_engine, detail)
+
+
+def wrong_elements(*targets: str) -> str:
+    """Return what is known of a join of cropped slices."""
+    return f"wrong elements come out on {' and on '.join(targets)}, and no source says which"
 
 
 def fate(arithmetic: Arithmetic) -> str:
@@ -329,6 +340,8 @@ def moves_only(layers: Sequence[Layer], first: Side, second: Side) -> bool:
         if call is None or layer.epilogue:
             return False
         sides = [side.numbered.arithmetics.get(layer.name) for side in (first, second)]
+        if any(one is not None and one.elements for one in sides):
+            return False
         plain = call.op in ("slice_by_size", "slice_by_index") and all(one is None or not one.route for one in sides)
         if not entry_of(call.op).copies and not plain:
             return False
@@ -345,7 +358,14 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Finding:
     bound = width(first, second, apart.first[-1:], apart.second[-1:])
     sides = ((first, apart.first), (second, apart.second))
     crop = any(side.numbered.arithmetics[layer.name].route for side, one in sides for layer in one)
-    if crop:
+    joins = [
+        side.numbered.program.target.name
+        for side, one in sides
+        if any(side.numbered.arithmetics[layer.name].elements for layer in one)
+    ]
+    if joins:
+        strength, cause, bound, detail = Strength.ELEMENTS, Cause.JOIN, math.nan, wrong_elements(*joins)
+    elif crop:
         strength, cause, detail = Strength.SATURATION, Cause.CROP, "a slice passes the fixed-point crop on one of them"
         bound = math.inf
     elif ("square_after_reduction" in kinds[0]) != ("square_after_reduction" in kinds[1]):

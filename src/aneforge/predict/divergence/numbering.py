@@ -126,7 +126,7 @@ class Numbering:
             numbers[state.read.name] = self.number(("state", state.name))
         arithmetics: dict[str, Arithmetic] = {}
         for layer in program.layers:
-            arithmetics[layer.name] = arithmetic_of_layer(layer, program.target, ranges)
+            arithmetics[layer.name] = arithmetic_of_layer(layer, program, ranges)
             made = self.layer(layer, arithmetics[layer.name], numbers)
             self.note_part(layer, arithmetics[layer.name], numbers, made[0])
             numbers.update({result.name: number for result, number in zip(layer.results, made, strict=True)})

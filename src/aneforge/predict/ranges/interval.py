@@ -32,6 +32,7 @@ __all__ = [
     "MOST_FINITE",
     "RESULTS",
     "Range",
+    "as_read",
     "hull",
     "of_type",
     "of_values",
@@ -136,6 +137,17 @@ def of_type(dtype: str) -> Range:
     return Range(float(low), float(high))
 
 
+def as_read(values: Array) -> Array:
+    """Return real numbers as the engine reads them, by way of fp16; of finite ones that is what NumPy makes of them.
+
+    >>> as_read(np.array([2049.0, np.inf])).tolist(), as_read(np.array([2.0**-24], np.float16)).tolist()
+    ([2048.0, 65536.0], [5.960464477539063e-08])
+    """
+    halves = values if values.dtype == np.float16 else host_fp16(values.astype(np.float64))
+    numbers = halves.astype(np.float64)
+    return numbers if np.isfinite(numbers).all() else read(halves)
+
+
 def of_values(values: Array) -> Range:
     """Return the interval of an array as the engine reads it: real numbers by way of fp16.
 
@@ -145,5 +157,5 @@ def of_values(values: Array) -> Range:
     if not values.size:
         return Range(0.0, 0.0)
     real = values.dtype.kind in "fV"
-    numbers = read(host_fp16(values.astype(np.float64))) if real else values.astype(np.float64)
+    numbers = as_read(values) if real else values.astype(np.float64)
     return Range(float(numbers.min()), float(numbers.max()))

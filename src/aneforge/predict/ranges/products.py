@@ -16,7 +16,7 @@ import numpy as np
 from aneforge.engine.golden import EDGE, kernel_transform
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16
-from aneforge.predict.ranges.interval import INFINITY, MOST_FINITE, Range, products, rounded
+from aneforge.predict.ranges.interval import INFINITY, MOST_FINITE, Range, as_read, products, rounded
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -121,7 +121,7 @@ def rows_of(weight: Known, channel: int) -> Array | None:
     """Return constant weights as the engine reads them, [channels, terms]; None for weights computed at run time."""
     if weight.values is None:
         return None
-    numbers = np.moveaxis(read(host_fp16(weight.values.astype(np.float64))), channel, 0)
+    numbers = np.moveaxis(as_read(weight.values), channel, 0)
     return numbers.reshape(numbers.shape[0], -1)
 
 
@@ -187,7 +187,7 @@ def transformed(found: Terms, x: Range, weight: Known) -> Terms:
     if weight.values is None:
         everything = np.full_like(found.low, np.inf)
         return replace(found, low=-everything, high=everything, above=everything, below=everything)
-    numbers = read(host_fp16(weight.values.astype(np.float64)))
+    numbers = as_read(weight.values)
     parts = np.stack([np.abs(part) for part in kernel_transform(numbers)])
     sums = parts.sum(axis=(2, 3))
     held = np.maximum(sums[0] + sums[1] + sums[2], sums[1] + sums[2] + sums[3])

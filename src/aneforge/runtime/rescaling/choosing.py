@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.engine.golden import EDGE, PRODUCT_GRID
+from aneforge.runtime.rescaling.policy import policy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,10 +26,6 @@ MOST_GAIN = 14
 MOST_OPERAND = 65504.0
 RESULT_STEP = 2.0**-11
 """Half the distance of neighbours of fp16 near 1."""
-FINER = 5
-"""Bits by which the grid's error is to stay below the rounding of typical results: 1/32 of it adds 0.05% to that."""
-SLACK = 2
-"""Bits of those that are given up where one factor can serve all channels: 1/8 adds 0.8% to the rounding's error."""
 UNDER_EDGE = 1 - 2.0**-6
 """Sums from 32,760 on round to 2^15, which is the edge."""
 
@@ -43,7 +40,7 @@ def wanted(depth: int, typical: Array) -> Array:
     """
     noise = math.sqrt(depth) * PRODUCT_GRID
     with np.errstate(divide="ignore", over="ignore"):
-        bits = np.ceil(np.log2(noise / (RESULT_STEP * typical))) + FINER
+        bits = np.ceil(np.log2(noise / (RESULT_STEP * typical))) + policy().finer.bits
     return np.where(typical > 0, np.clip(bits, 0.0, MOST_GAIN), 0.0)
 
 
@@ -66,7 +63,7 @@ def limits(reach: Array, operand: Array, behind: Array, safety: int) -> Array:
 
 
 def joined(asked: Array, limit: Array) -> tuple[int, ...]:
-    """Return exponents: one for all channels where it serves all of them within `SLACK`, else one for each.
+    """Return exponents: one for all channels where it serves all of them within the slack, else one for each.
 
     What is beyond the limit as it is, is scaled down; what asks for nothing stays, unless the others' factor serves.
 
@@ -76,7 +73,7 @@ def joined(asked: Array, limit: Array) -> tuple[int, ...]:
     if not np.all(np.isfinite(asked)) or np.any(np.isneginf(limit)) or np.any(np.isnan(limit)):
         return (0,)
     most, least = float(asked.max()), float(limit.min())
-    if least >= max(most - SLACK, 0.0) or len(asked) == 1:
+    if least >= max(most - policy().slack.bits, 0.0) or len(asked) == 1:
         return (int(min(most, least)),)
     return tuple(int(min(one, edge)) for one, edge in zip(asked, limit, strict=True))
 

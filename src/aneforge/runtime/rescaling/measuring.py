@@ -16,6 +16,7 @@ from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import Output, build
 from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor
+from aneforge.runtime.rescaling.policy import policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Measured", "Whole", "alone", "error_of", "measured_alone", "quietly", "results_of"]
 
 
-SMALLER = 0.98
-"""The part of an error down to which it must fall on every set of inputs; less than that is luck."""
-
-
 def error_of(given: Array, exact: Array) -> float:
     """Return ‖given − exact‖ / ‖exact‖; of an exact zero, ‖given‖. It is infinite where the engine's is and exact not.
 
@@ -42,10 +39,16 @@ def error_of(given: Array, exact: Array) -> float:
     (True, inf)
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        apart, size = given.astype(np.float64) - exact, float(np.linalg.norm(exact.astype(np.float64)))
+        apart, size = given.astype(np.float64) - exact, norm(exact)
     if not np.all(np.isfinite(apart)):
         return float("inf")
-    return float(np.linalg.norm(apart)) / (size or 1.0)
+    return norm(apart) / (size or 1.0)
+
+
+def norm(values: Array) -> float:
+    """Return the root of the sum of squares; NumPy's own wakes all threads of its linear algebra for every call."""
+    with np.errstate(over="ignore"):
+        return math.sqrt(float(np.square(values, dtype=np.float64).sum()))
 
 
 def quietly(ready: Executable, inputs: Mapping[str, Array]) -> Run:
@@ -81,15 +84,32 @@ class Whole:
         exact: Sequence[Mapping[str, Array]],
     ) -> Whole:
         """Return what the engine makes of a graph, held against what the mathematics gives."""
-        program = build_program(graph, target)
-        ready = prepare(program)
-        errors: dict[str, list[float]] = {name: [] for name in exact[0]}
-        for inputs, wanted in zip(sets, exact, strict=True):
-            ran = quietly(ready, inputs)
-            given = {**ran.outputs, **{f"state {name}": value for name, value in ran.states.items()}}
-            for name, value in wanted.items():
-                errors[name].append(error_of(given[name], value))
-        return cls({name: tuple(found) for name, found in errors.items()}, len(program.layers))
+        ready = prepare(build_program(graph, target))
+        return cls.joined(ready, [errors_of(ready, *pair) for pair in zip(sets, exact, strict=True)])
+
+    @classmethod
+    def joined(cls, ready: Executable, found: Sequence[Mapping[str, float]]) -> Whole:
+        """Return the errors of several sets of inputs together."""
+        errors = {name: tuple(one[name] for one in found) for name in found[0]}
+        return cls(errors, len(ready.program.layers))
+
+    def improved(
+        self,
+        graph: Graph,
+        target: Target,
+        sets: Sequence[Mapping[str, Array]],
+        exact: Sequence[Mapping[str, Array]],
+    ) -> Whole | None:
+        """Return the errors of a graph that are better than these; None as soon as one set of inputs shows no gain."""
+        ready = prepare(build_program(graph, target))
+        found: list[Mapping[str, float]] = []
+        for place, pair in enumerate(zip(sets, exact, strict=True)):
+            found.append(errors_of(ready, *pair))
+            before = {name: errors[place] for name, errors in self.errors.items()}
+            if any(error != before[name] and not is_smaller(error, before[name]) for name, error in found[-1].items()):
+                return None
+        after = Whole.joined(ready, found)
+        return after if after.better_than(self) else None
 
     def better_than(self, other: Whole) -> bool:
         """Tell whether every output has a smaller error for every set of inputs, or is the same for all of them.
@@ -103,13 +123,20 @@ class Whole:
         )
 
 
+def errors_of(ready: Executable, inputs: Mapping[str, Array], exact: Mapping[str, Array]) -> dict[str, float]:
+    """Return the errors of outputs and states for one set of inputs."""
+    ran = quietly(ready, inputs)
+    given = {**ran.outputs, **{f"state {name}": value for name, value in ran.states.items()}}
+    return {name: error_of(given[name], value) for name, value in exact.items()}
+
+
 def is_smaller(after: float, before: float) -> bool:
     """Tell whether an error is smaller by as much as counts; infinite ones are alike, and so are those of nothing.
 
     >>> is_smaller(0.5, 1.0), is_smaller(0.999, 1.0), is_smaller(1.0, float("inf")), is_smaller(0.0, 0.0)
     (True, False, True, True)
     """
-    return after <= before * SMALLER or after == before == 0.0 or after == before == math.inf
+    return after <= before * policy().smaller.part or after == before == 0.0 or after == before == math.inf
 
 
 @dataclass(frozen=True, slots=True)

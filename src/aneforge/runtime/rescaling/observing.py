@@ -15,6 +15,7 @@ from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.types import is_float
 from aneforge.runtime.rescaling.measuring import quietly
+from aneforge.runtime.rescaling.policy import policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
     Key = tuple[Node, int]
 
 __all__ = ["Observed", "fresh", "observe", "probes_of", "sums_of"]
-
-ROUNDING = 1 + 2.0**-6
-"""What the values of a rescaled program may be larger by than those that were seen: they are rounded otherwise."""
-NORMALISED = 2.0
-"""The most that a row of a softmax adds up to: 1 in the mathematics; tables and roundings are off by far less."""
 
 
 @dataclass(slots=True)
@@ -52,17 +48,22 @@ class Observed:
 
     def magnitude(self, value: Output) -> float:
         """Return the largest magnitude of a tensor."""
-        return self.most[value.node, value.index] * ROUNDING
+        return self.most[value.node, value.index] * grown()
 
     def total(self, value: Output, axis: int) -> float:
         """Return the largest sum of magnitudes along an axis."""
         key = ((value.node, value.index), axis % value.type.rank)
         if key in self.sums:
-            return self.sums[key] * ROUNDING
+            return self.sums[key] * grown()
         node, depth = value.node, value.shape[axis]
         if node.op.name == "softmax" and int(str(node.attributes["axis"])) % value.type.rank == key[1]:
-            return NORMALISED
+            return policy().softmax_row.sum
         return depth * self.magnitude(value)
+
+
+def grown() -> float:
+    """Return by which factor values of a rescaled program may be larger than those that were seen."""
+    return 1.0 + policy().rounding_growth.part
 
 
 def probes_of(values: Iterable[Output]) -> Graph | None:

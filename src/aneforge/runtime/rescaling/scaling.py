@@ -17,6 +17,7 @@ from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.runtime.magnitudes import promises_of
 from aneforge.runtime.rescaling.measuring import Whole, results_of
 from aneforge.runtime.rescaling.observing import fresh, observe
+from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.products import depends_on_state, live_groups, weighted_products
 from aneforge.runtime.rescaling.report import OutputError, Rescaled
 from aneforge.runtime.rescaling.rewriting import rewritten
@@ -39,15 +40,8 @@ if TYPE_CHECKING:
     Sample = Mapping[str, Array]
     Bounds = Mapping[tuple[Node, int], float]
 
-__all__ = ["SAFETY_BITS", "operands_of", "rescaled"]
+__all__ = ["operands_of", "rescaled"]
 
-SAFETY_BITS = {"declared": 0, "observed": 3, "drawn": 5}
-"""Bits left free above what bounds say: proven ones hold; inputs may be larger than samples; drawn ones are guesses."""
-FRESH_WORK = 2**29
-"""Multiplications that runs on fresh inputs may take together, so that large networks have fewer of them."""
-WORK_OF_AN_ELEMENT = 64
-"""Multiplications that take as long as an element of any other operation in float64, roughly."""
-FRESH_MOST = 24
 SEED = 0x52455343414C45
 """No seed that weights are likely to be drawn with: inputs that equal weights would show results of another size."""
 NOT_BETTER = "with it an output of the whole graph was not smaller in error on every set of inputs"
@@ -92,7 +86,7 @@ def rescaled(
     whole, resolved = as_graph(graph), resolve(target)
     given = [drawn_within(whole)] if samples is None else [handed_over(whole, sample) for sample in samples]
     source = "declared" if bounds is not None else "observed" if samples is not None else "drawn"
-    safety = SAFETY_BITS[source] if safety_bits is None else safety_bits
+    safety = policy().safety(source) if safety_bits is None else safety_bits
     sets = [*given, *fresh(given, whole, fresh_count(whole, len(given)), SEED)]
     try:
         exact = [results_of(whole, one) for one in sets]
@@ -156,8 +150,8 @@ def better(
     kept = sorted((trial for trial in trials if trial.scaling is not None), key=lambda trial: trial.gain)
     while kept:
         made = rewritten(graph, [trial.scaling for trial in kept if trial.scaling is not None])
-        after = Whole.of(made, target, sets, exact)
-        if after.better_than(before):
+        after = before.improved(made, target, sets, exact)
+        if after is not None:
             return kept, after
         kept = kept[: len(kept) // 2]
     return [], before
@@ -183,8 +177,9 @@ def unchanged(graph: Graph, target: Target, source: str, safety: int, remark: st
 def fresh_count(graph: Graph, given: int) -> int:
     """Return how many sets of fresh inputs are tried: one at least."""
     elements = sum(kind.size for node in graph.nodes for kind in node.types)
-    work = max((graph.work().macs + WORK_OF_AN_ELEMENT * elements) * given, 1)
-    return max(1, min(FRESH_MOST, FRESH_WORK // work))
+    chosen = policy().fresh
+    work = max((graph.work().macs + chosen.element * elements) * given, 1)
+    return max(1, min(chosen.most, chosen.work // work))
 
 
 def handed_over(graph: Graph, sample: Sample) -> dict[str, Array]:

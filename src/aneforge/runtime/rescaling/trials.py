@@ -14,6 +14,7 @@ from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joi
 from aneforge.runtime.rescaling.gains import gains_behind
 from aneforge.runtime.rescaling.measuring import Measured, alone, measured_alone
 from aneforge.runtime.rescaling.observing import sums_of
+from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.products import bias_of
 from aneforge.runtime.rescaling.report import ProductRescaling
 from aneforge.runtime.rescaling.rewriting import LiveScaling, WeightScaling, times
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Situation", "Trial", "as_it_was", "not_tried", "try_live", "try_weights"]
 
-WORTH = 0.95
-"""A rescaling is worth it where the product's own error falls to this part of what it was."""
-WORTH_A_LAYER = 0.5
-"""The same where the program becomes longer."""
 WINOGRAD_GROWTH = 4.0
 """A transformed column of data is at most twice, and the four of weights together twice, what they are made of."""
 WINOGRAD_WIDTH = 3
@@ -240,8 +237,8 @@ def exact_result(node: Node, values: Mapping[str, Array]) -> Array:
 
 def is_worth(before: Measured, after: Measured, *, longer: bool = False) -> bool:
     """Tell whether an error fell far enough."""
-    part = WORTH_A_LAYER if longer or after.layers > before.layers else WORTH
-    return after.error <= before.error * part and after.error < before.error
+    chosen = policy().worth_a_layer if longer or after.layers > before.layers else policy().worth
+    return after.error <= before.error * chosen.part and after.error < before.error
 
 
 def not_worth(before: Measured, after: Measured) -> str:
