@@ -1,6 +1,6 @@
 """`python -m aneforge` is the `aneforge` command."""
 
-from aneforge.cli.main import main
+from aneforge.cli.entry import main
 
 if __name__ == "__main__":
     main()

@@ -29,6 +29,8 @@ __all__ = [
     "targets_given",
 ]
 
+ONE_ARRAY = b"\x93NUMPY"
+"""How a file of one array begins."""
 EXAMPLES = "{old},{pro},{target}".format(**NAMES)
 Model = Annotated[
     Path,
@@ -133,12 +135,19 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
 
     place = Location(str(path))
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
+        with path.open("rb") as file:
+            begins = file.read(len(ONE_ARRAY))
+        if begins == ONE_ARRAY:
             raise GraphError("the file holds one array without a name", location=place, remedy="write it with np.savez")
-        with loaded as archive:
+        if not zipfile.is_zipfile(path):
+            raise GraphError(
+                "the file is no .npz archive of arrays", location=place, seen=begins, remedy="write it with np.savez"
+            )
+        with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise GraphError("the inputs cannot be read", location=place, seen=error.strerror or error) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise GraphError("the file is no .npz archive of arrays", location=place, seen=error) from None
+        # NumPy answers arrays of objects with the advice to load them all the same, which would run what they hold.
+        seen = "arrays of objects" if "allow_pickle" in str(error) else error
+        raise GraphError("the file is no .npz archive of arrays", location=place, seen=seen) from None

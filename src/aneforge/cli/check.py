@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aneforge.cli import arguments as given
+from aneforge.errors import GraphError, Location
 
 if TYPE_CHECKING:
     from aneforge.report.gate import Outcome, Threshold
@@ -103,6 +104,9 @@ def check(
     from aneforge.report.gate import STRICT, Threshold, fail_on_words, outcome  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
+    files = {"json": json, "sarif": sarif, "junit": junit, "markdown": markdown, "csv": csv, "html": html,
+             "trace": trace, "netron": netron}  # fmt: skip
+    refuse_files(files)
     words = fail_on_words(fail_on) if fail_on is not None else Threshold().fail_on
     threshold = Threshold(tuple(dict.fromkeys((*words, *(STRICT if strict else ())))), min_native)
     known = load_report(baseline) if baseline is not None else None
@@ -115,15 +119,36 @@ def check(
         placement=placement,
         rescale=rescale,
     )
-    with progress() as tell:
+    with progress("reading the model") as tell:
         report = checked(model, given.targets_given(target), options, progress=tell)
     result = outcome(report, threshold, known)
-    files = {"json": json, "sarif": sarif, "junit": junit, "markdown": markdown, "csv": csv, "html": html,
-             "trace": trace, "netron": netron}  # fmt: skip
     printed = write_files(report, files, model, threshold, known)
     if not quiet and not printed:
         show(report, result, most=most, github=github)
     raise typer.Exit(0 if result.ok else 1)
+
+
+def refuse_files(files: dict[str, Path | None]) -> None:
+    """Refuse what cannot be written before any work is done for it.
+
+    Raises:
+        GraphError: Two forms would be printed into one another, or a file's folder is not there.
+    """
+    printed = [form for form, path in files.items() if str(path) == STDOUT]
+    if len(printed) > 1:
+        raise GraphError(
+            "one form alone can be printed",
+            seen=" and ".join(f"--{form} -" for form in printed),
+            remedy="write the others to files",
+        )
+    for path in files.values():
+        if path is not None and not path.parent.is_dir():
+            raise GraphError(
+                "the file cannot be written",
+                location=Location(str(path)),
+                seen=f"no folder {path.parent}",
+                remedy=f"mkdir -p {path.parent}",
+            )
 
 
 def write_files(
@@ -138,7 +163,7 @@ def write_files(
         if path is None:
             continue
         content = written_form(form, report, model, threshold, known)
-        if str(path) == STDOUT and isinstance(content, str):
+        if str(path) == STDOUT:
             typer.echo(content, nl=False)
             printed = True
         else:

@@ -7,6 +7,7 @@ internal error. Ctrl-C ends with 130, as shells expect.
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import warnings
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
@@ -122,8 +123,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def told(error: Exception) -> int:
     """Print an error as one message and return the exit code for it."""
-    if isinstance(error, AneforgeError | ImportError | OSError):
-        sys.stderr.write(f"error: {error}\n{hint(str(error))}")
+    if isinstance(error, AneforgeError | OSError):
+        sys.stderr.write(f"error: {system_text(error) if isinstance(error, OSError) else error}\n{hint(str(error))}")
         return USAGE_ERROR
     sys.stderr.write(
         f"internal error: {type(error).__name__}: {error}\n"
@@ -132,13 +133,24 @@ def told(error: Exception) -> int:
     return INTERNAL_ERROR
 
 
+def system_text(error: OSError) -> str:
+    """Return what the system refused: the file, and why.
+
+    >>> system_text(FileNotFoundError(2, "No such file or directory", "models/a"))
+    'at models/a: No such file or directory'
+    """
+    return f"at {error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+
+
 def hint(message: str) -> str:
     r"""Return how to write at the command line what a remedy writes as an argument of a function.
 
-    >>> hint('bind them, such as shapes={"batch": 1}')
-    'hint: here that is --shape NAME=LENGTH, such as --shape batch=1\n'
+    >>> hint('bind them, such as shapes={"batch": 1, "height": 8}')
+    'hint: here that is --shape batch=1 --shape height=8\n'
     """
-    return "hint: here that is --shape NAME=LENGTH, such as --shape batch=1\n" if "shapes=" in message else ""
+    _, given, named = message.partition("shapes={")
+    bound = re.findall(r"[\"']([^\"']+)[\"']: (\d+)", named.partition("}")[0]) if given else []
+    return f"hint: here that is {' '.join(f'--shape {name}={length}' for name, length in bound)}\n" if bound else ""
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,19 +64,30 @@ def compile_(
 
     aneforge compile model.onnx -t {old} --dump-phases phases
     """
-    from aneforge.report.compiling import compile_model  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
+    from aneforge.report.compiling import compile_model  # noqa: PLC0415 - as above
 
-    made = compile_model(
-        model, target, emit, output, shapes=given.shapes_given(shape), print_after=print_after, dump_phases=dump_phases
-    )
+    if output is not None and emit is None:
+        raise GraphError("nothing is to be written", seen=f"-o {output}", remedy="name a form, such as --emit mil")
+    shapes = given.shapes_given(shape)
+    with progress("compiling"):
+        made = compile_model(
+            model, target, emit, output, shapes=shapes, print_after=print_after, dump_phases=dump_phases
+        )
     if made.text is not None:
         typer.echo(made.text)
         return
-    typer.echo(f"{made.model} for {made.target}: {made.layers} layers in {counted(made.segments, 'program')}")
+    typer.echo(
+        f"{made.model} for {made.target}: {counted(made.layers, 'layer')} in {counted(made.segments, 'program')}"
+    )
+    out = console()
     for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
-        typer.echo(f"  {line}")
-    if made.path is not None:
-        typer.echo(f"wrote {made.path}")
+        wrapped(out, line, indent=2)
+    for path in (made.path, dump_phases):
+        if path is not None:
+            typer.echo(f"wrote {path}")
 
 
 def run(
@@ -106,16 +116,22 @@ def run(
 
     aneforge run model.onnx -t {old},{new} --seed 0
     """
-    from aneforge.report.running import run_model  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
+    from aneforge.report.running import run_model  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
     names = given.targets_given(target)
     if names is None:
         raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**NAMES))
-    found = run_model(model, names, values, seed=seed, backend=backend, shapes=given.shapes_given(shape))
+    shapes = given.shapes_given(shape)
+    with progress("running the model"):
+        found = run_model(model, names, values, seed=seed, backend=backend, shapes=shapes)
+    out = console()
     for one in found:
         typer.echo(f"{one.target} ({one.backend}): {one.exactness}, {one.seconds * 1e3:.1f} ms here")
-        typer.echo(textwrap.fill(f"why {one.exactness}: {one.reason}", initial_indent="  ", subsequent_indent="    "))
+        wrapped(out, f"why {one.exactness}: {one.reason}", indent=2)
         for name, array in one.outputs.items():
             typer.echo(f"  {name} {list(array.shape)} {array.dtype}: {statistics(array)}")
     if output is not None:
@@ -176,7 +192,8 @@ def compare(
 
     aneforge compare model.onnx -t {old} --inputs x.npz --mark all
     """
-    from aneforge.report.comparing import REFERENCE  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.comparing import REFERENCE  # noqa: PLC0415 - as above
     from aneforge.report.comparing import compare as compared  # noqa: PLC0415 - as above
     from aneforge.report.subjects import parts_of  # noqa: PLC0415 - as above
 
@@ -191,9 +208,9 @@ def compare(
         raise GraphError("--mark takes one word", seen=mark, limit="all")
     second = names[1] if len(names) == 2 else REFERENCE
     values = given.read_arrays(inputs) if inputs is not None else None
-    found = compared(
-        model, names[0], second, values, seed=seed, mark=mark is not None, shapes=given.shapes_given(shape)
-    )
+    shapes = given.shapes_given(shape)
+    with progress("comparing"):
+        found = compared(model, names[0], second, values, seed=seed, mark=mark is not None, shapes=shapes)
     show_comparison(found, most)
     raise typer.Exit(1 if len(names) == 2 and not found.equal else 0)
 
@@ -203,7 +220,8 @@ def show_comparison(found: Comparison, most: int) -> None:
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - loaded when it is needed
 
     out = console()
-    out.print(f"{found.model}: {found.first} against {found.second}, {len(found.nodes)} values compared", markup=False)
+    values = counted(len(found.nodes), "value")
+    out.print(f"{found.model}: {found.first} against {found.second}, {values} compared", markup=False)
     if found.hidden and not found.marked:
         out.print(f"{counted(found.hidden, 'operation')} hidden by fusion; --mark all shows them", style="dim")
     if found.marked:
@@ -252,15 +270,21 @@ def reduce(
 
     aneforge reduce model.onnx --keep 'diverges {old} {new}' -o smallest
     """
-    from aneforge.codegen.mil.files import save_mil  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.codegen.mil.files import save_mil  # noqa: PLC0415 - as above
     from aneforge.report.reducing import reduce_model  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
-    found = reduce_model(model, keep, values, seed=seed, shapes=given.shapes_given(shape))
-    typer.echo(f"{found.model}: {found.before} operations became {found.after}, {found.tried} parts tried")
-    typer.echo(str(found.graph))
+    shapes = given.shapes_given(shape)
+    with progress("trying smaller parts"):
+        found = reduce_model(model, keep, values, seed=seed, shapes=shapes)
     path = save_mil(found.graph, output)
     save_arrays(path.parent / "inputs.npz", found.inputs)
+    typer.echo(
+        f"{found.model}: {counted(found.before, 'operation')} became {found.after}, "
+        f"{counted(found.tried, 'part')} tried"
+    )
+    typer.echo(str(found.graph))
     typer.echo(f"wrote {path} and inputs.npz beside it")
 
 

@@ -151,21 +151,24 @@ def ops(
 
 def doctor() -> None:
     """Say what is installed here, which backends work, and why others do not."""
-    from aneforge.report.doctoring import doctor as examined  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.report.doctoring import doctor as examined  # noqa: PLC0415 - as above
 
     found = examined()
-    typer.echo(f"aneforge {found.version}, {found.python}")
-    typer.echo(f"system: {found.system}")
-    typer.echo(f"this machine's engine: {found.host}")
-    typer.echo(f"kernels: {found.kernels}; {found.threads} threads")
-    typer.echo("packages:")
+    out = console()
+    wrapped(out, f"aneforge {found.version}, {found.python}")
+    wrapped(out, f"system: {found.system}")
+    wrapped(out, f"this machine's engine: {found.host}")
+    wrapped(out, f"kernels: {found.kernels}; {found.threads} threads")
+    wrapped(out, "packages:")
     for one in found.packages:
         state = one.version if one.version is not None else f"not installed: {one.install}"
-        typer.echo(f"  {one.name:12} {state} (for {one.use})")
-    typer.echo("backends:")
+        wrapped(out, f"{one.name}: {state} (for {one.use})", indent=2)
+    wrapped(out, "backends:")
     for backend in found.backends:
         state = "available" if backend.available else f"not available: {backend.reason}"
-        typer.echo(f"  {backend.name:12} {backend.title}; {state}")
+        wrapped(out, f"{backend.name}: {backend.title}; {state}", indent=2)
     raise typer.Exit(0 if found.ok else 1)
 
 

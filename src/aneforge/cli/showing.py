@@ -170,7 +170,8 @@ def show_finding(out: Console, folded: Folded) -> None:
     out.print()
     head = Text(f"{finding.rule} ")
     head.append(finding.severity, STYLES.get(finding.severity, ""))
-    more = f" and {len(folded.others)} more operations" if folded.others else ""
+    others = len(folded.others)
+    more = f" and {others} more operation{'s' if others > 1 else ''}" if others else ""
     head.append(f" {finding.op}{where(one.node, finding.place)}{more} on {listed(one.targets)}")
     out.print(head, soft_wrap=True)
     wrapped(out, finding.message, indent=2)
@@ -211,6 +212,7 @@ def show_outcome(out: Console, result: Outcome) -> None:
     if result.ok:
         out.print(f"\n[green]passed[/]{known}")
         return
-    out.print(f"\n[red]failed[/]: {len(result.failures)} findings count{known}")
+    count = len(result.failures)
+    out.print(f"\n[red]failed[/]: {'1 finding counts' if count == 1 else f'{count} findings count'}{known}")
     for one in [one for one in result.failures if one.finding is None][:5]:
         wrapped(out, f"{one.target}: {one.reason}", indent=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,33 +21,46 @@ PATIENCE = 0.7
 class Progress:
     """Tells what is being done, once that takes longer than one waits gladly, and only to a terminal."""
 
-    def __init__(self) -> None:
-        self.began = time.monotonic()
+    def __init__(self, what: str) -> None:
+        self.text = what
         self.shown: Status | None = None
-        self.terminal = sys.stderr.isatty()
+        self.ended = False
+        self.lock = threading.Lock()
+        self.timer = threading.Timer(PATIENCE, self.show)
+        self.timer.daemon = True
+        if sys.stderr.isatty():
+            self.timer.start()
 
     def tell(self, what: str, done: int, total: int) -> None:
-        """Show what is being done."""
-        if not self.terminal or time.monotonic() - self.began < PATIENCE:
-            return
-        text = f"{what} ({done} of {total} done)" if total > 1 else what
-        if self.shown is None:
-            from rich.console import Console  # noqa: PLC0415 - most commands are faster than one waits
+        """Say what is being done now."""
+        self.text = f"{what} ({done} of {total} done)" if total > 1 else what
+        with self.lock:
+            if self.shown is not None:
+                self.shown.update(self.text)
 
-            self.shown = Console(stderr=True, highlight=False, emoji=False).status(text)
+    def show(self) -> None:
+        """Begin to show it, unless it ended meanwhile."""
+        from rich.console import Console  # noqa: PLC0415 - most commands are faster than one waits
+
+        with self.lock:
+            if self.ended:
+                return
+            self.shown = Console(stderr=True, highlight=False, emoji=False).status(self.text)
             self.shown.start()
-        self.shown.update(text)
 
     def end(self) -> None:
         """Take it away."""
-        if self.shown is not None:
-            self.shown.stop()
+        self.timer.cancel()
+        with self.lock:
+            self.ended = True
+            if self.shown is not None:
+                self.shown.stop()
 
 
 @contextmanager
-def progress() -> Generator[Callable[[str, int, int], None]]:
+def progress(what: str = "working") -> Generator[Callable[[str, int, int], None]]:
     """Show progress while something runs."""
-    shown = Progress()
+    shown = Progress(what)
     try:
         yield shown.tell
     finally:

@@ -6,6 +6,7 @@ two oldest families of the compiler's enumeration; they have fewer operations, a
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -14,8 +15,8 @@ from aneforge.compiler.decompose import DECOMPOSITIONS
 from aneforge.compiler.direct import DIRECT_FORMS
 from aneforge.errors import IllegalGraphError, NotSupportedError, UnknownNameError
 from aneforge.graph.graph import Graph, as_graph
-from aneforge.graph.node import build
-from aneforge.graph.rewrite import rewrite
+from aneforge.graph.node import Node, Output, build
+from aneforge.graph.rewrite import each, rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.rules.catalogue import explain
 from aneforge.rules.operations import op_status
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.forms import Form, SuppliedInput
     from aneforge.errors import Location
     from aneforge.graph.graph import GraphLike
-    from aneforge.graph.node import Argument, Node
+    from aneforge.graph.node import Argument, Value
     from aneforge.rules.preflight import OpReport, Preflight
     from aneforge.targets import Target
 
@@ -105,10 +106,32 @@ def retarget(graph: GraphLike, target: TargetLike = None, route: str = "mil") ->
             return None
         changes.append(Change(node.op.name, node.location, made.detail))
         supplied.extend(made.supplied)
-        return made.results
+        return placed(made.results, node, operands)
 
     rebuilt = with_cast_outputs(rewrite(original, replace), resolved, changes)
     return Retargeted(rebuilt, resolved.name, chosen, verdict, tuple(changes), tuple(supplied))
+
+
+def placed(results: Sequence[Tensor], node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor]:
+    """Return what a node was rebuilt as, at the place of that node: functions that it is built with know no place."""
+    given = {value.node for argument in operands.values() for value in each(argument) if isinstance(value, Output)}
+    moved: dict[Node, Node] = {}
+
+    def argument_now(argument: Argument) -> Argument:
+        return tuple(map(value_now, argument)) if isinstance(argument, tuple) else value_now(argument)
+
+    def value_now(value: Value) -> Value:
+        return Tensor(node_now(value.node), value.index) if isinstance(value, Output) else value
+
+    def node_now(one: Node) -> Node:
+        if one in given:
+            return one
+        if one not in moved:
+            now = {name: argument_now(argument) for name, argument in one.operands.items()}
+            moved[one] = dataclasses.replace(one, operands=now, location=node.location)
+        return moved[one]
+
+    return [Tensor(node_now(result.node), result.index) for result in results]
 
 
 def with_cast_outputs(graph: Graph, target: Target, changes: list[Change]) -> Graph:

@@ -6,7 +6,8 @@ longer is asked for: `deep` proves ranges and compares programs between targets,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
@@ -16,15 +17,19 @@ from aneforge.report.nodes import report_nodes
 from aneforge.report.sharing import Compiler
 from aneforge.report.subjects import chosen_targets, subject_of
 from aneforge.report.target import Asked, TargetWriter
-from aneforge.rules.preflight import observed, verdicts
+from aneforge.rules.nodes import operation_of
+from aneforge.rules.preflight import looks_at, observed, verdicts
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
 
-    from aneforge.graph.graph import GraphLike
+    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.graph.node import Node
     from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
+    from aneforge.report.subjects import Subject
+    from aneforge.rules.preflight import Observation
     from aneforge.targets import TargetLike
 
     Ranges = Mapping[str, tuple[float, float] | float]
@@ -81,7 +86,7 @@ def check(
     tell("reading the model", 0, 1)
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
-    found = verdicts(observed(subject.graph), [one.target for one in chosen])
+    found = verdicts(as_written(subject), [one.target for one in chosen])
     compiler = Compiler(subject.graph)
     writer = TargetWriter(
         subject.graph,
@@ -100,6 +105,35 @@ def check(
         notes=subject.notes,
         tool=__version__,
     )
+
+
+def as_written(subject: Subject) -> list[Observation]:
+    """Return what rules see; a magnitude that fp16 made infinite is told as the user's file has it."""
+    seen = observed(subject.graph)
+    if subject.graph is subject.original:
+        return seen
+    return [
+        with_magnitudes(one, node, subject.original) if has_infinity(one) else one
+        for one, node in zip(seen, subject.original.nodes, strict=True)
+    ]
+
+
+def has_infinity(observation: Observation) -> bool:
+    """Tell whether a number that rules look at is infinite."""
+    attributes = observation.seen[0][0].attributes.values()
+    return any(isinstance(value, float) and math.isinf(value) for value in attributes)
+
+
+def with_magnitudes(observation: Observation, before: Node, original: Graph) -> Observation:
+    """Return an observation with the numbers of the node as it was, where they are infinite."""
+    (operation, _), *ports = observation.seen
+    then = operation_of(before, original.consumers[before]).attributes
+    attributes = {
+        name: then[name] if isinstance(value, float) and math.isinf(value) else value
+        for name, value in operation.attributes.items()
+    }
+    told = replace(operation, attributes=attributes)
+    return replace(observation, seen=[(told, looks_at(told)), *ports])
 
 
 def silent(what: str, done: int, total: int) -> None:

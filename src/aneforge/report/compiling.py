@@ -67,12 +67,17 @@ def compile_model(
         IllegalGraphError: An operation cannot run there.
         NotSupportedError: An operation has no form there, or in the form that was asked for.
         UnknownNameError: There is no such form, or no such pass.
-        GraphError: A file cannot be written.
+        GraphError: Several targets are named, or a file cannot be written.
     """
     if emit is not None and emit not in EMITTERS:
         raise UnknownNameError.of("form to emit", emit, EMITTERS)
     subject = subject_of(model, shapes=shapes)
-    chosen = chosen_targets([target])[0].target
+    named = chosen_targets([target])
+    if len(named) > 1:
+        raise GraphError(
+            "a model is compiled for one target", seen=[one.target.name for one in named], remedy="name one of them"
+        )
+    chosen = named[0].target
     route = Route.MIL if chosen.limits.flag("mil_programs") else Route.DIRECT
     retargeted = retarget(subject.graph, chosen, route)
     begun = lowered(retargeted)

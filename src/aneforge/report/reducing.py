@@ -18,6 +18,7 @@ from aneforge.errors import AneforgeError, GraphError
 from aneforge.graph.graph import PLACEHOLDERS, Graph
 from aneforge.graph.node import Node, Output, new_node
 from aneforge.graph.reference import evaluate
+from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.table import op_named
 from aneforge.ops.types import is_float
@@ -43,6 +44,8 @@ __all__ = ["KEEPABLE", "Reduced", "reduce_model"]
 
 KEEPABLE = "'rule ANE-… [TARGET]', 'diverges TARGET TARGET' or 'nan [TARGET]'"
 OUTPUT = "y"
+WRITTEN = "_written"
+"""What is added to the name of a state for the output that stands for its new value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +89,37 @@ def reduce_model(
     subject = subject_of(model, shapes=shapes)
     shows = predicate(keep)
     values, states = fed(subject.graph, inputs, seed)
-    if states:
-        raise GraphError("a model with states cannot be reduced yet", remedy="make the states inputs")
-    reducing = Reducing(subject.graph, values, shows)
+    whole = without_states(subject.graph)
+    started = {
+        name: states.get(name, np.zeros(node.types[0].shape)) for name, node in subject.graph.state_placeholders.items()
+    }
+    reducing = Reducing(whole, {**values, **started}, shows)
     if not reducing.shows_whole():
-        raise GraphError("the model does not show what is to be kept", seen=keep)
+        states_told = " Its states were taken as inputs, so what is about states is not shown." if started else ""
+        raise GraphError(
+            "the model does not show what is to be kept",
+            seen=keep,
+            remedy=f"aneforge check lists the rules that find something, aneforge compare what differs.{states_told}",
+        )
     graph, given = reducing.smallest()
-    return Reduced(subject.name, keep, graph, given, operations(subject.graph), operations(graph), reducing.tried)
+    return Reduced(subject.name, keep, graph, given, operations(whole), operations(graph), reducing.tried)
+
+
+def without_states(graph: Graph) -> Graph:
+    """Return a graph whose states are inputs, and what is written to them outputs: one call of it shows the same."""
+    if not graph.state_placeholders:
+        return graph
+
+    def replaced(node: Node, operands: Mapping[str, Argument]) -> list[Tensor] | None:
+        del operands  # a state reads nothing
+        if node not in names:
+            return None
+        attributes = {"shape": node.types[0].shape, "dtype": node.types[0].dtype, "name": names[node]}
+        return [Tensor(new_node(op_named("input"), {}, attributes, node.location))]
+
+    names = {node: name for name, node in graph.state_placeholders.items()}
+    written = {f"{name}{WRITTEN}": value for name, value in graph.states.items()}
+    return rewrite(Graph({**graph.outputs, **written}), replaced)
 
 
 def operations(graph: Graph) -> int:

@@ -99,12 +99,12 @@ class Risks:
         """Return what scaling by powers of two would gain.
 
         Raises:
-            NotSupportedError: This version cannot rescale.
+            GraphError: Sample inputs do not fit the model.
         """
         from aneforge.compiler.pipeline import build_program  # noqa: PLC0415 - few checks rescale
-        from aneforge.runtime.building import rescaling  # noqa: PLC0415 - as above
+        from aneforge.runtime.rescaling import rescaled  # noqa: PLC0415 - as above
 
-        scaled = rescaling().rescaled(self.graph, target).graph
+        scaled = rescaled(self.graph, target, None if self.samples is None else [self.samples]).graph
         after = Risks(scaled, self.samples, self.ranges, deep=True)
         before, behind = self.layers(program), after.layers(build_program(scaled, target))
         counts = [sum(bool(layer.passed) for layer in layers) for layers in (before, behind)]

@@ -53,6 +53,7 @@ class RuleEntry(msgspec.Struct, omit_defaults=True):
     shortDescription: Text  # noqa: N815 - the field's name in SARIF
     defaultConfiguration: Configuration  # noqa: N815 - as above
     help: Text | None = None
+    helpUri: str | None = None  # noqa: N815 - as above
     properties: RuleProperties | None = None
 
 
@@ -169,7 +170,18 @@ def rule_entry(rule: str, level: str) -> RuleEntry:
     legality = rules()[rule]
     helped = " ".join(part for part in (legality.explanation, f"Remedy: {legality.advice()}") if part)
     threads = RuleProperties(list(legality.threads)) if legality.threads else None
-    return RuleEntry(rule, Text(legality.message), Configuration(level), Text(helped), threads)
+    read = thread_uri(legality.threads[0]) if legality.threads else None
+    return RuleEntry(rule, Text(legality.statement), Configuration(level), Text(helped), read, threads)
+
+
+def thread_uri(thread: str) -> str:
+    """Return where a public thread can be read; a number is that of an issue or of a pull request.
+
+    >>> thread_uri("owner/project#12")
+    'https://github.com/owner/project/issues/12'
+    """
+    project, _, number = thread.partition("#")
+    return f"https://github.com/{project}/issues/{number}"
 
 
 def result(report: Report, one: Grouped, index: int) -> Result:

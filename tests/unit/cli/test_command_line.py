@@ -102,6 +102,17 @@ def test_a_form_can_be_printed(wide: Path, capsys: pytest.CaptureFixture[str]) -
     assert json.loads(capsys.readouterr().out)["model"] == "wide.onnx"
 
 
+def test_a_binary_form_is_printed_too(wide: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main.run(["check", str(wide), "-t", "m4", "--netron", "-"]) == 0
+    assert b"aneforge" in capsysbinary.readouterr().out
+    assert not Path("-").exists()
+
+
+def test_rescaling_is_shown(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(model), "-t", "m4", "--max-abs", "x=4", "--rescale"]) == 0
+    assert "rescaling on h16g: " in capsys.readouterr().out
+
+
 def test_thresholds_decide_the_exit_code(wide: Path, model: Path) -> None:
     check = ["check", str(wide), "-q", "-t"]
     assert main.run([*check, "m1"]) == 1
@@ -182,7 +193,16 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["check", "masked.onnx", "--baseline", "text.onnx"], "this is no report of aneforge"),
         (["check", "masked.onnx", "--json", "missing/a.json"], "the file cannot be written"),
         (["check", "masked.onnx", "--placement", "nowhere"], "unknown path 'nowhere'"),
-        (["check", "open.onnx"], "hint: here that is --shape NAME=LENGTH, such as --shape batch=1"),
+        (["check", "open.onnx"], "hint: here that is --shape batch=1\n"),
+        (["check", "masked.onnx", "--json", "-", "--csv", "-"], "one form alone can be printed (seen --json - and"),
+        (["check", "masked.onnx", "--inputs", "objects.npz"], "(seen arrays of objects)"),
+        (["compile", "masked.onnx", "-t", "m1,m4"], "a model is compiled for one target (seen ['h13', 'h16g'])"),
+        (["compile", "masked.onnx", "-t", "m1", "-o", "out"], "nothing is to be written (seen -o out)"),
+        (
+            ["reduce", "masked.onnx", "--keep", "rule ANE-QUIRK-003 m4", "-o", "empty.onnx/x"],
+            "at empty.onnx/x: Not a dir",
+        ),
+        (["reduce", "masked.onnx", "--keep", "rule ANE-EXTENT-001"], "the model does not show what is to be kept"),
         (["run", "masked.onnx"], "no target is named"),
         (["run", "masked.onnx", "-t", "m1"], "inputs have no values (seen missing x [1, 8, 1, 64])"),
         (["run", "masked.onnx", "-t", "m1", "--backend", "gpu"], "unknown backend 'gpu'"),
@@ -204,6 +224,7 @@ def test_a_mistake_is_one_message_and_exit_code_2(
     Path("text.onnx").write_text("hello", encoding="utf-8")
     Path("cut.onnx").write_bytes(model.read_bytes()[:200])
     saved(Path("open.onnx"), batch="batch")
+    np.savez("objects.npz", x=np.array([{}], dtype=object))
     assert main.run(arguments) == 2
     shown = capsys.readouterr()
     assert message in shown.err
@@ -269,21 +290,21 @@ def test_arguments_as_users_write_them() -> None:
         read_arrays(Path("one.npy"))
 
 
-def test_progress_waits_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Progress()
-    shown.terminal = True
+def test_progress_waits_and_goes_away() -> None:
+    shown = Progress("reading")
+    assert not shown.timer.is_alive(), "nobody waits at a pipe"
     shown.tell("fast", 0, 1)
     assert shown.shown is None
-    monkeypatch.setattr(shown, "began", shown.began - 10)
-    shown.tell("slow", 1, 3)
+    shown.show()  # as the timer does
     assert shown.shown is not None
+    assert shown.shown.status == "fast"
+    shown.tell("slow", 1, 3)
     assert shown.shown.status == "slow (1 of 3 done)"
     shown.end()
-    piped = Progress()
-    piped.began -= 10
-    piped.terminal = False
-    piped.tell("slow", 1, 3)
-    assert piped.shown is None
+    late = Progress("reading")
+    late.end()
+    late.show()
+    assert late.shown is None, "what ended shows nothing"
 
 
 def test_warnings_are_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,24 @@ def test_ctrl_c_leaves_no_half_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["masked.onnx"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_while_it_starts_is_no_traceback() -> None:
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        class Slow:
+            def find_spec(self, name, path=None, target=None):
+                if name == "aneforge.cli.main":
+                    os.kill(os.getpid(), signal.SIGINT)
+        sys.meta_path.insert(0, Slow())
+        from aneforge.cli.entry import main
+        main()
+        """
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "\ninterrupted\n")
+
+
 def test_completion_is_offered(tmp_path: Path) -> None:
     environment = {"_ANEFORGE_COMPLETE": "complete_bash", "COMP_WORDS": "aneforge che", "COMP_CWORD": "1"}
     found = ran(folder=tmp_path, environment=environment)

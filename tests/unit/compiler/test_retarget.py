@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge.compiler import Route, retarget
-from aneforge.errors import GraphTypeError, IllegalGraphError, NotSupportedError, UnknownNameError
+from aneforge.errors import GraphTypeError, IllegalGraphError, Location, NotSupportedError, UnknownNameError
 from aneforge.graph import special
 from aneforge.graph.node import build
+from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.table import ops
 
@@ -253,3 +254,14 @@ def test_no_rounding_is_followed_by_a_product_with_a_number(name: str) -> None:
     for node in graph.nodes:
         if node.op.name in ("round", "floor", "ceil"):
             assert {reader.op.name for reader in graph.consumers[node]} == {"clip"}
+
+
+def test_what_is_rebuilt_is_at_the_place_of_what_it_was() -> None:
+    x = af.input((1, 8), name="x")
+    place = Location("net.onnx", node="Sin_1")
+    sine = Tensor(build("sin", {"x": x}, {}, place))
+    result = retarget({"y": sine, "z": sine.relu()}, "m1")
+    made = [node for node in result.graph.nodes if node.op.name not in ("input", "relu")]
+    assert len(made) > 5
+    assert {node.location for node in made} == {place}
+    assert result.graph.inputs["x"].location == x.node.location

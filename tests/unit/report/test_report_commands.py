@@ -165,6 +165,20 @@ def test_what_cannot_be_reduced_says_why(keep: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_states_become_inputs_of_what_is_left() -> None:
+    total = af.state("total", (1, 32))
+    sum_ = total + af.input((1, 32), name="x")
+    net = af.Graph({"y": (sum_ * 4.0).exp()}, {"total": sum_})
+    found = reduce_model(net, "nan m4", {"x": np.full((1, 32), 1.0), "total": np.full((1, 32), 3.0)})
+    assert not found.graph.state_placeholders
+    assert [node.op.name for node in found.graph.nodes] == ["input", "exp"]
+    (kept,) = found.inputs.values()
+    assert float(kept.flat[0]) == 16.0
+    with pytest.raises(GraphError, match="does not show") as refused:
+        reduce_model(net, "nan m4", {"x": np.full((1, 32), 1.0)})
+    assert "states were taken as inputs" in str(refused.value), "from zeros the sum stays small"
+
+
 def test_two_reports_are_told_apart() -> None:
     first, second = (check(af.input((1, 8, 1, n), name="x").relu(), ["m1", "m4"]) for n in (64, 17_000))
     found = diff(first, second)

@@ -47,6 +47,8 @@ def test_sarif_follows_the_standard(report: Report) -> None:
     assert rules == sorted(set(rules))
     assert all(rules[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
     assert {result["level"] for result in run["results"]} == {"error", "note"}
+    read = {rule["id"]: rule.get("helpUri") for rule in run["tool"]["driver"]["rules"]}
+    assert read["ANE-EXTENT-001"] == "https://github.com/ncdrone/rustane/issues/13"
 
 
 def test_sarif_of_a_clean_model_has_no_result() -> None:
