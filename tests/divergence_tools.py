@@ -32,7 +32,13 @@ TARGETS = ("h13", "h14", "h15", "h16s", "h17s")
 """One target for every datapath that is known."""
 PAIRS = [(one, other) for one in TARGETS for other in TARGETS if one < other]
 SCALES = (1.0, 3000.0, 0.01, 30.0, 20000.0)
-EXPONENTS = ((-12, 0), (-4, 4), (0, 8), (4, 15), (-16, 15))
+EXPONENTS = ((-12, 0), (-4, 4), (0, 8), (4, 15), (-16, 15), (-24, -8), (8, 16), (13, 16))
+"""Of magnitudes to try: from subnormal numbers, which the grid of the accumulator swallows, to beyond its edge."""
+
+
+DRAWS = 3
+"""Of inputs of each range of magnitudes, dense and sparse."""
+NO_TRIAL_SHOWS = (Strength.NONE, Strength.ELEMENTS)
 
 
 def is_real(array: Array) -> bool:
@@ -40,17 +46,21 @@ def is_real(array: Array) -> bool:
 
 
 def trials(inputs: Inputs, *, many: bool) -> Iterator[Inputs]:
-    """Yield inputs: as drawn and scaled, and, where many are wanted, of every magnitude that fp16 has."""
+    """Yield inputs: as drawn and scaled, and, where many are wanted, of every magnitude that fp16 has.
+
+    Half of those have few elements that are not zero: sums of many terms hide what one of them does.
+    """
     for scale in SCALES if many else SCALES[:2]:
         yield {name: array * scale if is_real(array) else array for name, array in inputs.items()}
     generator = np.random.default_rng(1)
+
+    def drawn(array: Array, low: int, high: int, kept: float) -> Array:
+        numbers = np.ldexp(generator.uniform(-2, 2, array.shape), generator.integers(low, high, array.shape))
+        return np.where(generator.random(array.shape) < kept, numbers, 0.0)
+
     for low, high in EXPONENTS if many else ():
-        yield {
-            name: np.ldexp(generator.uniform(-2, 2, array.shape), generator.integers(low, high, array.shape))
-            if is_real(array)
-            else array
-            for name, array in inputs.items()
-        }
+        for kept in (1.0, 0.2) * DRAWS:
+            yield {name: drawn(array, low, high, kept) if is_real(array) else array for name, array in inputs.items()}
 
 
 def same_bits(first: Array, second: Array) -> bool:
@@ -80,19 +90,27 @@ class Tally:
 
     @property
     def flagged(self) -> int:
-        """Answers other than none."""
-        return sum(count for (verdict, _), count in self.counts.items() if verdict != Strength.NONE)
+        """Answers other than none that trials can bear out."""
+        return sum(count for (verdict, _), count in self.counts.items() if verdict not in NO_TRIAL_SHOWS)
 
     @property
     def idle(self) -> int:
         """Answers other than none that no trial bears out."""
-        return sum(count for (verdict, shown), count in self.counts.items() if verdict != Strength.NONE and not shown)
+        return sum(
+            count for (verdict, shown), count in self.counts.items() if verdict not in NO_TRIAL_SHOWS and not shown
+        )
+
+    @property
+    def unknown(self) -> int:
+        """Answers on results of which the engine knows only that they are wrong, not what they are."""
+        return sum(count for (verdict, _), count in self.counts.items() if verdict == Strength.ELEMENTS)
 
     def __str__(self) -> str:
         share = f"{self.idle / self.flagged:.0%}" if self.flagged else "none"
         return (
             f"{self.answers} answers, {self.flagged} other than none, of which {self.idle} ({share}) show no "
-            f"difference; {self.refused} graphs do not run on both targets"
+            f"difference; {self.unknown} on results that the engine does not know; "
+            f"{self.refused} graphs do not run on both targets"
         )
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.compiled import compile_graph
-from aneforge.errors import GraphTypeError
+from aneforge.errors import GraphTypeError, IllegalGraphError
 from aneforge.predict.energy import INTERVAL, Energy, energy_of
 from aneforge.predict.files import model
 from aneforge.predict.heuristic import heuristic, layer_microseconds
@@ -186,7 +186,13 @@ def compiled_for(subject: GraphLike | Planned, target: TargetLike) -> Planned:
         if place.family is None:
             # Nothing compiles for a reference design without a family; the anchor's program stands for it.
             return compile_graph(subject, ANCHOR)
-        return compile_graph(subject, place, route="mil" if place.limits.flag("mil_programs") else "direct")
+        if place.limits.flag("mil_programs"):
+            return compile_graph(subject, place, route="mil")
+        try:
+            return compile_graph(subject, place, route="direct")
+        except IllegalGraphError:
+            # It is older than some operation: as the documented estimate does, it is priced as if it had them.
+            return compile_graph(subject, ANCHOR)
     made = subject.program.target.name
     asked = made if target is None else place_of(target).target.name
     if asked != made:
@@ -215,7 +221,7 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
     if any(segment.bridge for segment in work.segments):
         notes.append("layers that are programs of their own are priced with a table measured on one chip")
     if work.target != machine.target:
-        notes.append(f"nothing compiles for {machine.target}; the program of {work.target} stands for its own")
+        notes.append(f"it does not compile for {machine.target}; the program of {work.target} stands for its own")
     if machine.power is None:
         notes.append("no energy: nobody measured the power of this chip")
     return notes

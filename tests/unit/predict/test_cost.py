@@ -49,7 +49,18 @@ def test_every_target_of_the_census_has_a_cost(target: str) -> None:
 
 
 def test_a_reference_design_says_whose_program_was_priced() -> None:
-    assert "nothing compiles for u1; the program of h13 stands for its own" in af.cost(convolution(16, 16), "u1").notes
+    assert (
+        "it does not compile for u1; the program of h13 stands for its own" in af.cost(convolution(16, 16), "u1").notes
+    )
+
+
+@pytest.mark.parametrize("target", ["h11", "h12"])
+def test_a_target_older_than_an_operation_is_priced_as_if_it_had_it(target: str) -> None:
+    normalised = convolution(16, 16).reshape(16, 256).layer_norm(np.ones(256, np.float16), np.zeros(256, np.float16))
+    assert (
+        f"it does not compile for {target}; the program of h13 stands for its own" in af.cost(normalised, target).notes
+    )
+    assert af.estimate(normalised, target=target) > af.estimate(convolution(16, 16), target=target)
 
 
 def test_a_name_without_data_is_one_error() -> None:

@@ -35,6 +35,20 @@ def test_kinds(kind: str) -> None:
     assert tg.predict_fp16_divergence(kind, (1, 8), "h13", "h16", begin=(0, 1)) == "saturation"
 
 
+@pytest.mark.parametrize("pair", [("h13", "h16"), ("h16", "h13"), ("h14", "h17"), ("h13", "h14")])
+def test_the_answer_is_one_of_four_and_the_same_both_ways(pair: tuple[str, str]) -> None:
+    for kind in ("slice", "crop", "square", "rms", "variance", "l2", "softmax", "norm", "mean", "sum", "conv", "relu"):
+        given = tg.predict_fp16_divergence(kind, (1, 512), *pair, begin=(0, 3))
+        assert given in ("saturation", "round1", "ulp1", "none")
+        assert given == tg.predict_fp16_divergence(kind, (1, 512), *reversed(pair), begin=(0, 3))
+
+
+@pytest.mark.parametrize("kind", ["softmax", "rms_norm", "variance", "reduce_sum"])
+def test_a_magnitude_gates_the_crop_alone(kind: str) -> None:
+    plain = tg.predict_fp16_divergence(kind, (64, 256), "h13", "h16")
+    assert tg.predict_fp16_divergence(kind, (64, 256), "h13", "h16", max_abs=1.0) == plain != "none"
+
+
 def test_a_begin_of_zero_or_another_axis_is_clean() -> None:
     assert slice_verdict("h13", "h16", 0, 3, 0) == "none"
     assert tg.predict_fp16_divergence("slice_by_size", (1, 8), "h13", "h16") == "none"

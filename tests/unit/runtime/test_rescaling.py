@@ -17,6 +17,7 @@ from aneforge.errors import GraphError, IllegalGraphError, NotSupportedError, Un
 from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
 from aneforge.runtime.rescaling.measuring import Whole, results_of
 from aneforge.runtime.rescaling.observing import fresh
+from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.products import live_groups
 from aneforge.runtime.rescaling.scaling import handed_over, rescaled
 from aneforge.targets import resolve
@@ -274,6 +275,26 @@ def test_the_report_as_text() -> None:
     assert "weight times 2^" in text
     assert "output y: error 0.5" in text
     assert "layers: 4 -> 4" in text
+
+
+def test_every_choice_has_a_reason() -> None:
+    chosen = policy()
+    entries = [getattr(chosen, name) for name in chosen.__struct_fields__]
+    assert all(len(entry.reason) > 40 for entry in entries)
+    assert chosen.worth_a_layer.part < chosen.worth.part < chosen.smaller.part < 1
+
+
+def test_a_set_of_inputs_without_a_gain_ends_the_comparison() -> None:
+    graph, inputs = small_linear(256)
+    found = af.rescale(graph, inputs=inputs, target="h13")
+    sets = [inputs, *fresh([inputs], graph, 2, seed=5)]
+    exact = [results_of(graph, one) for one in sets]
+    before = Whole.of(graph, resolve("h13"), sets, exact)
+    after = before.improved(found.graph, resolve("h13"), sets, exact)
+    assert after == Whole.of(found.graph, resolve("h13"), sets, exact)
+    assert after is not None
+    assert after.improved(graph, resolve("h13"), sets, exact) is None
+    assert before.improved(graph, resolve("h13"), sets, exact) is None  # what changes nothing is no gain
 
 
 # No harm

@@ -43,7 +43,7 @@ STAND_FOR_ROUTES = {"winograd_on_width", "width_slice_crop_x16", "height_slice_c
 IN_ORDER = frozenset({*attention.FOR_TARGET, *normalisation.FOR_TARGET, *pooling.FOR_TARGET, *reductions.FOR_TARGET})
 """Operations that add in the order of the target."""
 
-__all__ = ["Arithmetic", "arithmetic_of_layer", "crops", "terms_of"]
+__all__ = ["FEW_TERMS", "Arithmetic", "arithmetic_of_layer", "crops", "terms_of"]
 
 SAFE_IN_CROP = FP16_SLICE_SAT
 """Largest magnitude that the crop leaves as it is."""

@@ -23,7 +23,7 @@ from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS
 from aneforge.engine.planar import host_fp16
 from aneforge.ops.constant import Dense
-from aneforge.predict.divergence.arithmetic import Arithmetic, arithmetic_of_layer, terms_of
+from aneforge.predict.divergence.arithmetic import FEW_TERMS, Arithmetic, arithmetic_of_layer, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -214,7 +214,7 @@ class Numbering:
 
         So few terms leave one leaf of the adder's tree, which is rounded: the fused form is the sum and its square.
         """
-        if layer.kind.name != SQUARED or terms_of(layer) > math.prod(arithmetic.adder[:2]):
+        if layer.kind.name != SQUARED or terms_of(layer) > max(math.prod(arithmetic.adder[:2]), FEW_TERMS):
             return None
         call = call_of_layer(layer)
         assert call is not None, "only gain and offset is no call"  # noqa: S101 - it is a reduction

@@ -114,9 +114,10 @@ class Whole:
     def better_than(self, other: Whole) -> bool:
         """Tell whether every output has a smaller error for every set of inputs, or is the same for all of them.
 
-        A gain that some inputs show and others do not is luck of rounding, and would be a loss on the next inputs.
+        A gain that some inputs show and others do not is luck of rounding, and would be a loss on the next inputs. What
+        changes no output at all gains nothing either, and the next inputs may show that it changes one for the worse.
         """
-        return all(
+        return self.errors != other.errors and all(
             errors == other.errors[name]
             or all(is_smaller(*pair) for pair in zip(errors, other.errors[name], strict=True))
             for name, errors in self.errors.items()

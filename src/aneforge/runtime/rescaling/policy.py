@@ -1,0 +1,84 @@
+"""What rescaling decides that no source tells: `data/rescaling.toml`, each value with its reason."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from aneforge.errors import DataFileError
+
+__all__ = ["Policy", "policy"]
+
+FILE = "data/rescaling.toml"
+
+
+class Bits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A number of bits."""
+
+    bits: int
+    reason: str
+
+
+class Part(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A part of something."""
+
+    part: float
+    reason: str
+
+
+class RowSum(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What a row adds up to at most."""
+
+    sum: float
+    reason: str
+
+
+class Fresh(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How many sets of fresh inputs are tried."""
+
+    most: int
+    work: int
+    """Multiplications that all of them may take together."""
+    element: int
+    """Multiplications that take as long as an element of any other operation."""
+    reason: str
+
+
+class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The data file."""
+
+    safety_declared: Bits
+    safety_observed: Bits
+    safety_drawn: Bits
+    finer: Bits
+    slack: Bits
+    smaller: Part
+    worth: Part
+    worth_a_layer: Part
+    rounding_growth: Part
+    softmax_row: RowSum
+    fresh: Fresh
+
+    def safety(self, source: str) -> int:
+        """Return the bits that are left free below the edges, told where bounds come from.
+
+        >>> [policy().safety(source) for source in ("declared", "observed", "drawn")]
+        [0, 3, 5]
+        """
+        found = {"declared": self.safety_declared, "observed": self.safety_observed, "drawn": self.safety_drawn}
+        return found[source].bits
+
+
+@cache
+def policy() -> Policy:
+    """Return the data file.
+
+    Raises:
+        DataFileError: It is not as it should be.
+    """
+    try:
+        return msgspec.toml.decode(files("aneforge.runtime").joinpath(FILE).read_bytes(), type=Policy)
+    except msgspec.DecodeError as error:
+        raise DataFileError(f"{FILE}: {error}") from None
