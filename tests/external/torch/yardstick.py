@@ -134,7 +134,7 @@ def judged(name: str) -> Tally:
 
 
 def judge_together(tally: Tally, samples: Sequence[Sample]) -> None:
-    """Judge samples that are exported at once; in halves where PyTorch cannot export them."""
+    """Judge samples that are exported at once; in halves where PyTorch cannot export them, or one seems broken."""
     expected = [sample.call([tensor.clone() for tensor in sample.tensors]) for sample in samples]
     if not all(expected):
         tally.add(Outcome.UNSUPPORTED, expected.count([]), NO_TENSOR, "it gives no tensor to compare")
@@ -147,15 +147,28 @@ def judge_together(tally: Tally, samples: Sequence[Sample]) -> None:
     except Exception as error:  # noqa: BLE001 - whatever is raised is why PyTorch cannot export a sample
         if len(samples) == 1:
             tally.add(Outcome.UNSUPPORTED, 1, NOT_EXPORTED, " ".join(str(error).split())[:200])
-            return
-        middle = len(samples) // 2
-        judge_together(tally, samples[:middle])
-        judge_together(tally, samples[middle:])
+        else:
+            judge_in_halves(tally, samples)
         return
+    together = Tally(tally.operation)
     try:
-        judge_program(tally, program, samples, expected)
+        judge_program(together, program, samples, expected)
     except Exception as error:  # noqa: BLE001 - an importer that breaks is what this looks for
-        tally.add(Outcome.BROKEN, len(samples), "", f"{type(error).__name__}: {str(error)[:300]}")
+        together.add(Outcome.BROKEN, len(samples), "", f"{type(error).__name__}: {str(error)[:300]}")
+    # Of samples in one program a finding about one can be missing at another: what is broken is broken by itself.
+    if together.outcomes[Outcome.BROKEN] and len(samples) > 1:
+        judge_in_halves(tally, samples)
+    else:
+        tally.outcomes += together.outcomes
+        tally.reasons += together.reasons
+        tally.details += together.details
+
+
+def judge_in_halves(tally: Tally, samples: Sequence[Sample]) -> None:
+    """Judge samples in two programs instead of one."""
+    middle = len(samples) // 2
+    judge_together(tally, samples[:middle])
+    judge_together(tally, samples[middle:])
 
 
 def exported(samples: Sequence[Sample]) -> torch.export.ExportedProgram:
