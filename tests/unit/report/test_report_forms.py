@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from aneforge.report.model import Report
     from golden_text import Golden
 
-SCHEMA = json.loads((Path(__file__).parent / "sarif_schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((Path(__file__).parent / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+"""The schema of the OASIS standard, unchanged, as Microsoft's SARIF SDK ships it (MIT licence)."""
 
 
 @pytest.fixture(scope="module")
