@@ -71,7 +71,8 @@ def test_no_torch_and_no_html_are_imported_for_a_check(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_no_half_file(tmp_path: Path) -> None:
     program = textwrap.dedent(
         """
-        import sys, time
+        import signal, sys, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
         from aneforge.report import forms
         from aneforge.cli.main import main
         def slow(*arguments):
@@ -83,13 +84,13 @@ def test_ctrl_c_leaves_no_half_file(tmp_path: Path) -> None:
         """
     )
     saved(tmp_path / "masked.onnx")
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "interrupted" in errors
     assert "Traceback" not in errors
@@ -101,6 +102,7 @@ def test_ctrl_c_while_it_starts_is_no_traceback() -> None:
     program = textwrap.dedent(
         """
         import os, signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
         class Slow:
             def find_spec(self, name, path=None, target=None):
                 if name == "aneforge.cli.main":
