@@ -77,15 +77,22 @@ class Figure:
         return f"{self.name}: {self.value:.3g} {self.unit}{budget}"
 
 
+SPINNING = 0.06
+"""Seconds after which the threads of another library sleep."""
+
+
 def seconds(*functions: Callable[[], object], runs: int = RUNS) -> list[float]:
     """Return the least time of some runs of each function, by turns, the first not counted.
 
-    On one thread it is the processor's time, which others on the machine do not lengthen.
+    On one thread it is the processor's time, which others on the machine do not lengthen. On several, threads of the
+    function before are let go to sleep first: those of BLAS and of onnxruntime spin for a while when they are done.
     """
     clock = time.process_time if library.CURRENT.get().threads == 1 else time.perf_counter
     best = [math.inf] * len(functions)
     for number in range(runs + 1):
         for place, function in enumerate(functions):
+            if clock is time.perf_counter:
+                time.sleep(SPINNING)
             start = clock()
             function()
             taken = clock() - start
