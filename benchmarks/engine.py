@@ -77,7 +77,7 @@ class Figure:
         return f"{self.name}: {self.value:.3g} {self.unit}{budget}"
 
 
-SPINNING = 0.06
+SPINNING = 0.2
 """Seconds after which the threads of another library sleep."""
 
 
