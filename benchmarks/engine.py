@@ -77,27 +77,34 @@ class Figure:
         return f"{self.name}: {self.value:.3g} {self.unit}{budget}"
 
 
-SPINNING = 0.2
+SPINNING = 0.3
 """Seconds after which the threads of another library sleep."""
+WARMING = 2
+"""Runs that are not counted: threads wake up, caches fill."""
 
 
 def seconds(*functions: Callable[[], object], runs: int = RUNS) -> list[float]:
-    """Return the least time of some runs of each function, by turns, the first not counted.
+    """Return the least time of some runs of each function, the first ones not counted.
 
-    On one thread it is the processor's time, which others on the machine do not lengthen. On several, threads of the
-    function before are let go to sleep first: those of BLAS and of onnxruntime spin for a while when they are done.
+    On one thread it is the processor's time, which others on the machine do not lengthen, and functions take turns. On
+    several threads each function has its runs in a row: those of BLAS and of onnxruntime spin for a while when they are
+    done, and would take a processor from whoever is next.
     """
-    clock = time.process_time if library.CURRENT.get().threads == 1 else time.perf_counter
-    best = [math.inf] * len(functions)
-    for number in range(runs + 1):
-        for place, function in enumerate(functions):
-            if clock is time.perf_counter:
-                time.sleep(SPINNING)
-            start = clock()
-            function()
-            taken = clock() - start
-            best[place] = min(best[place], taken) if number else best[place]
+    if library.CURRENT.get().threads == 1:
+        taken = [[timed(function, time.process_time) for function in functions] for _ in range(runs + 1)]
+        return [min(times) for times in zip(*taken[1:], strict=True)]
+    best: list[float] = []
+    for function in functions:
+        time.sleep(SPINNING)
+        best.append(min([timed(function, time.perf_counter) for _ in range(runs + WARMING)][WARMING:]))
     return best
+
+
+def timed(function: Callable[[], object], clock: Callable[[], float]) -> float:
+    """Return how long one run takes."""
+    start = clock()
+    function()
+    return clock() - start
 
 
 def random(generator: np.random.Generator, shape: tuple[int, ...], scale: float = 1.0) -> npt.NDArray[np.float32]:
