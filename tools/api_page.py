@@ -37,7 +37,7 @@ def heading_of(name: str, value: object) -> str:
         return f"A class of `{value.__module__}`" + (f", derived from {bases}." if bases else ".")
     if inspect.isfunction(value):
         parameters = [plain(parameter) for parameter in inspect.signature(value).parameters.values()]
-        return f"```python\naf.{name}({', '.join(parameters)})\n```"
+        return f"```text\naf.{name}({', '.join(parameters)})\n```"
     return f"A value of type `{type(value).__name__}`."
 
 
