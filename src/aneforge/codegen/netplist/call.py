@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from aneforge.codegen.netplist.attributes import Attributes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -18,7 +20,7 @@ __all__ = ["Call"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Attributes):
     """A node, what its operands are, and where it is written."""
 
     to: Emitter
@@ -46,26 +48,6 @@ class Call:
     def shape(self) -> tuple[int, ...]:
         """The shape of the first result."""
         return self.node.types[0].shape
-
-    def whole(self, name: str) -> int:
-        """Return an attribute that is a whole number."""
-        return cast("int", self.node.attributes[name])
-
-    def number(self, name: str) -> float:
-        """Return an attribute that is a number."""
-        return cast("float", self.node.attributes[name])
-
-    def flag(self, name: str) -> bool:
-        """Return an attribute that is a truth value."""
-        return cast("bool", self.node.attributes[name])
-
-    def text(self, name: str) -> str:
-        """Return an attribute that is text."""
-        return cast("str", self.node.attributes[name])
-
-    def wholes(self, name: str) -> tuple[int, ...] | None:
-        """Return an attribute that is a list of whole numbers, or None."""
-        return cast("tuple[int, ...] | None", self.node.attributes[name])
 
     def axis(self, name: str = "axis") -> int:
         """Return an attribute that names an axis of x, counted from the front."""

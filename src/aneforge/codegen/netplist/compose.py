@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from aneforge.codegen.netplist.attributes import Attributes
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
@@ -31,7 +32,7 @@ class Composition:
     build: Callable[[Compose], Tensor | Sequence[Tensor] | None]
 
 
-class Compose:
+class Compose(Attributes):
     """A node that is rebuilt from others: its operands as they are now, and the operations that it becomes."""
 
     def __init__(self, node: Node, operands: Mapping[str, Argument]) -> None:
@@ -67,26 +68,6 @@ class Compose:
     def result(self) -> tuple[int, ...]:
         """The shape of the first result."""
         return self.node.types[0].shape
-
-    def number(self, name: str) -> float:
-        """Return an attribute that is a number."""
-        return cast("float", self.node.attributes[name])
-
-    def whole(self, name: str) -> int:
-        """Return an attribute that is a whole number."""
-        return cast("int", self.node.attributes[name])
-
-    def flag(self, name: str) -> bool:
-        """Return an attribute that is a truth value."""
-        return cast("bool", self.node.attributes[name])
-
-    def text(self, name: str) -> str:
-        """Return an attribute that is text."""
-        return cast("str", self.node.attributes[name])
-
-    def wholes(self, name: str) -> tuple[int, ...] | None:
-        """Return an attribute that is a list of whole numbers, or None."""
-        return cast("tuple[int, ...] | None", self.node.attributes[name])
 
     def axes(self, name: str = "axes") -> tuple[int, ...]:
         """Return axes counted from the front; None is all of them."""
