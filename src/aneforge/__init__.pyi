@@ -72,6 +72,7 @@ from .graph.builder.normalisation import batch_norm as batch_norm
 from .graph.builder.normalisation import instance_norm as instance_norm
 from .graph.builder.normalisation import local_response_norm as local_response_norm
 from .graph.graph import Graph as Graph
+from .graph.precision import to_fp16 as to_fp16
 from .graph.reference import reference as reference
 from .graph.tensor import Tensor as Tensor
 from .importers.mil.program import from_mil as from_mil

@@ -10,12 +10,12 @@ the same, the label is *unknown*, and a `PrecisionWarning` says so.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aneforge.callsite import warn
 from aneforge.engine.choices import choices
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.golden import matmul
@@ -82,7 +82,7 @@ def attention(
     queries, keys = query.shape[-2], key.shape[-2]
     label = label_of_lengths(queries, keys)
     if label is not None:
-        warnings.warn(f"sdpa: {label.reason}", PrecisionWarning, stacklevel=2)
+        warn(f"sdpa: {label.reason}", PrecisionWarning)
     factor = np.asarray(number(1 / math.sqrt(query.shape[-1]) if scale is None else scale), np.float16)
     scores = parts.steps.mul(parts.matmul(query, np.swapaxes(key, -1, -2)), factor)
     if is_causal and choices().attention.causal_mask_applies:

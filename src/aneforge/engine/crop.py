@@ -11,12 +11,12 @@ computed, the label is *unknown*, and a `PrecisionWarning` says so (`joined_slic
 
 from __future__ import annotations
 
-import warnings
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from aneforge.callsite import warn
 from aneforge.engine.choices import choices, switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.planar import read
@@ -156,7 +156,7 @@ def joined_slices(values: Sequence[Array], *, axis: int, begins_inside: Sequence
     """
     label = label_of_joined(begins_inside, target)
     if label is not None:
-        warnings.warn(f"concat on {target.name}: {label.reason}", PrecisionWarning, stacklevel=2)
+        warn(f"concat on {target.name}: {label.reason}", PrecisionWarning)
     return np.concatenate(values, axis)
 
 

@@ -7,15 +7,13 @@ reach.
 
 from __future__ import annotations
 
-import inspect
 import itertools
-import os
 from dataclasses import FrozenInstanceError, dataclass
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Never, NoReturn, Self
 
+from aneforge.callsite import users_frame
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Op
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Argument", "Node", "Output", "Value", "build", "new_node", "users_location"]
 
-PACKAGE = str(Path(__file__).parent.parent) + os.sep
 CREATION = itertools.count()
 """Stamps nodes in the order of their making, the documented order of a program's inputs. Nothing else reads it."""
 
@@ -214,9 +211,7 @@ def type_of(argument: Argument) -> TensorType | tuple[TensorType, ...]:
 
 def users_location() -> Location | None:
     """Return the nearest place on the call stack that is not in this package."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
+    frame = users_frame()
     return location_at(frame.f_code.co_filename, frame.f_lineno) if frame else None
 
 

@@ -6,13 +6,14 @@ checked is compilation; numbers are compared by `divergence`, or on silicon.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, cast
 
+from aneforge.callsite import warn
 from aneforge.compiler.compiled import compile_graph
 from aneforge.errors import CrossChipFP16Warning, GraphError, NoDataError, NotSupportedError
-from aneforge.graph.graph import PLACEHOLDERS, as_graph
+from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.graph.node import Output
+from aneforge.graph.precision import to_fp16
 from aneforge.predict.divergence.graphs import Strength
 from aneforge.predict.divergence.kinds import predict_fp16_divergence
 from aneforge.runtime.dispatch_cost import is_bridge
@@ -29,6 +30,8 @@ __all__ = ["bridges_of", "cross_compile_check", "verdicts_on"]
 def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike = None) -> bool:
     """Tell whether a graph compiles for a target; first warn where its numbers may differ from the host's.
 
+    Wider floating-point tensors count as fp16, as in `compile`; `compile_matrix` says why a graph does not compile.
+
     >>> import aneforge as af
     >>> family = af.targets.Family
     >>> cross_compile_check(af.input((1, 8)).relu(), family.A16, host=family.A13)
@@ -41,7 +44,7 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
         NoDataError: A compiler knows the name, and no source describes the target.
         NotSupportedError: The graph has an operation that needs a program of its own; it is cut there.
     """
-    graph, resolved = as_graph(out), resolve(target)
+    graph, resolved = to_fp16(out).graph, resolve(target)
     if not resolved.has_data:
         raise NoDataError("the compiler knows this name, and no source describes the target", target=resolved.name)
     bridges = bridges_of(graph)
@@ -75,7 +78,7 @@ def warn_of_differences(graph: Graph, host: Target, target: Target) -> None:
         for node, verdict in verdicts_on(graph, host, target)
     ]
     for message in dict.fromkeys(messages):
-        warnings.warn(message, CrossChipFP16Warning, stacklevel=3)
+        warn(message, CrossChipFP16Warning)
 
 
 def verdicts_on(graph: Graph, host: Target, target: Target) -> list[tuple[Node, Strength]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aneforge.compiler.compiled import compile_graph
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import GraphError, IllegalGraphError
-from aneforge.graph.graph import as_graph
+from aneforge.graph.precision import to_fp16
 from aneforge.targets import group
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class CompileMatrix:
     """The verdicts for a group of targets, in the order of the families."""
 
     entries: tuple[Compiles, ...]
+    notes: tuple[str, ...] = ()
+    """What was done to the graph before it was compiled for any of them."""
 
     @property
     def ok(self) -> bool:
@@ -53,7 +55,7 @@ class CompileMatrix:
         return next(entry for entry in self.entries if target in (entry.target, entry.family))
 
     def __str__(self) -> str:
-        return "\n".join(line for entry in self.entries for line in lines_of(entry))
+        return "\n".join([*(line for entry in self.entries for line in lines_of(entry)), *self.notes])
 
 
 def lines_of(entry: Compiles) -> list[str]:
@@ -74,8 +76,8 @@ def compile_matrix(out: GraphLike, targets: str = "families") -> CompileMatrix:
     Raises:
         UnknownTargetError: There is no such group; they are `families`, `all` and `known`.
     """
-    graph = as_graph(out)
-    return CompileMatrix(tuple(compiles(graph, target) for target in group(targets)))
+    half = to_fp16(out)
+    return CompileMatrix(tuple(compiles(half.graph, target) for target in group(targets)), half.notes)
 
 
 def compiles(graph: Graph, target: Target) -> Compiles:

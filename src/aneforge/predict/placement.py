@@ -6,7 +6,7 @@ behaviour and is labelled `inferred` as a whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,7 +15,8 @@ from aneforge.compiler.compiled import compile_graph
 from aneforge.compiler.validators import Verdict, validate_program
 from aneforge.errors import IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError
 from aneforge.evidence import EvidenceKind
-from aneforge.graph.graph import INPUT, STATE, as_graph
+from aneforge.graph.graph import INPUT, STATE
+from aneforge.graph.precision import to_fp16
 from aneforge.predict.cost import price
 from aneforge.predict.machine import machine_of, place_of
 from aneforge.predict.segmenter import Choice, Device, choose, reasons_against, switch
@@ -145,8 +146,9 @@ def placement(graph: GraphLike, target: TargetLike = None, path: str = "direct")
     """
     if path not in set(Path):
         raise UnknownNameError.of("path", path, Path)
-    made = as_graph(graph)
-    return direct(made, target) if path == Path.DIRECT else coreml(made, target)
+    half = to_fp16(graph)
+    found = direct(half.graph, target) if path == Path.DIRECT else coreml(half.graph, target)
+    return replace(found, notes=(*half.notes, *found.notes))
 
 
 def reports_of(graph: Graph, target: TargetLike) -> list[OpReport]:

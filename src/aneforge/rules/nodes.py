@@ -48,6 +48,7 @@ MASKS = {
     ATTENTION: frozenset({"attn_mask"}),
 }
 """Operations that mask what a softmax reads, and the operands that may be the mask."""
+GATHERS = frozenset({"gather", "gather_along_axis", "gather_nd"})
 
 
 def known_nodes(nodes: Iterable[Node]) -> frozenset[Node]:
@@ -83,7 +84,8 @@ def operation_of(node: Node, consumers: Sequence[Node], known: Container[Node] =
     """Return a node as rules see it; `known` are the nodes of its graph whose results are constants.
 
     The extents of a kernel become the attribute `kernel_sizes`; whether a ring buffer is a state becomes `live_state`;
-    how far the input of a softplus may reach `reach`; the largest magnitude of a mask `largest_mask`.
+    how far the input of a softplus may reach `reach`; the largest magnitude of a mask `largest_mask`; the extent of the
+    longest axis that a gather indexes by rounded numbers `rounded_extent`.
     """
     held: Held = {
         name: tuple(
@@ -123,6 +125,8 @@ def attributes_of(node: Node, readers: frozenset[str]) -> Mapping[str, Attribute
         return {**node.attributes, "live_state": is_live_state(node.operands.get("buffer"))}
     if node.op.name in SOFTPLUS:
         return {**node.attributes, "reach": reach_of(node.operands.get("x"))}
+    if node.op.name in GATHERS and is_rounded(node.operands.get("indices")):
+        return {**node.attributes, "rounded_extent": indexed_extent(node)}
     masks = MASKS.get(node.op.name, frozenset())
     if masks and (SOFTMAX in readers or node.op.name == ATTENTION):
         return {**node.attributes, "largest_mask": largest_magnitude(node, masks)}
@@ -153,6 +157,27 @@ def largest_magnitude(node: Node, names: frozenset[str]) -> float:
         if name in names and isinstance(value, Constant) and is_float(value.type.dtype) and value.type.size:
             found.append(float(np.max(np.abs(value.dense().astype(np.float64)))))
     return max(found, default=0.0)
+
+
+def is_rounded(value: Argument | None) -> bool:
+    """Tell whether indices are floating-point numbers, or were before a cast and whatever moved them about."""
+    while isinstance(value, Output) and not is_float(value.type.dtype):
+        if value.node.op.name != "cast" and value.node.op.category is not Category.STRUCTURAL:
+            return False
+        value = value.node.operands.get("x")
+    return isinstance(value, Output)
+
+
+def indexed_extent(node: Node) -> int:
+    """Return the extent of the longest axis that a gather indexes."""
+    shapes = {name: value.type.shape for name, value in node.values()}
+    shape, attributes = shapes["x"], node.attributes
+    axis = attributes.get("axis")
+    if isinstance(axis, int):
+        return shape[axis]
+    first = attributes.get("batch_dims")
+    first = first if isinstance(first, int) else 0
+    return max(shape[first : first + shapes["indices"][-1]], default=0)
 
 
 def is_live_state(value: Argument | None) -> bool:

@@ -167,8 +167,8 @@ class Rule:
 
     @property
     def statement(self) -> str:
-        """What it says of no operation in particular, with words in the places of values."""
-        words = {"op": "the operation", "seen": "n", "what": "a tensor", "limit": "the bound", "target": "the target"}
+        """What it says of no operation in particular, with dots in the places of what a finding fills in."""
+        words = {"op": "the operation", "target": "the target", "seen": "…", "what": "…", "limit": "…"}
         text = self.message.format_map(words)
         return text[:1].upper() + text[1:]
 

@@ -20,11 +20,12 @@ from aneforge.errors import (
     StrictCompileError,
 )
 from aneforge.graph.graph import as_graph
+from aneforge.graph.precision import to_fp16
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepared
 from aneforge.runtime.dispatch_cost import dispatch_cautions, is_bridge
-from aneforge.runtime.facts import give_warnings
+from aneforge.runtime.facts import Caution, give_warnings
 from aneforge.runtime.hazards import slice_cautions, strict_findings
 from aneforge.runtime.magnitudes import promises_of
 from aneforge.runtime.model import MultiModel, loaded_model
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Output
     from aneforge.runtime.backends import Backend
-    from aneforge.runtime.facts import Caution, ModelFacts
+    from aneforge.runtime.facts import ModelFacts
     from aneforge.runtime.model import AnyModel, Model
     from aneforge.runtime.options import Options
     from aneforge.targets import Target, TargetLike
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["compile", "compile_multi", "load_program"]
 
 PathLike = str | os.PathLike[str]
-USER = 3
-"""Frames from `give_warnings` up to the user's: `made_model`, the public function, the user's."""
 
 
 @overload
@@ -99,6 +98,8 @@ def compile(
     backend: str | Backend | None = None,
 ) -> AnyModel:
     """Compile a graph for one target, and return a model: call it with arrays, get float32.
+
+    The engine computes in fp16: wider floating-point tensors are taken as fp16, and the model's remarks say so.
 
     `int8` is `compress="int8"`. `compress` encodes the weights: int8, int4, sparse, blockwise or auto, each where its
     relative error is at most `compress_atol`. `build_dir` keeps the artifacts of this compile. `opt`: 0, None or
@@ -197,16 +198,18 @@ def made_model(
     graph: Graph, target: TargetLike, options: Options, backend: str | Backend | None, *, several: bool
 ) -> AnyModel:
     """Compile, warn in the documented order, and load."""
-    resolved, chosen = resolve(target), chosen_backend(backend)
+    resolved, chosen, half = resolve(target), chosen_backend(backend), to_fp16(graph)
+    graph = half.graph
     if not graph.placeholders:
         raise GraphError("the graph has no inputs: there is nothing to feed", remedy="start it from af.input")
     verdict = preflight(graph, resolved)
-    precision = precision_cautions(precision_risks(graph), verdict)
+    lost = tuple(Caution("PrecisionWarning", message) for message in half.infinite)
+    precision = (*lost, *precision_cautions(precision_risks(graph), verdict))
     if options.validate and precision:
         raise at_risk(precision, resolved)
-    give_warnings(precision, USER)
+    give_warnings(precision)
     floor = dispatch_cautions(graph, resolved)
-    give_warnings(floor, USER)
+    give_warnings(floor)
     # A device compiles the graph, and artifacts show it, so neither is content with a program from the cache.
     fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend)
     program, facts, rebuilt = built_or_found(graph, resolved, options, fresh=fresh)
@@ -215,10 +218,11 @@ def made_model(
     if options.validate and rules:
         raise at_risk(rules, resolved)
     later = (*rules, *slice_cautions(program, promises_of(graph)))
-    give_warnings(later, USER)
+    give_warnings(later)
     if options.strict and (found := strict_findings(program, verdict, (*precision, *later))):
         raise StrictCompileError.of(resolved.name, found)
-    facts = replace(facts, several=several, warnings=(*precision, *floor, *later))
+    remarks = (*half.notes, *facts.remarks)
+    facts = replace(facts, several=several, warnings=(*precision, *floor, *later), remarks=remarks)
     if options.build_dir is not None and rebuilt is not None:
         kept = keep_artifacts(Built(program, facts, rebuilt), options.build_dir)
         facts = replace(facts, remarks=(*facts.remarks, *kept))

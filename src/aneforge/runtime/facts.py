@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.callsite import warn
 from aneforge.errors import DispatchFloorWarning, PrecisionWarning, SliceSaturationWarning
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ModelFacts:
     """What compression made of each weight."""
 
 
-def give_warnings(cautions: Iterable[Caution], depth: int) -> None:
-    """Give warnings, each cause once; `depth` counts the frames up to the user's own, as `stacklevel` does."""
+def give_warnings(cautions: Iterable[Caution]) -> None:
+    """Give warnings, each cause once."""
     for caution in dict.fromkeys(cautions):
-        warnings.warn(caution.message, CATEGORIES[caution.category], stacklevel=depth + 1)
+        warn(caution.message, CATEGORIES[caution.category])

@@ -7,15 +7,15 @@ documented cost model, which the report says, and errors from running every cand
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
-from aneforge.graph.graph import as_graph
+from aneforge.graph.precision import to_fp16
 from aneforge.runtime.compile import made_model
 from aneforge.runtime.forms.canonical import canonical
 from aneforge.runtime.forms.choosing import MIN_LOSSY_SPEEDUP, TOLERANCE, Search, searched, tried
@@ -85,7 +85,8 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
     """
     whole("budget", budget)
     whole("reps", reps)
-    graph, resolved = canonical(as_graph(out)), resolve(target)
+    half, resolved = to_fp16(out), resolve(target)
+    graph = canonical(half.graph)
     most = number("atol", atol) if target_error is None else number("target_error", target_error)
     search = Search(
         budget,
@@ -96,7 +97,7 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
     )
     found, remarks = variants(graph, resolved)
     choice = searched(found, resolved, search)
-    lines = (*remarks, *map(str, choice.trials), choice.reason)
+    lines = (*half.notes, *remarks, *map(str, choice.trials), choice.reason)
     if verbose:
         print("\n".join(lines))  # noqa: T201 - that is what verbose is for
     model = made_model(choice.chosen.graph, resolved, PLAIN, backend, several=len(graph.outputs) > 1)
@@ -130,7 +131,8 @@ def tune_precision(
     """
     most = number("target_error", target_error)
     longest = math.inf if cost_budget_us is None else number("cost_budget_us", cost_budget_us)
-    graph, resolved = canonical(as_graph(out)), resolve(target)
+    half, resolved = to_fp16(out), resolve(target)
+    graph = canonical(half.graph)
     given = None if inputs is None else named_inputs(graph, inputs)
     forms = more_exact_forms(graph)
     trials = tried(forms, resolved, Search(len(forms), math.inf, most, inputs=given))
@@ -147,14 +149,13 @@ def tune_precision(
     trial = trials[best]
     met = trial.error is not None and trial.error <= most and (trial.predicted_us or 0.0) <= longest
     if not met:
-        warnings.warn(
+        warn(
             f"no form of the graph has an error of at most {most:g} within the budget: the best that there is, "
             f"{trial.form}, has {'an unknown one' if trial.error is None else f'{trial.error:.2g}'}",
             PrecisionWarning,
-            stacklevel=2,
         )
     model = made_model(forms[best].graph, resolved, PLAIN, backend, several=len(graph.outputs) > 1)
-    model.facts = replace(model.facts, remarks=(*model.facts.remarks, *map(str, trials)))
+    model.facts = replace(model.facts, remarks=(*half.notes, *model.facts.remarks, *map(str, trials)))
     return model, PrecisionTuning(most, cost_budget_us, trial.form, trial.error, met, trials)
 
 

@@ -9,12 +9,12 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aneforge.callsite import warn
 from aneforge.errors import NoDataError, UnknownTargetError
 from aneforge.targets.database import database
 from aneforge.targets.family import MIN_FAMILY, Family, family_of
@@ -88,7 +88,7 @@ def detect_family(host: Host | None = None) -> Family:
 @cache
 def warn_once(message: str) -> None:
     """Warn, the first time in this process that the message is given."""
-    warnings.warn(message, UserWarning, stacklevel=3)
+    warn(message, UserWarning)
 
 
 def read_cpu_brand() -> str | None:

@@ -115,6 +115,7 @@ PROBES: dict[str, Probe] = {
     "ANE-SPACETOCHANNEL-002": lambda side: call("space_to_channel", x=IMAGE, block_size=int(side)),
     "ANE-PIXELSHUFFLE-002": lambda by: call("pixel_shuffle", x=IMAGE, upscale_factor=int(by)),
     "ANE-PIXELUNSHUFFLE-002": lambda by: call("pixel_unshuffle", x=IMAGE, downscale_factor=int(by)),
+    "ANE-GATHER-004": lambda extent: call("gather", x=fp16(int(extent), 8), rounded_extent=int(extent)),
     "ANE-GATHER-003": lambda _: call("gather_nd", x=fp16(4, 4, 4), indices=TensorType((5, 2), "uint16")),
     "ANE-TOPK-003": lambda k: call("topk", x=fp16(1, 64), k=int(k), axis=-1),
     "ANE-ARGMINMAX-002": lambda extent: call("reduce_argmax", x=fp16(1, int(extent)), axis=-1),

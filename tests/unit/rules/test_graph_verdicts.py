@@ -402,3 +402,32 @@ def test_axes_beside_height_and_width_go_to_their_place_and_back() -> None:
         "axes beside height and width are padded in the height's place, transposed before and behind",
         "axes beside height and width are resized in the width's place, transposed before and behind",
     ]
+
+
+@pytest.mark.parametrize(
+    ("indices", "warned"),
+    [
+        (lambda: af.input((1, 6)).cast("int32"), True),
+        (lambda: made("reshape", {"x": af.input((1, 6)).cast("int32")}, shape=(3, 2)), True),
+        (lambda: made("reduce_argmax", {"x": x(6, 4096)}, axis=-1), False),
+        (lambda: Dense(np.arange(6, dtype=np.int32)), False),
+    ],
+    ids=["fed", "fed and reshaped", "computed", "constant"],
+)
+def test_indices_that_were_fp16_are_warned_of_on_a_long_axis(
+    indices: Callable[[], af.Tensor | Constant], *, warned: bool
+) -> None:
+    """Word 2049 of a vocabulary is word 2048 in fp16."""
+    for rows in (2049, 2050):
+        found = preflight(graph("gather", {"x": numbers(rows, 2), "indices": indices()}, axis=0), "m4").findings
+        assert [one.rule for one in found if one.rule == "ANE-GATHER-004"] == ["ANE-GATHER-004"] * (
+            warned and rows > 2049
+        )
+
+
+def test_coordinates_are_judged_by_the_longest_axis_that_they_name() -> None:
+    places = made("reshape", {"x": af.input((1, 3)).cast("int32")}, shape=(3, 1))
+    for shape, found in (((4096, 2), ["ANE-GATHER-004"]), ((2, 4096), [])):
+        gathered = graph("gather_nd", {"x": x(*shape), "indices": places})
+        warned = [one.rule for one in preflight(gathered, "m4").findings if one.severity is Severity.WARN]
+        assert warned == found

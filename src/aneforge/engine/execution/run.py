@@ -9,12 +9,12 @@ threads. Two targets differ because their programs or their data differ.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aneforge.callsite import warn
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.execution.layers import Constants, step_of
 from aneforge.engine.execution.values import Values
@@ -88,7 +88,7 @@ class Executable:
         for step in self.steps:
             layer = step.layer
             if step.warning is not None:
-                warnings.warn(f"{program.target.name}: {step.warning}", PrecisionWarning, stacklevel=2)
+                warn(f"{program.target.name}: {step.warning}", PrecisionWarning)
             results, labels[layer.name] = step.run(values)
             for result, array in zip(layer.results, results, strict=True):
                 values.arrays[result.name] = array

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aneforge.callsite import warn
 from aneforge.errors import GraphError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def processors() -> int:
 @cache
 def warn_once() -> None:
     """Warn that the library is missing, once for each process."""
-    warnings.warn(MISSING, MissingKernelsWarning, stacklevel=4)
+    warn(MISSING, MissingKernelsWarning)
 
 
 def available() -> bool:

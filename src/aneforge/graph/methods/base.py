@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
 from aneforge.graph.methods.arguments import described, is_number, misuse, number
 from aneforge.graph.node import Node, Output, build, users_location
@@ -91,7 +91,7 @@ def in_half_precision(array: Array) -> Constant:
     if np.isinf(half).any() and (lost := np.isinf(half) & np.isfinite(array)).any():
         values = f"{np.count_nonzero(lost)} values such as {array[lost].flat[0]:g}"
         message = f"{users_location()}: {values} have no fp16 and become infinite; the largest is 65504"
-        warnings.warn(message, PrecisionWarning, stacklevel=2)
+        warn(message, PrecisionWarning)
     return Dense.owning(half)
 
 

@@ -16,7 +16,8 @@ FP8 = "fp8e4m3fn"
 def input_dtype(subject: Subject) -> Iterator[Seen]:
     """A program's input is {seen}; {target} takes {limit}.
 
-    Remedy: declare the input as fp16 and cast on the host, or as uint8 for an image.
+    Remedy: feed floating-point numbers as fp16 and an image as uint8. Whole numbers are exact in fp16 up to 2048: look
+    larger ones, such as the ids of words, up on the host, and feed what was found.
     """
     for tensor in subject.results:
         yield Seen(tensor.dtype, "input")
@@ -59,7 +60,7 @@ def is_index(op: str, dtype: str) -> bool:
 def engine_dtype(subject: Subject) -> Iterator[Seen]:
     """{what} is {seen}; an operation on {target} holds {limit}.
 
-    Remedy: cast to fp16, or keep the operation on the host.
+    Remedy: cast floating-point tensors to fp16 (af.to_fp16 does it for a whole graph); keep the rest on the host.
 
     A constant is written in the form in which the engine reads it, so the type in which it is stored does not matter.
     """

@@ -250,6 +250,23 @@ def software_gather_form(subject: Subject) -> Iterator[Seen]:
         yield Seen(lookups, "lookups", longest)
 
 
+@rule(
+    "ANE-GATHER-004",
+    Severity.WARN,
+    bound=fact("indices_in_fp16"),
+    relation=Relation.AT_MOST,
+    ops={"gather", "gather_along_axis", "gather_nd"},
+)
+def rounded_indices(subject: Subject) -> Iterator[Seen]:
+    """{op} takes one of {seen} places by indices that were fp16; above {limit} these are rounded to other places.
+
+    Remedy: look the rows up on the host and feed them, or split the axis so that no part is longer.
+    """
+    extent = integer(subject, "rounded_extent")
+    if extent is not None:
+        yield Seen(extent, "places")
+
+
 def unnamed_axes(x: TensorType, index: TensorType, batches: int) -> Iterator[Seen]:
     """Yield what keeps coordinates that are computed at run time from naming every axis of one image."""
     axes, most_images = software_envelope("gather_software_axes"), software_envelope("gather_software_data_extent")

@@ -1,0 +1,137 @@
+"""A graph in the precision of the engine: floating-point tensors become fp16, as every converter to it makes them.
+
+Model files mostly hold fp32, which no engine takes. What is lost by the change is said: constants that are infinite in
+fp16 are named with the operation that reads them. Whole numbers stay what they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.graph.graph import Graph, as_graph
+from aneforge.graph.node import Node, Output, new_node
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Constant, Dense
+
+if TYPE_CHECKING:
+    from aneforge.graph.graph import GraphLike
+    from aneforge.graph.node import Argument, Value
+    from aneforge.ops.types import Array
+
+__all__ = ["Halved", "to_fp16"]
+
+HALF = "fp16"
+WIDER = frozenset({"fp32", "fp64", "bf16"})
+LARGEST = float(np.finfo(np.float16).max)
+SHOWN = 8
+"""Infinite constants that are named; the rest are counted."""
+TAKEN = "the model's floating-point tensors were taken as fp16, the engine's own precision"
+
+
+@dataclass(frozen=True, slots=True)
+class Halved:
+    """A graph in fp16, and what a reader should know of the change."""
+
+    graph: Graph
+    infinite: tuple[str, ...] = ()
+    """Constants that are finite as they were given and infinite in fp16; the first ones are named, the rest counted."""
+    notes: tuple[str, ...] = ()
+    """That tensors were changed, and the above; nothing for a graph that was in fp16."""
+
+
+def to_fp16(graph: GraphLike) -> Halved:
+    """Return a graph whose floating-point tensors and constants are fp16; one that is so already is kept as it is.
+
+    What compiles a graph or predicts its program does this first, and says so.
+
+    >>> import aneforge as af
+    >>> made = to_fp16(af.cast(af.input((1, 4), name="x"), "fp32"))
+    >>> print(made.graph.outputs["y"].type)
+    fp16[1, 4]
+    >>> print(made.notes[0])
+    the model's floating-point tensors were taken as fp16, the engine's own precision
+
+    Raises:
+        GraphError: An operation cannot take fp16.
+        GraphTypeError: It is no graph.
+    """
+    whole = as_graph(graph)
+    if not any(kind.dtype in WIDER for node in whole.nodes for kind in node.types):
+        return Halved(whole)
+    halving = Halving()
+    for node in whole.nodes:
+        halving.take(node)
+    ports = (
+        {name: halving.output(value) for name, value in values.items()} for values in (whole.outputs, whole.states)
+    )
+    infinite = halving.infinite[:SHOWN]
+    more = len(halving.infinite) - SHOWN
+    if more > 0:
+        infinite.append(f"{more} more constants are infinite in fp16")
+    return Halved(Graph(*ports), tuple(infinite), (TAKEN, *infinite))
+
+
+class Halving:
+    """The nodes made so far, and the constants that became infinite."""
+
+    def __init__(self) -> None:
+        self.now: dict[Node, Node] = {}
+        self.constants: dict[int, Constant] = {}
+        self.infinite: list[str] = []
+
+    def take(self, node: Node) -> None:
+        """Make a node again."""
+        operands = {name: self.argument(argument, node) for name, argument in node.operands.items()}
+        attributes = {
+            name: HALF if isinstance(value, str) and value in WIDER else value
+            for name, value in node.attributes.items()
+        }
+        self.now[node] = new_node(node.op, operands, attributes, node.location)
+
+    def output(self, value: Output) -> Tensor:
+        """Return a value as it is now."""
+        return Tensor(self.now[value.node], value.index)
+
+    def argument(self, argument: Argument, node: Node) -> Argument:
+        """Return an operand as it is now."""
+        if isinstance(argument, tuple):
+            return tuple(self.value(one, node) for one in argument)
+        return self.value(argument, node)
+
+    def value(self, value: Value, node: Node) -> Value:
+        """Return a value as it is now; a constant that several read is made once."""
+        if isinstance(value, Output):
+            return self.output(value)
+        if value.type.dtype not in WIDER:
+            return value
+        if id(value) not in self.constants:
+            self.constants[id(value)] = self.constant(value, node)
+        return self.constants[id(value)]
+
+    def constant(self, constant: Constant, node: Node) -> Constant:
+        """Return a constant in fp16; encoded weights become dense, for their scales are part of the encoding."""
+        dense = constant.dense()
+        with np.errstate(over="ignore"):
+            half = dense.astype(np.float16)
+        if not within_half(dense):
+            lost = np.isinf(half)
+            finite = dense[lost & np.isfinite(dense)]
+            if finite.size:
+                largest = float(finite.flat[np.argmax(np.abs(finite.astype(np.float64)))])
+                where = f" at {node.location}" if node.location else ""
+                self.infinite.append(
+                    f"a constant of {node.op.name}{where} holds {largest:g}, which is infinite in fp16"
+                )
+        return Dense.owning(half)
+
+
+def within_half(array: Array) -> bool:
+    """Tell whether every number is finite in fp16; two passes over an array are faster than a look at each of its bits.
+
+    >>> within_half(np.float32([65504.0, -1.0])), within_half(np.float32([1e9])), within_half(np.float32([np.nan]))
+    (True, False, False)
+    """
+    return not array.size or bool(array.max() <= LARGEST and array.min() >= -LARGEST)

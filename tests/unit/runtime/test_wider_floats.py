@@ -1,0 +1,78 @@
+"""Graphs of wider floating-point tensors, as model files hold them: compiled in fp16, and never silently."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge._compile import cross_compile_check
+from aneforge.errors import GraphError, StrictCompileError
+from aneforge.graph.node import build
+from aneforge.ops.constant import Dense
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aneforge.ops.types import Array
+
+WEIGHT = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
+SAMPLE = np.random.default_rng(1).standard_normal((2, 16)).astype(np.float32)
+TAKEN = "the model's floating-point tensors were taken as fp16, the engine's own precision"
+
+
+def layer(dtype: str, weight: Array = WEIGHT) -> af.Tensor:
+    """Return one linear layer of a dtype."""
+    x = af.Tensor(build("input", {}, {"name": "x", "shape": (2, 16), "dtype": dtype}))
+    numpy_type = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}[dtype]
+    product = af.Tensor(build("linear", {"x": x, "weight": Dense(weight.astype(numpy_type))}, {}))
+    return product.relu()
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp64"])
+def test_it_compiles_to_the_program_of_fp16(dtype: str) -> None:
+    wide, half = (af.compile(layer(one), target="m1") for one in (dtype, "fp16"))
+    assert np.array_equal(wide(SAMPLE), half(SAMPLE))
+    assert wide.facts.remarks[0] == TAKEN
+    assert TAKEN not in half.facts.remarks
+
+
+def test_a_constant_that_becomes_infinite_is_warned_of_and_fatal_where_that_was_asked_for() -> None:
+    large = layer("fp32", np.where(WEIGHT > 0, WEIGHT, np.float32(1e6)))
+    with pytest.warns(af.PrecisionWarning, match=r"a constant of linear at .* holds 1e\+06, which is infinite in fp16"):
+        af.compile(large, target="m1")
+    with pytest.raises(GraphError, match="infinite in fp16"):
+        af.compile(large, target="m1", validate=True)
+    with pytest.warns(af.PrecisionWarning), pytest.raises(StrictCompileError, match="infinite in fp16"):
+        af.compile(large, target="m1", strict=True)
+
+
+def predictions(graph: af.Tensor) -> Iterator[object]:
+    """Return what every function that compiles a graph to predict something says of it."""
+    yield af.cost(graph, "m1").microseconds
+    yield af.estimate(graph, target="m1")
+    yield af.divergence(graph, "m1", "m5").verdict
+    yield af.ranges(graph, {"x": 1.0}, target="m1").margin("fp16 overflow")
+    yield [entry.layers for entry in af.compile_matrix(graph).entries]
+    yield [one.device for one in af.placement(graph, "m1").operations]
+    yield cross_compile_check(graph, "m5", host="m5")
+    yield af.rescale(graph, inputs={"x": SAMPLE.astype(np.float16)}, target="m1").outputs
+
+
+def test_what_predicts_takes_it_as_fp16_too() -> None:
+    assert list(predictions(layer("fp32"))) == list(predictions(layer("fp16")))
+
+
+def test_what_tries_forms_takes_it_as_fp16_too() -> None:
+    for made in (af.tune(layer("fp32"), target="m1"), af.tune_precision(layer("fp32"), 0.01, target="m1")[0]):
+        assert made.facts.remarks.count(TAKEN) == 1
+        assert np.array_equal(cast("af.Model", made)(SAMPLE), af.compile(layer("fp16"), target="m1")(SAMPLE))
+
+
+def test_preflight_judges_the_graph_as_it_is() -> None:
+    found = af.preflight(layer("fp32"), "m1")
+    assert not found.ok
+    assert {finding.rule for finding in found.findings} == {"ANE-DTYPE-001", "ANE-DTYPE-002", "ANE-DTYPE-003"}
+    assert af.preflight(af.to_fp16(layer("fp32")).graph, "m1").ok
