@@ -1,7 +1,8 @@
 """A graph in the precision of the engine: floating-point tensors become fp16, as every converter to it makes them.
 
 Model files mostly hold fp32, which no engine takes. What is lost by the change is said: constants that are infinite in
-fp16 are named with the operation that reads them. Whole numbers stay what they are.
+fp16 are named with the operation that reads them. Whole numbers of 64 bits, which files use for indices, become those
+of 32 bits, if all constants of the graph fit; other whole numbers stay what they are.
 """
 
 from __future__ import annotations
@@ -11,24 +12,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.graph.graph import Graph, as_graph
+from aneforge.graph.graph import PLACEHOLDERS, Graph, as_graph
 from aneforge.graph.node import Node, Output, new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aneforge.graph.graph import GraphLike
     from aneforge.graph.node import Argument, Value
     from aneforge.ops.types import Array
 
 __all__ = ["Halved", "to_fp16"]
 
-HALF = "fp16"
-WIDER = frozenset({"fp32", "fp64", "bf16"})
+NARROWED: dict[str, str] = dict.fromkeys(("fp32", "fp64", "bf16"), "fp16")
+SHORTENED: dict[str, str] = dict.fromkeys(("int64", "uint64"), "int32")
+WHOLE = np.iinfo(np.int32)
 LARGEST = float(np.finfo(np.float16).max)
 SHOWN = 8
 """Infinite constants that are named; the rest are counted."""
 TAKEN = "the model's floating-point tensors were taken as fp16, the engine's own precision"
+SHORT = "the model's whole numbers of 64 bits were taken as 32 bits wide"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ class Halved:
 def to_fp16(graph: GraphLike) -> Halved:
     """Return a graph whose floating-point tensors and constants are fp16; one that is so already is kept as it is.
 
-    What compiles a graph or predicts its program does this first, and says so.
+    Whole numbers of 64 bits become those of 32. What compiles a graph or predicts its program does this first, and says
+    so.
 
     >>> import aneforge as af
     >>> made = to_fp16(af.cast(af.input((1, 4), name="x"), "fp32"))
@@ -59,9 +65,12 @@ def to_fp16(graph: GraphLike) -> Halved:
         GraphTypeError: It is no graph.
     """
     whole = as_graph(graph)
-    if not any(kind.dtype in WIDER for node in whole.nodes for kind in node.types):
+    held = {kind.dtype for node in whole.nodes for kind in node.types}
+    narrowed = NARROWED if held & NARROWED.keys() else {}
+    shortened = SHORTENED if held & SHORTENED.keys() and fits_32_bits(whole) else {}
+    if not narrowed and not shortened:
         return Halved(whole)
-    halving = Halving()
+    halving = Halving(narrowed | shortened)
     for node in whole.nodes:
         halving.take(node)
     ports = (
@@ -71,29 +80,43 @@ def to_fp16(graph: GraphLike) -> Halved:
     more = len(halving.infinite) - SHOWN
     if more > 0:
         infinite.append(f"{more} more constants are infinite in fp16")
-    return Halved(Graph(*ports), tuple(infinite), (TAKEN, *infinite))
+    notes = [text for text, changed in ((TAKEN, narrowed), (SHORT, shortened)) if changed]
+    return Halved(Graph(*ports), tuple(infinite), (*notes, *infinite))
+
+
+def fits_32_bits(graph: Graph) -> bool:
+    """Tell whether every whole number among the constants of a graph has a place in 32 bits."""
+    constants = (value for node in graph.nodes for _, value in node.values() if isinstance(value, Constant))
+    arrays = (one.dense() for one in constants if one.type.dtype in SHORTENED)
+    return all(not array.size or WHOLE.min <= array.min() <= array.max() <= WHOLE.max for array in arrays)
 
 
 class Halving:
-    """The nodes made so far, and the constants that became infinite."""
+    """The values made so far, the constants that became infinite, and what each element type becomes."""
 
-    def __init__(self) -> None:
-        self.now: dict[Node, Node] = {}
+    def __init__(self, becomes: Mapping[str, str]) -> None:
+        self.becomes = becomes
+        self.now: dict[tuple[Node, int], Tensor] = {}
         self.constants: dict[int, Constant] = {}
         self.infinite: list[str] = []
 
     def take(self, node: Node) -> None:
-        """Make a node again."""
+        """Make a node again; a cast that changes nothing any more is left out."""
         operands = {name: self.argument(argument, node) for name, argument in node.operands.items()}
         attributes = {
-            name: HALF if isinstance(value, str) and value in WIDER else value
+            name: self.becomes.get(value, value) if isinstance(value, str) else value
             for name, value in node.attributes.items()
         }
-        self.now[node] = new_node(node.op, operands, attributes, node.location)
+        source = operands.get("x")
+        if node.op.name == "cast" and isinstance(source, Tensor) and is_idle(source, attributes["dtype"]):
+            self.now[node, 0] = source
+            return
+        made = new_node(node.op, operands, attributes, node.location)
+        self.now.update({(node, index): Tensor(made, index) for index in range(len(node.types))})
 
     def output(self, value: Output) -> Tensor:
         """Return a value as it is now."""
-        return Tensor(self.now[value.node], value.index)
+        return self.now[value.node, value.index]
 
     def argument(self, argument: Argument, node: Node) -> Argument:
         """Return an operand as it is now."""
@@ -105,15 +128,17 @@ class Halving:
         """Return a value as it is now; a constant that several read is made once."""
         if isinstance(value, Output):
             return self.output(value)
-        if value.type.dtype not in WIDER:
+        if value.type.dtype not in self.becomes:
             return value
         if id(value) not in self.constants:
             self.constants[id(value)] = self.constant(value, node)
         return self.constants[id(value)]
 
     def constant(self, constant: Constant, node: Node) -> Constant:
-        """Return a constant in fp16; encoded weights become dense, for their scales are part of the encoding."""
+        """Return a constant as it is now; encoded weights become dense, for their scales are part of the encoding."""
         dense = constant.dense()
+        if constant.type.dtype in SHORTENED:
+            return Dense.owning(dense.astype(np.int32))
         with np.errstate(over="ignore"):
             half = dense.astype(np.float16)
         if not within_half(dense):
@@ -126,6 +151,11 @@ class Halving:
                     f"a constant of {node.op.name}{where} holds {largest:g}, which is infinite in fp16"
                 )
         return Dense.owning(half)
+
+
+def is_idle(source: Tensor, dtype: object) -> bool:
+    """Tell whether a cast changes nothing, and is not needed to tell an output from an input."""
+    return source.type.dtype == dtype and source.node.op.name not in PLACEHOLDERS
 
 
 def within_half(array: Array) -> bool:

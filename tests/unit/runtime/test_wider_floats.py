@@ -76,3 +76,25 @@ def test_preflight_judges_the_graph_as_it_is() -> None:
     assert not found.ok
     assert {finding.rule for finding in found.findings} == {"ANE-DTYPE-001", "ANE-DTYPE-002", "ANE-DTYPE-003"}
     assert af.preflight(af.to_fp16(layer("fp32")).graph, "m1").ok
+
+
+def test_places_of_64_bits_leave_as_places() -> None:
+    """Segmentation networks end so: exporters spell the place of the largest score in 64 bits."""
+    scores = af.input((1, 5, 4, 4), name="x")
+    place = af.Tensor(build("reduce_argmax", {"x": scores}, {"axis": 1}))
+    for out in (place.cast("int64"), place.cast("int64").cast("fp32")):
+        half = af.to_fp16(out)
+        assert "the model's whole numbers of 64 bits were taken as 32 bits wide" in half.notes
+        sample = np.random.default_rng(2).standard_normal((1, 5, 4, 4)).astype(np.float16)
+        assert np.array_equal(af.compile(out, target="m4")(sample), sample.argmax(1))
+
+
+def test_whole_numbers_that_need_64_bits_keep_them() -> None:
+    large = Dense(np.array([1, 2**40]))
+    kept = af.Graph({"y": af.Tensor(build("add", {"x": af.input((2,)).cast("int64"), "y": large}, {}))})
+    assert af.to_fp16(kept).graph is kept
+
+
+def test_a_cast_that_tells_an_output_from_an_input_stays() -> None:
+    made = af.to_fp16(af.cast(af.input((2,), name="x"), "fp32").cast("fp64").cast("fp32")).graph
+    assert [node.op.name for node in made.nodes] == ["input", "cast"]

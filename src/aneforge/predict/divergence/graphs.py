@@ -19,7 +19,7 @@ from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.pipeline import PIPELINE, lowered
 from aneforge.compiler.retarget import retarget
 from aneforge.engine.choices import entry_of
-from aneforge.graph.graph import as_graph
+from aneforge.graph.precision import to_fp16
 from aneforge.predict.divergence.alignment import aligned, canonical
 from aneforge.predict.divergence.numbering import Numbering
 from aneforge.predict.ranges.interval import FINITE, hull
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note
-    from aneforge.compiler.retarget import Retargeted
+    from aneforge.compiler.retarget import Change
     from aneforge.errors import Location
-    from aneforge.graph.graph import GraphLike
+    from aneforge.graph.graph import Graph, GraphLike
     from aneforge.predict.divergence.alignment import Alignment, Apart
     from aneforge.predict.divergence.arithmetic import Arithmetic
     from aneforge.predict.divergence.numbering import Numbered
     from aneforge.predict.ranges.program import Flow
 
-__all__ = ["Cause", "Divergence", "Finding", "Strength", "divergence"]
+__all__ = ["Cause", "Divergence", "Finding", "Side", "Strength", "between", "divergence"]
 
 
 class Strength(StrEnum):
@@ -149,9 +149,10 @@ def strongest(findings: Iterable[Finding]) -> Strength:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A graph on one target: what it was retargeted to, its program with numbers, and the ranges of its values."""
+    """A graph on one target: what it was rebuilt to, its program with numbers, and the ranges of its values."""
 
-    retargeted: Retargeted
+    graph: Graph
+    changes: tuple[Change, ...]
     numbered: Numbered
     flow: Flow
 
@@ -184,17 +185,21 @@ def divergence(
         UnknownTargetError: Nothing has that name.
         UnknownNameError: A range is given for an input that is not there.
     """
-    original, numbering = as_graph(graph), Numbering()
+    original, numbering = to_fp16(graph).graph, Numbering()
     inputs = declared_ranges(original, ranges)
     sides: list[Side] = []
     for target in (resolve(a), resolve(b)):
         retargeted = retarget(original, target)
         program = PIPELINE.run(lowered(retargeted))
         found = flow(program, inputs)
-        sides.append(Side(retargeted, numbering.program(program, found.ranges), found))
-    first, second = sides
-    graphs = first.retargeted.graph, second.retargeted.graph
-    together = aligned(first.numbered.program, second.numbered.program, graphs, numbering)
+        numbered = numbering.program(program, found.ranges)
+        sides.append(Side(retargeted.graph, retargeted.changes, numbered, found))
+    return between(sides[0], sides[1], numbering)
+
+
+def between(first: Side, second: Side, numbering: Numbering) -> Divergence:
+    """Return where two programs of one graph can give different answers, told what their values hold."""
+    together = aligned(first.numbered.program, second.numbered.program, (first.graph, second.graph), numbering)
     findings = [*differing_pairs(together, first, second), *differing_groups(together, first, second)]
     left, right = first.numbered.leaving(), second.numbered.leaving()
     outputs = tuple(name for name in left if left[name] != right.get(name))
@@ -353,7 +358,7 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Finding:
     layers = (*apart.first, *apart.second)
     last = (apart.first or apart.second)[-1]
     kinds = [{layer.kind.name for layer in one} for one in (apart.first, apart.second)]
-    texts = [change.detail for side in (first, second) for change in side.retargeted.changes]
+    texts = [change.detail for side in (first, second) for change in side.changes]
     notes = [note.text for side, one in ((first, apart.first), (second, apart.second)) for note in notes_on(side, one)]
     bound = width(first, second, apart.first[-1:], apart.second[-1:])
     sides = ((first, apart.first), (second, apart.second))
@@ -371,7 +376,7 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Finding:
     elif ("square_after_reduction" in kinds[0]) != ("square_after_reduction" in kinds[1]):
         strength, cause = Strength.ROUND1, Cause.SQUARE
         detail = "one target squares a sum before it is rounded, the other behind a rounding"
-    elif first.retargeted.changes != second.retargeted.changes and texts:
+    elif first.changes != second.changes and texts:
         strength, cause, detail = Strength.APPROXIMATION, Cause.DECOMPOSITION, "; ".join(dict.fromkeys(texts))
     elif kinds[0] == kinds[1]:
         strength, cause, detail = Strength.ROUNDINGS, Cause.FUSION, "what is fused behind an operation differs"

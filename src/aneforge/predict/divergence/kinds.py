@@ -28,6 +28,8 @@ SQUARED = {"square", "squares", "rms", "variance", "l2"}
 """Words of kinds in which a square or a product follows a reduction."""
 REDUCED = {"softmax", "norm", "mean", "sum", "rms", "variance", "l2", "l1", "average"}
 """Words of kinds that add; one that begins with `reduce` or ends with `norm` does too."""
+WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z0-9])(?=norm\b)")
+"""Where a word begins that no sign parts from the one before: `RMSNorm`, `rmsnorm`."""
 EXTREMES = {"max", "min", "argmax", "argmin"}
 """Words of reductions that compare and add nothing: no order changes them."""
 
@@ -75,17 +77,19 @@ def predict_fp16_divergence(
 
 
 def words_of(kind: str) -> set[str]:
-    """Return the words of a kind, in small letters.
+    """Return the words of a kind, in small letters; the names of classes and functions are read alike.
 
     >>> sorted(words_of("ios17.reduce_L2_norm"))
     ['ios17', 'l2', 'norm', 'reduce']
+    >>> sorted(words_of("RMSNorm")), sorted(words_of("rmsnorm")), sorted(words_of("SliceBySize"))
+    (['norm', 'rms'], ['norm', 'rms'], ['by', 'size', 'slice'])
 
     Raises:
         GraphTypeError: It is not a text.
     """
     if not isinstance(kind, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise GraphTypeError("the kind of an operation is not a text", seen=type(kind).__name__)
-    return {word for word in re.split(r"[^a-z0-9]+", kind.lower()) if word}
+    return {word for word in re.split(r"[^a-z0-9]+", WORD_BEGINS.sub("_", kind).lower()) if word}
 
 
 def checked(shape: Sequence[int], begin: Sequence[int] | None, max_abs: float | None) -> None:

@@ -187,7 +187,7 @@ class Numbering:
             return None
         flipped = first.layer.kind.name == "matmul" and not first.layer.attributes["transpose_rhs"]
         weight = Dense(np.concatenate([part.weight.dense() for part in parts], axis=1 if flipped else 0))
-        operands = tuple(sorted([first.other, (WEIGHTS[first.layer.kind.name], weight.digest)]))
+        operands = tuple(sorted([first.other, (WEIGHTS[first.layer.kind.name], self.digest(weight))]))
         joined = () if affine is None else (affine_key(affine),)
         flowing = self.number(("result", self.number(((*first.key[:3], joined), operands, first.on_engine)), 0))
         for stage in first.slots:

@@ -1,0 +1,69 @@
+"""Where programs that were compiled already can differ, at a glance: by their layers, without ranges and bounds.
+
+Constants count as equal where their types and encodings are, for passes fold the same numbers for every target. How
+large values get is known as far as single layers say. So what is found here may turn out equal in `divergence`, which
+follows ranges through the program; a program of which nothing is found here has no layer that two targets compute in
+different ways.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.ir.calls import call_of_layer
+from aneforge.engine.crop import FOR_TARGET as CROPS
+from aneforge.predict.divergence.graphs import Side, between
+from aneforge.predict.divergence.numbering import Numbering
+from aneforge.predict.ranges.interval import ANYTHING, Range
+from aneforge.predict.ranges.layers import Found
+from aneforge.predict.ranges.program import Flow
+from aneforge.runtime.magnitudes import magnitudes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.retarget import Change
+    from aneforge.graph.graph import Graph
+    from aneforge.ops.constant import Constant
+    from aneforge.predict.divergence.graphs import Divergence
+
+__all__ = ["Glance"]
+
+
+class ByType(Numbering):
+    """Numbers values without reading the constants that make them."""
+
+    def digest(self, constant: Constant) -> str:
+        """Return the type and the encoding of a constant."""
+        return f"{constant.type} {constant.encoding}"
+
+
+class Glance:
+    """Compares programs of one graph; `promises` are magnitudes that inputs do not pass."""
+
+    def __init__(self, promises: Mapping[str, float]) -> None:
+        self.promises = promises
+        self.numbering = ByType()
+
+    def side(self, graph: Graph, changes: tuple[Change, ...], program: Program) -> Side:
+        """Return a program as one side of a comparison, told the graph it was lowered from and how that was rebuilt."""
+        known: Mapping[str, float] = magnitudes(program, self.promises) if is_cropped(program) else {}
+        values = [*(port.value for port in program.inputs), *(state.read for state in program.states)]
+        values += [result for layer in program.layers for result in layer.results]
+        ranges = {
+            value.name: Range(-known[value.name], known[value.name]) if value.name in known else ANYTHING
+            for value in values
+        }
+        layers = {layer.name: Found((), ANYTHING) for layer in program.layers}
+        return Side(graph, changes, self.numbering.program(program, ranges), Flow(ranges, layers))
+
+    def between(self, first: Side, second: Side) -> Divergence:
+        """Return where two sides can differ; no difference has a bound."""
+        return between(first, second, self.numbering)
+
+
+def is_cropped(program: Program) -> bool:
+    """Tell whether a program has an operation whose crop matters only for large values."""
+    calls = (call_of_layer(layer) for layer in program.layers)
+    return any(call is not None and call.op in CROPS for call in calls)
