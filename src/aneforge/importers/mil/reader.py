@@ -16,6 +16,7 @@ from aneforge.importers.mil.diagnostics import MilError, listed
 from aneforge.importers.mil.forms import FORMS, generic
 from aneforge.importers.mil.literals import number_text
 from aneforge.importers.mil.ports import DIRECT_PORTS, ENGINE, HOST, PortCasts, placeholder
+from aneforge.importers.mil.rows import with_known_rows
 from aneforge.importers.mil.states import as_tensor, read_state, write_state, written_unread
 from aneforge.importers.mil.syntax import Blob, Immediate, ListType, Literal, Reference, ValueType
 from aneforge.importers.mil.text_rules import (
@@ -322,7 +323,7 @@ class FunctionReader:
             written[name] = written_unread(states[name])
             reached.add(states[name].placeholder.node)
         self.note_unused(reached)
-        return Graph(outputs, written)
+        return with_known_rows(Graph(outputs, written))
 
     def output(self, reference: Reference) -> Tensor:
         """Return a value that the function returns."""
