@@ -12,6 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aneforge.importers.onnx.model import from_onnx
+from aneforge.ops.constant import Constant
 from unit.importers.onnx.onnx_models import made, node, numbers, one_node, results
 
 if TYPE_CHECKING:
@@ -271,6 +273,16 @@ def test_recurrent_layers_are_torchs_in_both_directions(kind: str, *, batch_firs
     else:
         close(found["y"], wanted.transpose(0, 2, 1, 3))
         close(found["y1"], last)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_all_steps_read_the_same_weights(kind: str) -> None:
+    steps, hidden, gates = 6, 5, {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
+    weights = {"b": numbers(1, gates * hidden, 3), "c": numbers(1, gates * hidden, hidden, seed=1)}
+    graph = from_onnx(one_node(kind, {"a": numbers(steps, 1, 3)}, weights, {"hidden_size": hidden}))
+    held = {id(value): value for one in graph.nodes for _, value in one.values() if isinstance(value, Constant)}
+    large = sum(value.nbytes for value in held.values() if value.type.size > hidden)
+    assert large == sum(weight.nbytes for weight in weights.values())
 
 
 def test_a_short_sequence_keeps_its_state_and_gives_zeros() -> None:

@@ -7,7 +7,7 @@ that is shorter than the others keeps its state from its end on, and gives 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
@@ -42,6 +42,8 @@ class Direction:
     peephole: Value | None
     activations: tuple[Activation, ...]
     reverse: bool
+    parts: dict[tuple[int, int, int], Value] = field(default_factory=dict["tuple[int, int, int]", "Value"])
+    """Rows of weights by what they are of, the first gate and the number of gates: all steps read the same ones."""
 
     @property
     def emit(self) -> Emitter:
@@ -59,7 +61,10 @@ class Direction:
 
     def rows(self, value: Value, place: int, count: int = 1) -> Value:
         """Return the rows of weights that are some gates'."""
-        return self.emit.part(value, 0, place * self.hidden, (place + count) * self.hidden)
+        key = id(value), place, count
+        if key not in self.parts:
+            self.parts[key] = self.emit.part(value, 0, place * self.hidden, (place + count) * self.hidden)
+        return self.parts[key]
 
     def clipped(self, value: Value) -> Value:
         """Return a value within the bounds that the node sets, if it sets any."""
