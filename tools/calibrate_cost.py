@@ -3,7 +3,8 @@
 `python tools/calibrate_cost.py` writes `src/aneforge/predict/data/machines.toml` and prints the figures of the page
 "Cost and placement"; `--check` writes nothing. Six numbers of a chip are fitted: dispatch, two rates of host copies,
 and three costs for an element; clock, cores, bandwidths and everything else are data of the targets. Each number is
-drawn towards the chips nearest to it, so that a chip with five measurements is not fitted to their noise.
+drawn towards the chips nearest to it, so that a chip with five measurements is not fitted to their noise. Of a chip of
+which only whole networks were measured, the time of a call is fitted, to the calibration part of `networks.toml`.
 """
 
 from __future__ import annotations
@@ -11,20 +12,35 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import structs
 from scipy.optimize import least_squares, nnls
 
 import aneforge as af
 from aneforge.compiler.compiled import compile_graph
 from aneforge.predict.cost import price
-from aneforge.predict.files import DATA, MachineEntry, Measurement, PowerEntry, checks, measurements, model
-from aneforge.predict.machine import Place, anchors_of, machine_for
+from aneforge.predict.files import (
+    DATA,
+    CallEntry,
+    MachineEntry,
+    Measurement,
+    NetworkMeasurement,
+    PowerEntry,
+    SpreadEntry,
+    checks,
+    lending,
+    measurements,
+    model,
+    networks,
+)
+from aneforge.predict.machine import Machine, Place, anchors_of, machine_for
 from aneforge.predict.work import ProgramWork, work_of
 from aneforge.targets import chip, resolve
+from measured_networks import network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +65,14 @@ START = MachineEntry(
     spread=0.0,
 )
 """Where the first fit begins."""
+UNKNOWN = SpreadEntry(other_chip=0.0, network=0.0)
+"""Error bars, where only the prediction itself is asked for."""
+CALL_SCALE = 0.7
+"""How far the time of a call may lie from that of other chips, as for `SCALES`."""
+PARTS: Mapping[str, bool] = {"calibration": True, "test": False}
+"""The parts of the networks, and whether constants are fitted to them."""
+TRIED_ON_CHIP = (32, 48, 64, 80, 96, 128)
+"""Bytes on chip in a cycle for which the report says how well they explain the networks of the calibration part."""
 NAMES = ("dispatch", "host_in", "host_out")
 CLASSES = ("relu", "softmax", "layer_norm")
 
@@ -105,7 +129,56 @@ def works(row: Measurement) -> ProgramWork:
 
 def predicted(row: Measurement, fitted: Mapping[str, MachineEntry]) -> float:
     """Return the latency that the model predicts for a measured call, given the chips that were fitted."""
-    return price(works(row), machine_for(place_of_chip(row.chip), fitted, 0.0)).microseconds
+    return price(works(row), machine_for(place_of_chip(row.chip), fitted, UNKNOWN, {})).microseconds
+
+
+@cache
+def network_works(row: NetworkMeasurement) -> ProgramWork:
+    """Return the work of a measured network, compiled for the chip that ran it."""
+    return work_of(compile_graph(network(row.network, row.variant), place_of_chip(row.chip).target))
+
+
+def network_errors(rows: Sequence[NetworkMeasurement], machine: Callable[[str], Machine]) -> Vector:
+    """Return the logarithms of predicted over measured for whole networks, given the machine of every chip."""
+    predictions = [price(network_works(row), machine(row.chip)).microseconds for row in rows]
+    return np.log(np.array(predictions) / np.array([row.microseconds for row in rows]))
+
+
+def machines(
+    fitted: Mapping[str, MachineEntry], calls: Mapping[str, CallEntry], on_chip: float | None = None
+) -> Callable[[str], Machine]:
+    """Return the machine of every chip, as a function of its key; `on_chip` tries other bytes on chip in a cycle."""
+
+    def found(key: str) -> Machine:
+        machine = machine_for(place_of_chip(key), fitted, UNKNOWN, calls)
+        factor = 1.0 if on_chip is None else on_chip / model().on_chip_bytes.value
+        return replace(machine, on_chip=machine.on_chip * factor)
+
+    return found
+
+
+def fit_calls(
+    rows: Sequence[NetworkMeasurement], fitted: Mapping[str, MachineEntry], on_chip: float | None = None
+) -> dict[str, CallEntry]:
+    """Return the time of a call of every chip of which nothing but networks was measured."""
+    groups: dict[str, list[NetworkMeasurement]] = {}
+    for row in rows:
+        if row.calibrates and row.chip not in fitted:
+            groups.setdefault(row.chip, []).append(row)
+    machine = machines(fitted, {}, on_chip)
+    return {key: CallEntry(dispatch=fit_call(group, machine(key)), rows=len(group)) for key, group in groups.items()}
+
+
+def fit_call(rows: Sequence[NetworkMeasurement], machine: Machine) -> float:
+    """Return the time of a call that explains the networks of one chip best, drawn towards that of other chips."""
+    measured = np.array([row.microseconds for row in rows])
+    rest = np.array([price(network_works(row), machine).microseconds for row in rows]) - machine.dispatch
+
+    def residuals(vector: Vector) -> Vector:
+        errors = np.log((np.exp(vector[0]) + rest) / measured) / NOISE
+        return np.append(errors, (vector[0] - math.log(machine.dispatch)) / CALL_SCALE)
+
+    return math.exp(float(least_squares(residuals, np.array([math.log(machine.dispatch)]), loss="soft_l1").x[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +208,7 @@ def terms_of(rows: Sequence[Measurement]) -> Terms:
 @cache
 def row_terms(row: Measurement) -> tuple[tuple[float, ...], float]:
     """Return what one row pays how often, and what is not fitted."""
-    work, found = works(row), price(works(row), machine_for(place_of_chip(row.chip), {row.chip: START}, 0.0))
+    work, found = works(row), price(works(row), machine_for(place_of_chip(row.chip), {row.chip: START}, UNKNOWN, {}))
     elements = [sum(one.elements for one in work.layers if one.element_class == name) / 1e3 for name in CLASSES]
     bytes_in, bytes_out = (
         sum(each) / 1e3 for each in zip(*((one.bytes_in, one.bytes_out) for one in work.segments), strict=True)
@@ -150,7 +223,7 @@ def log_errors(rows: Sequence[Measurement], fitted: Mapping[str, MachineEntry]) 
 
 
 def entry_of(vector: Vector, rows: Sequence[Measurement]) -> MachineEntry:
-    """Return a chip from the logarithms of its numbers."""
+    """Return a chip from the logarithms of its numbers; one without rows is a mean of others."""
     values = [float(value) for value in np.exp(vector)]
     named = dict(zip((*NAMES, *CLASSES), values, strict=True))
     seen = {row.workload for row in rows}
@@ -162,6 +235,7 @@ def entry_of(vector: Vector, rows: Sequence[Measurement]) -> MachineEntry:
         fitted_classes=tuple(name for name in CLASSES if name in seen),
         rows=len(rows),
         spread=0.0,
+        lends=not rows or rows[0].chip in lending(),
     )
 
 
@@ -217,8 +291,7 @@ def with_norms(fitted: dict[str, MachineEntry]) -> dict[str, MachineEntry]:
 
 def with_cost(entry: MachineEntry, norms: float) -> MachineEntry:
     """Return a chip with another cost of norms."""
-    costs = {**entry.element_nanoseconds, "layer_norm": norms}
-    return MachineEntry(entry.dispatch, entry.host_in, entry.host_out, costs, entry.fitted_classes, entry.rows, 0.0)
+    return structs.replace(entry, element_nanoseconds={**entry.element_nanoseconds, "layer_norm": norms})
 
 
 def fit_all(rows: Sequence[Measurement]) -> dict[str, MachineEntry]:
@@ -262,12 +335,11 @@ def leave_one_workload_out(rows: Sequence[Measurement]) -> dict[str, Vector]:
     return found
 
 
-def leave_one_chip_out(rows: Sequence[Measurement], fitted: Mapping[str, MachineEntry]) -> dict[str, Vector]:
-    """Return, for every chip, the errors of its rows, predicted by the other chips alone."""
+def leave_one_chip_out(rows: Sequence[Measurement]) -> dict[str, Vector]:
+    """Return, for every chip, the errors of its rows, predicted by fits of the other chips that saw none of them."""
     found: dict[str, Vector] = {}
     for key, group in by_chip(rows).items():
-        others = {name: entry for name, entry in fitted.items() if name != key}
-        found[key] = log_errors(group, others)
+        found[key] = log_errors(group, fit_all([row for row in rows if row.chip != key]))
     return found
 
 
@@ -321,25 +393,39 @@ def robust_spread(errors: Vector) -> float:
     return float(np.quantile(np.abs(errors), 0.8)) / 1.2816
 
 
-def calibrated(rows: Sequence[Measurement]) -> tuple[dict[str, MachineEntry], float]:
-    """Return every chip with its spread and its energy, and the spread of a chip that was not measured."""
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Everything that `machines.toml` holds."""
+
+    chips: Mapping[str, MachineEntry]
+    calls: Mapping[str, CallEntry]
+    spread: SpreadEntry
+
+
+def calibrated(rows: Sequence[Measurement], whole: Sequence[NetworkMeasurement]) -> Calibration:
+    """Return every chip with its spread and its energy, calls of other chips, and how far off the rest is."""
     fitted, shapes = fit_all(rows), leave_one_shape_out(rows)
-    chips = leave_one_chip_out(rows, fitted)
     complete: dict[str, MachineEntry] = {}
     for key, group in by_chip(rows).items():
-        entry, power = fitted[key], fit_power(group)
-        complete[key] = MachineEntry(
-            *(getattr(entry, name) for name in (*NAMES, "element_nanoseconds", "fitted_classes", "rows")),
-            spread=max(robust_spread(shapes[key]), 0.05),
-            power=None if power is None else power.entry,
+        power = fit_power(group)
+        complete[key] = structs.replace(
+            fitted[key], spread=max(robust_spread(shapes[key]), 0.05), power=None if power is None else power.entry
         )
-    return complete, robust_spread(np.concatenate(list(chips.values())))
+    calls = fit_calls(whole, fitted)
+    tested = [row for row in whole if not row.calibrates]
+    spread = SpreadEntry(
+        other_chip=robust_spread(np.concatenate(list(leave_one_chip_out(rows).values()))),
+        network=robust_spread(network_errors(tested, machines(fitted, calls))),
+    )
+    return Calibration(complete, calls, spread)
 
 
 HEADER = """\
-# Fitted by `tools/calibrate_cost.py` to `latencies.toml`; run it instead of editing. Rates in GB/s, times in µs.
+# Fitted by `tools/calibrate_cost.py` to `latencies.toml` and to the calibration part of `networks.toml`; run it instead
+# of editing. Rates in GB/s, times in µs.
 #
-# `spread` is the standard deviation of the logarithm of the error on shapes that the fit did not see.
+# `spread` is the standard deviation of the logarithm of the error on what the fit did not see: shapes, and under
+# `[spread]` chips and networks. `calls` are chips of which nothing but networks was measured.
 
 [evidence]
 kind = "inferred"
@@ -350,10 +436,13 @@ note = "A fit of six numbers for each chip; `fitted_classes` are those costs for
 """
 
 
-def machines_text(fitted: Mapping[str, MachineEntry], other_chip: float) -> str:
+def machines_text(found: Calibration) -> str:
     """Return the data file."""
-    parts = [HEADER + f"other_chip = {other_chip:.3f}\n"]
-    for key, entry in fitted.items():
+    parts = [HEADER + f"other_chip = {found.spread.other_chip:.3f}\nnetwork = {found.spread.network:.3f}\n"]
+    parts += [
+        f"[calls.{key}]\ndispatch = {call.dispatch:.1f}\nrows = {call.rows}\n" for key, call in found.calls.items()
+    ]
+    for key, entry in found.chips.items():
         costs = ", ".join(f"{name} = {value:.4g}" for name, value in entry.element_nanoseconds.items())
         classes = ", ".join(f'"{name}"' for name in entry.fitted_classes)
         lines = [
@@ -365,6 +454,7 @@ def machines_text(fitted: Mapping[str, MachineEntry], other_chip: float) -> str:
             f"fitted_classes = [{classes}]",
             f"rows = {entry.rows}",
             f"spread = {entry.spread:.3f}",
+            *([] if entry.lends else ["lends = false"]),
         ]
         if entry.power is not None:
             power = entry.power
@@ -397,7 +487,7 @@ CHECKED: Mapping[str, frozenset[str]] = {
 def report(rows: Sequence[Measurement]) -> list[str]:
     """Return the figures: how far off the model is on what it was fitted to, and on what it was not."""
     fitted = fit_all(rows)
-    shapes, chips = leave_one_shape_out(rows), leave_one_chip_out(rows, fitted)
+    shapes, chips = leave_one_shape_out(rows), leave_one_chip_out(rows)
     lines = ["median and ninth decile of |error|   fitted            shape left out    chip left out     energy"]
     for key, group in by_chip(rows).items():
         power = fit_power(group)
@@ -413,7 +503,29 @@ def report(rows: Sequence[Measurement]) -> list[str]:
     for name, workloads in CHECKED.items():
         some = [row for row in checks() if row.workload in workloads or not workloads]
         lines.append(f"checks   {len(some):3} rows, {name:18} {percent(log_errors(some, fitted))}")
-    return lines
+    return lines + network_report(networks(), fitted)
+
+
+def network_report(rows: Sequence[NetworkMeasurement], fitted: Mapping[str, MachineEntry]) -> list[str]:
+    """Return the figures of whole networks."""
+    found = machines(fitted, fit_calls(rows, fitted))
+    parts = {name: [row for row in rows if row.calibrates == chosen] for name, chosen in PARTS.items()}
+    lines = [
+        f"networks {len(part):3} rows, {name:18} {percent(network_errors(part, found))}" for name, part in parts.items()
+    ]
+    for name, part in parts.items():
+        for row, error in zip(part, network_errors(part, found), strict=True):
+            measured, share = row.microseconds / 1000, math.exp(error)
+            lines.append(
+                f"  {name:12} {row!s:36} {measured:8.2f} ms, predicted {measured * share:8.2f}  {share - 1:+.0%}"
+            )
+    return lines + [on_chip_line(parts["calibration"], fitted, tried) for tried in TRIED_ON_CHIP]
+
+
+def on_chip_line(rows: Sequence[NetworkMeasurement], fitted: Mapping[str, MachineEntry], tried: float) -> str:
+    """Return how well a number of bytes on chip in a cycle explains networks, calls fitted anew."""
+    errors = network_errors(rows, machines(fitted, fit_calls(rows, fitted, tried), tried))
+    return f"  {tried:4} bytes on chip in a cycle: root mean square of the logarithms {np.sqrt(np.mean(errors**2)):.3f}"
 
 
 def main() -> None:
@@ -423,7 +535,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = measurements()
     if not arguments.check:
-        write(DATA / "machines.toml", machines_text(*calibrated(rows)))
+        write(DATA / "machines.toml", machines_text(calibrated(rows, networks())))
     print("\n".join(report(rows)))  # noqa: T201 - the figures are what the tool is for
 
 

@@ -1,20 +1,21 @@
 """The latency of a compiled program, layer by layer, with error bars.
 
-A call costs its dispatch, the host's copies, and the layers one after another. A product takes the longer of its
-multiplies and of the stream of its weights (and of what must be read again because they do not fit); every layer then
-moves its activations, slowly from and to DRAM, faster on chip. Units do not overlap: independent branches were seen to
-gain nothing from it, on two chips on which it was tried.
+A call costs its dispatch, the host's copies, and the layers one after another. A layer takes the longest of its
+multiplies, of the stream of its weights (and of what must be read again because they do not fit) and of its tensors on
+chip, which all run at once; inputs and outputs of the program then move from and to DRAM. Layers do not overlap:
+independent branches were seen to gain nothing from it, on two chips on which it was tried.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.compiled import compile_graph
 from aneforge.errors import GraphTypeError, IllegalGraphError
+from aneforge.graph.precision import to_fp16
 from aneforge.predict.energy import INTERVAL, Energy, energy_of
 from aneforge.predict.files import model
 from aneforge.predict.heuristic import heuristic, layer_microseconds
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.errors import Location
-    from aneforge.graph.graph import GraphLike
+    from aneforge.graph.graph import Graph, GraphLike
     from aneforge.predict.work import SegmentWork
     from aneforge.targets import TargetLike
 
@@ -41,6 +42,7 @@ class Bound(StrEnum):
 
     COMPUTE = "compute"
     WEIGHTS = "weights"
+    ON_CHIP = "on chip"
     ACTIVATIONS = "activations"
     ELEMENTS = "elements"
     NOTHING = "nothing"
@@ -64,7 +66,10 @@ class LayerCost:
     """Multiplies at the rate of the array, as far as the shape fills it."""
     stream: float
     """Weights, and activations that are read again."""
+    on_chip: float
+    """Tensors that stay inside the program."""
     activations: float
+    """Inputs and outputs of the program, between DRAM and the engine."""
     elements: float
     """What the kind costs for each element beyond moving it."""
     fixed: float
@@ -113,9 +118,14 @@ class Cost:
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the logarithm of the error; single layers were measured, whole networks were not."""
+        """Standard deviation of the logarithm of the error, as it was for single layers or for whole networks.
+
+        Whole networks were predicted for chips with and without measurements alike. What a chip without them makes less
+        sure is the host's part, which is most of a program of one layer and little of a network.
+        """
         several = sum(layer.microseconds > 0 for layer in self.layers) > 1
-        return max(self.machine.spread, model().network_spread.value) if several else self.machine.spread
+        host = (self.dispatch + self.copies) / self.microseconds
+        return spread_of(self.machine, host) if several else self.machine.spread
 
     @property
     def low(self) -> float:
@@ -170,29 +180,37 @@ def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost
         NoDataError: No source describes the target.
         GraphTypeError: It was compiled for another target than the one that is named.
     """
-    compiled = compiled_for(model_or_graph, target)
+    if isinstance(model_or_graph, Planned):
+        compiled, notes = as_compiled(model_or_graph, target), ()
+    else:
+        half = to_fp16(model_or_graph)
+        compiled, notes = compiled_for(half.graph, target), half.notes
     machine = machine_of(compiled.program.target if target is None else target)
-    return price(work_of(compiled), machine)
+    found = price(work_of(compiled), machine)
+    return replace(found, notes=(*notes, *found.notes))
 
 
-def compiled_for(subject: GraphLike | Planned, target: TargetLike) -> Planned:
-    """Return what was compiled, or compile it now.
+def compiled_for(graph: Graph, target: TargetLike) -> Planned:
+    """Return a graph compiled for a target, or for another where nothing compiles for it."""
+    place = place_of(target).target
+    if place.family is None:
+        # Nothing compiles for a reference design without a family; the anchor's program stands for it.
+        return compile_graph(graph, ANCHOR)
+    if place.limits.flag("mil_programs"):
+        return compile_graph(graph, place, route="mil")
+    try:
+        return compile_graph(graph, place, route="direct")
+    except IllegalGraphError:
+        # It is older than some operation: as the documented estimate does, it is priced as if it had them.
+        return compile_graph(graph, ANCHOR)
+
+
+def as_compiled(subject: Planned, target: TargetLike) -> Planned:
+    """Return what was compiled.
 
     Raises:
         GraphTypeError: It was compiled for another target than the one that is named.
     """
-    if not isinstance(subject, Planned):
-        place = place_of(target).target
-        if place.family is None:
-            # Nothing compiles for a reference design without a family; the anchor's program stands for it.
-            return compile_graph(subject, ANCHOR)
-        if place.limits.flag("mil_programs"):
-            return compile_graph(subject, place, route="mil")
-        try:
-            return compile_graph(subject, place, route="direct")
-        except IllegalGraphError:
-            # It is older than some operation: as the documented estimate does, it is priced as if it had them.
-            return compile_graph(subject, ANCHOR)
     made = subject.program.target.name
     asked = made if target is None else place_of(target).target.name
     if asked != made:
@@ -250,14 +268,20 @@ def layer_cost(layer: LayerWork, machine: Machine, *, bridged: bool = False) -> 
     gain = model().winograd_gain.value if layer.winograd is True else 1.0
     compute = 0.0 if free else layer.macs / gain / (machine.macs * layer.utilisation)
     stream = 0.0 if free else layer.weight_bytes / machine.stream + layer.reread_bytes / machine.restream
-    activations = 0.0 if free else layer.dram_bytes / machine.activation + layer.chip_bytes / machine.on_chip
-    rate = machine.element_nanoseconds[layer.element_class] if layer.element_class and not free else 0.0
-    elements = rate * layer.elements / 1000
+    on_chip = 0.0 if free else layer.chip_bytes / machine.on_chip
+    activations = 0.0 if free else layer.dram_bytes / machine.activation
+    elements = 0.0 if free else element_time(layer, machine)
     fixed = 0.0 if free else machine.layer
-    parts = {Bound.COMPUTE: compute, Bound.WEIGHTS: stream, Bound.ACTIVATIONS: activations, Bound.ELEMENTS: elements}
+    parts = {
+        Bound.COMPUTE: compute,
+        Bound.WEIGHTS: stream,
+        Bound.ON_CHIP: on_chip,
+        Bound.ACTIVATIONS: activations,
+        Bound.ELEMENTS: elements,
+    }
     largest = max(parts, key=lambda bound: parts[bound])
-    total = max(compute, stream) + activations + elements + fixed
-    width = math.exp(INTERVAL * max(machine.spread, model().network_spread.value))
+    total = max(compute, stream, on_chip) + activations + elements + fixed
+    width = math.exp(INTERVAL * spread_of(machine, 0.0))
     return LayerCost(
         name=layer.name,
         kind=layer.kind,
@@ -269,6 +293,7 @@ def layer_cost(layer: LayerWork, machine: Machine, *, bridged: bool = False) -> 
         high=total * width,
         compute=compute,
         stream=stream,
+        on_chip=on_chip,
         activations=activations,
         elements=elements,
         fixed=fixed,
@@ -276,6 +301,22 @@ def layer_cost(layer: LayerWork, machine: Machine, *, bridged: bool = False) -> 
         utilisation=layer.utilisation,
         bound=largest if parts[largest] else Bound.NOTHING,
     )
+
+
+def spread_of(machine: Machine, host: float) -> float:
+    """Return the spread of a network of whose time the host takes a share."""
+    return machine.network_spread + host * max(0.0, machine.spread - machine.network_spread)
+
+
+def element_time(layer: LayerWork, machine: Machine) -> float:
+    """Return what a layer takes for its elements beyond moving them.
+
+    A program of that layer alone was measured, chip by chip; inside a network it costs what the array does for it.
+    """
+    if layer.element_class is None:
+        return 0.0
+    inside = machine.inside_nanoseconds[layer.element_class]
+    return layer.elements / 1e3 * (machine.element_nanoseconds[layer.element_class] if layer.alone else inside)
 
 
 def estimate(out: GraphLike, target: TargetLike = None, *, int8: bool = False) -> float:

@@ -5,23 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.targets.schema import Entry, EvidenceEntry, read
 
 __all__ = [
     "DATA",
+    "CallEntry",
     "Constant",
     "KindClass",
     "MachineEntry",
     "Measurement",
     "ModelFile",
+    "NetworkMeasurement",
     "PowerEntry",
     "SpreadEntry",
     "checks",
+    "lending",
     "machines_file",
     "measurements",
     "model",
+    "networks",
 ]
 
 DATA = Path(__file__).parent / "data"
@@ -46,8 +51,8 @@ class KindClass(Entry, frozen=True):
     """Kinds of layers that share a cost for each element."""
 
     kinds: tuple[str, ...]
-    streamed_only: bool
-    """It holds only for a layer that reads from DRAM and writes to it."""
+    inside_cycles: float
+    """What an element costs inside a network; in a program of that layer alone it is a number of the chip."""
     note: str
 
 
@@ -55,12 +60,11 @@ class ModelFile(Entry, frozen=True):
     """`model.toml`."""
 
     winograd_gain: Constant
-    on_chip_ratio: Constant
+    on_chip_bytes: Constant
     layer_cycles: Constant
     two_channels_from: Constant
     macs_where_unknown: Constant
     cores_where_unknown: Constant
-    network_spread: Constant
     power_share_unexplained: Constant
     activation_bandwidth: dict[str, Constant]
     classes: dict[str, KindClass]
@@ -94,13 +98,24 @@ class MachineEntry(Entry, frozen=True):
     spread: float
     """Standard deviation of the logarithm of the error, each shape predicted by the others."""
     power: PowerEntry | None = None
+    lends: bool = True
+    """Its host copies and costs for an element say something about other chips."""
+
+
+class CallEntry(Entry, frozen=True):
+    """A chip of which whole networks were measured and no single layers: the time of one call is all they tell."""
+
+    dispatch: float
+    rows: int
 
 
 class SpreadEntry(Entry, frozen=True):
-    """How far off predictions are where no chip of a target was measured."""
+    """How far off predictions are, as the standard deviation of the logarithm of the error."""
 
     other_chip: float
-    """Standard deviation of the logarithm of the error, each chip predicted by the others."""
+    """Of a chip that was not measured: each chip predicted by the others."""
+    network: float
+    """Of a whole network: those that nothing was fitted to."""
 
 
 class MachinesFile(Entry, frozen=True):
@@ -109,6 +124,7 @@ class MachinesFile(Entry, frozen=True):
     evidence: EvidenceEntry
     spread: SpreadEntry
     chips: dict[str, MachineEntry]
+    calls: dict[str, CallEntry]
 
 
 class RowEntry(Entry, frozen=True):
@@ -127,6 +143,8 @@ class ChipRowsEntry(Entry, frozen=True):
     rows: tuple[RowEntry, ...]
     run: str = ""
     macos: str = ""
+    lends: bool = True
+    """Its host copies and costs for an element say something about other chips."""
 
 
 class MeasurementsFile(Entry, frozen=True):
@@ -134,6 +152,46 @@ class MeasurementsFile(Entry, frozen=True):
 
     evidence: EvidenceEntry
     chips: dict[str, ChipRowsEntry]
+
+
+class NetworkEntry(Entry, frozen=True):
+    """The latency of one whole network on one chip."""
+
+    network: str
+    chip: str
+    milliseconds: float
+    variant: str = ""
+
+
+class PublicationEntry(Entry, frozen=True):
+    """Latencies of whole networks that were published together."""
+
+    where: str
+    how: str
+    part: Literal["calibration", "test"]
+    rows: tuple[NetworkEntry, ...]
+
+
+class NetworksFile(Entry, frozen=True):
+    """`networks.toml`."""
+
+    evidence: EvidenceEntry
+    publications: tuple[PublicationEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkMeasurement:
+    """The measured latency of one whole network on one chip."""
+
+    chip: str
+    network: str
+    variant: str
+    microseconds: float
+    calibrates: bool
+    """Constants may be fitted to it."""
+
+    def __str__(self) -> str:
+        return f"{self.network} {self.variant} on {self.chip}".replace("  ", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +237,34 @@ def checks() -> tuple[Measurement, ...]:
     50
     """
     return rows_of("checks.toml")
+
+
+@cache
+def networks() -> tuple[NetworkMeasurement, ...]:
+    """Return the measured latencies of whole networks.
+
+    >>> rows = networks()
+    >>> len(rows), sum(row.calibrates for row in rows)
+    (48, 15)
+    """
+    return tuple(
+        NetworkMeasurement(
+            row.chip, row.network, row.variant, row.milliseconds * 1000, publication.part == "calibration"
+        )
+        for publication in read(DATA / "networks.toml", NetworksFile).publications
+        for row in publication.rows
+    )
+
+
+@cache
+def lending() -> frozenset[str]:
+    """Return the measured chips whose host copies and costs for an element say something about others.
+
+    >>> len(lending())
+    4
+    """
+    file = read(DATA / "latencies.toml", MeasurementsFile)
+    return frozenset(chip for chip, entry in file.chips.items() if entry.lends)
 
 
 @cache

@@ -1,8 +1,12 @@
 """The machine that a prediction is made for: rates of one chip, measured, or taken from the chips nearest to it.
 
-A chip that was measured has its own values. A target without a measured chip takes the geometric mean of the measured
-chips of the same target, else of the same tier, else of the nearest tiers on both sides; clock, cores and, where a
-benchmark saw it, the weight bandwidth are always its own. What was taken from where is in `basis`.
+A chip that was measured has its own values; clock, cores and, where a benchmark saw it, the weight bandwidth are always
+its own. What else a chip without measurements needs comes from others. The time of a call falls from generation to
+generation: it is the geometric mean of the measured chips of the same target, else of the same tier, else of the
+nearest tiers on both sides. Host copies and costs for an element do not fall so: the last generation is ten times as
+fast as all before, and two chips were many times slower than their generation. They come from chips that are no such
+exception, of the same target, else of the same tier, else of the nearest tier before. What was taken from where is in
+`basis`.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from aneforge.errors import UnknownTargetError
-from aneforge.predict.files import MachineEntry, PowerEntry, machines_file, model
+from aneforge.predict.files import CallEntry, MachineEntry, PowerEntry, SpreadEntry, machines_file, model
 from aneforge.targets import Chip, Kind, Target, chip, database, resolve, supports_mil
 from aneforge.targets.peak import curve_of
 
@@ -80,17 +84,21 @@ class Machine:
     restream: float
     """What a large product reads again and again."""
     activation: float
-    """Tensors in DRAM, their first reading and their writing."""
+    """Inputs and outputs of a program: their first reading and their writing."""
     on_chip: float
-    """Tensors that stay on chip."""
+    """Tensors that stay inside a program."""
     macs: float
     """Multiply-accumulates at full use of the array."""
     layer: float
     """Fixed time of a layer."""
     element_nanoseconds: Mapping[str, float]
-    """By class of layers: what an element costs beyond being moved."""
+    """By class of layers: what an element costs beyond being moved, in a program of that layer alone."""
+    inside_nanoseconds: Mapping[str, float]
+    """The same inside a network."""
     spread: float
-    """Standard deviation of the logarithm of the error."""
+    """Standard deviation of the logarithm of the error, of a program of one layer."""
+    network_spread: float
+    """The same of whole networks, on whatever chip."""
     power: PowerEntry | None
     """None where nobody measured power."""
     basis: tuple[str, ...]
@@ -120,42 +128,53 @@ def machine_of(target: TargetLike) -> Machine:
     Raises:
         NoDataError: No source describes the target.
     """
-    return machine_for(place_of(target), machines_file().chips, machines_file().spread.other_chip)
+    file = machines_file()
+    return machine_for(place_of(target), file.chips, file.spread, file.calls)
 
 
-def machine_for(place: Place, fitted: Mapping[str, MachineEntry], other_chip: float) -> Machine:
-    """Return the machine for a place, given the chips that were fitted; `other_chip` is the spread without one."""
+def machine_for(
+    place: Place,
+    fitted: Mapping[str, MachineEntry],
+    spreads: SpreadEntry,
+    calls: Mapping[str, CallEntry],
+) -> Machine:
+    """Return the machine for a place, given the chips that were fitted and those of which only a call is known."""
     anchors, why = anchors_of(place, fitted)
-    entries = [fitted[key] for key in anchors]
     own = place.chip is not None and place.chip.key in anchors
     same_target = all(database().chips[key].target == place.target.name for key in anchors)
+    stands = own or (place.chip is None and same_target)
+    lenders, lenders_why = (anchors, "") if stands else lenders_of(place, fitted)
+    entries = [fitted[key] for key in lenders]
+    dispatch, dispatch_why = dispatch_of(place, [fitted[key] for key in anchors], calls)
     stream, stream_why = stream_of(place, anchors)
     constants, target = model(), place.target
     activation = activation_of(target)
     channels = 2 if stream >= constants.two_channels_from.value else 1
     clock, clock_why = clock_of(target)
     # A bare target stands for its measured chip; another chip of the same target is as uncertain as another target.
-    spread = max(entry.spread for entry in entries) if own or (place.chip is None and same_target) else other_chip
+    spread = max(entry.spread for entry in entries) if stands else spreads.other_chip
     return Machine(
         name=place.name,
         target=target.name,
-        anchors=tuple(database().chips[key].name for key in anchors),
-        measured=own or (place.chip is None and same_target),
-        dispatch=mean([entry.dispatch for entry in entries]),
+        anchors=tuple(database().chips[key].name for key in dict.fromkeys((*anchors, *lenders))),
+        measured=stands,
+        dispatch=dispatch,
         host_in=1e3 * mean([entry.host_in for entry in entries]),
         host_out=1e3 * mean([entry.host_out for entry in entries]),
         stream=1e3 * stream,
         restream=1e3 * stream / channels,
         activation=1e3 * activation,
-        on_chip=1e3 * activation * constants.on_chip_ratio.value,
+        on_chip=clock * constants.on_chip_bytes.value,
         macs=clock * cores_of(target) * macs_of(target),
         layer=constants.layer_cycles.value / clock,
         element_nanoseconds={
             name: mean([entry.element_nanoseconds[name] for entry in entries]) for name in constants.classes
         },
+        inside_nanoseconds={name: 1e3 * one.inside_cycles / clock for name, one in constants.classes.items()},
         spread=spread,
-        power=entries[0].power if own or (place.chip is None and same_target and len(entries) == 1) else None,
-        basis=(why, stream_why, clock_why),
+        network_spread=spreads.network,
+        power=entries[0].power if own or (stands and len(entries) == 1) else None,
+        basis=tuple(reason for reason in (dispatch_why or why, lenders_why, stream_why, clock_why) if reason),
     )
 
 
@@ -165,15 +184,41 @@ def mean(values: Sequence[float]) -> float:
 
 
 def anchors_of(place: Place, measured: Collection[str]) -> tuple[tuple[str, ...], str]:
-    """Return the measured chips that stand for a place, and why they."""
+    """Return the measured chips whose calls stand for those of a place, and why they."""
     chips, target = database().chips, place.target
     if place.chip is not None and place.chip.key in measured:
         return (place.chip.key,), f"dispatch, host copies and layers: measured on the {place.chip.name}"
     same_target = tuple(key for key in measured if chips[key].target == target.name)
-    if same_target:
+    if same_target and place.chip is None:
         return same_target, f"dispatch, host copies and layers: {names(same_target)}, of the same target"
+    if same_target:
+        return same_target, f"dispatch: {names(same_target)}, of the same target"
     found = nearest_tiers(target, measured)
-    return found, f"dispatch, host copies and layers: {names(found)}, of the nearest measured tiers"
+    return found, f"dispatch: {names(found)}, of the nearest measured tiers"
+
+
+def lenders_of(place: Place, fitted: Mapping[str, MachineEntry]) -> tuple[tuple[str, ...], str]:
+    """Return the measured chips that lend their host copies and costs for an element, and why they.
+
+    They are those of the same target, else of the same tier, else of the nearest tier before, else after.
+    """
+    data, placed = database(), generation(place.target)
+    lending = [key for key, entry in fitted.items() if entry.lends] or list(fitted)
+    order = {key: generation(data.targets[data.chips[key].target]) for key in lending}
+    same_target = tuple(key for key in lending if data.chips[key].target == place.target.name)
+    before = max((one for one in order.values() if one <= placed), default=None)
+    nearest = before if before is not None else min(order.values())
+    found = same_target or tuple(key for key in lending if order[key] == nearest)
+    why = "of the same target" if same_target else "of the nearest tier whose are no exception"
+    return found, f"host copies and layers: {names(found)}, {why}"
+
+
+def dispatch_of(place: Place, entries: Sequence[MachineEntry], calls: Mapping[str, CallEntry]) -> tuple[float, str]:
+    """Return the time of one call, and where it comes from if not from the chips that stand for a place."""
+    own = None if place.chip is None else calls.get(place.chip.key)
+    if own is None:
+        return mean([entry.dispatch for entry in entries]), ""
+    return own.dispatch, f"dispatch: fitted to {own.rows} whole networks on the chip itself"
 
 
 def nearest_tiers(target: Target, measured: Collection[str]) -> tuple[str, ...]:
@@ -253,7 +298,9 @@ def macs_of(target: Target) -> float:
 
 
 def estimate_provenance(target: TargetLike = None) -> Provenance:
-    """Return where the numbers behind an estimate for a target come from.
+    """Return where the numbers behind an estimate for a target come from; without one, for the target of this machine.
+
+    An `estimate` that names no target is the documented heuristic, and rests on none of them.
 
     >>> from aneforge.targets import Family
     >>> estimate_provenance(Family.A13)["basis"], estimate_provenance(Family.A15)["measured"]

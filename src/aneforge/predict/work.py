@@ -74,12 +74,17 @@ class LayerWork:
     reread_bytes: int
     """Activations read from DRAM again: for the next part of the weights, or by a later part of a split layer."""
     dram_bytes: int
-    """Activations read from DRAM the first time, and written to it."""
+    """What crosses the border of its program: inputs read the first time, and outputs written."""
     chip_bytes: int
-    """Activations that are read and written on chip."""
+    """What stays inside the program, and inputs that are read again.
+
+    Tensors that the plan here puts into DRAM are in it too: networks run as if those never left the chip.
+    """
     elements: int
     element_class: str | None
     """The class of `model.toml` whose cost for an element holds."""
+    alone: bool
+    """It reads nothing but inputs of its program and writes nothing but outputs."""
     idle: bool
     """It has no task: what it would copy lies where it must."""
 
@@ -183,6 +188,8 @@ class Counter:
         self.pixels = unit if isinstance(unit, int) and unit > 0 else 1
         self.classes = {kind: name for name, one in model().classes.items() for kind in one.kinds}
         self.read: set[tuple[int, str]] = set()
+        self.makers = {result.name: layer.segment for layer in compiled.program.layers for result in layer.results}
+        self.leaving = frozenset(self.root_named(name) for name in leaving(compiled.program, self.makers))
 
     def layer_work(self, layer: Layer) -> LayerWork:
         """Return the work of one layer."""
@@ -190,7 +197,7 @@ class Counter:
         idle = layer.name in self.idle
         first, again, chip, largest = (0, 0, 0, 0) if idle else self.readings(layer)
         written = [] if idle else list(layer.results)
-        to_dram = sum(value.type.nbytes for value in written if self.in_dram(value))
+        to_dram = sum(value.type.nbytes for value in written if self.root(value) in self.leaving)
         passes = loads(layer)
         if kernel is not None and passes > 1:
             # Weights that do not fit: either the activations are read for every part of them, or, where these are cut
@@ -211,24 +218,25 @@ class Counter:
             dram_bytes=first + to_dram,
             chip_bytes=chip + sum(value.type.nbytes for value in written) - to_dram,
             elements=max([value.type.size for value in (*layer.bottoms, *layer.results)]),
-            element_class=self.element_class(layer),
+            element_class=self.classes.get(layer.kind.name),
+            alone=self.alone(layer),
             idle=idle,
         )
 
     def readings(self, layer: Layer) -> tuple[int, int, int, int]:
-        """Return bytes read first from DRAM, again from DRAM, on chip, and of the largest tensor in DRAM."""
+        """Return bytes read first of inputs, again of inputs, on chip, and of the largest tensor that does not fit."""
         first = again = chip = largest = 0
         # What only moves data reads no more of a tensor than it writes: a slice leaves the rest where it is.
         moves = layer.engine in (Engine.DMA, Engine.TE)
         most = sum(result.type.nbytes for result in layer.results) if moves else None
         for value in layer.bottoms:
             size = value.type.nbytes if most is None else min(value.type.nbytes, most)
-            if not self.in_dram(value):
+            if size > self.resident:
+                largest = max(largest, size)
+            if self.inside(layer, value):
                 chip += size
                 continue
             key = layer.segment, self.root(value)
-            if size > self.resident:
-                largest = max(largest, size)
             if key not in self.read:
                 self.read.add(key)
                 first += size
@@ -247,13 +255,10 @@ class Counter:
         row = max(1, kernel.inner * HALF)
         return row * power_of_two(max(1, self.half // row))
 
-    def element_class(self, layer: Layer) -> str | None:
-        """Return the class whose cost for an element holds for a layer."""
-        name = self.classes.get(layer.kind.name)
-        if name is None or not model().classes[name].streamed_only:
-            return name
-        streamed = all(self.in_dram(value) for value in (*layer.bottoms, *layer.results))
-        return name if streamed else None
+    def alone(self, layer: Layer) -> bool:
+        """Tell whether a layer reads nothing that its program makes, and makes nothing that its program reads."""
+        reads = any(self.inside(layer, value) for value in layer.bottoms)
+        return not reads and all(self.root(value) in self.leaving for value in layer.results)
 
     def weights(self, layer: Layer) -> int:
         """Return the bytes of a layer's constants: as packed where it is a product, else as they are stored."""
@@ -261,15 +266,30 @@ class Counter:
             return self.packed[layer.name]
         return sum(constant.nbytes for _, constant in layer.constants())
 
-    def in_dram(self, value: Value) -> bool:
-        """Tell whether a tensor has its room in DRAM."""
-        known = self.plan.by_value.get(value.name)
-        return known is not None and known.state.in_dram
+    def inside(self, layer: Layer, value: Value) -> bool:
+        """Tell whether a tensor that a layer reads was made by the same program; a part of an input was not."""
+        return self.makers.get(self.root(value)) == layer.segment
 
     def root(self, value: Value) -> str:
         """Return the tensor inside which another lies."""
-        known = self.plan.by_value.get(value.name)
-        return value.name if known is None else known.root
+        return self.root_named(value.name)
+
+    def root_named(self, name: str) -> str:
+        """Return the name of the tensor inside which the one of a name lies."""
+        known = self.plan.by_value.get(name)
+        return name if known is None else known.root
+
+
+def leaving(program: Program, makers: Mapping[str, int]) -> frozenset[str]:
+    """Return the tensors that leave the program that made them: outputs, states, and what another segment reads."""
+    crossing = {
+        value.name
+        for layer in program.layers
+        for value in layer.bottoms
+        if makers.get(value.name, layer.segment) != layer.segment
+    }
+    written = {state.written.name for state in program.states if state.written is not None}
+    return frozenset({port.value.name for port in program.outputs} | written | crossing)
 
 
 def power_of_two(number: int) -> int:

@@ -16,7 +16,7 @@ from aneforge.compiler.compiled import Compiled, compile_graph
 from aneforge.errors import GraphTypeError, IllegalGraphError, NoDataError, UnknownTargetError
 from aneforge.evidence import EvidenceKind
 from aneforge.predict.cost import Bound, price
-from aneforge.predict.files import model
+from aneforge.predict.files import machines_file, model
 from aneforge.predict.machine import machine_of
 from aneforge.predict.work import work_of
 from aneforge.targets import database
@@ -83,7 +83,8 @@ def test_parts_add_up_to_the_whole(chip: str) -> None:
     assert math.isclose(sum(found.by_engine.values()), found.microseconds)
     assert found.by_engine["NE"] > found.by_engine["PE"] > 0
     for layer in found.layers:
-        parts = max(layer.compute, layer.stream) + layer.activations + layer.elements + layer.fixed
+        longest = max(layer.compute, layer.stream, layer.on_chip)
+        parts = longest + layer.activations + layer.elements + layer.fixed
         assert math.isclose(layer.microseconds, parts)
 
 
@@ -125,6 +126,13 @@ def test_a_large_product_reads_its_activations_again() -> None:
     assert sum(layer.reread_bytes for layer in small.layers) == 0
     # Weights fill kernel memory eight times; the input is read for each filling but the first.
     assert sum(layer.reread_bytes for layer in large.layers) == 7 * 2 * 2048 * 2048
+
+
+def test_a_large_product_inside_a_network_reads_again_as_it_does_alone() -> None:
+    x, weights = af.input((2048, 2048)), np.zeros((2048, 2048), np.float16)
+    first, second = (layer for layer in work_of(compile_graph(x @ weights @ weights, "m5-pro")).layers if layer.macs)
+    assert first.reread_bytes == second.reread_bytes > 0
+    assert (first.chip_bytes, second.chip_bytes) == (2 * 2048 * 2048, 2 * 2048 * 2048)
 
 
 def test_a_split_product_reads_as_often_as_a_streamed_one() -> None:
@@ -187,19 +195,74 @@ def test_a_chip_has_its_own_bandwidth() -> None:
     assert largest.spread > base.spread
 
 
-def test_a_target_without_a_measured_chip_stands_between_its_neighbours() -> None:
+def test_the_call_of_a_chip_without_measurements_stands_between_its_neighbours() -> None:
     older, between, newer = machine_of("m2-pro"), machine_of("m3"), machine_of("m4")
-    assert between.anchors == ("M2 Pro", "M4")
+    assert between.anchors == ("M2 Pro", "M4", "M1 Max")
     assert math.isclose(between.dispatch, math.sqrt(older.dispatch * newer.dispatch))
-    assert machine_of("m11").anchors == ("M2 Pro", "M4"), "an embedded target is of the generation of its family"
+    assert machine_of("m11").anchors == ("M2 Pro", "M4", "M1 Max"), "an embedded target is of its family's generation"
     assert machine_of("h11").anchors == ("M1", "M1 Max")
     assert machine_of("m6").anchors == ("M5 Pro", "M5")
 
 
-def test_error_bars_are_wider_for_networks() -> None:
+def test_host_copies_come_from_the_nearest_tier_before_and_not_from_exceptions() -> None:
+    lent = machine_of("m1-max")
+    for chip in ("m2", "m3", "m2-max"):
+        assert (machine_of(chip).host_in, machine_of(chip).host_out) == (lent.host_in, lent.host_out), chip
+        assert machine_of(chip).element_nanoseconds == lent.element_nanoseconds
+    # A bare target stands for its measured chip, exception or not.
+    assert machine_of("h14g").host_out == machine_of("m2-pro").host_out
+    assert machine_of("m4-max").host_in == machine_of("m4").host_in
+
+
+def test_a_call_that_networks_tell_belongs_to_their_chip_alone() -> None:
+    for chip, call in machines_file().calls.items():
+        machine = machine_of(f"soc:{chip}")
+        assert machine.dispatch == call.dispatch
+        assert not machine.measured
+        assert machine.basis[0] == f"dispatch: fitted to {call.rows} whole networks on the chip itself"
+    assert machine_of("h13").dispatch == machine_of("m1").dispatch
+
+
+def test_what_stays_inside_a_program_moves_with_the_multiplies() -> None:
+    x = af.input((1, 64, 64, 64))
+    first, second = af.cost((x * 2.0).tanh().avg_pool(2).max_pool(2), "m1-max").layers[:2]
+    assert first.activations > 0 == second.activations
+    assert second.on_chip > 0
+    assert second.bound is Bound.ON_CHIP
+    assert math.isclose(second.microseconds, second.on_chip + second.fixed)
+
+
+def test_what_another_program_reads_leaves_the_chip() -> None:
+    q = af.input((1, 8, 64, 64))
+    work = work_of(compile_graph(af.sdpa(q.relu(), q, q).tanh(), "m5-pro"))
+    assert [layer.dram_bytes > 0 for layer in work.layers] == [True] * len(work.layers)
+    assert all(layer.alone for layer in work.layers)
+
+
+def test_a_norm_costs_the_array_inside_a_network_and_the_chip_alone() -> None:
+    def softmax(x: af.Tensor) -> float:
+        (found,) = (layer for layer in af.cost(x.softmax(-1), "m1").layers if layer.kind == "softmax")
+        return found.elements
+
+    x, weights = af.input((128, 256)), np.zeros((256, 256), np.float16)
+    alone, inside = softmax(x), softmax(x.linear(weights))
+    machine = machine_of("m1")
+    assert math.isclose(alone / inside, machine.element_nanoseconds["softmax"] / machine.inside_nanoseconds["softmax"])
+    assert alone > 5 * inside
+
+
+def test_error_bars_of_networks_are_those_of_networks_that_were_measured() -> None:
     one, many = af.cost(convolution(), "m5-pro"), af.cost(resnet18(), "m5-pro")
     assert one.spread == one.machine.spread
-    assert many.spread == model().network_spread.value > one.spread
+    assert many.spread == machines_file().spread.network > one.spread
+
+
+def test_a_chip_without_measurements_widens_the_bars_by_the_share_of_the_host() -> None:
+    network, elementwise = af.cost(resnet18(), "m4-max"), af.cost((af.input((2048, 4096)) * 2.0).sigmoid(), "m4-max")
+    spreads = machines_file().spread
+    assert spreads.network < network.spread < elementwise.spread <= spreads.other_chip
+    host = (network.dispatch + network.copies) / network.microseconds
+    assert math.isclose(network.spread, spreads.network + host * (spreads.other_chip - spreads.network))
 
 
 def test_energy_is_there_where_power_was_measured_and_labelled() -> None:

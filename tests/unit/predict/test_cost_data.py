@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 
 from aneforge.errors import DataFileError
-from aneforge.predict.files import DATA, ModelFile, machines_file, measurements, model
+from aneforge.predict.files import DATA, ModelFile, machines_file, measurements, model, networks
 from aneforge.targets import database
 from aneforge.targets.schema import read
 
-FILES = ["checks.toml", "host_model.toml", "latencies.toml", "machines.toml", "model.toml", "segmenter.toml"]
+FILES = [
+    "checks.toml",
+    "host_model.toml",
+    "latencies.toml",
+    "machines.toml",
+    "model.toml",
+    "networks.toml",
+    "segmenter.toml",
+]
 
 
 def sources_in(value: object) -> Iterator[str]:
@@ -33,6 +41,13 @@ def test_every_source_is_listed(name: str) -> None:
 
 def test_chips_are_those_of_the_database() -> None:
     assert {row.chip for row in measurements()} == set(machines_file().chips) <= set(database().chips)
+    assert {row.chip for row in networks()} | set(machines_file().calls) <= set(database().chips)
+
+
+def test_no_network_stands_in_both_parts() -> None:
+    parts = [{row.network for row in networks() if row.calibrates is chosen} for chosen in (True, False)]
+    assert not parts[0] & parts[1]
+    assert len(set(networks())) == len(networks())
 
 
 def test_tiers_and_classes_are_known_names() -> None:
