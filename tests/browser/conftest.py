@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aneforge.report.html.page import html
-from aneforge.report.written import save
+from aneforge.report.outputs import save
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -38,6 +38,7 @@ Model = Annotated[
         metavar="MODEL",
         help="ONNX, .mlpackage, .mlmodel, MIL text, a network description, or a file of torch.export.save.",
         show_default=False,
+        readable=False,  # whoever reads it says what is wrong with it
     ),
 ]
 Targets = Annotated[
@@ -70,7 +71,9 @@ MaxAbs = Annotated[
 ]
 Inputs = Annotated[
     Path | None,
-    typer.Option("--inputs", metavar="FILE.npz", help="Sample inputs by their names.", show_default=False),
+    typer.Option(
+        "--inputs", metavar="FILE.npz", help="Sample inputs by their names.", show_default=False, readable=False
+    ),
 ]
 Function = Annotated[
     str | None,

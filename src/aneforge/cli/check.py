@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aneforge.cli import arguments as given
-from aneforge.errors import GraphError, Location
+from aneforge.errors import GraphError
 
 if TYPE_CHECKING:
     from aneforge.report.gate import Outcome, Threshold
@@ -45,38 +45,58 @@ def check(
         ),
     ] = None,
     min_native: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Least share of operations that must be native.")
+        float,
+        typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Least share of operations that must be native, 0 to 1."),
     ] = 0.0,
     baseline: Annotated[
         Path | None,
-        typer.Option(metavar="REPORT.json", help="A report whose findings do not count again.", show_default=False),
+        typer.Option(
+            metavar="REPORT.json",
+            help="A report whose findings do not count again.",
+            show_default=False,
+            readable=False,
+        ),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the report; - prints it.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write the report; - prints it.", show_default=False, readable=False
+        ),
     ] = None,
     sarif: Annotated[
-        Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.", show_default=False)
+        Path | None,
+        typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.", show_default=False, readable=False),
     ] = None,
     junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.", show_default=False)
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="Write JUnit XML.", show_default=False, readable=False),
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown.", show_default=False)
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Write Markdown.", show_default=False, readable=False),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write every verdict as CSV.", show_default=False)
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="Write every verdict as CSV.", show_default=False, readable=False),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page for a browser.", show_default=False)
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page for a browser.", show_default=False, readable=False),
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", metavar="FILE", help="Write the timeline as a Chrome trace.", show_default=False),
+        typer.Option(
+            "--trace", metavar="FILE", help="Write the timeline as a Chrome trace.", show_default=False, readable=False
+        ),
     ] = None,
     netron: Annotated[
         Path | None,
         typer.Option(
-            "--netron", metavar="FILE.onnx", help="Write the ONNX model with verdicts in its nodes.", show_default=False
+            "--netron",
+            metavar="FILE.onnx",
+            help="Write the ONNX model with verdicts in its nodes.",
+            show_default=False,
+            readable=False,
         ),
     ] = None,
     github: Annotated[
@@ -106,7 +126,7 @@ def check(
 
     files = {"json": json, "sarif": sarif, "junit": junit, "markdown": markdown, "csv": csv, "html": html,
              "trace": trace, "netron": netron}  # fmt: skip
-    refuse_files(files)
+    refuse_files(files, model)
     words = fail_on_words(fail_on) if fail_on is not None else Threshold().fail_on
     threshold = Threshold(tuple(dict.fromkeys((*words, *(STRICT if strict else ())))), min_native)
     known = load_report(baseline) if baseline is not None else None
@@ -128,27 +148,28 @@ def check(
     raise typer.Exit(0 if result.ok else 1)
 
 
-def refuse_files(files: dict[str, Path | None]) -> None:
+def refuse_files(files: dict[str, Path | None], model: Path) -> None:
     """Refuse what cannot be written before any work is done for it.
 
     Raises:
-        GraphError: Two forms would be printed into one another, or a file's folder is not there.
+        GraphError: Two forms would be written over one another, a file cannot be written, or it is the model itself.
     """
-    printed = [form for form, path in files.items() if str(path) == STDOUT]
-    if len(printed) > 1:
-        raise GraphError(
-            "one form alone can be printed",
-            seen=" and ".join(f"--{form} -" for form in printed),
-            remedy="write the others to files",
-        )
-    for path in files.values():
-        if path is not None and not path.parent.is_dir():
+    from aneforge.report.forms import refuse_form  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.outputs import refuse_file  # noqa: PLC0415 - as above
+
+    wanted = {form: path for form, path in files.items() if path is not None}
+    forms: dict[Path, str] = {}
+    for form, path in wanted.items():
+        if path in forms:
             raise GraphError(
-                "the file cannot be written",
-                location=Location(str(path)),
-                seen=f"no folder {path.parent}",
-                remedy=f"mkdir -p {path.parent}",
+                "one form alone can be printed" if str(path) == STDOUT else "two forms would have one file",
+                seen=f"--{forms[path]} {path} and --{form} {path}",
+                remedy="write the others to files" if str(path) == STDOUT else "give each its own file",
             )
+        forms[path] = form
+        if str(path) != STDOUT:
+            refuse_file(path, model)
+        refuse_form(form, model)
 
 
 def write_files(
@@ -156,7 +177,7 @@ def write_files(
 ) -> bool:
     """Write every form that was asked for; tell whether one was printed instead."""
     from aneforge.report.forms import written_form  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.report.written import save  # noqa: PLC0415 - as above
+    from aneforge.report.outputs import save  # noqa: PLC0415 - as above
 
     printed = False
     for form, path in files.items():

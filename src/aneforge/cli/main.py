@@ -1,15 +1,18 @@
 """The entry point: one command for each job, exit codes, and errors as one message.
 
 0: clean. 1: findings at or above the threshold, or answers that differ where none may. 2: bad input or usage. 3: an
-internal error. Ctrl-C ends with 130, as shells expect.
+internal error. Ctrl-C ends with 130 and a reader that went away with 141, as shells expect.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import shlex
+import shutil
 import sys
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
 
 import typer
@@ -26,6 +29,8 @@ __all__ = ["app", "main", "run"]
 
 USAGE_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 3, 130
 DEBUG = "--debug"
+MOST_COLUMNS = 80
+"""Help texts are not wider on a wide terminal: lines of that length are read best."""
 
 app = typer.Typer(
     name="aneforge",
@@ -68,7 +73,7 @@ def print_version(asked: bool) -> None:
     if asked:
         from aneforge._version import __version__  # noqa: PLC0415 - read only here
 
-        sys.stdout.write(f"aneforge {__version__}\n")
+        typer.echo(f"aneforge {__version__}")
         raise typer.Exit
 
 
@@ -93,7 +98,7 @@ def show_warning(
 ) -> None:
     """Print a warning as one line, without a place in our sources."""
     del category, filename, lineno, file, line  # the form of the hook
-    sys.stderr.write(f"warning: {message}\n")
+    complain(f"warning: {message}")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -108,11 +113,11 @@ def run(arguments: Sequence[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = show_warning
         try:
-            typer.main.get_command(app).main(args=given, prog_name="aneforge")
+            typer.main.get_command(app).main(args=given, prog_name="aneforge", terminal_width=help_width())
         except SystemExit as left:
             return left.code if isinstance(left.code, int) else 0
         except InterruptedError_:
-            sys.stderr.write("\ninterrupted; no half file was left behind\n")
+            complain("\ninterrupted; no half file was left behind")
             return INTERRUPTED
         except Exception as error:
             if debug:
@@ -121,36 +126,65 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def help_width() -> int:
+    """Return the width of help texts; by itself the framework goes no lower than 50 columns."""
+    return min(shutil.get_terminal_size().columns, MOST_COLUMNS) - 2
+
+
+def complain(text: str) -> None:
+    """Print to standard error, where that is open: the exit code says the same where it is not."""
+    with suppress(OSError):
+        typer.echo(text, err=True)
+
+
 def told(error: Exception) -> int:
     """Print an error as one message and return the exit code for it."""
     if isinstance(error, AneforgeError | OSError):
-        sys.stderr.write(f"error: {system_text(error) if isinstance(error, OSError) else error}\n{hint(str(error))}")
+        message = system_text(error) if isinstance(error, OSError) else str(error)
+        complain(f"error: {message}\n{hint(message)}".rstrip())
         return USAGE_ERROR
-    sys.stderr.write(
+    complain(
         f"internal error: {type(error).__name__}: {error}\n"
-        f"This is a mistake of aneforge, not yours. {DEBUG} shows where it happened; please report it with the model.\n"
+        f"This is a mistake of aneforge, not yours. {DEBUG} shows where it happened; please report it with the model."
     )
     return INTERNAL_ERROR
 
 
 def system_text(error: OSError) -> str:
-    """Return what the system refused: the file, and why.
+    """Return what the system refused: the file, and why; no file is known of where the answer itself is printed.
 
     >>> system_text(FileNotFoundError(2, "No such file or directory", "models/a"))
     'at models/a: No such file or directory'
+    >>> system_text(OSError(28, "No space left on device"))
+    'the system refused: No space left on device'
     """
-    return f"at {error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    reason = error.strerror or str(error)
+    return f"at {error.filename}: {reason}" if error.filename else f"the system refused: {reason}"
 
 
 def hint(message: str) -> str:
     r"""Return how to write at the command line what a remedy writes as an argument of a function.
 
-    >>> hint('bind them, such as shapes={"batch": 1, "height": 8}')
-    'hint: here that is --shape batch=1 --shape height=8\n'
+    >>> print(hint('bind them, such as shapes={"batch": 1, "height": 8}').splitlines()[0])
+    hint: here that is --shape batch=1 --shape height=8
     """
     _, given, named = message.partition("shapes={")
-    bound = re.findall(r"[\"']([^\"']+)[\"']: (\d+)", named.partition("}")[0]) if given else []
-    return f"hint: here that is {' '.join(f'--shape {name}={length}' for name, length in bound)}\n" if bound else ""
+    bound = re.findall(r"[\"']([^\"']+)[\"']: (\d+|\(.*?\))", named.partition("}")[0]) if given else []
+    if not bound:
+        return ""
+    from aneforge.report.predicted import OPEN_SHAPES  # noqa: PLC0415 - most commands meet no open dimension
+
+    options = " ".join(f"--shape {shlex.quote(f'{name}={lengths(length)}')}" for name, length in bound)
+    return f"hint: here that is {options}\nhint: {OPEN_SHAPES.id}: {OPEN_SHAPES.message} Remedy: {OPEN_SHAPES.remedy}\n"
+
+
+def lengths(text: str) -> str:
+    """Return a length, or a shape as --shape takes it.
+
+    >>> lengths("1"), lengths("(1, 1,)"), lengths("(...)")
+    ('1', '1,1', '1,…')
+    """
+    return ",".join(part.strip().replace("...", "1,…") for part in text.strip("()").split(",") if part.strip())
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ def compile_(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="Where to write it.", show_default=False),
+        typer.Option("--output", "-o", metavar="PATH", help="Where to write it.", show_default=False, readable=False),
     ] = None,
     shape: given.Shapes = None,
     print_after: Annotated[
@@ -52,7 +52,12 @@ def compile_(
     ] = None,
     dump_phases: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep the program after every pass that changed it.", show_default=False),
+        typer.Option(
+            metavar="DIR",
+            help="Keep the program after every pass that changed it.",
+            show_default=False,
+            readable=False,
+        ),
     ] = None,
 ) -> None:
     """Compile a model for one target.
@@ -79,15 +84,15 @@ def compile_(
     if made.text is not None:
         typer.echo(made.text)
         return
-    typer.echo(
-        f"{made.model} for {made.target}: {counted(made.layers, 'layer')} in {counted(made.segments, 'program')}"
-    )
     out = console()
+    wrapped(
+        out, f"{made.model} for {made.target}: {counted(made.layers, 'layer')} in {counted(made.segments, 'program')}"
+    )
     for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
         wrapped(out, line, indent=2)
     for path in (made.path, dump_phases):
         if path is not None:
-            typer.echo(f"wrote {path}")
+            wrapped(out, f"wrote {path}")
 
 
 def run(
@@ -96,7 +101,14 @@ def run(
     inputs: given.Inputs = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.npz", help="Where to write the outputs.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.npz",
+            help="Where to write the outputs.",
+            show_default=False,
+            readable=False,
+        ),
     ] = None,
     backend: Annotated[
         str | None,
@@ -109,7 +121,8 @@ def run(
 ) -> None:
     """Run a model on the exact engine, bit for bit as a chip would; on several targets at once.
 
-    With several targets the outputs are called TARGET.NAME in the file.
+    With several targets the outputs are called TARGET.NAME in the file. States start at zero, or with what --inputs has
+    under their names; what they hold at the end is in the file too.
 
     Examples:
     aneforge run model.onnx -t {old} --inputs x.npz -o y.npz
@@ -119,6 +132,7 @@ def run(
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
+    from aneforge.report.outputs import refuse_file  # noqa: PLC0415 - as above
     from aneforge.report.running import run_model  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
@@ -126,17 +140,20 @@ def run(
     if names is None:
         raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**NAMES))
     shapes = given.shapes_given(shape)
+    if output is not None:
+        refuse_file(output, model)
     with progress("running the model"):
         found = run_model(model, names, values, seed=seed, backend=backend, shapes=shapes)
     out = console()
     for one in found:
-        typer.echo(f"{one.target} ({one.backend}): {one.exactness}, {one.seconds * 1e3:.1f} ms here")
+        wrapped(out, f"{one.target} ({one.backend}): {one.exactness}, {one.seconds * 1e3:.1f} ms here")
         wrapped(out, f"why {one.exactness}: {one.reason}", indent=2)
-        for name, array in one.outputs.items():
-            typer.echo(f"  {name} {list(array.shape)} {array.dtype}: {statistics(array)}")
+        states = ((f"state {name}", array) for name, array in one.states.items())
+        for name, array in (*one.outputs.items(), *states):
+            wrapped(out, f"{name} {list(array.shape)} {array.dtype}: {statistics(array)}", indent=2)
     if output is not None:
         save_arrays(output, arrays_of(found))
-        typer.echo(f"wrote {output}")
+        wrapped(out, f"wrote {output}")
 
 
 def statistics(array: Array) -> str:
@@ -153,19 +170,20 @@ def statistics(array: Array) -> str:
 
 
 def arrays_of(found: Sequence[Ran]) -> dict[str, Array]:
-    """Return all outputs and states under names of their own."""
-    if len(found) == 1:
-        return {**found[0].outputs, **found[0].states}
-    return {
-        f"{one.target}.{name}": array for one in found for name, array in (*one.outputs.items(), *one.states.items())
-    }
+    """Return all outputs and states under names of their own; a state whose name an output has is called NAME.state."""
+    made: dict[str, Array] = {}
+    for one in found:
+        states = {f"{name}.state" if name in one.outputs else name: array for name, array in one.states.items()}
+        before = "" if len(found) == 1 else f"{one.target}."
+        made |= {f"{before}{name}": array for name, array in (*one.outputs.items(), *states.items())}
+    return made
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays as an .npz file, whole or not at all."""
     import numpy as np  # noqa: PLC0415 - loaded when it is needed
 
-    from aneforge.report.written import save  # noqa: PLC0415 - as above
+    from aneforge.report.outputs import save  # noqa: PLC0415 - as above
 
     stream = io.BytesIO()
     np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType] - its stub takes the arrays for an option
@@ -257,7 +275,14 @@ def reduce(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for model.mil and inputs.npz.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Folder for model.mil, and inputs.npz where values decide.",
+            readable=False,
+        ),
     ] = Path("reduced"),
     inputs: given.Inputs = None,
     seed: Annotated[int, typer.Option(help="Draws the inputs that are not given.")] = 0,
@@ -270,22 +295,30 @@ def reduce(
 
     aneforge reduce model.onnx --keep 'diverges {old} {new}' -o smallest
     """
-    from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.codegen.mil.files import save_mil  # noqa: PLC0415 - as above
+    from aneforge.report.outputs import refuse_folder, writing  # noqa: PLC0415 - as above
     from aneforge.report.reducing import reduce_model  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
     shapes = given.shapes_given(shape)
+    refuse_folder(output, model, holds="model.mil")
     with progress("trying smaller parts"):
         found = reduce_model(model, keep, values, seed=seed, shapes=shapes)
-    path = save_mil(found.graph, output)
-    save_arrays(path.parent / "inputs.npz", found.inputs)
-    typer.echo(
-        f"{found.model}: {counted(found.before, 'operation')} became {found.after}, "
-        f"{counted(found.tried, 'part')} tried"
-    )
-    typer.echo(str(found.graph))
-    typer.echo(f"wrote {path} and inputs.npz beside it")
+    with writing(output):
+        path = save_mil(found.graph, output)
+    beside = ""
+    if found.inputs:
+        save_arrays(path.parent / "inputs.npz", found.inputs)
+        beside = " and inputs.npz beside it"
+    out = console()
+    tried = counted(found.tried, "part")
+    wrapped(out, f"{found.model}: {counted(found.before, 'operation')} became {found.after}, {tried} tried")
+    for line in str(found.graph).splitlines():
+        out.print(line, markup=False, no_wrap=True, overflow="ellipsis")  # the file has it whole
+    wrapped(out, f"wrote {path}{beside}")
 
 
 def bench(
@@ -301,7 +334,8 @@ def bench(
     Examples:
     aneforge bench model.onnx -t {old} --runs 20
     """
-    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.report.benching import bench as measured  # noqa: PLC0415 - as above
     from aneforge.report.numbers import latency_text, time_text  # noqa: PLC0415 - as above
@@ -319,7 +353,8 @@ def bench(
         table.add_row(one.target, *times, f"{one.macs_per_second / 1e9:.1f}", latency_text(one.predicted))
     out.print(table)
     first = found[0]
-    out.print(f"{first.runs} runs on this machine; kernels: {first.kernels}; {first.threads} threads", style="dim")
+    ran, threads = counted(first.runs, "run"), counted(first.threads, "thread")
+    wrapped(out, f"{ran} on this machine; kernels: {first.kernels}; {threads}", style="dim")
 
 
 def counted(count: int, what: str) -> str:

@@ -10,6 +10,8 @@ import typer
 from aneforge.cli import arguments as given
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from aneforge.report.diffing import TargetDiff
     from aneforge.report.model import Counts, Finding
 
@@ -19,8 +21,8 @@ SHOWN_ROWS = 60
 
 
 def diff(
-    first: Annotated[Path, typer.Argument(metavar="A.json", show_default=False)],
-    second: Annotated[Path, typer.Argument(metavar="B.json", show_default=False)],
+    first: Annotated[Path, typer.Argument(metavar="A.json", show_default=False, readable=False)],
+    second: Annotated[Path, typer.Argument(metavar="B.json", show_default=False, readable=False)],
     most: Annotated[int, typer.Option(min=0, help="Findings to print for each target.")] = 10,
 ) -> None:
     """Show what changed between two reports; the exit code is 1 where something became worse.
@@ -28,38 +30,43 @@ def diff(
     Examples:
     aneforge check before.onnx --json a.json; aneforge check after.onnx --json b.json; aneforge diff a.json b.json
     """
-    from aneforge.report.diffing import diff as changes  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.report.diffing import diff as changes  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
     found = changes(load_report(first), load_report(second))
-    typer.echo(f"{found.first} ({found.nodes[0]} operations) and {found.second} ({found.nodes[1]} operations)")
+    out = console()
+    wrapped(out, f"{found.first} ({found.nodes[0]} operations) and {found.second} ({found.nodes[1]} operations)")
     for name, only in ((first, found.only_first), (second, found.only_second)):
         if only:
-            typer.echo(f"only in {name}: {', '.join(only)}")
+            wrapped(out, f"only in {name}: {', '.join(only)}")
     for one in found.targets:
         if one.changed:
-            show_target_diff(one, most)
+            show_target_diff(out, one, most)
     if not found.changed:
-        typer.echo("nothing changed")
+        wrapped(out, "nothing changed")
     raise typer.Exit(1 if found.worse else 0)
 
 
-def show_target_diff(one: TargetDiff, most: int) -> None:
+def show_target_diff(out: Console, one: TargetDiff, most: int) -> None:
     """Print what changed on one target."""
-    typer.echo(f"{one.target}: {counts_text(one.before)} -> {counts_text(one.after)}")
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+
+    wrapped(out, f"{one.target}: {counts_text(one.before)} -> {counts_text(one.after)}")
     before, after = one.latency
     if before is not None and after is not None and before != after:
-        typer.echo(f"  latency {before:.1f} -> {after:.1f} µs ({(after - before) / before:+.1%})")
+        wrapped(out, f"latency {before:.1f} -> {after:.1f} µs ({(after - before) / before:+.1%})", indent=2)
     pairs = {"programs": one.segments, "weight bytes": one.weight_bytes, "peak on chip": one.peak}
     words = {"exactness": one.exactness, "fp16 risk": one.risk}
     for name, (old, new) in (*pairs.items(), *words.items()):
         if old != new:
-            typer.echo(f"  {name} {old} -> {new}")
+            wrapped(out, f"{name} {old} -> {new}", indent=2)
     for sign, findings in (("+", one.new), ("-", one.gone)):
         for finding in findings[:most]:
-            typer.echo(f"  {sign} {finding_text(finding)}")
+            wrapped(out, f"{sign} {finding_text(finding)}", indent=2)
         if len(findings) > most:
-            typer.echo(f"  {sign} and {len(findings) - most} more")
+            wrapped(out, f"{sign} and {len(findings) - most} more", indent=2)
 
 
 def counts_text(counts: Counts) -> str:
@@ -112,7 +119,8 @@ def targets(
     which: Annotated[str, typer.Argument(metavar="[all|families|known]", help="Which targets.")] = "all",
 ) -> None:
     """List targets and the chips that have them."""
-    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.report.listing import list_targets  # noqa: PLC0415 - as above
 
     rows = list_targets(which)
@@ -122,7 +130,7 @@ def targets(
         table.add_row(row.target, row.family or "-", row.tier or "-", extent, " ".join(row.folds), row.chips)
     out = console()
     out.print(table)
-    out.print(f"{len(rows)} targets. aneforge explain target NAME tells all that is known of one.", style="dim")
+    wrapped(out, f"{len(rows)} targets. aneforge explain target NAME tells all that is known of one.", style="dim")
 
 
 def ops(
@@ -134,7 +142,8 @@ def ops(
     ] = None,
 ) -> None:
     """List operations and what becomes of them on each family, or on the targets that are named."""
-    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.report.listing import list_ops  # noqa: PLC0415 - as above
     from aneforge.report.subjects import parts_of  # noqa: PLC0415 - as above
 
@@ -146,7 +155,7 @@ def ops(
         table.add_row(row.op, row.category, *(row.status[name] for name in columns))
     out = console()
     out.print(table)
-    out.print(f"{len(rows)} operations. aneforge explain op NAME tells more of one.", style="dim")
+    wrapped(out, f"{len(rows)} operations. aneforge explain op NAME tells more of one.", style="dim")
 
 
 def doctor() -> None:

@@ -28,6 +28,8 @@ LEGEND = (
     "nat native, dec decomposed, over oversize, rej rejected; prog programs that the model is cut into; "
     "on chip: peak of the memory plan; fp16: what its range does; exact: how sure the engine's bits are"
 )
+TABLE_WIDTH = 72
+"""Columns that the table of targets needs; on a narrower terminal each target is a sentence."""
 SHOWN_TARGETS = 6
 SHOWN_REASON = 160
 
@@ -39,8 +41,12 @@ def show_report(report: Report, result: Outcome, *, most: int = 20) -> None:
     for note in report.notes:
         wrapped(out, f"note: {note}", style="dim")
     out.print()
-    out.print(summary_table(report.targets))
-    wrapped(out, LEGEND, style="dim")
+    if out.width >= TABLE_WIDTH:
+        out.print(summary_table(report.targets))
+        wrapped(out, LEGEND, style="dim")
+    else:
+        for one in report.targets:
+            wrapped(out, summary_text(one))
     show_failures(out, report)
     show_extras(out, report)
     found = folded(report)
@@ -82,6 +88,21 @@ def summary_table(targets: Sequence[TargetReport]) -> object:
             {"modelled": "model", "unknown": "?"}.get(one.exactness, one.exactness),
         )
     return table
+
+
+def summary_text(one: TargetReport) -> str:
+    """Return what the table says of a target in words."""
+    counts = one.counts
+    verdicts = (
+        f"{counts.native} native, {counts.decompose} decomposed, {counts.oversize} oversize, {counts.reject} rejected"
+    )
+    named = f"{one.target} ({chip_of(one)})" if chip_of(one) else one.target
+    if one.failure is not None or one.memory is None:
+        return f"{named}: {verdicts}; no program"
+    programs = "1 program" if one.segments == 1 else f"{one.segments} programs"
+    sizes = f"weights {bytes_text(one.weight_bytes)}, on chip {bytes_text(one.memory.peak)}"
+    known = f"fp16 {one.risk}, exactness {one.exactness}"
+    return f"{named}: {verdicts}; {programs}, {latency_text(one.latency)}; {sizes}; {known}"
 
 
 def chip_of(target: TargetReport) -> str:
@@ -168,12 +189,11 @@ def show_finding(out: Console, folded: Folded) -> None:
     one = folded.first
     finding = one.finding
     out.print()
-    head = Text(f"{finding.rule} ")
-    head.append(finding.severity, STYLES.get(finding.severity, ""))
     others = len(folded.others)
     more = f" and {others} more operation{'s' if others > 1 else ''}" if others else ""
-    head.append(f" {finding.op}{where(one.node, finding.place)}{more} on {listed(one.targets)}")
-    out.print(head, soft_wrap=True)
+    place = where(one.node, finding.place)
+    head = f"{finding.rule} {finding.severity} {finding.op}{place}{more} on {listed(one.targets)}"
+    wrapped(out, head, word=(finding.severity, STYLES.get(finding.severity, "")))
     wrapped(out, finding.message, indent=2)
     if finding.limit is not None:
         wrapped(out, f"seen: {finding.seen}, limit: {finding.limit}", indent=2)
@@ -190,13 +210,21 @@ def show_finding(out: Console, folded: Folded) -> None:
         wrapped(out, f"also: {listed(folded.others)}", indent=2, style="dim")
 
 
-def wrapped(out: Console, text: str, *, indent: int = 0, style: str = "") -> None:
-    """Print a text within the width, every line indented and none with spaces at its end."""
+def wrapped(out: Console, text: str, *, indent: int = 0, style: str = "", word: tuple[str, str] | None = None) -> None:
+    """Print a text within the width, every line indented and none with spaces at its end.
+
+    A word can have a style of its own, where it comes first.
+    """
     for line in text.splitlines() or [""]:
         space = " " * (indent + len(line) - len(line.lstrip()))
         made = textwrap.wrap(line.strip(), max(20, out.width), initial_indent=space, subsequent_indent=space)
         for part in made:
-            out.print(Text(part, style), soft_wrap=True)
+            shown = Text(part, style)
+            if word is not None and word[0] in part:
+                at = part.index(word[0])
+                shown.stylize(word[1], at, at + len(word[0]))
+                word = None
+            out.print(shown, soft_wrap=True)
 
 
 def where(node: str, place: Place | None) -> str:

@@ -28,7 +28,7 @@ class Progress:
         self.lock = threading.Lock()
         self.timer = threading.Timer(PATIENCE, self.show)
         self.timer.daemon = True
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison] - None where closed
             self.timer.start()
 
     def tell(self, what: str, done: int, total: int) -> None:

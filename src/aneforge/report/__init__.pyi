@@ -16,9 +16,9 @@ from .listing import list_ops as list_ops
 from .listing import list_targets as list_targets
 from .model import Report as Report
 from .networks import network as network
+from .outputs import save as save
 from .reducing import reduce_model as reduce_model
 from .running import run_model as run_model
 from .written import load_report as load_report
 from .written import report_from_json as report_from_json
 from .written import report_to_json as report_to_json
-from .written import save as save

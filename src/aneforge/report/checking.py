@@ -14,6 +14,7 @@ from aneforge._version import __version__
 from aneforge.report.divergences import compared
 from aneforge.report.model import Report, TargetReport
 from aneforge.report.nodes import report_nodes
+from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
 from aneforge.report.sharing import Compiler
 from aneforge.report.subjects import chosen_targets, subject_of
 from aneforge.report.target import Asked, TargetWriter
@@ -22,7 +23,7 @@ from aneforge.rules.preflight import looks_at, observed, verdicts
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node
@@ -102,9 +103,29 @@ def check(
         nodes=report_nodes(subject.graph),
         targets=tuple(reports),
         divergences=compared(subject.graph, [one.target for one in chosen], asked.ranges, tell, deep=asked.deep),
-        notes=subject.notes,
+        notes=(*subject.notes, *shapes_bound(asked.shapes), *where_it_runs(reports)),
         tool=__version__,
     )
+
+
+def shapes_bound(shapes: Shapes | None) -> Iterator[str]:
+    """Yield what is said of dimensions that the file leaves open and that were bound for the check."""
+    if shapes:
+        bound = ", ".join(f"{name}={length}" for name, length in shapes.items())
+        yield (
+            f"checked with {bound}. {OPEN_SHAPES.id}: {OPEN_SHAPES.message} Where the file leaves them open, "
+            f"{OPEN_SHAPES.remedy}"
+        )
+
+
+def where_it_runs(reports: Sequence[TargetReport]) -> Iterator[str]:
+    """Yield what is said of a model that runs on some of the targets alone."""
+    without = [one.target for one in reports if not one.ok]
+    if without and len(without) < len(reports):
+        yield (
+            f"{SOME_TARGETS.id}: it runs as it is on {len(reports) - len(without)} of {len(reports)} targets, "
+            f"and not on {', '.join(without)}"
+        )
 
 
 def as_written(subject: Subject) -> list[Observation]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.pipeline import PIPELINE, lowered
 from aneforge.compiler.retarget import Route, retarget
 from aneforge.errors import GraphError, Location, UnknownNameError
-from aneforge.report.subjects import chosen_targets, subject_of
-from aneforge.report.written import save
+from aneforge.report.outputs import refuse_folder, refuse_folder_in_place, refuse_model, save, writing
+from aneforge.report.subjects import chosen_targets, is_path, subject_of
 
 if TYPE_CHECKING:
     import os
@@ -71,6 +72,12 @@ def compile_model(
     """
     if emit is not None and emit not in EMITTERS:
         raise UnknownNameError.of("form to emit", emit, EMITTERS)
+    where = None
+    if emit is not None:
+        where = Path(output) if output is not None else Path(default_name(name_of(model), emit))
+        EMITTERS[emit].refuse(where, model)
+    if dump_phases is not None:
+        refuse_folder(Path(dump_phases), model)
     subject = subject_of(model, shapes=shapes)
     named = chosen_targets([target])
     if len(named) > 1:
@@ -82,16 +89,15 @@ def compile_model(
     retargeted = retarget(subject.graph, chosen, route)
     begun = lowered(retargeted)
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
-    try:
-        program = pipeline.run(begun) if dump_phases is None else pipeline.dump(begun, Path(dump_phases))
-        path = None
-        if emit is not None:
-            where = Path(output) if output is not None else Path(default_name(subject.name, emit))
-            path = EMITTERS[emit](retargeted, program, where)
-    except OSError as error:
-        raise GraphError(
-            "the file cannot be written", location=Location(str(error.filename or output)), seen=error.strerror
-        ) from None
+    if dump_phases is None:
+        program = pipeline.run(begun)
+    else:
+        with writing(Path(dump_phases)):
+            program = pipeline.dump(begun, Path(dump_phases))
+    path = None
+    if emit is not None and where is not None:
+        with writing(where):
+            path = EMITTERS[emit].write(retargeted, program, where)
     return Emitted(
         model=subject.name,
         target=chosen.name,
@@ -103,6 +109,11 @@ def compile_model(
         text=None if print_after is None else str(program),
         notes=(*subject.notes, *(note.text for note in program.notes)),
     )
+
+
+def name_of(model: object) -> str:
+    """Return what a file that is written for a model is called after."""
+    return Path(model).name if is_path(model) else "graph"
 
 
 def default_name(model: str, emit: str) -> str:
@@ -151,13 +162,45 @@ def as_program(retargeted: Retargeted, program: Program, path: Path) -> Path:
 def as_text(retargeted: Retargeted, program: Program, path: Path) -> Path:
     """Write the text of the program; its weights stay outside, by hash."""
     del retargeted  # the program says it all
+    path.parent.mkdir(parents=True, exist_ok=True)
     return save(path, f"{program}\n")
 
 
-EMITTERS: Mapping[str, Callable[[Retargeted, Program, Path], Path]] = {
-    "mil": as_mil,
-    "netplist": as_netplist,
-    "mlpackage": as_package,
-    "program": as_program,
-    "text": as_text,
+def refuse_package(path: Path, model: object) -> None:
+    """Refuse an ML package that could not be written, or for which a package is missing here."""
+    from aneforge.codegen.mlpackage.package import check_target  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.importers.mlpackage.messages import messages  # noqa: PLC0415 - as above
+
+    messages()
+    refuse_model(path, model)
+    check_target(path)
+    refuse_folder(path.parent)
+
+
+def refuse_one_file(path: Path, model: object) -> None:
+    """Refuse a file that could not be written; the folders above it are made."""
+    refuse_folder_in_place(path)
+    refuse_model(path, model)
+    if path.exists() and not path.is_file():
+        raise GraphError(
+            "the file cannot be written", location=Location(str(path)), seen="no file that can be replaced"
+        )
+    refuse_folder(path.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Emitter:
+    """A form in which programs travel."""
+
+    write: Callable[[Retargeted, Program, Path], Path]
+    refuse: Callable[[Path, object], None]
+    """Refuses what could not be written, before anything is compiled for it."""
+
+
+EMITTERS: Mapping[str, Emitter] = {
+    "mil": Emitter(as_mil, partial(refuse_folder, holds="model.mil")),
+    "netplist": Emitter(as_netplist, partial(refuse_folder, holds="net.plist")),
+    "mlpackage": Emitter(as_package, refuse_package),
+    "program": Emitter(as_program, refuse_one_file),
+    "text": Emitter(as_text, refuse_one_file),
 }

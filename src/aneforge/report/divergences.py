@@ -26,6 +26,9 @@ __all__ = ["compared"]
 
 NONE = "none"
 BY_OPERATION = "operation"
+SUMS_NOTHING = frozenset({"batch_norm"})
+"""Operations that the documented prediction counts as norms by their names, and that have no sum whose order could
+differ: the statistics of this one are given, so it is a gain and an offset, which fold into their neighbours."""
 
 
 def compared(
@@ -74,13 +77,14 @@ class Alike:
 
 
 def by_operation(graph: Graph, first: Target, second: Target) -> tuple[Difference, ...]:
-    """Return the documented prediction for each operation, the strongest first."""
+    """Return the documented prediction for each operation that it can be true of, the strongest first."""
     from aneforge.predict.crosscompile import verdicts_on  # noqa: PLC0415 - a check of one target needs none of it
 
     numbers = {node: number for number, node in enumerate(graph.nodes)}
     return tuple(
         Difference(numbers[node], "", node.op.name, str(strength), BY_OPERATION, None, "documented for the operation")
         for node, strength in verdicts_on(graph, first, second)
+        if node.op.name not in SUMS_NOTHING
     )
 
 

@@ -78,7 +78,10 @@ def explained_rule(name: str) -> Explanation:
     key = name.upper()
     if key in PREDICTED:
         known = PREDICTED[key]
-        return Explanation("prediction", known.id, known.message, (Row("why", known.explanation),))
+        rows = [Row("remedy", known.remedy)] if known.remedy else []
+        rows += [Row("why", known.explanation)]
+        rows += [Row("reported in", ", ".join(known.threads))] if known.threads else []
+        return Explanation("prediction", known.id, known.message, tuple(rows))
     if key not in rules():
         raise UnknownNameError.of("rule", name, (*rules(), *PREDICTED), remedy=f"what can be explained: {KINDS}")
     rule = rules()[key]

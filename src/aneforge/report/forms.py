@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aneforge.report.gate import Threshold
     from aneforge.report.model import Report
 
-__all__ = ["FORMS", "written_form"]
+__all__ = ["FORMS", "refuse_form", "written_form"]
 
 
 def as_json(report: Report) -> str:
@@ -68,6 +68,23 @@ PLAIN: Mapping[str, Callable[[Report], str]] = {
 }
 JUNIT, NETRON = "junit", "netron"
 FORMS = (*PLAIN, JUNIT, NETRON)
+
+
+def refuse_form(form: str, model: str | Path | None = None) -> None:
+    """Refuse a form that could not be made of a model, before the model is checked for it.
+
+    Raises:
+        GraphError: Verdicts are to be written into a model that is no ONNX file.
+        ImportError: A package that the form needs is not installed; the message has the line that installs it.
+    """
+    if form == "html":
+        from aneforge.report.html.page import expect_jinja  # noqa: PLC0415 - loaded when it is needed
+
+        expect_jinja()
+    if form == NETRON:
+        from aneforge.report.netron import expect_onnx_file  # noqa: PLC0415 - loaded when it is needed
+
+        expect_onnx_file(model)
 
 
 def written_form(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
-from aneforge.report.predicted import DIVERGENCE, PREDICTED
+from aneforge.report.predicted import DIVERGENCE, NATIVE_SHARE, PREDICTED
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
@@ -126,7 +126,10 @@ def share_failures(target: TargetReport, asked: Threshold, baseline: Report | No
     before = next((one for one in baseline.targets if one.target == target.target), None) if baseline else None
     if before is not None and target.native_fraction >= before.native_fraction:
         return
-    yield Failed(target.target, f"{target.native_fraction:.1%} of operations are native, wanted {asked.min_native:.1%}")
+    yield Failed(
+        target.target,
+        f"{NATIVE_SHARE.id}: {target.native_fraction:.1%} of operations are native, wanted {asked.min_native:.1%}",
+    )
 
 
 def divergence_failures(report: Report, asked: Threshold) -> Iterator[Failed]:

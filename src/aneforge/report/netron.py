@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, Location
-from aneforge.importers.detection import ModelFormat
+from aneforge.importers.detection import ModelFormat, detect_format
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["with_verdicts"]
 
 PREFIX = "aneforge"
-FORMAT = str(ModelFormat.ONNX)
 
 
 def with_verdicts(report: Report, model: str | Path | None) -> bytes:
@@ -28,16 +27,9 @@ def with_verdicts(report: Report, model: str | Path | None) -> bytes:
         GraphError: The report is not of an ONNX file.
         ImportError: onnx is not installed.
     """
-    if model is None or report.format != FORMAT:
-        raise GraphError(
-            "verdicts can be written into ONNX models alone", seen=report.format, remedy="use --html to see a graph"
-        )
-    from aneforge.importers.onnx.model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
-
-    expect_onnx()
+    path = expect_onnx_file(model if report.format == ModelFormat.ONNX else None)
     import onnx  # noqa: PLC0415 - an extra
 
-    path = Path(model)
     try:
         made = onnx.load(str(path), load_external_data=False)  # pyright: ignore[reportUnknownMemberType] - its stub leaves paths open
     except OSError as error:
@@ -50,6 +42,24 @@ def with_verdicts(report: Report, model: str | Path | None) -> bytes:
                     node.metadata_props.add(key=key, value=value)
                 break
     return made.SerializeToString()
+
+
+def expect_onnx_file(model: str | Path | None) -> Path:
+    """Return the path of a model into which verdicts can be written.
+
+    Raises:
+        GraphError: It is no ONNX file.
+        ImportError: onnx is not installed.
+    """
+    found = "graph" if model is None else detect_format(Path(model))
+    if model is None or found is not ModelFormat.ONNX:
+        raise GraphError(
+            "verdicts can be written into ONNX models alone", seen=str(found), remedy="use --html to see a graph"
+        )
+    from aneforge.importers.onnx.model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
+
+    expect_onnx()
+    return Path(model)
 
 
 def metadata(report: Report) -> Mapping[str, Mapping[str, str]]:

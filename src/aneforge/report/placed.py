@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.graph.graph import INPUT, STATE
-from aneforge.report.model import Placed, Placement
+from aneforge.report.model import Evidence, Finding, Placed, Placement
+from aneforge.report.nodes import place_of
+from aneforge.report.predicted import SEGMENTS
 from aneforge.report.timeline import rounded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from aneforge.graph.graph import Graph
     from aneforge.report.subjects import Chosen
 
-__all__ = ["placed"]
+__all__ = ["cuts", "placed"]
+
+ENGINE = "ANE"
+"""The device of segments that land on the engine."""
 
 
 def placed(graph: Graph, chosen: Chosen, path: str) -> Placement:
@@ -40,3 +47,27 @@ def placed(graph: Graph, chosen: Chosen, path: str) -> Placement:
         advice=tuple(one.text for one in found.advice),
         notes=found.notes,
     )
+
+
+def cuts(graph: Graph, placement: Placement) -> Iterator[Finding]:
+    """Yield operations that leave the engine between others that stay, each group with what the changes cost."""
+    on_engine = [number for number, segment in enumerate(placement.segments) if segment.device == ENGINE]
+    for number, segment in enumerate(placement.segments):
+        if number in on_engine or not segment.nodes or not on_engine or not on_engine[0] < number < on_engine[-1]:
+            continue
+        first = segment.nodes[0]
+        more = f" and {len(segment.nodes) - 1} more behind it" if len(segment.nodes) > 1 else ""
+        yield Finding(
+            rule=SEGMENTS.id,
+            severity="info",
+            op=graph.nodes[first].op.name,
+            node=first,
+            place=place_of(graph.nodes[first].location),
+            message=f"It runs on the {segment.device}{more}, between segments on the engine; all changes of device "
+            f"together cost {placement.hops_microseconds:g} µs at every call.",
+            seen=segment.device,
+            limit=None,
+            remedy=SEGMENTS.remedy,
+            evidence=Evidence(placement.evidence, f"the scheduler of the path {placement.path}", (), ""),
+            threads=SEGMENTS.threads,
+        )

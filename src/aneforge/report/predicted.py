@@ -1,10 +1,22 @@
-"""Findings that no legality rule makes: what ranges and comparisons between targets show. One id each, explained."""
+"""Findings that no legality rule makes, because they are about values, about two targets or about a whole model.
+
+Each has an id and an explanation, and where users reported it in public, the threads.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DIVERGENCE", "PREDICTED", "Predicted", "rule_of_edge"]
+__all__ = [
+    "DIVERGENCE",
+    "NATIVE_SHARE",
+    "OPEN_SHAPES",
+    "PREDICTED",
+    "SEGMENTS",
+    "SOME_TARGETS",
+    "Predicted",
+    "rule_of_edge",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +30,9 @@ class Predicted:
     """saturation or loss, as a report calls the risk of fp16; empty for what is none."""
     message: str
     explanation: str
+    remedy: str = ""
+    threads: tuple[str, ...] = ()
+    """Where users reported it: `owner/project#number`."""
 
 
 DIVERGENCE = Predicted(
@@ -26,6 +41,47 @@ DIVERGENCE = Predicted(
     "",
     "Two targets can give different answers.",
     "Their programs or their datapaths differ in that operation. `aneforge compare` runs both and shows the bits.",
+)
+SOME_TARGETS = Predicted(
+    "ANE-CHIPS-002",
+    "",
+    "",
+    "A model has a program on some targets and none on others.",
+    "Limits and operations differ between generations, in both directions: what compiles on one chip can fail on a "
+    "later one. The table of all targets tells where.",
+    "check on every target that the model is shipped to: --target all.",
+    ("apple/coremltools#2503", "FluidInference/FluidAudio#828"),
+)
+SEGMENTS = Predicted(
+    "ANE-SEGMENT-001",
+    "",
+    "",
+    "Operations in the middle leave the engine and cut the program.",
+    "What is before them is copied out and what is behind them in again, at every call; two cuts can cost more than "
+    "the operations themselves.",
+    "write them with operations that the engine has, or move them to the model's begin or end.",
+    ("pytorch/executorch#8445", "pytorch/executorch#4091"),
+)
+OPEN_SHAPES = Predicted(
+    "ANE-SHAPE-001",
+    "",
+    "",
+    "A model whose dimensions are open or ranged runs off the engine as a whole.",
+    "Programs of the engine have fixed shapes. A converter that is told of a range, or of no length at all, makes a "
+    "model that no part of the engine runs.",
+    "fix every length: one model for each of a few, such as 32, 128 and 512, and pad inputs up to the next of them.",
+    ("apple/coremltools#2370", "ekhodzitsky/gigastt#42"),
+)
+NATIVE_SHARE = Predicted(
+    "ANE-NATIVE-001",
+    "",
+    "",
+    "Too few operations are native.",
+    "Converters end well even where nothing of a model landed on the engine. A check fails: by default where "
+    "an operation is refused, with --strict where anything does not run as written, and with --min-native where the "
+    "share of native operations is below what was asked for.",
+    "the findings say what to change; aneforge explain op NAME tells where an operation is native.",
+    ("apple/coreai-models#205", "Pummelchen/NVMAI#7"),
 )
 EDGES = (
     Predicted(
@@ -64,7 +120,7 @@ EDGES = (
         "Products are rounded to multiples of 2^-16, so small ones keep fewer bits than fp16 has.",
     ),
 )
-PREDICTED = {one.id: one for one in (*EDGES, DIVERGENCE)}
+PREDICTED = {one.id: one for one in (*EDGES, DIVERGENCE, SOME_TARGETS, SEGMENTS, OPEN_SHAPES, NATIVE_SHARE)}
 
 
 def rule_of_edge(edge: str) -> Predicted:

@@ -2,7 +2,7 @@
 
 First the output is moved as far forward as it goes: the first operation behind which the thing is still seen. Then
 operations before it are cut off, the far ones first, and become inputs with the values that they had. What is left is a
-model of its own, and the values of its inputs.
+model of its own, and the values of its inputs where they decide: rules look at none, so none are computed for them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Reduced:
     keep: str
     graph: Graph
     inputs: Mapping[str, Array]
-    """Values of its inputs with which it shows what was to be kept."""
+    """Values of its inputs with which it shows what was to be kept; none where values do not decide."""
     before: int
     after: int
     """Operations, placeholders not counted."""
@@ -87,15 +87,13 @@ def reduce_model(
         GraphError: The text says nothing that can be kept, or the model does not show it.
     """
     subject = subject_of(model, shapes=shapes)
-    shows = predicate(keep)
-    values, states = fed(subject.graph, inputs, seed)
+    question = predicate(keep)
     whole = without_states(subject.graph)
-    started = {
-        name: states.get(name, np.zeros(node.types[0].shape)) for name, node in subject.graph.state_placeholders.items()
-    }
-    reducing = Reducing(whole, {**values, **started}, shows)
+    started = started_with(subject.graph, inputs, seed) if question.of_values else None
+    reducing = Reducing(whole, started, question.shows)
     if not reducing.shows_whole():
-        states_told = " Its states were taken as inputs, so what is about states is not shown." if started else ""
+        had_states = bool(subject.graph.state_placeholders)
+        states_told = " Its states were taken as inputs, so what is about states is not shown." if had_states else ""
         raise GraphError(
             "the model does not show what is to be kept",
             seen=keep,
@@ -103,6 +101,13 @@ def reduce_model(
         )
     graph, given = reducing.smallest()
     return Reduced(subject.name, keep, graph, given, operations(whole), operations(graph), reducing.tried)
+
+
+def started_with(graph: Graph, inputs: Mapping[str, Array] | None, seed: int) -> dict[str, Array]:
+    """Return the values of inputs and states; a state that is not given starts at zero."""
+    values, states = fed(graph, inputs, seed)
+    placeholders = graph.state_placeholders.items()
+    return {**values, **{name: states.get(name, np.zeros(node.types[0].shape)) for name, node in placeholders}}
 
 
 def without_states(graph: Graph) -> Graph:
@@ -130,10 +135,10 @@ def operations(graph: Graph) -> int:
 class Reducing:
     """The search for a smaller part."""
 
-    def __init__(self, graph: Graph, inputs: Mapping[str, Array], shows: Shows) -> None:
-        self.graph, self.inputs, self.asks = graph, inputs, shows
+    def __init__(self, graph: Graph, inputs: Mapping[str, Array] | None, shows: Shows) -> None:
+        self.graph, self.inputs, self.asks = graph, inputs or {}, shows
         self.tried = 0
-        self.values = values_of(graph, inputs)
+        self.values = None if inputs is None else values_of(graph, inputs)
         self.numbers = {node: number for number, node in enumerate(graph.nodes)}
         self.placeholders: dict[str, Node] = {}
 
@@ -195,10 +200,11 @@ class Reducing:
             return Tensor(now[value.node], value.index)
         number = self.numbers[value.node]
         name = f"value_{number}" + (f"_{value.index}" if value.index else "")
-        if name not in given:
-            given[name] = self.values[value.node, value.index]
+        if name not in self.placeholders:
             attributes = {"shape": value.type.shape, "dtype": value.type.dtype, "name": name}
             self.placeholders[name] = new_node(op_named("input"), {}, attributes, value.node.location)
+        if self.values is not None:
+            given[name] = self.values[value.node, value.index]
         return Tensor(self.placeholders[name], 0)
 
 
@@ -248,7 +254,16 @@ def values_of(graph: Graph, inputs: Mapping[str, Array]) -> Mapping[tuple[Node, 
     return found
 
 
-def predicate(keep: str) -> Shows:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What every part is asked."""
+
+    shows: Shows
+    of_values: bool
+    """The answer depends on the values of inputs."""
+
+
+def predicate(keep: str) -> Question:
     """Return the question that every part is asked.
 
     Raises:
@@ -258,17 +273,17 @@ def predicate(keep: str) -> Shows:
     """
     match keep.split():
         case ["rule", rule]:
-            return shows_rule(rule, None)
+            return Question(shows_rule(rule, None), of_values=False)
         case ["rule", rule, target]:
-            return shows_rule(rule, chosen_targets([target])[0].target)
+            return Question(shows_rule(rule, chosen_targets([target])[0].target), of_values=False)
         case ["diverges", first, second]:
             targets = [chosen_targets([one])[0].target for one in (first, second)]
-            return lambda graph, inputs: diverges(graph, inputs, targets[0], targets[1])
+            return Question(lambda graph, inputs: diverges(graph, inputs, targets[0], targets[1]), of_values=True)
         case ["nan"]:
-            return lambda graph, inputs: not_finite(graph, inputs, None)
+            return Question(lambda graph, inputs: not_finite(graph, inputs, None), of_values=True)
         case ["nan", target]:
             chosen = chosen_targets([target])[0].target
-            return lambda graph, inputs: not_finite(graph, inputs, chosen)
+            return Question(lambda graph, inputs: not_finite(graph, inputs, chosen), of_values=True)
         case _:
             raise GraphError("this names nothing that can be kept", seen=keep, limit=KEEPABLE)
 

@@ -166,12 +166,15 @@ def rule_entry(rule: str, level: str) -> RuleEntry:
     """Return a rule as SARIF holds it."""
     if rule in PREDICTED:
         known = PREDICTED[rule]
-        return RuleEntry(rule, Text(known.message), Configuration(level), Text(known.explanation))
-    legality = rules()[rule]
-    helped = " ".join(part for part in (legality.explanation, f"Remedy: {legality.advice()}") if part)
-    threads = RuleProperties(list(legality.threads)) if legality.threads else None
-    read = thread_uri(legality.threads[0]) if legality.threads else None
-    return RuleEntry(rule, Text(legality.statement), Configuration(level), Text(helped), read, threads)
+        statement, explanation, remedy, threads = known.message, known.explanation, known.remedy, known.threads
+    else:
+        legality = rules()[rule]
+        statement, explanation, threads = legality.statement, legality.explanation, legality.threads
+        remedy = legality.advice()
+    helped = " ".join(part for part in (explanation, f"Remedy: {remedy}" if remedy else "") if part)
+    properties = RuleProperties(list(threads)) if threads else None
+    read = thread_uri(threads[0]) if threads else None
+    return RuleEntry(rule, Text(statement), Configuration(level), Text(helped), read, properties)
 
 
 def thread_uri(thread: str) -> str:

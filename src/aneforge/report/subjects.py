@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +14,16 @@ from aneforge.report.precision import halved
 from aneforge.targets import GROUPS, Target, chip, database, group, resolve
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping
+
+    from typing_extensions import TypeIs  # of the type checker alone
 
     from aneforge.graph.graph import GraphLike
     from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
-__all__ = ["ModelLike", "Subject", "Targets", "chosen_targets", "subject_of", "title_of"]
+__all__ = ["ModelLike", "Subject", "Targets", "chosen_targets", "is_path", "subject_of", "title_of"]
 
 ModelLike = "GraphLike | str | os.PathLike[str]"
 Targets = "TargetLike | Iterable[TargetLike]"
@@ -68,16 +70,21 @@ def subject_of(
         GraphError: There is no model, or it cannot be read.
         ImportError: A package that its format needs is not installed.
     """
-    if isinstance(model, str) or hasattr(model, "__fspath__"):
-        path = Path(model)  # pyright: ignore[reportArgumentType] - told apart above
+    if is_path(model):
+        path = Path(model)
         loaded = load_model(path, shapes=shapes, values=values, function=function)
         kind, called, graph = str(loaded.format), path.name, Graph(loaded.outputs, loaded.states)
     else:
-        kind, called, graph = "graph", "graph", as_graph(model)  # pyright: ignore[reportArgumentType] - told apart above
+        kind, called, graph = "graph", "graph", as_graph(model)
     if keep_precision:
         return Subject(name or called, kind, graph, graph, ())
     made = halved(graph)
     return Subject(name or called, kind, made.graph, graph, made.notes)
+
+
+def is_path(model: object) -> TypeIs[str | os.PathLike[str]]:
+    """Tell whether a model is given as the path of its file."""
+    return isinstance(model, str | os.PathLike)
 
 
 def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Chosen]:

@@ -16,7 +16,7 @@ from aneforge.predict.work import work_of
 from aneforge.report.labels import labels_of
 from aneforge.report.model import Counts, Evidence, Finding, Latency, TargetReport
 from aneforge.report.nodes import carried_out, origins, place_of
-from aneforge.report.placed import placed
+from aneforge.report.placed import cuts, placed
 from aneforge.report.risk import Risks
 from aneforge.report.timeline import memory_of, rounded, timeline_of
 from aneforge.rules.catalogue import rules
@@ -73,6 +73,8 @@ class TargetWriter:
         """Return the report of one target."""
         statuses = tuple(str(one.status) for one in verdict.reports)
         counts = Counts(*(statuses.count(status) for status in STATUSES))
+        placement = placed(self.graph, chosen, self.asked.placement) if self.asked.placement else None
+        cut = () if placement is None else tuple(cuts(self.graph, placement))
         judged = TargetReport(
             target=chosen.target.name,
             title=chosen.title,
@@ -80,9 +82,9 @@ class TargetWriter:
             counts=counts,
             native_fraction=counts.native / max(1, len(statuses)),
             verdicts=statuses,
-            findings=findings_of(verdict),
+            findings=sorted_findings((*findings_of(verdict), *cut)),
             failure=None if made.failure is None else str(made.failure),
-            placement=placed(self.graph, chosen, self.asked.placement) if self.asked.placement else None,
+            placement=placement,
         )
         if made.compiled is None or made.retargeted is None:
             return judged
@@ -145,10 +147,8 @@ class TargetWriter:
 
 
 def findings_of(verdict: Preflight) -> tuple[Finding, ...]:
-    """Return what rules found, worst first, each with the node that it is about."""
-    return sorted_findings(
-        written(finding, node) for node, report in enumerate(verdict.reports) for finding in report.findings
-    )
+    """Return what rules found, each with the node that it is about."""
+    return tuple(written(finding, node) for node, report in enumerate(verdict.reports) for finding in report.findings)
 
 
 def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -1,4 +1,4 @@
-"""Reports as JSON, and files that are whole or not there.
+"""Reports as JSON.
 
 The JSON holds every field in the order in which the dataclasses declare them, one to a line, so that two reports of the
 same model compare line by line. A reader refuses another version of the form.
@@ -6,16 +6,18 @@ same model compare line by line. A reader refuses another version of the form.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from aneforge.errors import GraphError, Location
 from aneforge.report.model import VERSION, Report
 
-__all__ = ["load_report", "report_from_json", "report_to_json", "save"]
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["load_report", "report_from_json", "report_to_json"]
 
 
 class Head(msgspec.Struct):
@@ -73,28 +75,3 @@ def load_report(path: str | os.PathLike[str]) -> Report:
     except OSError as error:
         raise GraphError("the report cannot be read", location=Location(str(file)), seen=error.strerror) from None
     return report_from_json(content, str(file))
-
-
-def save(path: str | os.PathLike[str], content: str | bytes) -> Path:
-    """Write a file under another name and rename it, so that whoever reads it never finds half of one.
-
-    Raises:
-        GraphError: It cannot be written there.
-    """
-    file = Path(path)
-    unfinished: str | None = None
-    try:
-        number, unfinished = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".unfinished", dir=file.parent)
-        with os.fdopen(number, "wb") as made:
-            made.write(content.encode() if isinstance(content, str) else content)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(unfinished).chmod(0o666 & ~mask)
-        Path(unfinished).replace(file)
-        unfinished = None
-    except OSError as error:
-        raise GraphError("the file cannot be written", location=Location(str(file)), seen=error.strerror) from None
-    finally:
-        if unfinished is not None:
-            Path(unfinished).unlink(missing_ok=True)
-    return file

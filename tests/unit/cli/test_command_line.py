@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,7 +159,7 @@ def test_compile_run_compare_reduce_and_bench(model: Path, capsys: pytest.Captur
     assert fits(shown)
     assert main.run(["reduce", str(model), "--keep", "rule ANE-QUIRK-003 m4", "-o", "small"]) == 0
     assert main.run(["check", "small/model.mil", "-t", "m4", "--strict", "-q"]) == 1
-    assert main.run(["run", "small/model.mil", "-t", "m4", "--inputs", "small/inputs.npz"]) == 0
+    assert sorted(path.name for path in Path("small").iterdir()) == ["model.mil", "weights.bin"], "rules need no values"
     assert main.run(["bench", str(model), "-t", "m4", "--runs", "2"]) == 0
     assert "the chip (predicted)" in capsys.readouterr().out
 
@@ -194,13 +195,14 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["check", "masked.onnx", "--json", "missing/a.json"], "the file cannot be written"),
         (["check", "masked.onnx", "--placement", "nowhere"], "unknown path 'nowhere'"),
         (["check", "open.onnx"], "hint: here that is --shape batch=1\n"),
+        (["check", "masked.onnx", "--json", "a", "--csv", "a"], "two forms would have one file"),
         (["check", "masked.onnx", "--json", "-", "--csv", "-"], "one form alone can be printed (seen --json - and"),
         (["check", "masked.onnx", "--inputs", "objects.npz"], "(seen arrays of objects)"),
         (["compile", "masked.onnx", "-t", "m1,m4"], "a model is compiled for one target (seen ['h13', 'h16g'])"),
         (["compile", "masked.onnx", "-t", "m1", "-o", "out"], "nothing is to be written (seen -o out)"),
         (
             ["reduce", "masked.onnx", "--keep", "rule ANE-QUIRK-003 m4", "-o", "empty.onnx/x"],
-            "at empty.onnx/x: Not a dir",
+            "at empty.onnx/x: the folder cannot be made (seen empty.onnx is no folder)",
         ),
         (["reduce", "masked.onnx", "--keep", "rule ANE-EXTENT-001"], "the model does not show what is to be kept"),
         (["run", "masked.onnx"], "no target is named"),
@@ -267,6 +269,40 @@ def test_a_missing_package_is_named_with_its_install_line(
     monkeypatch.setattr(importlib.util, "find_spec", nothing)
     assert main.run(["check", str(model)]) == 2
     assert "pip install 'aneforge-open[onnx]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "arguments"),
+    [
+        ("jinja2", "report", ["check", "masked.onnx", "--html", "a.html"]),
+        ("onnx", "onnx", ["check", "masked.onnx", "--netron", "a.onnx"]),
+        ("coremltools", "coreml", ["compile", "masked.onnx", "-t", "m4", "--emit", "mlpackage"]),
+    ],
+)
+def test_a_missing_package_is_named_before_the_model_is_read(
+    package: str,
+    extra: str,
+    arguments: list[str],
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import importlib.util  # noqa: PLC0415 - it is replaced here alone
+
+    from aneforge.importers.mlpackage import messages  # noqa: PLC0415 - what it remembers is forgotten
+    from aneforge.report import subjects  # noqa: PLC0415 - a module of which a function is replaced
+
+    def unread(*given: object, **options: object) -> None:
+        raise AssertionError(f"{given} {options} was read before the package was missed")
+
+    installed = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else installed(name))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - the form of the function
+    monkeypatch.setattr(subjects, "load_model", unread)
+    monkeypatch.delitem(sys.modules, "coremltools.proto", raising=False)
+    messages.messages.cache_clear()
+    assert main.run(arguments) == 2
+    assert f"pip install 'aneforge-open[{extra}]'" in capsys.readouterr().err
+    assert [path.name for path in Path().iterdir()] == [model.name]
 
 
 def test_an_interrupt_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

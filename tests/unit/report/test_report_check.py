@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge._targets import predict_fp16_divergence
 from aneforge.compiler.compiled import compile_graph
 from aneforge.errors import GraphError, NoDataError, UnknownTargetError
 from aneforge.report.checking import CheckOptions, check
 from aneforge.report.labels import labels_of
 from aneforge.report.networks import NETWORKS, network
 from aneforge.report.nodes import carried_out, origins, report_nodes
+from aneforge.report.outputs import save
 from aneforge.report.precision import halved
 from aneforge.report.sharing import Compiler
 from aneforge.report.subjects import chosen_targets, subject_of
-from aneforge.report.written import load_report, report_from_json, report_to_json, save
+from aneforge.report.written import load_report, report_from_json, report_to_json
 from aneforge.runtime.exactness import labels_of_layers
 
 if TYPE_CHECKING:
@@ -228,3 +230,13 @@ def test_the_form_is_plain_data() -> None:
     assert dataclasses.asdict(report)["targets"][0]["target"] == "h13"
     with pytest.raises(dataclasses.FrozenInstanceError):
         report.model = "other"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - it is frozen
+
+
+def test_a_batch_norm_with_given_statistics_sums_nothing_that_could_differ() -> None:
+    ones = np.ones(8)
+    y = af.batch_norm(af.input((1, 8, 4, 4), name="x"), ones, ones, ones, ones)
+    assert predict_fp16_divergence("batch_norm", (1, 8, 4, 4), "m1", "m4") == "ulp1", "as it is documented by name"
+    plain = check(af.Graph({"y": y.relu()}), ["m1", "m4"]).divergences[0]
+    assert (plain.strength, plain.differences) == ("none", ())
+    pooled = check(af.Graph({"y": y.mean((2, 3))}), ["m1", "m4"]).divergences[0]
+    assert [one.op for one in pooled.differences] == ["reduce_mean"]

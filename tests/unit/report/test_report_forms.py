@@ -149,7 +149,9 @@ def test_a_check_fails_on_what_it_is_told_to(report: Report) -> None:
     severities = {one.finding.severity for one in outcome(report, Threshold(STRICT)).failures if one.finding}
     assert severities == {"reject", "oversize", "decompose"}
     shares = outcome(report, Threshold((), min_native=0.9)).failures
-    assert [(one.target, one.reason) for one in shares] == [("h13", "42.9% of operations are native, wanted 90.0%")]
+    assert [(one.target, one.reason) for one in shares] == [
+        ("h13", "ANE-NATIVE-001: 42.9% of operations are native, wanted 90.0%")
+    ]
     assert outcome(report, Threshold((), min_native=0.9), report).ok
     divergence = outcome(report, Threshold(("divergence",))).failures
     assert [one.reason for one in divergence] == ["h13 and h16g can give different answers: ulp1"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from aneforge.report.model import Report
 
-__all__ = ["SCRIPTS", "MissingJinjaError", "html"]
+__all__ = ["SCRIPTS", "MissingJinjaError", "expect_jinja", "html"]
 
 SCRIPTS = (
     "dom",
@@ -75,15 +76,24 @@ def html(report: Report) -> str:
     return page.encode("utf-8", "xmlcharrefreplace").decode("utf-8")
 
 
+def expect_jinja() -> None:
+    """Check that jinja2 is installed.
+
+    Raises:
+        MissingJinjaError: It is not.
+    """
+    if importlib.util.find_spec("jinja2") is None:
+        raise MissingJinjaError(
+            "writing HTML reports needs the package jinja2", remedy="pip install 'aneforge-open[report]'"
+        )
+
+
 @cache
 def template() -> Template:
     """Return the template of the page."""
-    try:
-        from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - an extra, asked for when a page is written
-    except ImportError as missing:
-        raise MissingJinjaError(
-            "writing HTML reports needs the package jinja2", remedy="pip install 'aneforge-open[report]'"
-        ) from missing
+    expect_jinja()
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - an extra, asked for when a page is written
+
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string((assets() / "page.html.jinja").read_text(encoding="utf-8"))
 
