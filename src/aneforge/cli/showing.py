@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from aneforge.report.gate import Outcome
     from aneforge.report.grouping import Folded
-    from aneforge.report.model import Place, Report, TargetReport
+    from aneforge.report.model import Divergence, Place, Report, TargetReport
 
 __all__ = ["show_finding", "show_report", "summary_table", "wrapped"]
 
@@ -155,13 +155,22 @@ def show_extras(out: Console, report: Report) -> None:
         (
             "differs",
             [
-                (f"{pair.first}/{pair.second}", f"{pair.strength}, first in {pair.differences[0].op}")
+                (f"{pair.first}/{pair.second}", differing(pair, report))
                 for pair in report.divergences
                 if pair.differences
             ],
         ),
     ):
         show_shared(out, what, texts)
+
+
+def differing(pair: Divergence, report: Report) -> str:
+    """Return how two targets can differ, and the first of the model's operations in which they do."""
+    first = pair.differences[0]
+    node = None if first.node is None else report.nodes[first.node]
+    where = first.op if node is None else f"{node.op} {node.name!r}"
+    more = f", and in {len(pair.differences) - 1} more" if len(pair.differences) > 1 else ""
+    return f"{pair.strength}, first in {where} ({first.cause}){more}"
 
 
 def show_shared(out: Console, what: str, texts: Sequence[tuple[str, str]]) -> None:

@@ -7,7 +7,7 @@ of 32 bits, if all constants of the graph fit; other whole numbers stay what the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +45,8 @@ class Halved:
     """Constants that are finite as they were given and infinite in fp16; the first ones are named, the rest counted."""
     notes: tuple[str, ...] = ()
     """That tensors were changed, and the above; nothing for a graph that was in fp16."""
+    before: Mapping[Node, Node] = field(default_factory=dict["Node", "Node"])
+    """What nodes were that were made again."""
 
 
 def to_fp16(graph: GraphLike) -> Halved:
@@ -81,7 +83,7 @@ def to_fp16(graph: GraphLike) -> Halved:
     if more > 0:
         infinite.append(f"{more} more constants are infinite in fp16")
     notes = [text for text, changed in ((TAKEN, narrowed), (SHORT, shortened)) if changed]
-    return Halved(Graph(*ports), tuple(infinite), (*notes, *infinite))
+    return Halved(Graph(*ports), tuple(infinite), (*notes, *infinite), halving.before)
 
 
 def fits_32_bits(graph: Graph) -> bool:
@@ -97,6 +99,7 @@ class Halving:
     def __init__(self, becomes: Mapping[str, str]) -> None:
         self.becomes = becomes
         self.now: dict[tuple[Node, int], Tensor] = {}
+        self.before: dict[Node, Node] = {}
         self.constants: dict[int, Constant] = {}
         self.infinite: list[str] = []
 
@@ -112,6 +115,7 @@ class Halving:
             self.now[node, 0] = source
             return
         made = new_node(node.op, operands, attributes, node.location)
+        self.before[made] = node
         self.now.update({(node, index): Tensor(made, index) for index in range(len(node.types))})
 
     def output(self, value: Output) -> Tensor:

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
+    from aneforge.report.sharing import Made
     from aneforge.report.subjects import Subject
     from aneforge.rules.preflight import Observation
-    from aneforge.targets import TargetLike
+    from aneforge.targets import Target, TargetLike
 
     Ranges = Mapping[str, tuple[float, float] | float]
 
@@ -51,7 +52,7 @@ class CheckOptions:
     ranges: Ranges = field(default_factory=dict[str, "tuple[float, float] | float"])
     """How large inputs get."""
     deep: bool = False
-    """Prove ranges, and compare the programs of the targets instead of their operations."""
+    """Prove ranges, and follow them when the programs of the targets are compared."""
     placement: str | None = None
     """`coreml` adds where the public scheduler would send operations."""
     rescale: bool = False
@@ -94,15 +95,17 @@ def check(
         Asked(asked.samples, asked.ranges, deep=asked.deep, placement=asked.placement, rescale=asked.rescale),
     )
     reports: list[TargetReport] = []
+    made: list[tuple[Target, Made]] = []
     for number, (one, verdict) in enumerate(zip(chosen, found, strict=True)):
         tell(f"compiling for {one.target.name}", number, len(chosen))
-        reports.append(writer.report(one, verdict, compiler.compile(one.target)))
+        made.append((one.target, compiler.compile(one.target)))
+        reports.append(writer.report(one, verdict, made[-1][1]))
     return Report(
         model=subject.name,
         format=subject.format,
         nodes=report_nodes(subject.graph),
         targets=tuple(reports),
-        divergences=compared(subject.graph, [one.target for one in chosen], asked.ranges, tell, deep=asked.deep),
+        divergences=compared(subject.graph, made, asked.ranges, tell, deep=asked.deep),
         notes=(*subject.notes, *shapes_bound(asked.shapes), *where_it_runs(reports)),
         tool=__version__,
     )
@@ -134,8 +137,8 @@ def as_written(subject: Subject) -> list[Observation]:
     if subject.graph is subject.original:
         return seen
     return [
-        with_magnitudes(one, node, subject.original) if has_infinity(one) else one
-        for one, node in zip(seen, subject.original.nodes, strict=True)
+        with_magnitudes(one, subject.half.before[node], subject.original) if has_infinity(one) else one
+        for one, node in zip(seen, subject.graph.nodes, strict=True)
     ]
 
 

@@ -1,7 +1,7 @@
 """Every target against the first: where answers can differ.
 
-By default the documented prediction for each operation answers, which takes no time; a deep check compares the compiled
-programs, bit by bit, for the ranges given.
+By default the compiled programs are compared layer by layer, which takes no time; a deep check follows ranges through
+them, so that it proves more of them equal and bounds the differences.
 """
 
 from __future__ import annotations
@@ -11,93 +11,97 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.report.model import Difference, Divergence
-from aneforge.report.sharing import answer_of, watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.graph.graph import Graph
-    from aneforge.report.sharing import Answers, Question
+    from aneforge.predict.divergence.graphs import Divergence as Found
+    from aneforge.predict.divergence.graphs import Side
+    from aneforge.report.sharing import Made
     from aneforge.targets import Target
 
     Ranges = Mapping[str, tuple[float, float] | float]
 
 __all__ = ["compared"]
 
-NONE = "none"
-BY_OPERATION = "operation"
-SUMS_NOTHING = frozenset({"batch_norm"})
-"""Operations that the documented prediction counts as norms by their names, and that have no sum whose order could
-differ: the statistics of this one are given, so it is a gain and an offset, which fold into their neighbours."""
-
 
 def compared(
     graph: Graph,
-    targets: Sequence[Target],
+    made: Sequence[tuple[Target, Made]],
     ranges: Ranges,
     tell: Callable[[str, int, int], None],
     *,
     deep: bool,
 ) -> tuple[Divergence, ...]:
-    """Return the differences of every further target from the first; a deep look leaves out what has no program."""
+    """Return the differences of every further target from the first; what has no program is left out."""
+    with_program = [(target, one) for target, one in made if one.compiled is not None]
+    if len(with_program) <= 1:
+        return ()
+    first, *others = with_program
+    others = [(target, one) for target, one in others if target is not first[0]]
+    if not deep:
+        return at_a_glance(graph, first, others, ranges)
     found: list[Divergence] = []
-    alike = Alike(graph, targets[0])
-    for number, target in enumerate(targets[1:], 1):
-        if target is targets[0]:
-            continue
-        if not deep:
-            differences = alike.of(target)
-            strength = differences[0].strength if differences else NONE
-            found.append(Divergence(targets[0].name, target.name, strength, differences))
-            continue
-        tell(f"comparing {targets[0].name} with {target.name}", number, len(targets))
+    for number, (target, _) in enumerate(others, 1):
+        tell(f"comparing {first[0].name} with {target.name}", number, len(with_program))
         try:
-            found.append(by_program(graph, targets[0], target, ranges))
+            found.append(by_program(graph, first[0], target, ranges))
         except GraphError:
-            continue  # the report of that target says why there is no program
+            continue  # it has a program by the direct route alone
     return tuple(found)
 
 
-class Alike:
-    """The documented prediction against one target, made once for all targets that answer its questions alike."""
+def at_a_glance(
+    graph: Graph, first: tuple[Target, Made], others: Sequence[tuple[Target, Made]], ranges: Ranges
+) -> tuple[Divergence, ...]:
+    """Return what the layers of the programs tell; targets of one program and one datapath are looked at once."""
+    from aneforge.predict.divergence.glance import Glance  # noqa: PLC0415 - a check of one target needs none of it
+    from aneforge.runtime.magnitudes import promises_of  # noqa: PLC0415 - as above
 
-    def __init__(self, graph: Graph, first: Target) -> None:
-        self.graph, self.first = graph, first
-        self.found: list[tuple[Answers, tuple[Difference, ...]]] = []
+    given = {name: max(map(abs, ends)) if isinstance(ends, tuple) else ends for name, ends in ranges.items()}
+    glance = Glance({**promises_of(graph), **given})
+    sides: dict[object, Side] = {}
 
-    def of(self, target: Target) -> tuple[Difference, ...]:
-        """Return the differences of a target."""
-        for answers, differences in self.found:
-            if all(answer_of(target, question) == answer for question, answer in answers):
-                return differences
-        asked: set[Question] = set()
-        made = by_operation(self.graph, self.first, watched(target, asked))
-        self.found.append((tuple((question, answer_of(target, question)) for question in asked), made))
-        return made
+    def side(target: Target, made: Made) -> Side:
+        assert made.compiled is not None and made.retargeted is not None, "it has a program"  # noqa: S101, PT018
+        program = made.compiled.program
+        datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
+        key = id(program.layers), target.family, datapath
+        if key not in sides:
+            sides[key] = glance.side(made.retargeted, made.changes, program)
+        return sides[key]
 
-
-def by_operation(graph: Graph, first: Target, second: Target) -> tuple[Difference, ...]:
-    """Return the documented prediction for each operation that it can be true of, the strongest first."""
-    from aneforge.predict.crosscompile import verdicts_on  # noqa: PLC0415 - a check of one target needs none of it
-
-    numbers = {node: number for number, node in enumerate(graph.nodes)}
-    return tuple(
-        Difference(numbers[node], "", node.op.name, str(strength), BY_OPERATION, None, "documented for the operation")
-        for node, strength in verdicts_on(graph, first, second)
-        if node.op.name not in SUMS_NOTHING
-    )
+    at, start = numbers_by_location(graph), side(*first)
+    answers: dict[int, Found] = {}
+    found: list[Divergence] = []
+    for target, made in others:
+        other = side(target, made)
+        if id(other) not in answers:
+            answers[id(other)] = glance.between(start, other)
+        found.append(reported(answers[id(other)], at, first[0].name, target.name))
+    return tuple(found)
 
 
 def by_program(graph: Graph, first: Target, second: Target, ranges: Ranges) -> Divergence:
-    """Return where the programs of two targets can give different bits.
+    """Return where the programs of two targets can give different bits, for inputs within the ranges.
 
     Raises:
         GraphError: There is no program for one of them.
     """
-    from aneforge.predict.divergence.graphs import divergence  # noqa: PLC0415 - few checks compare programs
+    from aneforge.predict.divergence.graphs import divergence  # noqa: PLC0415 - few checks prove anything
 
     found = divergence(graph, first, second, ranges=ranges)
-    at = {node.location: number for number, node in enumerate(graph.nodes) if node.location is not None}
+    return reported(found, numbers_by_location(graph), first.name, second.name)
+
+
+def numbers_by_location(graph: Graph) -> dict[object, int]:
+    """Return the numbers of nodes by their places."""
+    return {node.location: number for number, node in enumerate(graph.nodes) if node.location is not None}
+
+
+def reported(found: Found, at: Mapping[object, int], first: str, second: str) -> Divergence:
+    """Return what was found as a report holds it."""
     differences = tuple(
         Difference(
             node=at.get(one.location) if one.location is not None else None,
@@ -110,4 +114,4 @@ def by_program(graph: Graph, first: Target, second: Target, ranges: Ranges) -> D
         )
         for one in found.findings
     )
-    return Divergence(found.first, found.second, str(found.on_silicon), differences)
+    return Divergence(first, second, str(found.on_silicon), differences)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownTargetError
 from aneforge.graph.graph import Graph, as_graph
+from aneforge.graph.precision import Halved, to_fp16
 from aneforge.importers.model import load_model
-from aneforge.report.precision import halved
 from aneforge.targets import GROUPS, Target, chip, database, group, resolve
 
 if TYPE_CHECKING:
@@ -35,10 +35,19 @@ class Subject:
 
     name: str
     format: str
-    graph: Graph
     original: Graph
-    """As it was before the change to fp16; the same graph where nothing was changed."""
-    notes: tuple[str, ...]
+    """As it was before the change to fp16."""
+    half: Halved
+
+    @property
+    def graph(self) -> Graph:
+        """The graph in fp16; the original where nothing was changed."""
+        return self.half.graph
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the change did."""
+        return self.half.notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +86,9 @@ def subject_of(
     else:
         kind, called, graph = "graph", "graph", as_graph(model)
     if keep_precision:
-        return Subject(name or called, kind, graph, graph, ())
-    made = halved(graph)
-    return Subject(name or called, kind, made.graph, graph, made.notes)
+        return Subject(name or called, kind, graph, Halved(graph))
+    half = to_fp16(graph)
+    return Subject(name or called, kind, graph, half)
 
 
 def is_path(model: object) -> TypeIs[str | os.PathLike[str]]:

@@ -18,7 +18,6 @@ from aneforge.report.labels import labels_of
 from aneforge.report.networks import NETWORKS, network
 from aneforge.report.nodes import carried_out, origins, report_nodes
 from aneforge.report.outputs import save
-from aneforge.report.precision import halved
 from aneforge.report.sharing import Compiler
 from aneforge.report.subjects import chosen_targets, subject_of
 from aneforge.report.written import load_report, report_from_json, report_to_json
@@ -162,14 +161,33 @@ def test_ranges_prove_what_samples_only_show() -> None:
     assert "no ranges" in unknown.risk_reason
 
 
-def test_a_deep_check_compares_programs_and_a_plain_one_operations() -> None:
-    graph = af.Graph({"y": af.input((1, 8), name="x").slice_by_size((0, 2), (1, 4))})
-    plain = check(graph, ["m1", "m4"]).divergences[0]
-    deep = check(graph, ["m1", "m4"], CheckOptions(deep=True)).divergences[0]
-    assert (plain.first, plain.second, plain.differences[0].cause) == ("h13", "h16g", "operation")
-    assert (deep.strength, deep.differences[0].cause, deep.differences[0].node) == ("saturation", "crop route", 1)
-    bounded = check(graph, ["m1", "m4"], CheckOptions(deep=True, ranges={"x": 100.0})).divergences[0]
-    assert bounded.strength == "none"
+def test_programs_are_compared_and_a_deep_check_follows_ranges() -> None:
+    x = af.input((1, 8), name="x")
+    graph = af.Graph({"y": x.slice_by_size((0, 2), (1, 4))})
+    for options in (CheckOptions(), CheckOptions(deep=True)):
+        found = check(graph, ["m1", "m4"], options).divergences[0]
+        assert (found.strength, found.differences[0].cause, found.differences[0].node) == (
+            "saturation",
+            "crop route",
+            1,
+        )
+        bounded = check(graph, ["m1", "m4"], dataclasses.replace(options, ranges={"x": 100.0})).divergences[0]
+        assert bounded.strength == "none"
+    mean = af.input((2, 8), name="x").clip(-1.0, 1.0).mean(0)
+    for deep, strength in ((False, "saturation"), (True, "none")):
+        found = check(mean.slice_by_size((0, 2), (1, 4)), ["m1", "m4"], CheckOptions(deep=deep)).divergences[0]
+        assert found.strength == strength
+
+
+def test_every_further_target_with_a_program_is_compared() -> None:
+    kernel = np.ones((4, 4, 3, 3), np.float16)
+    report = check(af.conv(af.input((1, 4, 8, 8), name="x"), kernel, pad=1), ["m1", "m2", "m5", "m5-pro"])
+    assert [(one.second, one.strength) for one in report.divergences] == [
+        ("h14g", "none"),
+        ("h17", "roundings"),
+        ("h17s", "roundings"),
+    ]
+    assert report.divergences[1].differences[0].cause == "Winograd on width"
 
 
 def test_placement_is_added_when_asked() -> None:
@@ -216,11 +234,11 @@ def test_progress_tells_what_is_done() -> None:
 def test_wider_floats_become_fp16_and_whole_numbers_stay() -> None:
     x = af.cast(af.input((1, 4), name="x"), "fp32")
     graph = af.Graph({"y": af.cast(x, "int32"), "z": x})
-    made = halved(graph)
+    made = af.to_fp16(graph)
     assert {name: output.dtype for name, output in made.graph.outputs.items()} == {"y": "int32", "z": "fp16"}
     already = af.Graph({"y": af.input((1, 4)).relu()})
-    assert halved(already).graph is already
-    assert halved(already).notes == ()
+    assert af.to_fp16(already).graph is already
+    assert af.to_fp16(already).notes == ()
     assert subject_of(graph, keep_precision=True).graph is graph
 
 

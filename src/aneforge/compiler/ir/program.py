@@ -85,9 +85,9 @@ class Program:
 
     @cached_property
     def kept(self) -> frozenset[str]:
-        """The names of the values that leave the program: outputs and written states."""
-        written = (state.written.name for state in self.states if state.written is not None)
-        return frozenset((*(port.value.name for port in self.outputs), *written))
+        """The names of the values that leave the program: outputs, and states as they are after a run."""
+        states = ((state.written or state.read).name for state in self.states)
+        return frozenset((*(port.value.name for port in self.outputs), *states))
 
     @cached_property
     def constants(self) -> Mapping[str, Constant]:
