@@ -42,7 +42,7 @@ fingerprints: $(VENV)/run.stamp
 	$(BIN)/python tools/fingerprints.py
 
 docs: docs-tables $(VENV)/docs.stamp
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-tables: $(VENV)/docs.stamp
 	$(BIN)/python tools/reference_pages.py

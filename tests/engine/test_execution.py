@@ -202,6 +202,15 @@ def test_an_executable_runs_often_and_keeps_what_it_is_given() -> None:
     assert ready.run({"x": x}).outputs["y"].tolist() == [5.0, 5.0]
 
 
+def test_a_state_that_is_only_read_stays_what_it_was() -> None:
+    bias, x = af.state("bias", (32,)), af.input((32,), name="x")
+    found = run(
+        af.build_program(af.Graph({"y": (x + bias).relu() + x}), "m4"), {"x": np.ones(32)}, {"bias": np.full(32, 2.0)}
+    )
+    assert found.outputs["y"].tolist() == [4.0] * 32
+    assert found.states["bias"].tolist() == [2.0] * 32
+
+
 def test_states_are_kept() -> None:
     total = af.state("total", (2,))
     program = PIPELINE.run(lowered(af.Graph({"y": total * 2.0}, {"total": total + 1.0})))

@@ -57,6 +57,24 @@ OTHERS = {
 }
 """First bytes of files that are often taken for models, and what they are."""
 
+OTHER_FOLDERS = {
+    "model.espresso.net": (
+        "a compiled Core ML model (.mlmodelc) of a neural network, which has no MIL program",
+        "convert the original model again, with convert_to='mlprogram', and give the .mlpackage",
+    ),
+    "coremldata.bin": (
+        "a compiled Core ML model (.mlmodelc) without a program of its own (no model.mil)",
+        "give the .mlpackage or .mlmodel that it was compiled from",
+    ),
+    "com.apple.CoreML": ("the inside of an ML package", "give the folder above, whose name ends with .mlpackage"),
+    "model.mlmodel": (
+        "the inside of an ML package",
+        "give the folder whose name ends with .mlpackage, or the file model.mlmodel",
+    ),
+    "saved_model.pb": ("a TensorFlow saved model", "convert it to ONNX, or to an .mlpackage with coremltools"),
+}
+"""Files in folders that are often taken for models: what these are, and what to do."""
+
 
 def detect_format(path: Path) -> ModelFormat:
     """Return the format of a model file or folder.
@@ -108,11 +126,16 @@ def folder_format(path: Path, place: Location) -> ModelFormat:
     for name, found in marks.items():
         if (path / name).is_file():
             return found
+    seen, remedy = next(
+        ((seen, remedy) for name, (seen, remedy) in OTHER_FOLDERS.items() if (path / name).exists()),
+        (None, "give a model's file"),
+    )
     raise GraphError(
-        "the folder is no model",
+        "the folder is no model that can be read" if seen else "the folder is no model",
         location=place,
+        seen=seen,
         limit=f"a folder with {', '.join(marks)}",
-        remedy="give a model's file",
+        remedy=remedy,
     )
 
 

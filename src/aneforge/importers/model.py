@@ -106,7 +106,8 @@ def read_mil(file: Path, given: Mapping[str, object]) -> Graph:
 
     program = load_mil(file)
     named = cast("str | None", given.get("function"))
-    return program.graph(named or ("main" if "main" in program.functions else next(iter(program.functions))))
+    function = named or ("main" if "main" in program.functions else next(iter(program.functions)))
+    return program.graph(function, shapes=cast("Mapping[str, Sequence[int]] | None", given.get("shapes")))
 
 
 def read_netplist(file: Path, given: Mapping[str, object]) -> Graph:
@@ -127,7 +128,7 @@ READERS: Mapping[ModelFormat, tuple[tuple[str, ...], Callable[[Path, Mapping[str
     ModelFormat.ONNX: (("shapes", "values"), read_onnx),
     ModelFormat.ML_PACKAGE: (("shapes", "values", "function"), read_package),
     ModelFormat.ML_MODEL: (("shapes", "values", "function"), read_package),
-    ModelFormat.MIL: (("function",), read_mil),
+    ModelFormat.MIL: (("shapes", "function"), read_mil),
     ModelFormat.NETPLIST: (("function",), read_netplist),
     ModelFormat.EXPORTED: (("shapes",), read_exported),
 }

@@ -24,7 +24,7 @@ from unit.importers.torch_export.torch_networks import (
     VisionTransformer,
 )
 
-__all__ = ["COMPRESSED", "NETWORKS", "Accumulator", "Decoder", "Recurrent"]
+__all__ = ["NETWORKS", "Accumulator", "Decoder", "Recurrent"]
 
 
 class Decoder(torch.nn.Module):
@@ -89,7 +89,8 @@ NETWORKS = {
     "decoder": Network(Decoder, ((1, 6, 16),)),
     "recurrent": Network(Recurrent, ((4, 2, 5),)),
 }
-COMPRESSED = ("int8", "int4_blocks", "sparse")
+JOINT = "joint"
+"""Sparse weights whose values are quantised."""
 
 
 def main() -> None:
@@ -146,9 +147,13 @@ def compress(package: Any, folder: Path) -> None:  # noqa: ANN401 - coremltools 
         ),
         "sparse": (optimize.prune_weights, optimize.OpMagnitudePrunerConfig(target_sparsity=0.5, weight_threshold=0)),
     }
-    for name in COMPRESSED:
-        function, configuration = configurations[name]
-        small = function(package, optimize.OptimizationConfig(global_config=configuration))
+    made = {
+        name: function(package, optimize.OptimizationConfig(global_config=configuration))
+        for name, (function, configuration) in configurations.items()
+    }
+    values = optimize.OptimizationConfig(global_config=linear(mode="linear_symmetric", weight_threshold=0))
+    made[JOINT] = optimize.linear_quantize_weights(made["sparse"], values, joint_compression=True)
+    for name, small in made.items():
         small.save(str(folder / f"{name}.mlpackage"))
         whole = optimize.decompress_weights(small)
         whole.save(str(folder / f"{name}_whole.mlpackage"))

@@ -20,8 +20,9 @@ import numpy as np
 
 from aneforge.errors import AneforgeError
 from aneforge.graph.reference import evaluate
+from aneforge.importers.mil.binding import held_type
 from aneforge.importers.mil.diagnostics import MilError
-from aneforge.importers.mlpackage.model import held_type, parse_model
+from aneforge.importers.mlpackage.model import parse_model
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ UNSUPPORTED = {
     "classify": "labels of classes are texts",
     "known at run time": "a shape or a number of turns that only a run decides",
     "found any number of axes": "a shape or a number of turns that only a run decides",
-    "softplus_parametric: the operands have different": "softplus_parametric with parameters of another element type",
     "not known when": "a shape or a number of turns that only a run decides",
     "no operation": "the op table has no such operation",
     "the list has no such place": "a list that grows while it is written",

@@ -13,12 +13,18 @@ import pytest
 import aneforge as af
 from aneforge.graph.reference import evaluate
 from aneforge.importers.mlpackage import from_mlpackage
+from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Blockwise, Int8Affine, Sparse
 
 pytest.importorskip("coremltools", reason="coremltools, which converts the networks, is not installed")
 TESTS = Path(__file__).parent.parent.parent
 NETWORKS = ("resnet", "mobilenet", "transformer", "unet", "separable", "decoder", "recurrent")
-ENCODINGS = {"int8": (Int8Affine, Blockwise), "int4_blocks": (Blockwise,), "sparse": (Sparse,)}
+ENCODINGS = {
+    "int8": (Int8Affine, Blockwise),
+    "int4_blocks": (Blockwise,),
+    "sparse": (Sparse,),
+    "joint": (Composed,),
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +78,7 @@ def test_a_state_is_kept_from_run_to_run(packages: Path) -> None:
         assert next(iter(results.values())).tolist() == [[2.0 * turn] * 4]
 
 
-@pytest.mark.parametrize("name", ["separable", "decoder", "recurrent", "int8", "int4_blocks", "sparse", "half"])
+@pytest.mark.parametrize("name", ["separable", "decoder", "recurrent", *ENCODINGS, "half"])
 def test_what_was_read_can_be_written_and_read_again(name: str, packages: Path, tmp_path: Path) -> None:
     graph = from_mlpackage(packages / f"{name}.mlpackage")
     again = from_mlpackage(af.save_mlpackage(graph, tmp_path / "again.mlpackage"))

@@ -14,6 +14,7 @@ import pytest
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.importers.detection import ModelFormat
+from aneforge.importers.mil.blob import BlobWriter
 from aneforge.importers.model import LoadedGraph
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ def test_an_exported_program_is_found(tmp_path: Path) -> None:
 def test_options_go_to_formats_that_have_them(tmp_path: Path) -> None:
     model = af.save_mil(graph(), tmp_path)
     assert af.load_model(model, function="main").format is ModelFormat.MIL
-    with pytest.raises(GraphError, match=r"a file of this format takes no shapes= \(seen MIL text, limit function\)"):
-        af.load_model(model, shapes={"x": (1, 2)})
+    with pytest.raises(GraphError, match=r"takes no values= \(seen MIL text, limit shapes, function\)"):
+        af.load_model(model, values={"x": np.zeros((1, 2))})
 
 
 NONE: dict[str, tuple[bytes, str]] = {
@@ -129,6 +130,55 @@ def test_what_is_not_there_gets_one_sentence(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(GraphError, match="it is neither a file nor a folder"):
         af.load_model(tmp_path / "pipe")
+
+
+COMPILED_MODELS = {
+    "model.espresso.net": ("a compiled Core ML model (.mlmodelc) of a neural network", "convert_to='mlprogram'"),
+    "coremldata.bin": ("a compiled Core ML model (.mlmodelc) without a program", "that it was compiled from"),
+    "com.apple.CoreML": ("the inside of an ML package", "give the folder above"),
+    "model.mlmodel": ("the inside of an ML package", "or the file model.mlmodel"),
+    "saved_model.pb": ("a TensorFlow saved model", "with coremltools"),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED_MODELS)
+def test_a_folder_that_looks_like_a_model_is_named(name: str, tmp_path: Path) -> None:
+    seen, remedy = COMPILED_MODELS[name]
+    (tmp_path / name).write_bytes(b"-")
+    with pytest.raises(GraphError, match="the folder is no model that can be read") as raised:
+        af.load_model(tmp_path)
+    assert seen in str(raised.value)
+    assert remedy in str(raised.value)
+
+
+COMPILED = """program(1.0)
+[buildInfo = dict<tensor<string, []>, tensor<string, []>>({{"coremlc-version", "1877.40.3"}})]
+{
+    func main<ios16>(tensor<fp32, [?, 2]> x) [FlexibleShapeInformation = tuple<tuple<tensor<string, []>,
+            dict<tensor<string, []>, tensor<int32, [?]>>>>((("DefaultShapes", {{"x", [1, 2]}})))] {
+        tensor<fp32, [2]> w = const()[name = tensor<string, []>("w"), val = tensor<fp32, [2]>(BLOBFILE(
+            path = tensor<string, []>("@model_path/weights/weight.bin"), offset = tensor<uint64, []>(64)))];
+        tensor<fp32, [?, 2]> y = mul(x = x, y = w)[name = tensor<string, []>("y")];
+    } -> (y);
+}
+"""
+
+
+def test_a_compiled_model_is_read_from_its_program(tmp_path: Path) -> None:
+    folder = tmp_path / "small.mlmodelc"
+    (folder / "weights").mkdir(parents=True)
+    writer = BlobWriter()
+    writer.add(np.array([2.0, 3.0], np.float32), "fp32")
+    (folder / "weights" / "weight.bin").write_bytes(writer.tobytes())
+    (folder / "model.mil").write_text(COMPILED, encoding="utf-8")
+    (folder / "coremldata.bin").write_bytes(b"-")
+    with pytest.raises(GraphError, match="x has an axis of unknown length"):
+        af.load_model(folder)
+    with pytest.raises(GraphError, match="input 'x' has another shape"):
+        af.load_model(folder, shapes={"x": (3, 3)})
+    loaded = af.load_model(folder, shapes={"x": (3, 2)})
+    assert loaded.format is ModelFormat.MIL
+    assert af.reference(loaded, [np.ones((3, 2))])["y"].tolist() == [[2.0, 3.0]] * 3
 
 
 def test_an_archive_of_something_else(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from aneforge.codegen.mil.resizing import resized
 from aneforge.errors import NotSupportedError
 from aneforge.graph.node import build
 from aneforge.graph.rewrite import rewrite
@@ -251,6 +252,7 @@ FORMS: dict[str, Form] = {
     "l2_norm": l2_norm,
     "layer_norm": alike_parameters,
     "lstm": recurrent,
+    "resize": resized,
     "rms_norm": rms_norm,
     "rnn": recurrent,
     "sdpa": attention,

@@ -32,6 +32,7 @@ from aneforge.importers.mil.syntax import (
     Tuple,
     ValueType,
 )
+from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine
 from aneforge.ops.signature import OperandKind
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.graph.node import Value as NodeValue
     from aneforge.importers.mil.syntax import Blob, Type, Value
+    from aneforge.ops.composed import Recipe
     from aneforge.ops.types import TensorType
 
 __all__ = ["OPSET", "FunctionWriter"]
@@ -49,6 +51,7 @@ __all__ = ["OPSET", "FunctionWriter"]
 OPSET = "ios18"
 LISTS = {"make_list", "list_write", "list_scatter"}
 """Operations that give a list, which is a tensor of its elements in a graph."""
+BLOCKWISE = f"{CONSTEXPR}blockwise_shift_scale"
 FALSE = Literal(ValueType("bool"), "false")
 UPSAMPLE = "upsample_nearest_neighbor"
 UPSAMPLED = ("scale_factor_height", "scale_factor_width")
@@ -79,6 +82,7 @@ class FunctionWriter:
         self.statements: list[Statement] = []
         self.values: dict[tuple[Node, int], Reference] = {}
         self.constants: dict[tuple[int, bool], Reference] = {}
+        self.recipes: dict[int, list[Reference]] = {}
         self.input_ports: dict[str, str] = {}
         self.output_ports: dict[str, str] = {}
         self.max_abs: dict[str, float] = {}
@@ -223,7 +227,7 @@ class FunctionWriter:
         """Return an operand by its name."""
         if isinstance(value, Output):
             return self.values[value.node, value.index]
-        fed = isinstance(value, Blockwise) and kind is not OperandKind.CONSTANT
+        fed = in_blocks(value) and kind is not OperandKind.CONSTANT
         key = id(value), fed
         if key not in self.constants:
             self.constants[key] = self.fed(value, hint) if fed else self.constant(value, hint)
@@ -233,10 +237,12 @@ class FunctionWriter:
         """Write a constant."""
         if isinstance(constant, Dense):
             return self.const(self.forms.dense(constant.values), hint)
+        if isinstance(constant, Composed):
+            return self.composed(constant.recipe, hint)[constant.index]
         op, parameters = self.forms.parameters(constant)
         name = self.namer.new(hint)
         results = [(ValueType.of(constant.type), name)]
-        if not isinstance(constant, Int8Affine):
+        if not isinstance(constant, Int8Affine) and "shape" not in parameters:
             parts = {
                 key: self.const(cast("Literal | Blob", value), f"{name}_{key}") for key, value in parameters.items()
             }
@@ -245,6 +251,26 @@ class FunctionWriter:
         attributes = tuple(Argument(key, inside[key]) for key in sorted(inside))
         self.statements.append(Statement((NamedType(*results[0]),), op, (), attributes))
         return Reference(name)
+
+    def composed(self, recipe: Recipe, hint: str) -> list[Reference]:
+        """Write an operation over constants, once, and return its results."""
+        if id(recipe) in self.recipes:
+            return self.recipes[id(recipe)]
+        name = self.namer.new(hint)
+        parts: dict[str, Value] = {}
+        for key, operand in recipe.operands.items():
+            inner = f"{name}_{key}"
+            if isinstance(operand, Dense):
+                parts[key] = self.const(self.forms.composed(recipe, key), inner)
+            else:
+                parts[key] = self.value(operand, OperandKind.CONSTANT, inner)
+        if recipe.vector_axis is not None:
+            parts["vector_axis"] = self.const(scalar(recipe.vector_axis, "int32"), f"{name}_vector_axis")
+        types = recipe.types
+        names = [name] if len(types) == 1 else [self.namer.new(f"{name}_{index}") for index in range(len(types))]
+        results = [(stored_type(kind), one) for kind, one in zip(types, names, strict=True)]
+        self.recipes[id(recipe)] = self.add(results, recipe.op, parts, name)
+        return self.recipes[id(recipe)]
 
     def fed(self, constant: Constant, hint: str) -> Reference:
         """Write weights in blocks as they are fed to an operation: through a sum with −0, which changes no number."""
@@ -267,6 +293,16 @@ class FunctionWriter:
         attributes = (Argument("name", Literal(TEXT_TYPE, f'"{name}"')), Argument("val", value))
         self.statements.append(Statement((NamedType(value.type, name),), "const", (), attributes))
         return Reference(name)
+
+
+def in_blocks(value: NodeValue) -> bool:
+    """Tell whether a constant is made dense by scales of blocks."""
+    return isinstance(value, Blockwise) or (isinstance(value, Composed) and value.recipe.op == BLOCKWISE)
+
+
+def stored_type(kind: TensorType) -> ValueType:
+    """Return the type of what a constexpr operation gives; a mask is of bits."""
+    return ValueType("uint1", kind.shape) if kind.dtype == "bool" else ValueType.of(kind)
 
 
 def stands_alone(value: Literal | Tuple) -> TypeGuard[Literal]:

@@ -15,6 +15,7 @@ import msgspec
 
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.importers.mil.calls import mil_ops
+from aneforge.importers.mil.constexpr import PACKED
 from aneforge.importers.mil.elements import TEXT
 from aneforge.importers.mil.literals import array_of, scalar_of
 from aneforge.importers.mil.syntax import Blob, Immediate, ListType, Literal, Reference, StateType, Tuple, ValueType
@@ -97,9 +98,8 @@ def statement_opset(statement: Statement, kinds: Mapping[str, Type], known: Mapp
             remedy="build it from other operations, or write MIL text or a network description",
         )
     entry = mil_ops().get(statement.op)
-    first = max(
-        entry.opset if entry is not None else OPSETS[0], *(value_opset(statement.op, one) for one in given), OPSETS[0]
-    )
+    earliest = entry.opset if entry is not None and not is_packed(statement) else OPSETS[0]
+    first = max(earliest, *(value_opset(statement.op, one) for one in given), OPSETS[0])
     for opset in OPSETS[OPSETS.index(first) :]:
         taken = parameters_at(public, opset)
         if taken is not None and not any(refused(one, taken, entry) for one in given):
@@ -113,6 +113,11 @@ def statement_opset(statement: Statement, kinds: Mapping[str, Type], known: Mapp
         limit=newest.get(wrong.name) or f"no {wrong.name}",
         remedy="cast it" if wrong.name in newest else None,
     )
+
+
+def is_packed(statement: Statement) -> bool:
+    """Tell whether a compressed weight is in the form of opsets before that of the op table."""
+    return statement.op in PACKED and any(attribute.name == "shape" for attribute in statement.attributes)
 
 
 def check_lists(statement: Statement, kinds: Mapping[str, Type]) -> None:

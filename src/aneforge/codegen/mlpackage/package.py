@@ -10,7 +10,7 @@ import json
 import secrets
 import shutil
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,13 +19,14 @@ from aneforge.codegen.mil.text import graphs_of
 from aneforge.codegen.mil.writer import FunctionWriter
 from aneforge.codegen.mlpackage.forms import in_package_form
 from aneforge.codegen.mlpackage.messages import rounded_numbers, write_build_info, write_function
-from aneforge.codegen.mlpackage.opsets import STATES, for_opset, needed_opset
+from aneforge.codegen.mlpackage.opsets import OPSETS, STATES, for_opset, needed_opset
 from aneforge.errors import GraphError, Location, NotSupportedError
 from aneforge.graph.graph import Graph
 from aneforge.importers.mil.blob import BlobWriter
 from aneforge.importers.mil.syntax import StateType, ValueType
 from aneforge.importers.mlpackage.files import DATA, MANIFEST, MODEL_FOLDER
 from aneforge.importers.mlpackage.messages import messages
+from aneforge.ops.constant import Palette, Sparse
 
 if TYPE_CHECKING:
     import os
@@ -115,27 +116,49 @@ def model_of(source: object, *, port_casts: bool) -> tuple[Model, BlobWriter]:
     Raises:
         NotSupportedError: An operation, a constant or a port has no form in Core ML.
     """
-    model, blob = messages().model(), BlobWriter(ALIGNMENT)
-    forms = ConstantForms(blob, f"@model_path/{WEIGHTS_FILE}")
+    graphs = {name: in_package_form(given) for name, given in graphs_of(unwrapped(source)).items()}
+    packed = any(isinstance(one, Palette | Sparse) for graph in graphs.values() for one in graph.constants.values())
+    made = functions_of(graphs, port_casts=port_casts, packed=packed)
+    if packed and made.opset == STATES:  # which has no packed form
+        made = functions_of(graphs, port_casts=port_casts, packed=False)
+    model = messages().model()
+    model.specificationVersion = SPECIFICATION[made.opset]
+    model.mlProgram.version = 1
+    for name, function in made.functions.items():
+        write_function(model.mlProgram.functions[name], for_opset(function, made.opset))
+    if made.info:
+        write_build_info(model.mlProgram, made.info)
+    describe(model, made.functions)
+    return model, made.blob
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Functions of a package with all that belongs to them."""
+
+    functions: dict[str, Function]
+    opset: str
+    info: dict[str, str]
+    blob: BlobWriter
+
+
+def functions_of(graphs: Mapping[str, Graph], *, port_casts: bool, packed: bool) -> Made:
+    """Return graphs as functions, their compressed weights in the form of opsets before ios18 or of that one.
+
+    Raises:
+        NotSupportedError: An operation or a constant has no form in Core ML.
+    """
+    blob = BlobWriter(ALIGNMENT)
+    forms = ConstantForms(blob, f"@model_path/{WEIGHTS_FILE}", packed=packed, shared=len(graphs) > 1)
     info: dict[str, str] = {}
     functions: dict[str, Function] = {}
-    for name, given in graphs_of(unwrapped(source)).items():
-        graph = in_package_form(given)
+    for name, graph in graphs.items():
         writer = FunctionWriter(name, graph, forms, port_casts=port_casts, rounded=False, for_package=True)
         functions[name] = writer.function()
         hints = replace(writer.hints(), numbers=rounded_numbers(functions[name]))
         info |= hints.entries(name)
-    opset = max(needed_opset(function) for function in functions.values())
-    if list(functions) != ["main"]:
-        opset = STATES
-    model.specificationVersion = SPECIFICATION[opset]
-    model.mlProgram.version = 1
-    for name, function in functions.items():
-        write_function(model.mlProgram.functions[name], for_opset(function, opset))
-    if info:
-        write_build_info(model.mlProgram, info)
-    describe(model, functions)
-    return model, blob
+    opset = max(STATES if list(functions) != ["main"] else OPSETS[0], *map(needed_opset, functions.values()))
+    return Made(functions, opset, info, blob)
 
 
 def unwrapped(source: object) -> object:

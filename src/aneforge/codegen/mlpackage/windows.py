@@ -1,7 +1,7 @@
 """Pooling, resizing, borders, slices and shapes in the forms that Core ML takes.
 
 Source of truth: what coremltools says when it reads a program, and for the nearest elements of `resize` the operator
-tests that it ships (`importers.mlpackage.resizing`).
+tests that it ships (`importers.mil.resizing`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.codegen.mil.forms import made, one
+from aneforge.codegen.mil.resizing import resized as resized_to_nearest
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
-from aneforge.importers.mlpackage.resizing import core_ml_places, gathered, is_nearest_default, resized_axes
+from aneforge.importers.mil.resizing import gathered
 from aneforge.ops.constant import Constant
-from aneforge.ops.interpolation import extended, nearest_indices
-from aneforge.ops.types import is_float
+from aneforge.ops.interpolation import extended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,31 +66,11 @@ def pooled(node: Node, operands: Operands) -> Sequence[Tensor] | None:
 
 def resized(node: Node, operands: Operands) -> Sequence[Tensor] | None:
     """State the lengths that change alone, and leave no nearest element to Core ML that it may choose otherwise."""
-    if is_nearest_default(node):
-        axes = resized_axes(node)
-        own = {axis: nearest_indices(*lengths, "DEFAULT") for axis, lengths in axes.items()}
-        if any(
-            not np.array_equal(own[axis], core_ml_places(*lengths, upper=upper))
-            for axis, lengths in axes.items()
-            for upper in (False, True)
-        ):
-            repeated = upsampled(node, one(operands, "x"))
-            return [gathered(node, one(operands, "x"), own) if repeated is None else repeated]
+    rebuilt_nearest = resized_to_nearest(node, operands)
+    if rebuilt_nearest is not None:
+        return rebuilt_nearest
     shape, count = cast("tuple[int, ...]", node.attributes["shape"]), cast("int", node.attributes["resized_dims"])
     return [rebuilt(node, operands, shape=shape[-count:])] if len(shape) > count else None
-
-
-def upsampled(node: Node, x: Value) -> Tensor | None:
-    """Return an image whose elements are repeated along height and width; None for any other resizing."""
-    before, after = x.type.shape, node.types[0].shape
-    if x.type.rank < 3 or before[:-2] != after[:-2] or not is_float(x.type.dtype):
-        return None
-    factors = [divmod(count, extent) for extent, count in zip(before[-2:], after[-2:], strict=True)]
-    if any(rest for _, rest in factors):
-        return None
-    names = ("scale_factor_height", "scale_factor_width")
-    scales = {name: float(factor) for name, (factor, _) in zip(names, factors, strict=True)}
-    return made(node, "upsample_nearest_neighbor", {"x": x}, **scales)
 
 
 def mirrored(node: Node, operands: Operands) -> Sequence[Tensor] | None:

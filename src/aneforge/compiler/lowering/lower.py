@@ -11,7 +11,8 @@ from aneforge.compiler.lowering import known, norms, pointwise, products, region
 from aneforge.compiler.lowering.emitter import Emitter, Rule
 from aneforge.errors import AneforgeError, NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS, Graph
-from aneforge.ops.constant import Constant
+from aneforge.ops.composed import Composed
+from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,12 +62,17 @@ class Lowering:
 
     def __init__(self) -> None:
         self.now: dict[Node, tuple[Ref, ...]] = {}
+        self.decoded: dict[Constant, Dense] = {}
         self.layers: list[Layer] = []
         self.notes: list[Note] = []
 
     def add(self, node: Node, name: str) -> None:
         """Lower one node."""
         emit = Emitter(node, name, {operand: self.argument(value) for operand, value in node.operands.items()})
+        for operand, argument in node.operands.items():
+            for value in argument if isinstance(argument, tuple) else (argument,):
+                if isinstance(value, Composed):
+                    emit.note(f"{operand} is decoded beforehand: no encoding of weights holds {value.encoding}")
         try:
             self.now[node] = self.lowered(emit)
         except AneforgeError as error:
@@ -111,5 +117,9 @@ class Lowering:
         return tuple(map(self.ref, argument)) if isinstance(argument, tuple) else self.ref(argument)
 
     def ref(self, value: NodeValue) -> Ref:
-        """Return what a value is now."""
+        """Return what a value is now; a constant that operations make of others is decoded, once."""
+        if isinstance(value, Composed):
+            if value not in self.decoded:
+                self.decoded[value] = Dense.owning(value.dense())
+            return self.decoded[value]
         return value if isinstance(value, Constant) else self.now[value.node][value.index]

@@ -1,7 +1,8 @@
 """Constexpr operations: weights that are stored compressed, read into the constants of a graph.
 
 Where a graph's constants have the encoding, the stored numbers are kept as they are. Other forms (tables per block or
-of vectors, sparse tensors of compressed values) are computed, once, and are dense from then on.
+of vectors, tables that are compressed themselves, sparse tensors of compressed values) are kept as the operations that
+they are stored as, over constants (`ops.composed`).
 
 The opsets ios16 and ios17 pack indices and masks into bytes by themselves and give the shape beside; later ones have
 element types of a few bits.
@@ -20,12 +21,13 @@ from aneforge.importers.mil.diagnostics import MilError
 from aneforge.importers.mil.elements import STORED_ONLY, element_bits, packed_bytes, unpack
 from aneforge.importers.mil.text_rules import LITERAL_SHAPE, MISSING_PARAMETER, NOT_CONSTANT, TYPE_TOO_LARGE
 from aneforge.importers.mil.values import Encoded, Known, shown
+from aneforge.ops.composed import INDICES, Composed, Recipe
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.signature import Attribute, AttributeKind
 from aneforge.ops.types import TensorType, is_float, is_integer, numpy_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from aneforge.importers.mil.calls import Call
     from aneforge.ops.types import Array
@@ -40,6 +42,9 @@ SHAPE = Attribute("shape", AttributeKind.INTEGERS, least=0)
 MOST_ELEMENTS = 2**30
 """Elements of weights that are made dense while a program is read."""
 PACKED_WIDTHS = (1, 2, 4, 6, 8)
+MOST_DEPTH = 4
+"""Operations in a chain that is kept: a quantised table, a lookup, a mask and scales. Each is evaluated as often as it
+is read behind, so the chains of a hostile program must be short."""
 
 
 def constexpr_constants(call: Call) -> tuple[tuple[Constant, ...], bool]:
@@ -51,12 +56,20 @@ def constexpr_constants(call: Call) -> tuple[tuple[Constant, ...], bool]:
     form = FORMS.get(call.name)
     call.check_names(("shape",) if call.name in PACKED else ())
     try:
-        encoded = form(call) if form else None
-        return ((encoded,), not isinstance(encoded, Dense)) if encoded is not None else (computed(call), False)
+        encoded = form(call) if form and not has_compressed_parts(call) else None
+        if encoded is not None:
+            return (encoded,), not isinstance(encoded, Dense)
+        kept = composed(call) if call.name in COMPOSED else None
+        return (computed(call), False) if kept is None else (kept, True)
     except MilError:
         raise
     except GraphError as error:
         raise not_fitting(call.statement, error) from None
+
+
+def has_compressed_parts(call: Call) -> bool:
+    """Tell whether an operation reads what other constexpr operations give."""
+    return any(isinstance(parameter.value, Encoded) for parameter in call.given.values())
 
 
 def affine(call: Call) -> Constant:
@@ -107,22 +120,59 @@ FORMS: dict[str, Callable[[Call], Constant | None]] = {
 """Operations whose results a graph's constants can hold compressed; None says that this one cannot be."""
 
 
-def computed(call: Call) -> tuple[Constant, ...]:
-    """Return what an operation gives, each number rounded once to the element type of its result."""
-    entry = call.entry
-    names = [one.name for one in entry.operands if one.name in call.given or not one.optional]
-    constants = {name: known(call, name) for name in names}
-    attributes = entry.complete(call.attributes())
-    types = entry.types({name: one.type for name, one in constants.items()}, attributes)
+COMPOSED = (
+    "constexpr_blockwise_shift_scale",
+    "constexpr_lut_to_dense",
+    "constexpr_lut_to_sparse",
+    "constexpr_sparse_blockwise_shift_scale",
+    "constexpr_sparse_to_dense",
+)
+"""Operations that a graph's constants can hold as they are."""
+
+
+def composed(call: Call) -> tuple[Constant, ...] | None:
+    """Return what an operation gives, kept as the operation; None behind a chain that is longer than any.
+
+    It is evaluated once, so that its parts are checked.
+    """
+    operands, axis = operands_of(call), call.attributes().get("vector_axis")
+    width = next((index_bits(call, name) for name in INDICES if name in call.given), 8)
+    recipe = Recipe(call.name, operands, None if axis is None else int(str(axis)), width)
+    if recipe.depth > MOST_DEPTH:
+        return None
+    check_sizes(call, recipe.types)
+    recipe.evaluated()
+    return tuple(Composed(recipe, index) for index in range(len(recipe.types)))
+
+
+def operands_of(call: Call) -> dict[str, Constant]:
+    """Return the operands of an operation, all of which must be constants."""
+    names = [one.name for one in call.entry.operands if one.name in call.given or not one.optional]
+    return {name: known(call, name) for name in names}
+
+
+def check_sizes(call: Call, types: Sequence[TensorType]) -> None:
+    """Check that results are not larger than any weight.
+
+    Raises:
+        MilError: One is.
+    """
     for kind in types:
         if kind.size > MOST_ELEMENTS:
             place = call.statement.op_at
             raise TYPE_TOO_LARGE.broken(place, op=call.name, found=kind, expected=f"{MOST_ELEMENTS} elements")
+
+
+def computed(call: Call) -> tuple[Constant, ...]:
+    """Return what an operation gives, each number rounded once to the element type of its result."""
+    constants, attributes = operands_of(call), call.entry.complete(call.attributes())
+    types = call.entry.types({name: one.type for name, one in constants.items()}, attributes)
+    check_sizes(call, types)
     arrays = {
         name: one.dense().astype(np.float64) if is_float(one.type.dtype) else one.dense()
         for name, one in constants.items()
     }
-    results = entry.evaluate(arrays, attributes)
+    results = call.entry.evaluate(arrays, attributes)
     with np.errstate(over="ignore"):  # what the element type cannot hold becomes infinite, as its rounding says
         rounded = [
             np.array(result).astype(numpy_dtype(kind.dtype)) for result, kind in zip(results, types, strict=True)
@@ -142,7 +192,7 @@ def known(call: Call, name: str) -> Constant:
     match parameter.value:
         case Known() as value if not value.is_text:
             constant = value.constant()
-            as_indices = name.startswith("indices_nonzero") and constant.type.dtype == "bool"
+            as_indices = name in INDICES and constant.type.dtype == "bool"
             return Dense(constant.values.view(np.uint8)) if as_indices else constant
         case Encoded() as value:
             return value.constant
@@ -172,8 +222,8 @@ def packed(call: Call, name: str, stored: Array, width: int) -> Array:
     return unpack(stored.reshape(-1), dtype, count).astype(np.uint8).reshape(shape)
 
 
-def index_bits(call: Call) -> int:
+def index_bits(call: Call, name: str = "indices") -> int:
     """Return the width of palette indices."""
-    value = call.given["indices"].value
+    value = call.given[name].value
     dtype = value.kind.dtype if isinstance(value, Known) else "uint8"
     return STORED_ONLY.get(dtype) or element_bits(dtype)

@@ -6,7 +6,10 @@ Source of truth: the operator tests that coremltools ships, whose expected numbe
 - `batch_to_space` and `space_to_batch` count images as TensorFlow does, (i · bw + j) · N + n; the table counts them as
   the engine's layer does, (n · bh + i) · bw + j.
 - Opsets before ios17 give `crop_resize` its boxes as [boxes, 1, 4 or 5, 1, 1], the image first where there are five.
-- From ios17 on, products take operands of different element types.
+- `concat` takes numbers without axes, of which coremltools' converter makes shapes.
+- From ios17 on, products and activations with parameters take operands of different element types.
+- `resize` to the nearest elements takes others than the table (`importers.mil.resizing`).
+- `instance_norm` over three axes, which coremltools writes, is one over two: the table has 3 or 4 axes in all.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.importers.mil.calls import Call, Parameter
 from aneforge.importers.mil.folding import folded
+from aneforge.importers.mil.resizing import as_read
 from aneforge.importers.mil.syntax import ValueType
 from aneforge.importers.mil.values import Encoded, Known, known_value
 from aneforge.ops.constant import Dense
@@ -35,6 +39,8 @@ __all__ = ["CONVENTIONS", "Form", "Made", "built", "generic"]
 Made = Sequence[Tensor | Encoded]
 Form = Callable[[Call, Location], Made]
 """A function of a statement that calls an operation, and of its place."""
+VOLUME_RANK = 5
+"""Axes of a batch of volumes: its images have three."""
 
 
 def generic(call: Call, place: Location) -> Made:
@@ -63,6 +69,45 @@ def normalised(call: Call, place: Location) -> Made:
         one("cast", result, place, dtype=dtype) if is_float(dtype) and result.dtype != dtype else result
         for result, dtype in zip(cast("list[Tensor]", generic(call, place)), stated, strict=False)
     ]
+
+
+def instance_norm(call: Call, place: Location) -> Made:
+    """Build a normalisation of images; the last two of three axes become one, for it is over all of them."""
+    x = call.given.get("x")
+    value = None if x is None or isinstance(x.value, tuple) else call.single(x.value, call.entry.operand("x"), x.at)
+    if x is None or value is None or value.type.rank != VOLUME_RANK:
+        return normalised(call, place)
+    shape = value.type.shape
+    flat = one("reshape", value, place, shape=(*shape[:3], shape[3] * shape[4]))
+    given = {**call.given, "x": Parameter(flat, x.at, x.name_at)}
+    (result,) = cast("list[Tensor]", normalised(Call(call.statement, call.entry, given), place))
+    return [one("reshape", result, place, shape=shape)]
+
+
+def concat(call: Call, place: Location) -> Made:
+    """Build a concatenation; numbers without axes, of which converters make shapes, are lists of one."""
+    values = call.given.get("values")
+    if values is None or not isinstance(values.value, tuple):
+        return generic(call, place)
+    operand = call.entry.operand("values")
+    parts = [call.single(one, operand, values.at) for one in values.value]
+    if any(part.type.rank for part in parts):
+        return generic(call, place)
+    lists = tuple(as_list(part, place) for part in parts)
+    given = {**call.given, "values": Parameter(lists, values.at, values.name_at)}
+    return generic(Call(call.statement, call.entry, given), place)
+
+
+def as_list(number: Value, place: Location) -> Tensor | Known:
+    """Return a number without axes as a list of one; one that is known stays so."""
+    if isinstance(number, Dense):
+        return known_value(Dense(number.values.reshape(1)))
+    return one("reshape", number, place, shape=(1,))
+
+
+def resize(call: Call, place: Location) -> Made:
+    """Build a resize; of nearest elements, those that MIL takes."""
+    return [as_read(result) for result in cast("list[Tensor]", generic(call, place))]
 
 
 def recurrent(call: Call, place: Location) -> Made:
@@ -133,8 +178,8 @@ def crop_resize(call: Call, place: Location) -> Made:
     return [one("reshape", cut, place, shape=(shape[0], images, *cut.shape[1:]))]
 
 
-def product(call: Call, place: Location) -> Made:
-    """Build a product; operands of other types than the widest floating one are widened to it, the result is cast."""
+def of_one_type(call: Call, place: Location) -> Made:
+    """Build an operation of one element type; operands are widened to the widest floating one, the result is cast."""
     call.check_names()
     operands = call.operands()
     values = {
@@ -163,17 +208,21 @@ def widened(value: Value, dtype: str, place: Location) -> Value:
 CONVENTIONS: dict[str, Form] = {
     "batch_norm": normalised,
     "batch_to_space": batch_to_space,
-    "conv": product,
-    "conv_transpose": product,
+    "concat": concat,
+    "conv": of_one_type,
+    "conv_transpose": of_one_type,
     "crop_resize": crop_resize,
     "gru": recurrent,
-    "instance_norm": normalised,
+    "instance_norm": instance_norm,
     "layer_norm": normalised,
-    "linear": product,
+    "linear": of_one_type,
     "lstm": recurrent,
-    "matmul": product,
+    "matmul": of_one_type,
+    "prelu": of_one_type,
+    "resize": resize,
     "rnn": recurrent,
-    "scaled_dot_product_attention": product,
+    "scaled_dot_product_attention": of_one_type,
+    "softplus_parametric": of_one_type,
     "space_to_batch": space_to_batch,
 }
 """Operations of other conventions, by their names in MIL."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphTypeError, UnknownNameError
+from aneforge.importers.mil.binding import bound_inputs
 from aneforge.importers.mil.diagnostics import MilError
 from aneforge.importers.mil.metadata import build_info, hints_of
 from aneforge.importers.mil.parsing import parse_program
@@ -18,7 +19,7 @@ from aneforge.importers.mil.weights import WeightsStore
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aneforge.graph.graph import Graph
     from aneforge.importers.mil.diagnostics import MilFinding
@@ -29,6 +30,8 @@ __all__ = ["MilProgram", "from_mil", "load_mil", "parse_mil"]
 
 MODEL_FILE = "model.mil"
 UNNAMED_FILE = "MIL text"
+ShapeKey = tuple[tuple[str, tuple[int, ...]], ...]
+"""Shapes of inputs, by name."""
 
 
 class MilProgram:
@@ -47,7 +50,7 @@ class MilProgram:
         """The text that was read."""
         self.file = file
         self.weights = weights
-        self._read: dict[tuple[str, bool], tuple[Graph, tuple[MilFinding, ...]]] = {}
+        self._read: dict[tuple[str, bool, ShapeKey], tuple[Graph, tuple[MilFinding, ...]]] = {}
 
     @property
     def version(self) -> str:
@@ -68,11 +71,18 @@ class MilProgram:
             error.locate(self.source, self.file)
             raise
 
-    def graph(self, function: str = "main", *, port_casts: bool = True) -> Graph:
+    def graph(
+        self,
+        function: str = "main",
+        *,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        port_casts: bool = True,
+    ) -> Graph:
         """Return a function as a graph.
 
-        Without `port_casts`, inputs of fp32 that are only cast to fp16 are inputs of fp16, and outputs that are casts
-        from fp16 to fp32 are outputs of fp16: the host is to cast.
+        Inputs with axes of unknown length, written `?`, need `shapes`, by name. Without `port_casts`, inputs of fp32
+        that are only cast to fp16 are inputs of fp16, and outputs that are casts from fp16 to fp32 are outputs of fp16:
+        the host is to cast.
 
         >>> text = '''program(1.3) { func main<ios18>(tensor<fp32, [2]> x) {
         ...     tensor<fp16, [2]> x16 = cast(dtype = string("fp16"), x = x)[name = string("x16")];
@@ -81,19 +91,25 @@ class MilProgram:
         ['fp16[2]']
 
         Raises:
-            UnknownNameError: The program has no such function.
+            UnknownNameError: The program has no such function, or no such input.
+            GraphError: An input has another shape than the one that is given.
             MilError: The function, or its weights, cannot be read.
         """
-        return self._reading(function, port_casts=port_casts)[0]
+        return self._reading(function, shapes or {}, port_casts=port_casts)[0]
 
-    def findings(self, function: str = "main", *, port_casts: bool = True) -> tuple[MilFinding, ...]:
+    def findings(
+        self,
+        function: str = "main",
+        *,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        port_casts: bool = True,
+    ) -> tuple[MilFinding, ...]:
         """Return what the author of a function should know of it, in the order of the text.
 
         Raises:
-            UnknownNameError: The program has no such function.
-            MilError: The function, or its weights, cannot be read.
+            AneforgeError: As for `graph`.
         """
-        return self._reading(function, port_casts=port_casts)[1]
+        return self._reading(function, shapes or {}, port_casts=port_casts)[1]
 
     def __str__(self) -> str:
         return program_text(self.syntax)
@@ -101,17 +117,19 @@ class MilProgram:
     def __repr__(self) -> str:
         return f"<MIL program of {', '.join(f'{name}<{opset}>' for name, opset in self.functions.items())}>"
 
-    def _reading(self, function: str, *, port_casts: bool) -> tuple[Graph, tuple[MilFinding, ...]]:
+    def _reading(
+        self, function: str, shapes: Mapping[str, Sequence[int]], *, port_casts: bool
+    ) -> tuple[Graph, tuple[MilFinding, ...]]:
         if function not in self.syntax.functions:
             raise UnknownNameError.of("function", function, self.syntax.functions)
-        key = function, port_casts
+        chosen = bound_inputs(self.syntax.functions[function], shapes, self.file)
+        key = function, port_casts, tuple((name, tuple(shape)) for name, shape in sorted(shapes.items()))
         if key not in self._read:
             try:
                 hints = hints_of(self.syntax, function)
             except MilError as error:
                 error.locate(self.source, self.file)
                 raise
-            chosen = self.syntax.functions[function]
             place = TextSource(self.source, self.file)
             reader = FunctionReader(chosen, place, self.weights, hints, port_casts=port_casts)
             self._read[key] = reader.graph(), tuple(reader.findings)
@@ -170,7 +188,12 @@ def load_mil(path: str | os.PathLike[str], weights: Weights = None) -> MilProgra
 
 
 def from_mil(
-    path: str | os.PathLike[str], weights: Weights = None, *, function: str = "main", port_casts: bool = True
+    path: str | os.PathLike[str],
+    weights: Weights = None,
+    *,
+    function: str = "main",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    port_casts: bool = True,
 ) -> Graph:
     """Read a function of a MIL program into a graph; `load_mil` gives the whole program.
 
@@ -184,7 +207,8 @@ def from_mil(
 
     Raises:
         MilError: It is not a program, or the function cannot be read.
-        UnknownNameError: The program has no such function.
+        UnknownNameError: The program has no such function, or no such input.
+        GraphError: An input has another shape than the one that is given.
         OSError: The file cannot be opened.
     """
-    return load_mil(path, weights).graph(function, port_casts=port_casts)
+    return load_mil(path, weights).graph(function, shapes=shapes, port_casts=port_casts)

@@ -158,7 +158,7 @@ UNKNOWN_EXTENT = MilRule.of(
     "MIL-TYPE-003",
     """{name} has an axis of unknown length.
 
-    Remedy: give every axis of an input its length; the engine compiles a program for fixed shapes.
+    Remedy: give every axis of an input its length, in the text or by shapes=; the engine takes fixed shapes.
     """,
 )
 TYPE_TOO_LARGE = MilRule.of(

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArrayFeature",
+    "Description",
     "Feature",
+    "FeatureType",
+    "ImageFeature",
     "Message",
     "MessageMap",
     "Messages",
@@ -40,6 +43,7 @@ __all__ = [
     "MissingCoremlError",
     "Model",
     "Repeated",
+    "SizeRange",
     "messages",
 ]
 
@@ -281,11 +285,67 @@ class MilProgram(Message, Protocol):
     attributes: MessageMap[MilValue]
 
 
+class SizeRange(Message, Protocol):
+    """The least and the greatest length of an axis; a negative one is none."""
+
+    lowerBound: int  # noqa: N815 - the field's name
+    upperBound: int  # noqa: N815 - the field's name
+
+
+class ShapeRange(Message, Protocol):
+    """Lengths of all axes."""
+
+    sizeRanges: Repeated[SizeRange]  # noqa: N815 - the field's name
+
+
+class Shape(Message, Protocol):
+    """One shape."""
+
+    shape: Values[int]
+
+
+class EnumeratedShapes(Message, Protocol):
+    """Shapes of a list."""
+
+    shapes: Repeated[Shape]
+
+
 class ArrayFeature(Message, Protocol):
     """Shape and element type of an array at a port."""
 
     shape: Values[int]
     dataType: int  # noqa: N815 - the field's name
+    enumeratedShapes: EnumeratedShapes  # noqa: N815 - the field's name
+    shapeRange: ShapeRange  # noqa: N815 - the field's name
+
+
+class ImageSize(Message, Protocol):
+    """One size of an image."""
+
+    width: int
+    height: int
+
+
+class EnumeratedSizes(Message, Protocol):
+    """Sizes of a list."""
+
+    sizes: Repeated[ImageSize]
+
+
+class ImageSizeRange(Message, Protocol):
+    """Sizes within ranges."""
+
+    widthRange: SizeRange  # noqa: N815 - the field's name
+    heightRange: SizeRange  # noqa: N815 - the field's name
+
+
+class ImageFeature(Message, Protocol):
+    """The size of an image at a port."""
+
+    width: int
+    height: int
+    enumeratedSizes: EnumeratedSizes  # noqa: N815 - the field's name
+    imageSizeRange: ImageSizeRange  # noqa: N815 - the field's name
 
 
 class StateFeature(Message, Protocol):
@@ -298,6 +358,7 @@ class FeatureType(Message, Protocol):
     """The type of a port, as a program that runs the model sees it."""
 
     multiArrayType: ArrayFeature  # noqa: N815 - the field's name
+    imageType: ImageFeature  # noqa: N815 - the field's name
     stateType: StateFeature  # noqa: N815 - the field's name
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.errors import GraphError, GraphTypeError, Location, NotSupportedError, UnknownNameError
+from aneforge.errors import GraphError, Location, NotSupportedError, UnknownNameError
+from aneforge.importers.mil.binding import bound_inputs, held_type
 from aneforge.importers.mil.diagnostics import MilError
 from aneforge.importers.mil.literals import scalar_of
 from aneforge.importers.mil.metadata import hints_of
 from aneforge.importers.mil.reader import FunctionReader
-from aneforge.importers.mil.syntax import Blob, StateType, Tuple, ValueType
+from aneforge.importers.mil.syntax import Blob, Tuple, ValueType
 from aneforge.importers.mil.weights import MODEL_PATH, NO_FILE, OUTSIDE, WeightsStore
 from aneforge.importers.mlpackage.files import MOST_MODEL, inside, model_file, read_limited
+from aneforge.importers.mlpackage.flexible import flexible_inputs, listed_inputs
 from aneforge.importers.mlpackage.messages import messages
-from aneforge.importers.mlpackage.resizing import with_core_ml_places
 from aneforge.importers.mlpackage.sizes import check_stated_sizes
 from aneforge.importers.mlpackage.translation import translated
 from aneforge.ops.constant import Dense
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.importers.mil.diagnostics import MilFinding
     from aneforge.importers.mil.syntax import Function, NamedType, Program, Statement
+    from aneforge.importers.mlpackage.flexible import Flexibility
     from aneforge.importers.mlpackage.messages import Model
     from aneforge.ops.types import Array
 
@@ -69,18 +70,13 @@ class MlPackage:
             )
         self.file = file
         self.specification_version = model.specificationVersion
-        self.syntax, self.source = translated(model.mlProgram, file)
+        self.syntax, self.source, self.notes = translated(model.mlProgram, file)
         described = model.description.defaultFunctionName
         names = list(self.syntax.functions)
         self.default_function = described or ("main" if "main" in names else names[0])
         """The function that is meant where none is named."""
-        self.default_shapes = {
-            port.name: tuple(port.type.multiArrayType.shape)
-            for ports in (model.description, *model.description.functions)
-            for port in ports.input
-            if port.type.WhichOneof("Type") == "multiArrayType"
-        }
-        """The shapes of inputs that the description of the model gives: of flexible ones, those that are usual."""
+        self.flexible = flexible_inputs(model.description, self.default_function)
+        """What the description of the model says about the shapes of inputs, by function and name."""
         try:
             self.weights = WeightsStore(self._weights_files(root, folder))
         except MilError as error:
@@ -144,7 +140,7 @@ class MlPackage:
         if chosen not in self.syntax.functions:
             raise UnknownNameError.of("function", chosen, self.syntax.functions)
         given = {**{key: np.shape(value) for key, value in values.items()}, **shapes}
-        function = self._bound(self.syntax.functions[chosen], given)
+        function = self._bound(self.syntax.functions[chosen], given, self.flexible.get(chosen, {}))
         fixed = {port.name: fixed_value(port, values[port.name]) for port in function.inputs if port.name in values}
         try:
             hints = hints_of(self.syntax, chosen)
@@ -152,25 +148,29 @@ class MlPackage:
             self.source.locate(error)
             raise
         reader = FunctionReader(function, self.source, self.weights, hints, port_casts=port_casts, fixed=fixed)
-        return with_core_ml_places(reader.graph()), tuple(reader.findings)
+        graph = reader.graph()
+        return graph, (*map(self.source.finding, self.notes[chosen]), *reader.findings)
 
-    def _bound(self, function: Function, shapes: Mapping[str, Sequence[int]]) -> Function:
-        """Return a function whose inputs have the shapes that are given, all of them known."""
-        names = [port.name for port in function.inputs]
-        for name in shapes:
-            if name not in names:
-                raise UnknownNameError.of("input", name, names)
-        inputs = tuple(bound_port(port, shapes.get(port.name), self.file) for port in function.inputs)
-        unknown = [port for port in inputs if not held_type(port).known]
+    def _bound(
+        self, function: Function, shapes: Mapping[str, Sequence[int]], known: Mapping[str, Flexibility]
+    ) -> Function:
+        """Return a function whose inputs have the shapes that are given, all of them known and allowed."""
+        bound = bound_inputs(function, shapes, self.file)
+        for before, port in zip(function.inputs, bound.inputs, strict=True):
+            if port.name in shapes and port.name in known and not held_type(before).known:
+                check_allowed(port, known[port.name], self.file)
+        unknown = {port.name: held_type(port) for port in bound.inputs if not held_type(port).known}
         if unknown:
-            listed = ", ".join(f"{port.name} {held_type(port)}" for port in unknown)
-            example = {port.name: self.default_shapes.get(port.name) or held_type(port).shape for port in unknown}
+            listed = listed_inputs({name: str(kind) for name, kind in unknown.items()}, known)
+            example = {
+                name: known[name].example(kind.shape) if name in known else kind.shape for name, kind in unknown.items()
+            }
             raise GraphError(
                 f"inputs have axes of unknown length: {listed}",
                 location=Location(self.file),
                 remedy=f"give their shapes, such as shapes={example}",
             )
-        return replace(function, inputs=inputs)
+        return bound
 
     def _weights_files(self, root: Path | None, folder: Path | None) -> dict[str, Path]:
         """Return the weights files that the program names, each checked to be inside of the package and to have room.
@@ -204,30 +204,21 @@ def weights_file(path: str, at: int, root: Path | None, folder: Path | None) -> 
         raise rule.broken(at, name=path, found=error.message) from None
 
 
-def held_type(port: NamedType) -> ValueType:
-    """Return the type of a port, or of what a state holds."""
-    kind = port.type.held if isinstance(port.type, StateType) else port.type
-    return kind if isinstance(kind, ValueType) else kind.stacked
-
-
-def bound_port(port: NamedType, shape: Sequence[int] | None, file: str) -> NamedType:
-    """Return an input with the shape that is given for it.
+def check_allowed(port: NamedType, flexibility: Flexibility, file: str) -> None:
+    """Check that a package allows the shape that an input was given.
 
     Raises:
-        GraphError: The input has another number of axes, or another length where it is known.
+        GraphError: It does not.
     """
-    kind = port.type
-    if shape is None or not isinstance(kind, ValueType):
-        return port
-    if isinstance(shape, int) or not all(isinstance(extent, int) for extent in shape):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        raise GraphTypeError(f"the shape of input {port.name!r} is no list of lengths", seen=repr(shape))
-    given = tuple(shape)
-    wanted = kind.extents or ()
-    if len(given) != len(wanted) or any(
-        one not in (None, two) or two < 0 for one, two in zip(wanted, given, strict=True)
-    ):
-        raise GraphError(f"input {port.name!r} has another shape", location=Location(file), seen=given, limit=kind)
-    return replace(port, type=ValueType(kind.dtype, given or None))
+    shape = held_type(port).shape
+    if not flexibility.allows(shape):
+        raise GraphError(
+            f"input {port.name!r} has a shape that the package does not allow",
+            location=Location(file),
+            seen=list(shape),
+            limit=flexibility,
+            remedy="give one of these, or convert the model with others",
+        )
 
 
 def fixed_value(port: NamedType, value: Array) -> Dense:

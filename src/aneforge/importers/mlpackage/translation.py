@@ -30,11 +30,15 @@ from aneforge.importers.mil.syntax import (
     ValueType,
 )
 from aneforge.importers.mil.text_rules import NO_FUNCTION, NO_GRAPH_FORM
+from aneforge.importers.mlpackage.classes import CLASSIFY, Classified, classified
 from aneforge.importers.mlpackage.sizes import MOST_PARTS, TOO_MANY_PARTS
 from aneforge.importers.mlpackage.values import type_of, value_of
+from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
-    from aneforge.importers.mil.syntax import Value
+    from collections.abc import Mapping
+
+    from aneforge.importers.mil.syntax import Type, Value
     from aneforge.importers.mlpackage.messages import (
         MilArgument,
         MilBlock,
@@ -61,6 +65,14 @@ NO_BLOCK = MilRule.of(
     Remedy: convert the model again.
     """,
 )
+OUTPUT_TWICE = MilRule.of(
+    "MIL-PACKAGE-005",
+    """The function gives {name} more than once, as coremltools writes equal outputs; the graph has it once.
+
+    Remedy: none is needed; read the one output in the place of both.
+    """,
+    Severity.INFO,
+)
 
 
 @dataclass(slots=True)
@@ -70,6 +82,12 @@ class Translation:
     names: list[str] = field(default_factory=list[str])
     parts: int = 0
     """Operations, their parameters, results and attributes so far."""
+    types: dict[str, Type] = field(default_factory=dict[str, "Type"])
+    """The types of what was named so far in the function."""
+    found: list[Classified] = field(default_factory=list[Classified])
+    """The classifications so far in the function."""
+    notes: dict[str, tuple[MilError, ...]] = field(default_factory=dict[str, "tuple[MilError, ...]"])
+    """What the author of each function should know."""
 
     def function(self, name: str, function: MilFunction) -> Function:
         """Return a function.
@@ -83,9 +101,24 @@ class Translation:
         if key is None or (key != function.opset and len(blocks) > 1):
             found = ", ".join(sorted(blocks)) or "none"
             raise NO_BLOCK.broken(at, name=name, found=found, expected=function.opset)
+        self.types, self.found = {}, []
         inputs = self.ports(function.inputs)
         block = self.block(blocks[key], 0)
-        return Function(name, opset_name(key), inputs, block.statements, block.outputs, (), at)
+        outputs, repeated = self.outputs_once(block)
+        self.notes[name] = (*(one.note() for one in self.found), *repeated)
+        return Function(name, opset_name(key), inputs, block.statements, outputs, (), at)
+
+    def outputs_once(self, block: Block) -> tuple[tuple[Reference, ...], list[MilError]]:
+        """Return what a function gives but for labels, each value once, and notes about those that it gives again."""
+        labels = {one.label for one in self.found}
+        kept: dict[str, Reference] = {}
+        repeated: list[MilError] = []
+        for output in block.outputs:
+            if output.name in kept:
+                repeated.append(OUTPUT_TWICE.broken(output.at, name=output.name))
+            elif output.name not in labels:
+                kept[output.name] = output
+        return tuple(kept.values()), repeated
 
     def block(self, block: MilBlock, depth: int) -> Block:
         """Return the statements of a block."""
@@ -106,6 +139,10 @@ class Translation:
         self.parts += sum(len(operation.inputs[key].arguments) for key in operation.inputs)
         if self.parts > MOST_PARTS:
             raise TOO_MANY_PARTS.broken(at, found=f"more than {MOST_PARTS}", expected=f"up to {MOST_PARTS}")
+        name = Argument("name", Immediate(TEXT_TYPE, (self.names[at],), at), at)
+        if operation.type == CLASSIFY and (found := classified(operation, name, self.types, at)) is not None:
+            self.found.append(found)
+            return found.statement
         arguments = tuple(
             Argument(key, self.argument(operation.type, key, operation.inputs[key], at), at)
             for key in sorted(operation.inputs)
@@ -115,8 +152,8 @@ class Translation:
             for key in sorted(operation.attributes)
             if key != "name"
         )
-        name = Argument("name", Immediate(TEXT_TYPE, (self.names[at],), at), at)
         named = tuple(NamedType(type_of(one.type, one.name, at), one.name, at, at) for one in results)
+        self.types.update({one.name: one.type for one in named})
         blocks = tuple(self.block(one, depth + 1) for one in operation.blocks)
         return Statement(named, operation.type, arguments, (name, *attributes), at, at, blocks)
 
@@ -136,6 +173,7 @@ class Translation:
         for port in ports:
             at = self.here(port.name)
             found.append(NamedType(type_of(port.type, port.name, at), port.name, at, at))
+            self.types[port.name] = found[-1].type
         return tuple(found)
 
     def here(self, name: str) -> int:
@@ -144,8 +182,8 @@ class Translation:
         return len(self.names) - 1
 
 
-def translated(program: MilProgram, file: str) -> tuple[Program, PackageSource]:
-    """Return a program, and its places.
+def translated(program: MilProgram, file: str) -> tuple[Program, PackageSource, Mapping[str, tuple[MilError, ...]]]:
+    """Return a program, its places, and what the author of each function should know.
 
     Raises:
         MilError: A function cannot be read, or there is none.
@@ -156,7 +194,7 @@ def translated(program: MilProgram, file: str) -> tuple[Program, PackageSource]:
         functions = {name: translation.function(name, program.functions[name]) for name in sorted(program.functions)}
         if not functions:
             raise NO_FUNCTION.broken(0, expected="main")
-        return Program(str(program.version), build_info(program), functions), source
+        return Program(str(program.version), build_info(program), functions), source, translation.notes
     except MilError as error:
         source.locate(error)
         raise

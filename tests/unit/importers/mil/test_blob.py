@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aneforge.importers.mil.blob import CODES, FIRST, BlobError, BlobFile, BlobWriter
@@ -86,6 +86,7 @@ def test_reading_and_writing_gives_the_same_bytes(alignment: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", CODES)
+@settings(deadline=None)
 @given(bits=st.binary(max_size=40))
 def test_every_bit_pattern_survives(dtype: str, bits: bytes) -> None:
     count = len(bits) * 8 // max(element_bits(dtype), 8)

@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aneforge.importers.mil.diagnostics import MilError
@@ -59,6 +59,7 @@ def test_what_is_no_number(text: str) -> None:
         scalar_of(literal("fp16", text))
 
 
+@settings(deadline=None)
 @given(st.floats())
 def test_every_number_reads_back(value: float) -> None:
     again = scalar_of(literal("fp64", number_text(value)))
@@ -82,6 +83,7 @@ def test_hexadecimal_whole_numbers() -> None:
     assert scalar_of(literal("int8", "-0x80")) == -128
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_every_text_reads_back(text: str) -> None:
     written = quoted(text)
@@ -140,6 +142,7 @@ def test_numbers_of_arrays_are_rounded_once() -> None:
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), shape=st.lists(st.integers(0, 3), max_size=3))
 def test_arrays_read_back(dtype: str, seed: int, shape: list[int]) -> None:
     generator = np.random.default_rng(seed)

@@ -346,31 +346,6 @@ def test_blocks_and_the_sum_that_feeds_them() -> None:
         assert answer(text, np.ones((2, 4))).tolist() == [[1, 2, 6, 8], [15, 18, 28, 32]]
 
 
-def test_what_no_constant_holds_is_made_dense() -> None:
-    tables = {
-        "indices": "tensor<uint4, [2, 4]>([0, 1, 0, 1, 0, 1, 0, 1])",
-        "lut": "tensor<fp16, [2, 1, 2, 1]>([1, 2, 3, 4])",
-    }
-    text = program(constexpr("constexpr_lut_to_dense", **tables), call("mul(x = x, y = w)"))
-    read = parse_mil(text)
-    (constant,) = read.graph().constants.values()
-    assert isinstance(constant, Dense)
-    assert constant.values.tolist() == [[1, 2, 1, 2], [3, 4, 3, 4]]
-    assert [finding.rule for finding in read.findings()] == ["MIL-CONSTEXPR-002"]
-
-
-def test_a_chain_of_constexpr_operations() -> None:
-    text = program(
-        "tensor<uint1, [2, 4]> m, tensor<fp16, [2]> v = constexpr_lut_to_sparse("
-        "indices_mask = tensor<uint1, [2, 4]>([1, 0, 0, 0, 0, 0, 0, 1]), "
-        "indices_nonzero_data = tensor<uint4, [2]>([0, 1]), "
-        'lut = tensor<fp16, [1, 1, 2, 1]>([7, 9]))[name = string("c")];',
-        f'{PORT} w = constexpr_sparse_to_dense(mask = m, nonzero_data = v)[name = string("w")];',
-        call("mul(x = x, y = w)"),
-    )
-    assert answer(text, np.ones((2, 4))).tolist() == [[7, 0, 0, 0], [0, 0, 0, 9]]
-
-
 def test_a_vector_table_is_bounded() -> None:
     writer = BlobWriter()
     indices = writer.add(np.zeros(2**20, np.uint8), "uint8")
