@@ -257,7 +257,7 @@ def write_files(folder: Path, model: Model, blob: BlobWriter) -> None:
 
 
 def put_in_place(temporary: Path, target: Path) -> None:
-    """Rename a written package to its path; one that was there is moved aside first, and back on an error."""
+    """Rename a written package to its path; one that was there is moved aside first, and back if that is not done."""
     if not target.exists():
         temporary.rename(target)
         return
@@ -265,7 +265,8 @@ def put_in_place(temporary: Path, target: Path) -> None:
     target.rename(aside)
     try:
         temporary.rename(target)
-    except OSError:
-        aside.rename(target)
+    except BaseException:  # an interrupt too must not lose what was there
+        if not target.exists():
+            aside.rename(target)
         raise
     shutil.rmtree(aside)

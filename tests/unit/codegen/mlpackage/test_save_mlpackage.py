@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import aneforge as af
 from aneforge.codegen.mlpackage.forms import FORMS, in_package_form
 from aneforge.codegen.mlpackage.opsets import OPSETS, public_operations
+from aneforge.codegen.mlpackage.package import put_in_place
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
 from aneforge.graph.node import build
 from aneforge.graph.reference import evaluate
@@ -27,7 +29,6 @@ from unit.importers.mlpackage.package_files import MODEL, WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from aneforge.graph.graph import Graph
     from aneforge.importers.mlpackage.messages import Model
@@ -308,3 +309,28 @@ def test_no_nearest_element_is_left_to_core_ml(
     read = load_mlpackage(af.save_mlpackage(graph, tmp_path / "a.mlpackage")).graph()
     values = feeds(graph)
     assert np.array_equal(evaluate(read, values)[0]["y"], evaluate(graph, values)[0]["y"])
+
+
+@pytest.mark.parametrize("raised", [OSError, KeyboardInterrupt])
+def test_a_package_that_was_there_survives_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException]
+) -> None:
+    made, target = tmp_path / "new", tmp_path / "net.mlpackage"
+    for folder in (made, target):
+        folder.mkdir()
+        (folder / "name").write_text(folder.name)
+    rename = Path.rename
+
+    def interrupted(path: Path, to: Path) -> Path:
+        if path == made:
+            raise raised
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(raised):
+        put_in_place(made, target)
+    assert (target / "name").read_text() == "net.mlpackage"
+    monkeypatch.undo()
+    put_in_place(made, target)
+    assert (target / "name").read_text() == "new"
+    assert [one.name for one in tmp_path.iterdir()] == ["net.mlpackage"]
