@@ -29,9 +29,27 @@ INTRODUCTION = (
 CORE = (
     "The samples of a form of core ATen are the calls of it that PyTorch makes when it runs the samples of all "
     "operators through its own decompositions, and those of the operator of its name that it takes as they are. Of a "
-    "longer list 64 samples are taken, spread evenly. A form without a number has no samples: it is computed for "
-    "gradients, is about lengths, or PyTorch never comes down to it."
+    "longer list 64 samples are taken, spread evenly. Forms that none of PyTorch's samples come down to have samples "
+    "of our own, in tests/external/torch/own_samples.py, and are marked \\*. A form without a number is about lengths, "
+    "which are numbers and no tensors. Complex numbers go into a graph and come out as pairs of real ones."
 )
+OWN_SAMPLED = (
+    "aten._adaptive_avg_pool2d_backward.default",
+    "aten._embedding_bag.default",
+    "aten._native_batch_norm_legit_no_training.default",
+    "aten.atan2.out",
+    "aten.avg_pool2d_backward.default",
+    "aten.col2im.default",
+    "aten.convolution_backward.default",
+    "aten.embedding_dense_backward.default",
+    "aten.native_dropout.default",
+    "aten.native_group_norm_backward.default",
+    "aten.native_layer_norm_backward.default",
+    "aten.randperm.default",
+    "aten.upsample_bilinear2d.vec",
+    "aten.upsample_nearest2d.vec",
+)
+"""Forms that are judged by samples of our own; a test compares the list with the samples."""
 Row = dict[str, str]
 
 
@@ -74,4 +92,5 @@ def is_equal(row: Row) -> bool:
 
 def operation_row(row: Row) -> tuple[object, ...]:
     """Return one line of the table of operators."""
-    return f"`{row['operation']}`", *(int(row[name]) or "" for name in COUNTS[:3]), row["reasons"]
+    mark = " \\*" if row["operation"] in OWN_SAMPLED else ""
+    return f"`{row['operation']}`{mark}", *(int(row[name]) or "" for name in COUNTS[:3]), row["reasons"]

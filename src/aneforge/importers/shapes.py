@@ -127,7 +127,8 @@ def expect_bound(inputs: Sequence[Input], lengths: Mapping[str, int | tuple[int,
         raise GraphError(
             f"the model has {len(open_ones)} open dimensions: {'; '.join(open_ones)}",
             location=in_file(file),
-            remedy=f"bind them, such as shapes={{{', '.join(names.values())}}}",
+            remedy=f"bind them, such as shapes={{{', '.join(names.values())}}} (--shape at the command line); for "
+            "lengths that vary, read one graph for each of a few fixed ones and pad the data up to the next",
         )
 
 

@@ -2,7 +2,8 @@
 
 `common_methods_invocations` lists operators with samples of their arguments. The samples of a form of core ATen are the
 calls of it that PyTorch makes when it runs those of all operators through its decompositions, and the samples of the
-operator of its own name that it takes as they are, or with a number for their last tensor.
+operator of its own name that it takes as they are, or with a number for their last tensor. A form that has none of
+either is judged by samples of our own.
 
 Long lists are cut by rules that always take the same ones; `SAMPLES_MOST` and the numbers below it say how.
 """
@@ -22,6 +23,8 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from external.torch.own_samples import FIRST_RESULT, OWN_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -188,7 +191,27 @@ def harvest() -> dict[str, list[Sample]]:
                 if sample.signature not in found[form] and taken[form] < HARVESTED_EACH:
                     taken[form] += 1
                     found[form][sample.signature] = sample
-    return {name: list(samples.values()) for name, samples in found.items()}
+    return {name: list(samples.values()) or own_samples(name) for name, samples in found.items()}
+
+
+def own_samples(name: str) -> list[Sample]:
+    """Return the samples of our own of a form that PyTorch has none of."""
+    torch.manual_seed(0)
+    form, listed = core_forms()[name], OWN_SAMPLES[name]() if name in OWN_SAMPLES else []
+    function = first_of(form) if name in FIRST_RESULT else form
+    writes = name.endswith(".out")
+    return [sample_made(function, one, {"out": room_for(one)} if writes else {}) for one in listed]
+
+
+def first_of(form: Callable[..., object]) -> Callable[..., object]:
+    """Return an operator of which the first result alone is looked at."""
+    return lambda *arguments: cast("tuple[object, ...]", form(*arguments))[0]
+
+
+def room_for(arguments: tuple[object, ...]) -> torch.Tensor:
+    """Return a tensor for an operator to write its result to."""
+    tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+    return torch.zeros(torch.broadcast_shapes(*(one.shape for one in tensors)), dtype=tensors[0].dtype)
 
 
 def heard_from(samples: Sequence[Sample]) -> Iterator[Sample]:

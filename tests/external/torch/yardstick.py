@@ -86,9 +86,20 @@ class Together(torch.nn.Module):
         start = 0
         for sample in self.samples:
             count = len(sample.places)
-            results.extend(sample.call([one.clone() for one in tensors[start : start + count]]))
+            given = zip(tensors[start : start + count], sample.tensors, strict=True)
+            results.extend(map(in_pairs, sample.call([as_complex(one.clone(), like) for one, like in given])))
             start += count
         return results
+
+
+def in_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """Return complex numbers as pairs of real ones, as they go into a graph and come out; others as they are."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def as_complex(pairs: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return pairs of real numbers as complex ones where the sample has such."""
+    return torch.view_as_complex(pairs) if like.is_complex() else pairs
 
 
 @dataclass(slots=True)
@@ -135,7 +146,9 @@ def judged(name: str) -> Tally:
 
 def judge_together(tally: Tally, samples: Sequence[Sample]) -> None:
     """Judge samples that are exported at once; in halves where PyTorch cannot export them, or one seems broken."""
-    expected = [sample.call([tensor.clone() for tensor in sample.tensors]) for sample in samples]
+    expected = [
+        [in_pairs(one) for one in sample.call([tensor.clone() for tensor in sample.tensors])] for sample in samples
+    ]
     if not all(expected):
         tally.add(Outcome.UNSUPPORTED, expected.count([]), NO_TENSOR, "it gives no tensor to compare")
         rest = [sample for sample, wanted in zip(samples, expected, strict=True) if wanted]
@@ -173,7 +186,7 @@ def judge_in_halves(tally: Tally, samples: Sequence[Sample]) -> None:
 
 def exported(samples: Sequence[Sample]) -> torch.export.ExportedProgram:
     """Return samples as one program, taken apart as the importer takes it apart."""
-    tensors = [tensor for sample in samples for tensor in sample.tensors]
+    tensors = [in_pairs(tensor) for sample in samples for tensor in sample.tensors]
     return decomposed(torch.export.export(Together(samples), tuple(tensors), strict=False))
 
 
@@ -187,7 +200,7 @@ def judge_program(
     reading = Reading(program, ReadProgram(program, None, owned=False), Interpreter(None), copied=True)
     outputs = reading.ports(None, None)[0]
     findings = {finding.node: finding for finding in reading.interpreter.gathering.findings}
-    tensors = [tensor for sample in samples for tensor in sample.tensors]
+    tensors = [in_pairs(tensor) for sample in samples for tensor in sample.tensors]
     graph = af.Graph(outputs) if outputs else None
     feeds = {name: array_of(tensors[int(name.rpartition("_")[2])]) for name in (graph.inputs if graph else ())}
     results = af.reference(graph, feeds) if graph else {}

@@ -63,6 +63,12 @@ class Surroundings(Protocol):
         """Return the outputs of the function by which ONNX itself defines the node's operator."""
         ...
 
+    def run_operator(
+        self, operator: str, inputs: Sequence[Held | None], attributes: Mapping[str, object], outputs: int
+    ) -> tuple[Held, ...]:
+        """Return the outputs of an operator of ONNX's default set, as if the node were made of it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -164,6 +170,17 @@ class Call:
     def known_number(self, place: int, what: str) -> float:
         """Return one number that must be known: whole, real or a truth value, as its element type has it."""
         return single_number(self.known(place, what), what)
+
+    def standard(self, operator: str, *inputs: Value | None, **attributes: object) -> Value:
+        """Return the first result of an operator of ONNX's default set: a node may be made of several.
+
+        Raises:
+            GraphError: It is no tensor.
+        """
+        found = self.surroundings.run_operator(operator, inputs, attributes, 1)[0]
+        if isinstance(found, Output | Constant):
+            return found
+        raise GraphError(f"{operator} gives no tensor")
 
     # Attributes.
 

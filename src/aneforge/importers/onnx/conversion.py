@@ -10,6 +10,7 @@ from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output
 from aneforge.importers.emitter import FOLD_MOST_GROWTH, Emitter
 from aneforge.importers.findings import Finding, Reason
+from aneforge.importers.merging import with_merged_axes
 from aneforge.importers.onnx.binding import bound_inputs, declared_type
 from aneforge.importers.onnx.interpreter import Interpreter, Scope
 from aneforge.importers.onnx.reading import read_model
@@ -58,7 +59,7 @@ def converted(model: ReadModel, shapes: Shapes | None, values: Values | None) ->
     interpreter.gathering.raise_if_any()
     for value in model.proto.graph.output:
         compare_declared(value, outputs[value.name], model.file)
-    return Graph(outputs)
+    return with_merged_axes(Graph(outputs))
 
 
 def store_weights(model: ReadModel, scope: Scope) -> None:

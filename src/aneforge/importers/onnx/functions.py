@@ -71,6 +71,8 @@ def function_body(call: Call) -> bytes | None:
         GraphError: onnx cannot make it for this node.
     """
     schema = call.rules.bodies
+    if schema is None:
+        return None
     if schema.has_context_dependent_function:
         node = onnx.NodeProto()
         node.CopyFrom(call.node)

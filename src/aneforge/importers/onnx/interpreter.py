@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import onnx
+from onnx import helper
 
 from aneforge.errors import GraphError, Location
 from aneforge.graph.node import Output
@@ -24,6 +25,7 @@ from aneforge.importers.findings import (
     message_of,
 )
 from aneforge.importers.onnx.call import Call
+from aneforge.importers.onnx.contributed import RUNTIME_DOMAIN, RUNTIME_LAYOUT_DOMAINS
 from aneforge.importers.onnx.dtypes import schema_type
 from aneforge.importers.onnx.functions import bound_attributes, function_of
 from aneforge.importers.onnx.registry import converter_of
@@ -46,6 +48,8 @@ Tensor = onnx.TensorProto | onnx.SparseTensorProto
 Body = onnx.GraphProto | onnx.FunctionProto
 CALL_DEPTH_MOST = 64
 """Functions within functions, ONNX's own counted."""
+STANDARD_VERSION = 21
+"""The version of the default set in which operators of ONNX Runtime are written; every onnx that is taken has it."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
 """Two spellings of one operator set."""
 
@@ -166,6 +170,12 @@ class Interpreter:
             UnsupportedNodeError: No operator set has it.
             GraphError: The model does not say which version of the operator set it uses.
         """
+        if domain in RUNTIME_LAYOUT_DOMAINS:
+            raise UnsupportedNodeError(
+                Reason.OPERATOR,
+                f"operator set {domain!r} is for the memory layout of one processor",
+                workaround="save the optimised model with ORT_ENABLE_EXTENDED or less instead of ORT_ENABLE_ALL",
+            )
         if not newest_version(domain):
             raise UnsupportedNodeError(
                 Reason.OPERATOR,
@@ -176,11 +186,7 @@ class Interpreter:
             raise GraphError(f"the model does not say which version of operator set {domain or 'ai.onnx'!r} it uses")
         rules = rules_of(node.op_type, version, domain)
         if rules is None:
-            raise UnsupportedNodeError(
-                Reason.OPERATOR,
-                f"operator set {domain or 'ai.onnx'} {version} has no such operator",
-                workaround="check the model's operator-set version, or convert it with onnx.version_converter",
-            )
+            raise unknown_operator(domain, version)
         return rules
 
     # Functions and graphs within nodes.
@@ -297,6 +303,31 @@ class NodeSurroundings:
         """
         function, attributes = function_of(call)
         return self.interpreter.run(function, call.node, call.inputs, attributes, (self.scope, self.name))
+
+    def run_operator(
+        self, operator: str, inputs: Sequence[Held | None], attributes: Mapping[str, object], outputs: int
+    ) -> tuple[Held, ...]:
+        """Return the outputs of an operator of ONNX's default set, as if the node were made of it."""
+        names = ["" if one is None else f"x{place}" for place, one in enumerate(inputs)]
+        node = helper.make_node(operator, names, [f"y{place}" for place in range(outputs)])
+        node.attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
+        scope = Scope({"": STANDARD_VERSION}, self.scope.path, depth=self.scope.depth + 1)
+        return self.interpreter.results_of(node, tuple(inputs), scope, self.name)
+
+
+def unknown_operator(domain: str, version: int) -> UnsupportedNodeError:
+    """Return the error of an operator that its operator set does not have."""
+    if domain == RUNTIME_DOMAIN:
+        return UnsupportedNodeError(
+            Reason.OPERATOR,
+            f"it is an operator that ONNX Runtime adds in {domain!r}, and it has no form here",
+            workaround="save the model with graph_optimization_level ORT_ENABLE_BASIC, which keeps standard operators",
+        )
+    return UnsupportedNodeError(
+        Reason.OPERATOR,
+        f"operator set {domain or 'ai.onnx'} {version} has no such operator",
+        workaround="check the model's operator-set version, or convert it with onnx.version_converter",
+    )
 
 
 def versions_of(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:

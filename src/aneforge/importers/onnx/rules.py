@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 import onnx
 import onnx.defs
 
+from aneforge.importers.onnx.contributed import RUNTIME_DOMAIN, runtime_signature
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -60,7 +62,8 @@ class AttributeRule:
 class Rules:
     """How an operator is written."""
 
-    bodies: Bodies
+    bodies: Bodies | None
+    """The functions of an operator that has a schema."""
     since: int
     """The version of the operator set that brought this form of it."""
     inputs: tuple[int, int]
@@ -84,7 +87,7 @@ def rules_of(operator: str, version: int, domain: str) -> Rules | None:
     try:
         schema = onnx.defs.get_schema(operator, version, domain)
     except onnx.defs.SchemaError:
-        return None
+        return runtime_rules(operator, domain)
     if schema.deprecated and not schema.inputs:  # its name alone is left; other deprecated forms still mean something
         return None
     return Rules(
@@ -96,6 +99,15 @@ def rules_of(operator: str, version: int, domain: str) -> Rules | None:
         tuple(frozenset(one.types) for one in schema.inputs),
         {name: attribute_rule(one) for name, one in schema.attributes.items()},
     )
+
+
+def runtime_rules(operator: str, domain: str) -> Rules | None:
+    """Return the rules of an operator that ONNX Runtime adds; None for one that is not known here."""
+    found = runtime_signature(operator, domain)
+    if found is None:
+        return None
+    attributes = {name: AttributeRule(*said) for name, said in found.attributes.items()}
+    return Rules(None, 1, found.inputs, found.outputs, found.optional, found.types, attributes)
 
 
 def attribute_rule(attribute: OpSchema.Attribute) -> AttributeRule:
@@ -115,6 +127,8 @@ def newest_version(domain: str) -> int:
     """
     if domain == "":
         return onnx.defs.onnx_opset_version()
+    if domain == RUNTIME_DOMAIN:
+        return 1
     return max(
         (one.since_version for one in onnx.defs.get_all_schemas_with_history() if one.domain == domain), default=0
     )

@@ -14,8 +14,8 @@ import torch
 from aneforge.errors import GraphError
 from aneforge.graph.node import Output
 from aneforge.importers.findings import Reason, UnsupportedNodeError
-from aneforge.importers.torch_export.dtypes import TORCH_TYPES, element_type
-from aneforge.importers.torch_export.values import is_number, is_value
+from aneforge.importers.torch_export.dtypes import COMPLEX_TYPES, TORCH_TYPES, element_type
+from aneforge.importers.torch_export.values import Complex, is_number, is_value
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axis
 
@@ -43,6 +43,12 @@ class Call:
     result_shapes: tuple[tuple[int, ...] | None, ...]
     """The shapes of the results as far as they are plain numbers."""
     emit: Emitter
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it reads or gives complex numbers."""
+        given = any(isinstance(one, Complex) for held in self.arguments.values() for one in listed(held))
+        return given or any(str(one) in COMPLEX_TYPES for one in self.result_types)
 
     # Tensors.
 
@@ -206,6 +212,11 @@ class Call:
         for one in samples[1:]:
             result = torch.empty((1,) * dimensions(result, one), dtype=torch.result_type(result, one), device="meta")
         return element_type(result.dtype if isinstance(result, torch.Tensor) else torch.result_type(result, result))
+
+
+def listed(held: Held) -> tuple[Held, ...]:
+    """Return the entries of a list, or what is none as the only one."""
+    return held if isinstance(held, tuple) else (held,)
 
 
 def sample_of(value: Value) -> torch.Tensor:

@@ -17,15 +17,16 @@ from aneforge.graph.node import Output, new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.importers.emitter import FOLD_MOST_GROWTH, Emitter
 from aneforge.importers.findings import Finding, Reason, UnsupportedNodeError
+from aneforge.importers.merging import with_merged_axes
 from aneforge.importers.shapes import in_file, named, placeholder
 from aneforge.importers.torch_export.binding import Described, Length, bound_shapes, described_input, example_shapes
 from aneforge.importers.torch_export.decomposition import decomposed
 from aneforge.importers.torch_export.dtypes import element_type
 from aneforge.importers.torch_export.interpreter import Interpreter
 from aneforge.importers.torch_export.reading import flat_inputs, read_program
-from aneforge.importers.torch_export.tensors import array_of, constant_of
-from aneforge.importers.torch_export.values import LOST, Lost
-from aneforge.ops.constant import Constant
+from aneforge.importers.torch_export.tensors import array_of, stored_of
+from aneforge.importers.torch_export.values import LOST, Complex, Lost
+from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.table import op_named
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Reading:
         """
         outputs, writes = self.ports(example_inputs, shapes)
         self.interpreter.gathering.raise_if_any()
-        return Graph(outputs, writes)
+        return with_merged_axes(Graph(outputs, writes))
 
     def ports(
         self, example_inputs: ExampleInputs | None, shapes: Shapes | None
@@ -152,7 +153,7 @@ class Reading:
     ) -> dict[str, Held]:
         """Return what is no tensor of the caller's, by the names of nodes: weights, states, and plain numbers."""
         written = set(written_names(self.program))
-        shared: dict[tuple[object, ...], Constant] = {}
+        shared: dict[tuple[object, ...], Dense | Complex] = {}
         found: dict[str, Held] = {}
         for spec, node in zip(specs, nodes, strict=True):
             if spec.kind is InputKind.USER_INPUT:
@@ -169,7 +170,7 @@ class Reading:
         name: str,
         node: str,
         written: set[str],
-        shared: dict[tuple[object, ...], Constant],
+        shared: dict[tuple[object, ...], Dense | Complex],
         states: dict[str, Tensor],
     ) -> Held:
         """Return a parameter or buffer: a state if the program writes it, else a constant, one for equal tensors."""
@@ -180,7 +181,7 @@ class Reading:
                 return states[name]
             key = (tensor.data_ptr(), tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
             if key not in shared:
-                shared[key] = constant_of(tensor, copied=self.copied)
+                shared[key] = stored_of(tensor, copied=self.copied)
             return shared[key]
         except UnsupportedNodeError as error:
             self.gather(node, "weights", error.reason, f"{name!r}: {error.message}", error.remedy or "")
@@ -239,7 +240,10 @@ class Reading:
         if isinstance(held, bool | int | float):
             kind = "bool" if isinstance(held, bool) else "int64" if isinstance(held, int) else "fp64"
             return emitter.kept(emitter.constant(held, kind))
-        if not isinstance(held, Lost):
+        if isinstance(held, Complex):
+            workaround = "end the program with torch.view_as_real"
+            self.gather(name, "output", Reason.DTYPE, "complex numbers leave no graph", workaround)
+        elif not isinstance(held, Lost):
             self.gather(name, "output", Reason.FORM, f"it is no tensor but {type(held).__name__}", "")
         return None
 

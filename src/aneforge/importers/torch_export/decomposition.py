@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 import torch
+from torch import _decomp
 
 from aneforge.errors import GraphError
 from aneforge.importers.torch_export.quiet import quiet_loggers
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["decomposed"]
 
+FURTHER = (
+    "embedding_dense_backward",
+    "max_pool2d_with_indices_backward",
+    "native_group_norm_backward",
+    "native_layer_norm_backward",
+)
+"""Operators that are core, and that PyTorch can take apart all the same."""
+
 
 @cache
 def decompositions() -> Table:
@@ -32,7 +41,9 @@ def decompositions() -> Table:
         name, form = str(target).removeprefix("aten.").partition(".")[::2]
         if str(target).startswith("aten.") and converter_of(name, form) is not None:
             table.pop(target)
-    return table
+    forms = [getattr(torch.ops.aten, name).default for name in FURTHER]
+    further = cast("Callable[[list[object]], Table]", getattr(_decomp, "get_decompositions"))  # noqa: B009 - untyped
+    return {**further(forms), **table}
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -12,7 +12,7 @@ from aneforge.importers.findings import Reason, UnsupportedNodeError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ELEMENT_TYPES", "TORCH_TYPES", "element_type", "is_foreign"]
+__all__ = ["COMPLEX_TYPES", "ELEMENT_TYPES", "TORCH_TYPES", "element_type", "is_foreign", "part_type"]
 
 ELEMENT_TYPES: dict[str, str] = {
     "torch.float64": "fp64",
@@ -35,6 +35,14 @@ ELEMENT_TYPES: dict[str, str] = {
 TORCH_TYPES = {ours: theirs.removeprefix("torch.") for theirs, ours in ELEMENT_TYPES.items()}
 """PyTorch's names for the element types here."""
 
+COMPLEX_TYPES = {"torch.complex32": "fp16", "torch.complex64": "fp32", "torch.complex128": "fp64"}
+"""Complex element types, and those of their two parts."""
+
+
+def part_type(dtype: torch.dtype) -> str:
+    """Return the element type of the parts of complex numbers, and of real numbers their own."""
+    return COMPLEX_TYPES.get(str(dtype)) or element_type(dtype)
+
 
 def is_foreign(dtype: torch.dtype) -> bool:
     """Tell whether an element type has no meaning here."""
@@ -48,7 +56,11 @@ def element_type(dtype: torch.dtype) -> str:
         UnsupportedNodeError: There is none.
     """
     if is_foreign(dtype):
-        workaround = "compute with real and imaginary parts as two tensors" if "complex" in str(dtype) else ""
+        workaround = (
+            "pass real and imaginary parts as two tensors, with torch.view_as_real and torch.view_as_complex"
+            if "complex" in str(dtype)
+            else ""
+        )
         raise UnsupportedNodeError(
             Reason.DTYPE, f"tensors of {str(dtype).removeprefix('torch.')} have no meaning here", workaround=workaround
         )

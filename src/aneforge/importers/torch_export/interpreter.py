@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import torch
 
 from aneforge.errors import GraphError, Location
@@ -27,13 +28,13 @@ from aneforge.importers.findings import (
     message_of,
 )
 from aneforge.importers.torch_export.call import Call
-from aneforge.importers.torch_export.dtypes import element_type
+from aneforge.importers.torch_export.dtypes import part_type
 from aneforge.importers.torch_export.numbers import number_function
-from aneforge.importers.torch_export.registry import converter_of
+from aneforge.importers.torch_export.registry import complex_converter_of, converter_of
 from aneforge.importers.torch_export.schemas import Schema, operator_name, runs_graphs, schema_of
-from aneforge.importers.torch_export.tensors import constant_of
-from aneforge.importers.torch_export.values import LOST, Lost
-from aneforge.ops.constant import Constant
+from aneforge.importers.torch_export.tensors import stored_of
+from aneforge.importers.torch_export.values import LOST, Complex, Lost
+from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,7 +113,7 @@ class Interpreter:
             case torch.dtype() | torch.memory_format() | torch.layout() | torch.device():
                 return str(argument)
             case complex():
-                raise UnsupportedNodeError(Reason.DTYPE, f"the number {argument} is complex")
+                return Complex(Dense(np.array(argument.real)), Dense(np.array(argument.imag)))
             case torch.SymInt() | torch.SymFloat() | torch.SymBool():
                 raise UnsupportedNodeError(Reason.DATA_SHAPE, f"the number {argument} is not known")
             case _:
@@ -126,7 +127,7 @@ class Interpreter:
         if isinstance(found, torch.fx.GraphModule):
             return None
         if isinstance(found, torch.Tensor):
-            return self.guarded(node, "get_attr", lambda: constant_of(found, copied=True))
+            return self.guarded(node, "get_attr", lambda: stored_of(found, copied=True))
         return LOST
 
     def converted(
@@ -189,12 +190,23 @@ class Interpreter:
         if schema.name in CHECKS:
             return None
         types, shapes = described_results(node)
-        convert = converter_of(schema.name, schema.form) if schema.space in ("aten", "prims") else None
-        if convert is None:
-            raise unknown_operator(schema)
         emitter = Emitter(location_of(node, self.file), self.budget)
         arguments = bound_arguments(schema, positional, named)
-        return convert(Call(schema.name, schema.form, arguments, types, shapes, emitter))
+        call = Call(schema.name, schema.form, arguments, types, shapes, emitter)
+        known = schema.space in ("aten", "prims")
+        if known and call.is_complex:
+            convert = complex_converter_of(schema.name)
+            if convert is None:
+                raise UnsupportedNodeError(
+                    Reason.DTYPE,
+                    "it has no form for complex numbers",
+                    workaround="compute with real and imaginary parts as two tensors",
+                )
+            return convert(call)
+        convert = converter_of(schema.name, schema.form) if known else None
+        if convert is None:
+            raise unknown_operator(schema)
+        return convert(call)
 
     # Graphs within nodes.
 
@@ -292,7 +304,7 @@ def described_results(
             continue
         if one.layout is not torch.strided:
             raise UnsupportedNodeError(Reason.LAYOUT, f"its result is a tensor of layout {one.layout}")
-        element_type(one.dtype)
+        part_type(one.dtype)
         types.append(one.dtype)
         shapes.append(tuple(map(int, one.shape)) if all(type(length) is int for length in one.shape) else None)
     return tuple(types), tuple(shapes)

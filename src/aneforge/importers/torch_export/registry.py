@@ -19,20 +19,32 @@ if TYPE_CHECKING:
     from aneforge.importers.torch_export.call import Call
     from aneforge.importers.torch_export.values import Held
 
-__all__ = ["Converter", "converter_of", "converters", "operator"]
+__all__ = ["Converter", "complex_converter_of", "complex_operator", "converter_of", "converters", "operator"]
 
 Converter = Callable[["Call"], "Held"]
 CONVERTERS: dict[str, Converter] = {}
+COMPLEX_CONVERTERS: dict[str, Converter] = {}
+"""Converters of nodes that read or give complex numbers."""
 
 
 def operator(*names: str) -> Callable[[Converter], Converter]:
     """Register a function as the converter of operators."""
+    return registering(CONVERTERS, names)
+
+
+def complex_operator(*names: str) -> Callable[[Converter], Converter]:
+    """Register a function as the converter of operators where they read or give complex numbers."""
+    return registering(COMPLEX_CONVERTERS, names)
+
+
+def registering(table: dict[str, Converter], names: tuple[str, ...]) -> Callable[[Converter], Converter]:
+    """Return what puts a function into a table."""
 
     def register(convert: Converter) -> Converter:
         for name in names:
-            if name in CONVERTERS:
+            if name in table:
                 raise ValueError(f"{name} has two converters")
-            CONVERTERS[name] = convert
+            table[name] = convert
         return convert
 
     return register
@@ -54,3 +66,13 @@ def converter_of(name: str, form: str) -> Converter | None:
     """
     found = converters()
     return found.get(f"{name}.{form}") or found.get(name)
+
+
+def complex_converter_of(name: str) -> Converter | None:
+    """Return the converter of an operator where it reads or gives complex numbers, or nothing.
+
+    >>> complex_converter_of("mul") is not None, complex_converter_of("relu")
+    (True, None)
+    """
+    converters()
+    return COMPLEX_CONVERTERS.get(name)

@@ -12,13 +12,14 @@ import ml_dtypes
 import torch
 
 from aneforge.importers.findings import Reason, UnsupportedNodeError
-from aneforge.importers.torch_export.dtypes import element_type
+from aneforge.importers.torch_export.dtypes import COMPLEX_TYPES, element_type
+from aneforge.importers.torch_export.values import Complex
 from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
-__all__ = ["array_of", "constant_of"]
+__all__ = ["array_of", "constant_of", "stored_of"]
 
 VIEWS = {
     "torch.bfloat16": (torch.int16, ml_dtypes.bfloat16),
@@ -40,6 +41,18 @@ def constant_of(tensor: torch.Tensor, *, copied: bool) -> Dense:
     view = array.view()
     view.flags.writeable = False
     return Dense(view)
+
+
+def stored_of(tensor: torch.Tensor, *, copied: bool) -> Dense | Complex:
+    """Return a tensor as a constant, or as two where its numbers are complex.
+
+    Raises:
+        UnsupportedNodeError: Its element type, layout or device has no meaning here.
+    """
+    if str(tensor.dtype) not in COMPLEX_TYPES:
+        return constant_of(tensor, copied=copied)
+    plain = tensor.detach().resolve_neg().resolve_conj()
+    return Complex(constant_of(plain.real, copied=copied), constant_of(plain.imag, copied=copied))
 
 
 def array_of(tensor: torch.Tensor) -> Array:

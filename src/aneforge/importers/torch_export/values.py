@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from aneforge.graph.node import Output, Value
 from aneforge.ops.constant import Constant
 
-__all__ = ["LOST", "Held", "Lost", "Number", "is_number", "is_value"]
+__all__ = ["LOST", "Complex", "Held", "Lost", "Number", "is_number", "is_value"]
 
 Number = bool | int | float
 
@@ -16,8 +17,16 @@ class Lost:
     """The result of a node that was reported already; nodes that read it are passed over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Complex:
+    """Complex numbers as two real tensors: they exist while the program is read, and no graph has one."""
+
+    real: Value
+    imaginary: Value
+
+
 LOST: Final = Lost()
-Held = Value | Number | str | Lost | None | tuple["Held", ...]
+Held = Value | Complex | Number | str | Lost | None | tuple["Held", ...]
 """Numbers are lengths and the arithmetic on them: they exist while the program is read, and no graph has one."""
 
 

@@ -38,7 +38,8 @@ def test_every_open_dimension_is_in_one_error() -> None:
     assert str(caught.value) == (
         "the model has 4 open dimensions: axis 0 of input 'x' is 'batch'; axis 2 of input 'x' is "
         "'length'; axis 0 of input 'z' is open; axis 2 of input 'z' is 'length'. Remedy: bind them, such as "
-        'shapes={"batch": 1, "length": 1, "z": (1, 1, 1,)}'
+        'shapes={"batch": 1, "length": 1, "z": (1, 1, 1,)} (--shape at the command line); for lengths that vary, read '
+        "one graph for each of a few fixed ones and pad the data up to the next"
     )
 
 

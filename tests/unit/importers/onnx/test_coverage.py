@@ -9,6 +9,7 @@ from itertools import pairwise
 import onnx.defs
 import pytest
 
+from aneforge.importers.onnx.contributed import DEFAULT_SIGNATURES, RUNTIME_DOMAIN, RUNTIME_SIGNATURES
 from aneforge.importers.onnx.registry import converter_of, converters
 from aneforge.importers.onnx.rules import newest_version, rules_of
 
@@ -29,7 +30,7 @@ def has_a_way(schema: onnx.defs.OpSchema) -> bool:
         return True
     bodies = rules.bodies
     own = converter_of(schema.domain, schema.name, schema.since_version) is not None
-    return own or bodies.has_function or bodies.has_context_dependent_function
+    return own or (bodies is not None and (bodies.has_function or bodies.has_context_dependent_function))
 
 
 def test_every_operator_of_the_default_set_has_a_way() -> None:
@@ -49,7 +50,9 @@ def test_other_sets_have_a_way_or_are_known_not_to(domain: str) -> None:
 
 def test_converters_are_of_operators_that_exist() -> None:
     known = {(one.domain, one.name) for one in onnx.defs.get_all_schemas_with_history()}
-    assert set(converters()) <= known
+    added = {("", name) for name in DEFAULT_SIGNATURES} | {(RUNTIME_DOMAIN, name) for name in RUNTIME_SIGNATURES}
+    assert set(converters()) <= known | added
+    assert added <= set(converters())
 
 
 def test_the_forms_of_a_converter_do_not_overlap() -> None:

@@ -194,3 +194,12 @@ def test_text_of_a_small_network(golden: Golden) -> None:
     weights = {"w": numbers(4, 3, 3, 3), "b": numbers(4), "v": numbers(2, 4), "d": numbers(2)}
     model = made(nodes, {"x": ("fp32", ["batch", 3, 8, 8])}, weights=weights)
     golden(from_onnx(model, {"batch": 1}).text)
+
+
+def test_corners_that_are_aligned_at_a_fraction_are_told() -> None:
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    nodes = [node("Resize", ["x", "", "s"], ["y"], attributes)]
+    scales = np.array([1, 1, 1.7, 2], np.float32)
+    model = made(nodes, {"x": ("fp32", IMAGE.shape)}, weights={"s": scales})
+    with pytest.warns(UserWarning, match=r"aligns corners at a length of 10\.2, fraction included"):
+        assert from_onnx(model).outputs["y"].shape == (1, 4, 10, 12)

@@ -111,7 +111,12 @@ def integer_conv(call: Call) -> Value:
 
 @operator("QLinearConv")
 def quantised_conv(call: Call) -> Value:
-    """Convert a convolution of quantised numbers: made numbers, convolved, and quantised again."""
+    """Convert a convolution of quantised numbers."""
+    return convolved_codes(call)
+
+
+def convolved_codes(call: Call) -> Value:
+    """Return a convolution of quantised numbers: made numbers, convolved, and quantised again."""
     emit = call.emit
     x = dequantised(emit, call.value(0), one(emit, call.value(1)), one(emit, call.value(2)), "fp32")
     scale = by_channel(emit, call.value(4), call.value(3))

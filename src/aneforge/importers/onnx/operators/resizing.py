@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from aneforge.importers.resizing import Along, Reading, resized
 from aneforge.ops.shapes import normalised_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from aneforge.importers.onnx.call import Call
     from aneforge.importers.onnx.values import Value
@@ -77,6 +78,8 @@ def resize(call: Call) -> Value:
     )
     scaled = call.optional(2) is not None and call.value(2).type.size
     alongs = scaled_axes(x, axes, call.known(2, "the list of scales")) if scaled else sized_axes(call, x, axes)
+    if scaled and reading.transform == "align_corners":
+        warn_of_fractions(alongs)
     if reading.transform == "tf_crop_and_resize":
         alongs = cropped_axes(alongs, axes, call.known(1, "the region of interest"))
     return extrapolated(call, resized(call.emit, x, alongs, reading), alongs, reading)
@@ -98,6 +101,18 @@ def scaled_axes(x: Value, axes: Sequence[int], scales: Array) -> dict[int, Along
         checked_extents("the result", (int(product),))
         found[axis] = Along(extent, math.floor(product), float(scale))
     return found
+
+
+def warn_of_fractions(alongs: Mapping[int, Along]) -> None:
+    """Warn of corners that are aligned at a length with a fraction: ONNX keeps the fraction, others cut it off."""
+    lengths = [along.extent * along.scale for along in alongs.values() if along.count > 1]
+    moved = [f"{length:g}" for length in lengths if not math.isclose(length, round(length), rel_tol=1e-6)]
+    if moved:
+        warnings.warn(
+            f"Resize aligns corners at a length of {', '.join(moved)}, fraction included, as ONNX defines it; PyTorch "
+            "and onnxruntime cut the fraction off first. Export with sizes instead of scales for their numbers",
+            stacklevel=2,
+        )
 
 
 def sized_axes(call: Call, x: Value, axes: Sequence[int]) -> dict[int, Along]:

@@ -139,7 +139,7 @@ def complementary_error(call: Call) -> Value:
     return emit.add(emit.negative(emit.unary("erf", x)), 1.0)
 
 
-@operator("neg")
+@operator("neg", "_neg_view")
 def negative(call: Call) -> Value:
     """Convert −x."""
     return call.emit.negative(call.value("self"))

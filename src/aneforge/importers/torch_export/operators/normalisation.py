@@ -193,28 +193,3 @@ def dropout(call: Call) -> Value | tuple[Value, Value]:
             Reason.TRAINING, "dropout in training draws at random", workaround="export the module after module.eval()"
         )
     return x if call.operator == "dropout" else (x, call.emit.filled(x.type.shape, 1, "bool"))
-
-
-@operator("_embedding_bag", "_embedding_bag_forward_only")
-def embedding_bag(call: Call) -> tuple[Value, ...]:
-    """Convert rows of a table by their places, added up, averaged or the largest taken in bags of known lengths."""
-    table, indices, emit = call.value("weight"), call.value("indices"), call.emit
-    starts = [int(one) for one in np.ravel(call.known("offsets", "where the bags begin"))]
-    total = indices.type.size
-    ends = starts[1:] if call.flag("include_last_offset") else [*starts[1:], total]
-    begins = starts[: len(ends)]
-    if call.integer("padding_idx") >= 0 if call.has("padding_idx") else False:
-        raise UnsupportedNodeError(Reason.FORM, "rows that do not count are known at run time alone")
-    mode = call.integer("mode")
-    rows = emit.apply("gather", {"x": table, "indices": emit.cast(indices, "int32")}, axis=0)
-    weights = call.optional("per_sample_weights")
-    if weights is not None:
-        rows = emit.mul(rows, emit.expand(weights, -1))
-    ops = {0: "reduce_sum", 1: "reduce_mean", 2: "reduce_max"}
-    empty = emit.filled((1, table.type.shape[1]), 0, table.type.dtype)
-    bags = [
-        emit.reduce(ops[mode], emit.part(rows, 0, begin, end), (0,)) if end > begin else empty
-        for begin, end in zip(begins, ends, strict=True)
-    ]
-    result = emit.concat(bags, 0)
-    return result, *[emit.empty((0,), "int64")] * 3
