@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import mmap
 import stat
-import warnings
 from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aneforge.callsite import warn
 from aneforge.errors import AneforgeError, GraphError, Location
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import build
@@ -250,4 +250,4 @@ def warn_unread(graph: Graph, procedure: Procedure, names: Mapping[tuple[str, st
     unread = [port.symbol for port in procedure.inputs if names[port.operation, port.symbol] not in graph.inputs]
     if unread:
         message = f"procedure {procedure.name!r}: no output depends on {', '.join(map(shown, unread[:8]))}; left out"
-        warnings.warn(message, UserWarning, stacklevel=2)
+        warn(message, UserWarning)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
+from aneforge.callsite import warn
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output
@@ -102,7 +102,4 @@ def compare_declared(value: onnx.ValueInfoProto, output: Output, file: str | Non
     """Warn of an output that is of another type than the model declares: the model or its reading is wrong."""
     declared = declared_type(value)
     if declared is not None and declared != output.type:
-        warnings.warn(
-            f"{file or 'the model'} declares output {value.name!r} as {declared}, and its nodes make {output.type}",
-            stacklevel=4,
-        )
+        warn(f"{file or 'the model'} declares output {value.name!r} as {declared}, and its nodes make {output.type}")

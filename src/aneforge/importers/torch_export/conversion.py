@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -11,6 +10,7 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
+from aneforge.callsite import warn
 from aneforge.errors import AneforgeError, Location
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output, new_node
@@ -191,10 +191,9 @@ class Reading:
         """Return the placeholder of a state; one that holds something else than zeros is told of."""
         start = array_of(tensor)
         if start.size and np.any(start.astype(np.float64) != 0):
-            warnings.warn(
+            warn(
                 f"state {name!r} of the graph starts from zeros, and the program's buffer holds other numbers: give "
-                "them to the first run, states=aneforge.torch_states(...)",
-                stacklevel=6,
+                "them to the first run, states=aneforge.torch_states(...)"
             )
         attributes = {"name": name, "shape": start.shape, "dtype": element_type(tensor.dtype)}
         return Tensor(new_node(op_named("state"), {}, attributes, Location(self.read.file, node=name)))

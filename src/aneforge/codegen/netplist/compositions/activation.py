@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING
 
+from aneforge.callsite import warn
 from aneforge.codegen.netplist.compose import Composition
 from aneforge.errors import PrecisionWarning
 
@@ -37,7 +37,7 @@ def floor_div(to: Compose) -> Tensor:
         f"{to.node.location}: floor_div is written as floor(x · inverse(y)); the inverse is rounded, "
         "so a whole quotient can be one too small"
     )
-    warnings.warn(message, PrecisionWarning, stacklevel=2)
+    warn(message, PrecisionWarning)
     return to.op("floor", real_div(to))
 
 

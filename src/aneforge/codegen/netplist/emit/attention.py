@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.callsite import warn
 from aneforge.codegen.netplist.emit.elementwise import as_numbers, gain_offset
 from aneforge.codegen.netplist.values import IMAGE, MATRIX, Held, Known, Placed, canonical
 from aneforge.errors import PrecisionWarning
@@ -129,7 +129,7 @@ def attention(call: Call) -> Held:
     mask = mask_of(call, query.shape[-2], key.shape[-2])
     if not to.subtract_max:
         message = f"{call.node.location}: SubtractMax is off, so the exponentials of attention overflow in fp16"
-        warnings.warn(message, PrecisionWarning, stacklevel=2)
+        warn(message, PrecisionWarning)
     masks = [] if mask is None else [to.place(mask, (Dim.CHANNEL, Dim.WIDTH))]
     like = to.result(call.shape, matrix_axes(len(call.shape)))
     return to.unit("SDPA", [*bottoms, scale, *masks], {"SubtractMax": to.subtract_max}, like)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
+from aneforge.callsite import warn
 from aneforge.errors import PrecisionWarning
 from aneforge.importers.netplist.layer import dims_of
 from aneforge.importers.netplist.schema import Dim
@@ -48,7 +48,7 @@ def attention(layer: Layer) -> Value:
             f"unit {layer.unit.name!r}: SubtractMax is off, so the exponentials of the engine overflow in fp16; "
             "the graph has the attention that is meant"
         )
-        warnings.warn(message, PrecisionWarning, stacklevel=2)
+        warn(message, PrecisionWarning)
     names = ("query", "key", "value", "scale", "mask")
     for name, value in zip(names, layer.bottoms, strict=False):
         layer.expect_one(Dim.BATCH, Dim.DEPTH, value=value, what=name)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.callsite import warn
 from aneforge.errors import GraphError
 from aneforge.importers.extents import checked_extents
 from aneforge.importers.onnx.registry import operator
@@ -108,10 +108,9 @@ def warn_of_fractions(alongs: Mapping[int, Along]) -> None:
     lengths = [along.extent * along.scale for along in alongs.values() if along.count > 1]
     moved = [f"{length:g}" for length in lengths if not math.isclose(length, round(length), rel_tol=1e-6)]
     if moved:
-        warnings.warn(
+        warn(
             f"Resize aligns corners at a length of {', '.join(moved)}, fraction included, as ONNX defines it; PyTorch "
-            "and onnxruntime cut the fraction off first. Export with sizes instead of scales for their numbers",
-            stacklevel=2,
+            "and onnxruntime cut the fraction off first. Export with sizes instead of scales for their numbers"
         )
 
 
