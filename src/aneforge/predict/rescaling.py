@@ -23,6 +23,7 @@ from aneforge.predict.ranges.interval import FINITE
 from aneforge.predict.ranges.program import declared_ranges, flow
 from aneforge.runtime.rescaling.observing import probes_of
 from aneforge.runtime.rescaling.scaling import SEED, operands_of, rescaled
+from aneforge.runtime.rescaling.trials import as_it_was
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = ["rescale"]
 
-SETS = 2
-"""Sets of inputs that are drawn from declared ranges, to measure errors by."""
+NOT_PROVEN = "the rescaled program is not proven to stay below the accumulator's edge"
+DEVIATIONS = 12
+"""So many deviations is a declared range wide, for inputs that are drawn around its middle: what is bounded for good
+has few elements near its ends."""
 
 
 def rescale(
@@ -55,11 +58,13 @@ def rescale(
     """Return a graph that means the same and whose products stand clear of the accumulator's grid, with a report.
 
     Weights are multiplied by powers of two, one for a product or for each of its output channels, and the inverse goes
-    into the gain behind the sum. With `inputs`, sample values, factors are chosen by the sizes that are seen, less some
-    bits of safety. With `ranges`, magnitudes or ends of inputs, they are chosen by what is proven of all inputs within
-    them, and errors are measured on inputs that are drawn there. With neither, inputs are drawn.
+    into the gain behind the sum. What norms read is multiplied where its squares would not fit fp16. With `inputs`,
+    sample values, factors are chosen by the sizes that are seen, less some bits of safety. With `ranges`, magnitudes or
+    ends of inputs, they are chosen by what is proven of all inputs within them, and errors are measured on inputs that
+    are drawn there. With neither, inputs are drawn.
 
-    What does not make outputs better on those inputs and on fresh ones of the same distribution is not done.
+    What does not make outputs better on those inputs and on fresh ones of the same distribution is not done; nor is,
+    with `ranges`, what is not proven to stay below the accumulator's edge.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.random.default_rng(0).standard_normal((16, 1024)) / 32
@@ -69,8 +74,7 @@ def rescale(
     ((11,), True, True)
 
     Raises:
-        GraphError: Both inputs and ranges are given, a sample or range does not fit, safety_bits is out of range, or
-            no proof was found for what the ranges allow.
+        GraphError: Both inputs and ranges are given, a sample or range does not fit, or safety_bits is out of range.
         UnknownNameError: There is no input of that name.
         IllegalGraphError: An operation cannot run on the target.
     """
@@ -91,10 +95,20 @@ def rescale(
         if after >= min(before, 0.0):
             text = f"the least margin of all sums is proven to be {after:+.1f} bits, as it was {before:+.1f}"
             return replace(found, remarks=(*found.remarks, text))
-    raise GraphError(
-        "the rescaled program is not proven to stay below the accumulator's edge",
-        seen=f"a margin of {after:+.1f} bits",
-        remedy="give more safety_bits, or sample inputs",
+    return undone(found, whole, f"{NOT_PROVEN}: a margin of {after:+.1f} bits is; give more safety_bits, or samples")
+
+
+def undone(found: Rescaled, graph: Graph, remark: str) -> Rescaled:
+    """Return a report with nothing done."""
+    products = tuple(as_it_was(one, NOT_PROVEN) if one.applied else one for one in found.products)
+    outputs = tuple(replace(one, after=one.before, fresh_after=one.fresh_before) for one in found.outputs)
+    return replace(
+        found,
+        graph=graph,
+        products=products,
+        outputs=outputs,
+        layers_after=found.layers_before,
+        remarks=(*found.remarks, remark),
     )
 
 
@@ -141,14 +155,20 @@ def proven(graph: Graph, target: Target, declared: Mapping[str, Range]) -> Mappi
 
 
 def drawn_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
-    """Return inputs that are drawn evenly from ranges; whole numbers from 0 and 1, which any index allows."""
+    """Return inputs that are drawn from ranges, once evenly and once around the middle, as most inputs lie in theirs.
+
+    Whole numbers are drawn from 0 and 1, which any index allows.
+    """
     random = np.random.default_rng(SEED)
 
-    def drawn(name: str, node: Node) -> Array:
+    def drawn(name: str, node: Node, *, evenly: bool) -> Array:
         kind = node.types[0]
         if not is_float(kind.dtype):
             return random.integers(0, 2, kind.shape)
         one = declared[name]
-        return random.uniform(one.low, one.high, kind.shape)
+        if evenly:
+            return random.uniform(one.low, one.high, kind.shape)
+        middle, deviation = (one.low + one.high) / 2, (one.high - one.low) / DEVIATIONS
+        return np.clip(random.normal(middle, deviation, kind.shape), one.low, one.high)
 
-    return [{name: drawn(name, node) for name, node in graph.inputs.items()} for _ in range(SETS)]
+    return [{name: drawn(name, node, evenly=one) for name, node in graph.inputs.items()} for one in (True, False)]

@@ -109,7 +109,8 @@ def dispatch_cautions(graph: Graph, target: Target) -> tuple[Caution, ...]:
     if cost is None or cost.microseconds > anchors().warn_below * cost.floor_us:
         return ()
     message = (
-        f"on {target.name} a call is predicted to take {cost.microseconds:.0f} µs, of which {cost.floor_us:.0f} µs are "
-        f"its dispatch: put more work into one call, such as a larger batch or several steps"
+        f"on {target.name} a call takes {cost.microseconds:.0f} µs by the documented model, of which "
+        f"{cost.floor_us:.0f} µs are its dispatch (af.estimate predicts by its own fit): put more work into one call, "
+        f"such as a larger batch or several steps"
     )
     return (Caution("DispatchFloorWarning", message),)

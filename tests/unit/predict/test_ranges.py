@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import aneforge as af
+import fuzz_predictions
 from aneforge.compiler.pipeline import build_program
 from aneforge.compiler.strategies import networks
 from aneforge.engine.activations import ACTIVATIONS
@@ -95,6 +97,16 @@ def test_no_value_of_a_network_leaves_its_range(drawn: DrawnGraph, target: str, 
 @given(graphs(most=2), st.sampled_from(TARGETS), st.sampled_from(SCALES))
 def test_no_value_of_any_operation_leaves_its_range(drawn: DrawnGraph, target: str, scale: float) -> None:
     check(drawn, target, scale)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", fuzz_predictions.KINDS)
+def test_networks_of_other_kinds_stay_within_and_differ_only_where_told(kind: fuzz_predictions.Kind) -> None:
+    tally: Counter[str] = Counter()
+    with np.errstate(all="ignore"):
+        for seed in range(9_000_000, 9_000_004):
+            assert fuzz_predictions.judge(seed, kind, tally) == []
+    assert tally["values in ranges"] > 0
 
 
 def test_infinities_are_numbers() -> None:
@@ -188,6 +200,40 @@ def test_int8_activations() -> None:
     assert ranges(y, {"x": 4094.0}, target="h16").first(Edge.INT8) is None
 
 
+def test_a_sum_beyond_int8_activations_is_infinite_behind_a_gain_too() -> None:
+    weight = Int8Affine(np.ones((8, 4, 1, 1), np.int8), np.full(8, 0.5, np.float16), None, 0)
+    y = af.Tensor(build("conv", {"x": af.input((1, 4, 1, 8), name="x"), "weight": weight}, {})) * 0.25
+    inputs = {"x": np.full((1, 4, 1, 8), 5000.0)}
+    assert outside(build_program(y, "h16"), inputs) is None
+    assert not ranges(y, {"x": 5000.0}, target="h16").layers[-1].range.finite
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_an_offset_that_fp16_cannot_hold_is_read_as_a_number(*, product: bool) -> None:
+    x = af.input((1, 4), name="x")
+    y = x.linear(np.eye(4, dtype=np.float16)) if product else x
+    program = build_program(y * 1000.0 + 60000.0 + 60000.0, "h15")
+    assert outside(program, {"x": np.array([[-60.0, -3.0, 0.0, 60.0]])}) is None
+
+
+@pytest.mark.parametrize("offset", [0.1, 2.0, -3.0])
+def test_what_is_no_number_passes_a_gain_and_an_offset_in_two_roundings(offset: float) -> None:
+    x = af.input((1, 1), name="x")
+    for gain in np.arange(-0.1, 0.1, 0.001):
+        program = build_program(x * float(gain) + offset, "h15")
+        assert outside(program, {"x": np.array([[np.nan]])}) is None
+
+
+def test_shares_of_a_softmax_bound_what_they_weigh() -> None:
+    x, values = af.input((1, 1, 4, 512), name="x"), af.input((1, 1, 512, 8), name="v")
+    report = ranges(x.softmax(-1) @ values, {"v": 1000.0}, target="h13")
+    assert report.layers[-1].range.magnitude < 1500.0
+    along_another_axis = ranges(x.softmax(-2) @ values, {"v": 1000.0}, target="h13")
+    assert not along_another_axis.layers[-1].range.finite
+    exact = {"x": np.full((1, 1, 4, 512), 65504.0), "v": np.full((1, 1, 512, 8), 1000.0)}
+    assert outside(build_program(x.softmax(-1) @ values, "h13"), exact) is None
+
+
 def test_products_lose_their_bits_under_the_grid() -> None:
     scale = 1 / math.sqrt(1024)
     weight = (GENERATOR.standard_normal((16, 1024)) * scale).astype(np.float16)
@@ -212,6 +258,37 @@ def test_what_was_seen() -> None:
     report = ranges(y, inputs=samples, target="h16")
     assert (report.source, report.inputs["x"]) == ("observed", Range(-4.0, 3.0))
     assert report.layers[0].range == Range(0.25, 16.0)
+    assert report.first(Edge.FP16) is None
+
+
+def layer_norm_of(x: af.Tensor) -> af.Tensor:
+    return x.layer_norm(np.ones(384, np.float16), np.zeros(384, np.float16))
+
+
+def l2_norm_of(x: af.Tensor) -> af.Tensor:
+    return x.l2_norm()
+
+
+def instance_norm_of(x: af.Tensor) -> af.Tensor:
+    return af.instance_norm(x.reshape(1, 8, 16, 24))
+
+
+@pytest.mark.parametrize("norm", [layer_norm_of, l2_norm_of, instance_norm_of])
+def test_squares_of_a_norm_overflow(norm: Callable[[af.Tensor], af.Tensor]) -> None:
+    x = af.input((8, 384), name="x")
+    for size, passes in ((1.0, False), (300.0, True)):
+        samples = {"x": GENERATOR.standard_normal((8, 384)) * size}
+        reports = [ranges(norm(x), {"x": 5 * size}, target="h13"), ranges(norm(x), inputs=samples, target="h13")]
+        for report in reports:
+            assert (report.first(Edge.FP16) is not None) is passes
+        exact = af.reference(norm(x), samples)["y"]
+        off = np.linalg.norm(run(build_program(norm(x), "h13"), samples).outputs["y"] - exact) / np.linalg.norm(exact)
+        assert bool(off > 0.5) is passes
+
+
+def test_a_large_mean_is_no_large_square() -> None:
+    samples = {"x": 1000.0 + GENERATOR.standard_normal((8, 384))}
+    report = ranges(layer_norm_of(af.input((8, 384), name="x")), inputs=samples, target="h13")
     assert report.first(Edge.FP16) is None
 
 

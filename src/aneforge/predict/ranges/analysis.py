@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
 from aneforge.engine.execution.run import run
 from aneforge.engine.golden import EDGE
+from aneforge.engine.reductions import adder_of
 from aneforge.errors import GraphError
 from aneforge.graph.graph import as_graph
+from aneforge.ops.shapes import reduced_axes
 from aneforge.ops.types import is_float
 from aneforge.predict.divergence.arithmetic import crops
 from aneforge.predict.ranges.interval import FINITE, INFINITY, MOST_FINITE, hull, of_values
@@ -33,7 +35,7 @@ from aneforge.predict.ranges.program import declared_ranges, flow
 from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -80,7 +82,8 @@ class Concern:
 
     edge: Edge
     value: float
-    """The largest magnitude that can come near it: of a result, a partial sum, an element, a product."""
+    """The largest magnitude that can come near it: of a result, squares of a norm, a partial sum, an element, a
+    product."""
     limit: float
     margin: float
     """Bits between the two; negative where the edge can be passed."""
@@ -268,15 +271,53 @@ def largest(
     """Return the largest magnitude that is rounded to fp16: of the operation before its slots, or of the results.
 
     Behind a product or pair, gain and offset work before anything is rounded. Of values that were seen the results
-    alone count.
+    alone count, and the squares of norms.
     """
     leaves = results.magnitude if results.finite else math.inf
+    if layer.kind.name in NORMS:
+        return max(leaves, squares(layer, known, program, typical))
     stages = layer.epilogue.stages
     if typical is not None or (stages and stages[0][0] is Slot.GAIN_OFFSET):
         return leaves
     if found.core.finite:
         return max(found.core.magnitude, leaves)
     return unlimited(layer, known, program)
+
+
+def squares(layer: Layer, known: Mapping[str, Range], program: Program, typical: Mapping[str, float] | None) -> float:
+    """Return what the squares that a norm adds come to before the first sum that is no longer rounded to fp16.
+
+    No element is farther from the mean than the range is wide, and typical elements that were seen no farther than
+    half of that.
+    """
+    x, adder = layer.bottoms[0], adder_of(program.target)
+    within = known[x.name]
+    terms = min(x.type.size // NORMS[layer.kind.name](layer), adder.group * adder.tree)
+    distance = within.magnitude if layer.kind.name == "l2_norm" else min(within.high - within.low, 2 * within.magnitude)
+    if typical is None:
+        return terms * distance**2
+    seen = typical[x.name] if layer.kind.name == "l2_norm" else min(typical[x.name], distance / 2)
+    return max((distance / 2) ** 2, terms * seen**2)
+
+
+def rows_along_axes(layer: Layer) -> int:
+    """Return how many rows a norm along axes has."""
+    x = layer.bottoms[0].type
+    axes = reduced_axes(x.rank, cast("tuple[int, ...] | None", layer.attributes["axes"]))
+    return math.prod(extent for axis, extent in enumerate(x.shape) if axis not in axes)
+
+
+def rows_of_channels(layer: Layer) -> int:
+    """Return how many channels of images a norm has."""
+    return math.prod(layer.bottoms[0].type.shape[:2])
+
+
+NORMS: Mapping[str, Callable[[Layer], int]] = {
+    "instance_norm": rows_of_channels,
+    "l2_norm": rows_along_axes,
+    "layer_norm": rows_along_axes,
+}
+"""Layers that add squares of what they read, and how many rows they normalise."""
 
 
 def unlimited(layer: Layer, known: Mapping[str, Range], program: Program) -> float:

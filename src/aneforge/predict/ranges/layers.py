@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Found", "exact_pair", "range_of_layer", "situation_of"]
+__all__ = ["Found", "exact_pair", "range_of_layer", "shares_along", "situation_of"]
 
 PLACES = ("reduce_argmax", "reduce_argmin", "argmax", "argsort", "global_arg_min_max")
 INTERPOLATIONS = ("resize", "upsample", "upsample_bilinear", "upsample_nearest_neighbor", "resize_bilinear")
+NO_SHARES: Mapping[str, int] = {}
 SAME_ELEMENTS = ("max_pool", "reduce_max", "reduce_min", "sort", "topk")
 
 
@@ -55,15 +56,17 @@ class Found:
     """What the accumulator can hold, of a product."""
 
 
-def range_of_layer(layer: Layer, ranges: Mapping[str, Range], target: Target) -> Found:
-    """Return what a layer can give, told the ranges of the values that it reads."""
+def range_of_layer(
+    layer: Layer, ranges: Mapping[str, Range], target: Target, shares: Mapping[str, int] = NO_SHARES
+) -> Found:
+    """Return what a layer can give, told the ranges of the values that it reads, and which of them are shares."""
     if layer.kind.name == GAIN_OFFSET:
         core = known_ref(layer.operand("input"), ranges).range
         affine = affine_of_layer(layer)
         return through(layer, affine_range(core, affine.gain, affine.offset), layer.epilogue.stages, target)
     call = call_of_layer(layer)
     assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
-    situation = situation_of(layer, call, ranges, target)
+    situation = situation_of(layer, call, ranges, target, shares)
     if layer.kind.name in PRODUCT_KINDS:
         return product(layer, call, situation, target)
     found = ranges_of(situation)
@@ -78,24 +81,34 @@ def range_of_layer(layer: Layer, ranges: Mapping[str, Range], target: Target) ->
     return through(layer, found[0], stages, target)
 
 
-def situation_of(layer: Layer, call: Call, ranges: Mapping[str, Range], target: Target) -> Situation:
+def shares_along(layer: Layer) -> int | None:
+    """Return the axis along which the results of a layer are shares of a whole; None for all but a softmax alone."""
+    call = None if layer.kind.name == GAIN_OFFSET else call_of_layer(layer)
+    if call is None or call.op != "softmax" or layer.epilogue:
+        return None
+    return cast("int", call.attributes["axis"]) % layer.core_types[0].rank
+
+
+def situation_of(
+    layer: Layer, call: Call, ranges: Mapping[str, Range], target: Target, shares: Mapping[str, int] = NO_SHARES
+) -> Situation:
     """Return a layer as an operation of the table with what is known of its operands."""
-    operands = {name: known_of(argument, ranges) for name, argument in layer.operands.items()}
+    operands = {name: known_of(argument, ranges, shares) for name, argument in layer.operands.items()}
     renamed = cast("dict[str, Known | tuple[Known, ...]]", call.renamed(operands))
     return Situation(call.op, call.attributes, renamed, layer.core_types, target)
 
 
-def known_of(argument: Argument, ranges: Mapping[str, Range]) -> Known | tuple[Known, ...]:
+def known_of(argument: Argument, ranges: Mapping[str, Range], shares: Mapping[str, int]) -> Known | tuple[Known, ...]:
     """Return what is known of an operand."""
     if isinstance(argument, tuple):
-        return tuple(known_ref(ref, ranges) for ref in argument)
-    return known_ref(argument, ranges)
+        return tuple(known_ref(ref, ranges, shares) for ref in argument)
+    return known_ref(argument, ranges, shares)
 
 
-def known_ref(ref: Ref, ranges: Mapping[str, Range]) -> Known:
+def known_ref(ref: Ref, ranges: Mapping[str, Range], shares: Mapping[str, int] = NO_SHARES) -> Known:
     """Return what is known of a value or a constant."""
     if isinstance(ref, Value):
-        return Known(ref.type, ranges[ref.name])
+        return Known(ref.type, ranges[ref.name], shares_along=shares.get(ref.name))
     values = ref.dense()
     return Known(ref.type, of_values(values), values)
 
@@ -108,10 +121,12 @@ def product(layer: Layer, call: Call, situation: Situation, target: Target) -> F
     stages, rank = layer.epilogue.stages, layer.core_types[0].rank
     form = convolution_form(layer, call, target) if situation.op == "conv" else "direct"
     affine = Affine(None, None, 0)
-    if encodes_activations(layer, target) and not through_the_crop(situation.known("x").range).finite:
-        return through(layer, RESULTS, stages, target)
     if stages and stages[0][0] is Slot.GAIN_OFFSET:
         affine, stages = affine_of_stage(stages[0][1], rank), stages[1:]
+    if encodes_activations(layer, target) and not through_the_crop(situation.known("x").range).finite:
+        # The sum is infinite for the gain behind it, not the number that the engine reads.
+        behind = once_rounded(np.array([-np.inf]), np.array([np.inf]), affine)
+        return through(layer, behind, stages, target, core=RESULTS)
     if affine.gain is None:
         total = total_of(situation, form, held(affine.offset), affine.axis)
         return through(layer, leaving(total), stages, target, total=total)
@@ -123,14 +138,14 @@ def product(layer: Layer, call: Call, situation: Situation, target: Target) -> F
 
 
 def held(values: Array | None) -> Array | None:
-    """Return constants as the program holds them."""
-    return None if values is None else host_fp16(values).astype(np.float64)
+    """Return constants as the engine reads them: one that fp16 cannot hold is 2^16."""
+    return None if values is None else read(host_fp16(values))
 
 
 def once_rounded(low: Array, high: Array, affine: Affine) -> Range:
     """Return the range of gain · x + offset of sums that were not rounded before."""
-    gain = np.ones(()) if affine.gain is None else host_fp16(affine.gain).astype(np.float64)
-    offset = np.zeros(()) if affine.offset is None else host_fp16(affine.offset).astype(np.float64)
+    gain = np.ones(()) if affine.gain is None else read(host_fp16(affine.gain))
+    offset = np.zeros(()) if affine.offset is None else read(host_fp16(affine.offset))
     with np.errstate(invalid="ignore", over="ignore"):
         ends = np.stack([gain * low + offset, gain * high + offset])
     ends = np.where(np.isnan(ends), 0.0, ends)

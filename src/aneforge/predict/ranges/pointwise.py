@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aneforge.engine.choices import choices
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.planar import gain_offset, host_fp16, number, read
-from aneforge.engine.rounding import to_grid
+from aneforge.engine.rounding import to_fp16, to_grid
 from aneforge.ops.groups.quantisation import per_channel
 from aneforge.ops.types import is_float, numpy_dtype, value_range
 from aneforge.predict.ranges.interval import RESULTS, Range, hull, of_type, products, rounded
@@ -214,15 +215,18 @@ def gains(situation: Situation) -> Range:
 
 def affine_range(x: Range, gain: Array | None, offset: Array | None) -> Range:
     """Return the range of gain · x + offset with constants: the engine's own results at both ends, all channels."""
-    factors = np.asarray(1.0 if gain is None else host_fp16(gain), np.float64).reshape(-1, 1)
-    shifts = None if offset is None else np.asarray(host_fp16(offset), np.float64).reshape(-1, 1)
+    factors = (np.ones(1) if gain is None else read(host_fp16(gain))).reshape(-1, 1)
+    shifts = None if offset is None else read(host_fp16(offset)).reshape(-1, 1)
     ends = np.array([[x.low, x.high]])
     # An end is the number that the engine reads: infinity comes in as one.
     held = np.where(np.abs(ends) > 65504.0, np.copysign(np.inf, ends), ends)
     results = read(host_fp16(gain_offset(held, factors, shifts)))
     if x.magnitude <= 65536.0:
         return Range(float(results.min()), float(results.max()))
-    total = factors * ends + (0.0 if shifts is None else shifts)
+    # Beyond infinity are numbers that are not one, which no float64 stands for: the same steps for them.
+    product = factors * ends
+    first = read(to_fp16(product)) if shifts is not None and choices().gain_offset.product_is_rounded else product
+    total = first + (0.0 if shifts is None else shifts)
     return hull([rounded(float(total.min()), float(total.max())), Range(float(results.min()), float(results.max()))])
 
 

@@ -17,6 +17,7 @@ from aneforge.engine.golden import EDGE, kernel_transform
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16
 from aneforge.predict.ranges.interval import INFINITY, MOST_FINITE, Range, as_read, products, rounded
+from aneforge.predict.ranges.sums import shares_total
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -157,7 +158,16 @@ def matrices(situation: Situation, x: Known, y: Known) -> Terms:
     flipped = bool(situation.attributes["transpose_y"])
     terms = x.type.shape[-2] if situation.attributes["transpose_x"] and x.type.rank > 1 else x.type.shape[-1]
     rows = rows_of(y, 0 if flipped else 1) if y.type.rank == 2 else None
-    return weighed(x.range, rows, y, axis=-1, terms=terms)
+    found = weighed(x.range, rows, y, axis=-1, terms=terms)
+    summed = x.type.rank - (2 if situation.attributes["transpose_x"] and x.type.rank > 1 else 1)
+    return averaged(found, y.range) if x.shares_along == summed and rows is None else found
+
+
+def averaged(found: Terms, y: Range) -> Terms:
+    """Return the terms of sums of numbers that are weighed by shares: they add up to little more than one number."""
+    exact = products(Range(0.0, shares_total(found.terms)), y)
+    low, high = np.array([exact.low]), np.array([exact.high])
+    return replace(found, low=low, high=high, above=np.maximum(high, 0.0), below=np.maximum(-low, 0.0))
 
 
 def weighed(x: Range, rows: Array | None, weight: Known, *, axis: int, terms: int, padded: bool = False) -> Terms:

@@ -11,7 +11,7 @@ from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.ops.types import is_float
 from aneforge.predict.ranges.interval import ANYTHING, Range, of_type, of_values
-from aneforge.predict.ranges.layers import Found, range_of_layer
+from aneforge.predict.ranges.layers import Found, range_of_layer, shares_along
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +43,11 @@ def flow(program: Program, given: Mapping[str, Range]) -> Flow:
     for state in program.states:
         ranges[state.read.name] = given.get(state.name, of_type(state.read.type.dtype))
     found: dict[str, Found] = {}
+    shares: dict[str, int] = {}
     for layer in program.layers:
-        found[layer.name] = range_of_layer(layer, ranges, program.target)
+        found[layer.name] = range_of_layer(layer, ranges, program.target, shares)
+        along = shares_along(layer)
+        shares.update({} if along is None else {layer.result.name: along})
         ranges.update({result.name: one for result, one in zip(layer.results, found[layer.name].results, strict=True)})
     return Flow(ranges, found)
 

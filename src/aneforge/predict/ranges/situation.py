@@ -32,6 +32,8 @@ class Known:
     type: TensorType
     range: Range
     values: Array | None = None
+    shares_along: int | None = None
+    """The axis along which its elements are shares of a whole, as softmax gives them."""
 
 
 @dataclass(frozen=True, slots=True)

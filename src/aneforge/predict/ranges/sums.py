@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aneforge.predict.ranges.situation import Situation
     from aneforge.targets import Target
 
-__all__ = ["SUMS", "slack_of", "summed"]
+__all__ = ["SUMS", "shares_total", "slack_of", "summed"]
 
 HALF_ULP = 2.0**-11
 """The share of a number by which a rounding to fp16 moves it at most."""
@@ -250,13 +250,16 @@ def l2_norm(situation: Situation) -> Range:
     return rounded(-most if x.low < 0 else 0.0, most if x.high > 0 else 0.0)
 
 
+def shares_total(count: int) -> float:
+    """Return what so many shares add up to at most, little more than 1: powers times the reciprocal of their sum."""
+    return min((1.0 + 8 * TABLE_SLACK) * count, 1.0 + 16 * TABLE_SLACK + count * HALF_ULP)
+
+
 def attention(situation: Situation) -> Range:
     """Return the range of attention: values weighed by shares, added on the multiply-accumulate path."""
     value = situation.range("value")
     count = situation.shape("value")[-2]
-    shares = softmax(situation).high
-    # Shares add to little more than 1: each is a power times the reciprocal of the sum of powers.
-    most = value.magnitude * min(shares * count, 1.0 + 16 * TABLE_SLACK + count * HALF_ULP) + count * 2.0**-15
+    most = value.magnitude * shares_total(count) + count * 2.0**-15
     high = most if most < 2.0**15 * (1 - HALF_ULP) else INFINITY
     return Range(-high if value.low < 0 else 0.0, high if value.high > 0 else 0.0)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Measured", "Whole", "alone", "error_of", "measured_alone", "quietly", "results_of"]
+__all__ = ["Improvement", "Measured", "Whole", "alone", "error_of", "measured_alone", "quietly", "results_of"]
 
 
 def error_of(given: Array, exact: Array) -> float:
@@ -99,17 +99,19 @@ class Whole:
         target: Target,
         sets: Sequence[Mapping[str, Array]],
         exact: Sequence[Mapping[str, Array]],
-    ) -> Whole | None:
-        """Return the errors of a graph that are better than these; None as soon as one set of inputs shows no gain."""
+    ) -> Improvement:
+        """Return the errors of a graph that are better than these; none as soon as one set of inputs shows no gain."""
         ready = prepare(build_program(graph, target))
         found: list[Mapping[str, float]] = []
+        moved = 0.0
         for place, pair in enumerate(zip(sets, exact, strict=True)):
             found.append(errors_of(ready, *pair))
             before = {name: errors[place] for name, errors in self.errors.items()}
+            moved = max(moved, *(moved_by(error, before[name]) for name, error in found[-1].items()))
             if any(error != before[name] and not is_smaller(error, before[name]) for name, error in found[-1].items()):
-                return None
+                return Improvement(None, moved)
         after = Whole.joined(ready, found)
-        return after if after.better_than(self) else None
+        return Improvement(after if after.better_than(self) else None, moved)
 
     def better_than(self, other: Whole) -> bool:
         """Tell whether every output has a smaller error for every set of inputs, or is the same for all of them.
@@ -122,6 +124,25 @@ class Whole:
             or all(is_smaller(*pair) for pair in zip(errors, other.errors[name], strict=True))
             for name, errors in self.errors.items()
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """What a change did to a graph: its errors now, where all are better, and how far the farthest error moved."""
+
+    whole: Whole | None
+    moved: float
+
+
+def moved_by(after: float, before: float) -> float:
+    """Return by which part of it an error changed, for better or worse.
+
+    >>> moved_by(0.5, 0.5), moved_by(0.25, 0.5), moved_by(1.0, 0.0), moved_by(0.5, float("inf"))
+    (0.0, 0.5, inf, inf)
+    """
+    if after == before:
+        return 0.0
+    return math.inf if not before or math.inf in (after, before) else abs(after / before - 1)
 
 
 def errors_of(ready: Executable, inputs: Mapping[str, Array], exact: Mapping[str, Array]) -> dict[str, float]:

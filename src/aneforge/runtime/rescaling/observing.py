@@ -41,10 +41,12 @@ class Observed:
     """The largest sum of magnitudes along an axis of a tensor."""
     arrays: dict[Key, Array] = field(default_factory=dict["Key", "Array"])
     """The values of the first sample, as the engine has them."""
+    proven: bool = False
+    """Magnitudes hold for all inputs."""
 
     def declared(self, bounds: Mapping[Key, float]) -> Observed:
         """Return the same with magnitudes that were proven in the place of those that were seen."""
-        return Observed(dict(bounds), {}, self.arrays)
+        return Observed(dict(bounds), {}, self.arrays, proven=True)
 
     def magnitude(self, value: Output) -> float:
         """Return the largest magnitude of a tensor."""

@@ -28,6 +28,13 @@ class Part(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reason: str
 
 
+class Count(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How often something is done at most."""
+
+    most: int
+    reason: str
+
+
 class RowSum(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What a row adds up to at most."""
 
@@ -55,8 +62,11 @@ class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     finer: Bits
     slack: Bits
     smaller: Part
+    moved: Part
     worth: Part
     worth_a_layer: Part
+    norm_size: Part
+    norm_rounds: Count
     rounding_growth: Part
     softmax_row: RowSum
     fresh: Fresh

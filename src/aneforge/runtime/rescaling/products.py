@@ -22,7 +22,17 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node, Value
 
-__all__ = ["LiveGroup", "WeightedProduct", "bias_of", "depends_on_state", "live_groups", "weighted_products"]
+__all__ = [
+    "LiveGroup",
+    "WeightedProduct",
+    "bias_of",
+    "depends_on_state",
+    "host_of",
+    "live_groups",
+    "numbered",
+    "readers_of",
+    "weighted_products",
+]
 
 MOVEMENTS = frozenset({"reshape", "transpose", "expand_dims", "squeeze", "slice_by_index", "slice_by_size"})
 """Operations that leave every element as it is, and have one tensor to read."""

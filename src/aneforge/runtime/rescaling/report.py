@@ -1,4 +1,4 @@
-"""What a rescaling did: every product with its exponents, margin and error, and the errors of the whole."""
+"""What a rescaling did: every product and norm with its exponents, margin and error, and the errors of the whole."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.engine.execution.epilogue import ONE_ROUNDING
+from aneforge.runtime.rescaling.norms import NORMS
 
 if TYPE_CHECKING:
     from aneforge.errors import Location
@@ -16,7 +17,7 @@ __all__ = ["OutputError", "ProductRescaling", "Rescaled"]
 
 @dataclass(frozen=True, slots=True)
 class ProductRescaling:
-    """What was done to one product, and what that gives on its own: the same operands before and after."""
+    """What was done to one product or norm, and what that gives on its own: the same operands before and after."""
 
     name: str
     """The number of its node, as programs call it: `t3`."""
@@ -30,7 +31,8 @@ class ProductRescaling:
     """Of this product alone on the target's engine, against float64, in the norm of all results; NaN if not tried."""
     error_after: float
     margin: float
-    """Bits between the bound of any partial sum, as it is now, and 2^15."""
+    """Bits between the bound of any partial sum, as it is now, and 2^15; of a norm, those by which what it reads can
+    grow until the squares of a row add up to 65,504."""
     applied: bool
     reason: str
     """Why it was left as it was; empty where it was rescaled."""
@@ -85,7 +87,7 @@ class Rescaled:
 
     @property
     def applied(self) -> tuple[ProductRescaling, ...]:
-        """The products that were rescaled."""
+        """The products and norms that were rescaled."""
         return tuple(product for product in self.products if product.applied)
 
     @property
@@ -95,7 +97,8 @@ class Rescaled:
 
     def __str__(self) -> str:
         bounds = f"bounds {self.source}, {self.safety_bits} bits of safety"
-        lines = [f"rescaled for {self.target} ({bounds}): {len(self.applied)} of {len(self.products)} products"]
+        what = "products and norms" if any(one.op in NORMS for one in self.products) else "products"
+        lines = [f"rescaled for {self.target} ({bounds}): {len(self.applied)} of {len(self.products)} {what}"]
         lines += [f"  {product}" for product in self.products]
         lines += [f"  output {output}" for output in self.outputs]
         lines.append(f"  layers: {self.layers_before} -> {self.layers_after}")

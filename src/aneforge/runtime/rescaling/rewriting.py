@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.graph.node import Output, build
-from aneforge.graph.rewrite import rewrite
+from aneforge.graph.rewrite import rewrite, unchanged
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import numpy_dtype
+from aneforge.runtime.rescaling.norms import rescaled_norm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node
+    from aneforge.runtime.rescaling.norms import NormGroup
     from aneforge.runtime.rescaling.products import LiveGroup, WeightedProduct
 
     Array = npt.NDArray[Any]
 
-__all__ = ["LiveScaling", "Scaling", "WeightScaling", "rewritten", "times"]
+__all__ = ["LiveScaling", "NormScaling", "Rewritten", "Scaling", "WeightScaling", "rewritten", "times"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,15 @@ class LiveScaling:
     exponent: int
 
 
-Scaling = WeightScaling | LiveScaling
+@dataclass(frozen=True, slots=True)
+class NormScaling:
+    """A tensor that several norms read, multiplied."""
+
+    group: NormGroup
+    exponent: int
+
+
+Scaling = WeightScaling | LiveScaling | NormScaling
 
 
 def times(x: Tensor, exponents: Sequence[int], axis: int, location: Location | None) -> Tensor:
@@ -85,8 +95,9 @@ class Behind:
         if isinstance(scaling, WeightScaling):
             self.add(scaling.product.node, tuple(-one for one in scaling.exponents), scaling.product.axis)
             return
-        for node, _, _ in scaling.group.members:
-            self.add(node, (-scaling.exponent,))
+        if isinstance(scaling, LiveScaling):
+            for node, _, _ in scaling.group.members:
+                self.add(node, (-scaling.exponent,))
         if scaling.group.host is not None:
             self.add(scaling.group.host, (scaling.exponent,))
 
@@ -95,38 +106,63 @@ class Behind:
         return times(result, self.exponents.get(node, (0,)), self.axes.get(node, 0), node.location)
 
 
-def rewritten(graph: Graph, scalings: Iterable[Scaling]) -> Graph:
-    """Return a graph with products rescaled; it means the same.
+def multiplied_before(scaling: Scaling) -> dict[Node, tuple[str, int]]:
+    """Return the nodes that read what a layer more multiplies: by which operand, and the exponent."""
+    if isinstance(scaling, WeightScaling) or scaling.group.host is not None:
+        return {}
+    if isinstance(scaling, NormScaling):
+        return {node: ("x", scaling.exponent) for node, _ in scaling.group.members}
+    return {node: (operand, scaling.exponent) for node, _, operand in scaling.group.members}
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A graph with products and norms rescaled, and for its nodes those that they were; factors were nothing."""
+
+    graph: Graph
+    origins: Mapping[Node, Node]
+
+
+def rewritten(graph: Graph, scalings: Iterable[Scaling]) -> Rewritten:
+    """Return a graph with products and norms rescaled; it means the same.
 
     Raises:
         GraphError: It would not mean the same: a node was made of another type.
     """
     behind = Behind()
     constants: dict[Node, Mapping[str, Dense]] = {}
-    before: dict[Node, tuple[str, LiveScaling]] = {}
+    norms: dict[Node, int] = {}
+    before: dict[Node, tuple[str, int]] = {}
     for scaling in scalings:
         behind.inverse_of(scaling)
+        before.update(multiplied_before(scaling))
         if isinstance(scaling, WeightScaling):
             constants[scaling.product.node] = scaling.operands
-        elif scaling.group.host is None:
-            before.update({node: (operand, scaling) for node, _, operand in scaling.group.members})
-    shared: dict[tuple[Node, int], Tensor] = {}
+        elif isinstance(scaling, NormScaling):
+            norms.update({node: scaling.exponent for node, _ in scaling.group.members})
+    shared: dict[tuple[Node, int, int], Tensor] = {}
 
-    def multiplied(value: Argument, scaling: LiveScaling) -> Tensor:
+    def multiplied(value: Argument, exponent: int) -> Tensor:
         assert isinstance(value, Output)  # noqa: S101 - groups are of tensors
-        key = (value.node, value.index)
+        key = (value.node, value.index, exponent)
         if key not in shared:
-            tensor = Tensor(value.node, value.index)
-            shared[key] = times(tensor, (scaling.exponent,), 0, value.node.location)
+            shared[key] = times(Tensor(value.node, value.index), (exponent,), 0, value.node.location)
         return shared[key]
 
-    def replaced(node: Node, operands: Mapping[str, Argument]) -> list[Tensor] | None:
+    origins: dict[Node, Node] = {}
+
+    def replaced(node: Node, operands: Mapping[str, Argument]) -> list[Tensor]:
+        if node not in behind.exponents and node not in norms:
+            kept = node if unchanged(node, operands) else dataclasses.replace(node, operands=operands)
+            origins[kept] = node
+            return [Tensor(kept, index) for index in range(len(node.types))]
         changed = dict(operands) | dict(constants.get(node, {}))
         if node in before:
-            operand, scaling = before[node]
-            changed[operand] = multiplied(changed[operand], scaling)
-        if node not in behind.exponents:
-            return None
-        return [behind.of(node, Tensor(dataclasses.replace(node, operands=changed)))]
+            operand, exponent = before[node]
+            changed[operand] = multiplied(changed[operand], exponent)
+        now = rescaled_norm(node, norms[node]) if node in norms else node
+        made = dataclasses.replace(now, operands=changed)
+        origins[made] = node
+        return [behind.of(node, Tensor(made))]
 
-    return rewrite(graph, replaced)
+    return Rewritten(rewrite(graph, replaced), origins)

@@ -1,12 +1,8 @@
-"""A graph rescaled for one target: products tried one by one, then all together on the whole graph.
-
-Rescalings stay where every output that they change has a smaller error on every set of inputs: those that factors were
-chosen by, and fresh ones of the same distribution. Where all together do not, those that gain most are tried alone.
-"""
+"""A graph rescaled for one target: the inputs that it is judged by, the search, and the report."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,24 +12,21 @@ from aneforge.graph.graph import as_graph
 from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.runtime.magnitudes import promises_of
 from aneforge.runtime.rescaling.measuring import Whole, results_of
-from aneforge.runtime.rescaling.observing import fresh, observe
+from aneforge.runtime.rescaling.observing import fresh
 from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.products import depends_on_state, live_groups, weighted_products
 from aneforge.runtime.rescaling.report import OutputError, Rescaled
-from aneforge.runtime.rescaling.rewriting import rewritten
-from aneforge.runtime.rescaling.trials import Situation, as_it_was, not_tried, try_live, try_weights
+from aneforge.runtime.rescaling.searching import Evidence, Search, operands_of
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
     from aneforge.graph.graph import Graph, GraphLike
-    from aneforge.graph.node import Node, Output
+    from aneforge.graph.node import Node
     from aneforge.ops.types import TensorType
     from aneforge.runtime.rescaling.report import ProductRescaling
-    from aneforge.runtime.rescaling.trials import Trial
     from aneforge.targets import Target, TargetLike
 
     Array = npt.NDArray[Any]
@@ -44,20 +37,6 @@ __all__ = ["operands_of", "rescaled"]
 
 SEED = 0x52455343414C45
 """No seed that weights are likely to be drawn with: inputs that equal weights would show results of another size."""
-NOT_BETTER = "with it an output of the whole graph was not smaller in error on every set of inputs"
-READS_STATE = "it reads what depends on a state, whose later values no run from zeros shows"
-
-
-def operands_of(graph: Graph) -> tuple[Output, ...]:
-    """Return the tensors that products read, whose sizes decide by how much these can be rescaled.
-
-    Those that depend on a state are not among them: a run shows one moment of it.
-    """
-    found: list[Output] = [cast("Output", one.node.operands[one.other]) for one in weighted_products(graph)]
-    for group in live_groups(graph):
-        found += [cast("Output", node.operands[name]) for node, _, _ in group.members for name in ("x", "y")]
-    hidden = depends_on_state(graph)
-    return tuple({(value.node, value.index): value for value in found if value.node not in hidden}.values())
 
 
 def rescaled(
@@ -96,12 +75,9 @@ def rescaled(
         return unchanged(whole, resolved, source, safety, f"nothing to compare with: {error.message}")
     before = Whole.of(whole, resolved, sets, exact)
     shown = [*given, *extremes(whole)] if samples is None else given
-    observed = observe(whole, operands_of(whole), resolved, shown)
-    chosen_by = observed if bounds is None else observed.declared(bounds)
-    trials = list(tried(Situation(whole, resolved, chosen_by, safety), depends_on_state(whole)))
-    kept, after = better(whole, resolved, sets, exact, before, trials)
-    graph_now = rewritten(whole, [trial.scaling for trial in kept if trial.scaling is not None])
-    count = len(given)
+    search = Search(whole, before, Evidence(resolved, sets, exact, shown, bounds, safety))
+    search.run()
+    after, count = search.errors, len(given)
     outputs = tuple(
         OutputError(
             name,
@@ -112,56 +88,8 @@ def rescaled(
         )
         for name, errors in before.errors.items()
     )
-    products = tuple(report for trial in trials for report in reports_of(trial, kept))
-    return Rescaled(graph_now, resolved.name, source, safety, by_place(products), outputs, before.layers, after.layers)
-
-
-def tried(situation: Situation, skipped: frozenset[Node]) -> Iterator[Trial]:
-    """Try every product of a graph, and say why where that cannot be."""
-    most = situation.observed.most
-    for product in weighted_products(situation.graph):
-        reason = hindrance([product.node], most, skipped)
-        yield not_tried([(product.node, product.name)], reason) if reason else try_weights(product, situation)
-    for group in live_groups(situation.graph):
-        nodes = [(node, name) for node, name, _ in group.members]
-        reason = hindrance([node for node, _ in nodes], most, skipped)
-        yield not_tried(nodes, reason) if reason else try_live(group, situation)
-
-
-def hindrance(nodes: Sequence[Node], most: Bounds, skipped: frozenset[Node]) -> str:
-    """Return why products cannot be judged; empty where they can."""
-    if any(node in skipped for node in nodes):
-        return READS_STATE
-    found = [most.get((value.node, value.index), float("inf")) for node in nodes for value in node.sources()]
-    if not np.all(np.isfinite(found)):
-        return "what it reads is not bounded by finite numbers"
-    return "" if all(found) else "what it reads was zero throughout"
-
-
-def better(
-    graph: Graph,
-    target: Target,
-    sets: Sequence[Sample],
-    exact: Sequence[Sample],
-    before: Whole,
-    trials: Sequence[Trial],
-) -> tuple[list[Trial], Whole]:
-    """Return the rescalings that together make no output worse, and the errors with them."""
-    kept = sorted((trial for trial in trials if trial.scaling is not None), key=lambda trial: trial.gain)
-    while kept:
-        made = rewritten(graph, [trial.scaling for trial in kept if trial.scaling is not None])
-        after = before.improved(made, target, sets, exact)
-        if after is not None:
-            return kept, after
-        kept = kept[: len(kept) // 2]
-    return [], before
-
-
-def reports_of(trial: Trial, kept: Sequence[Trial]) -> tuple[ProductRescaling, ...]:
-    """Return what is to be said of a trial, now that it is known whether it stays."""
-    if trial.scaling is None or any(trial is one for one in kept):
-        return trial.reports
-    return tuple(as_it_was(one, NOT_BETTER) for one in trial.reports)
+    products = by_place(tuple(search.reports.values()))
+    return Rescaled(search.graph, resolved.name, source, safety, products, outputs, before.layers, after.layers)
 
 
 def by_place(products: tuple[ProductRescaling, ...]) -> tuple[ProductRescaling, ...]:

@@ -13,11 +13,12 @@ from aneforge.ops.constant import Constant, Dense
 from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
 from aneforge.runtime.rescaling.gains import gains_behind
 from aneforge.runtime.rescaling.measuring import Measured, alone, measured_alone
+from aneforge.runtime.rescaling.norms import exponents_of, norm_margin, norm_reach, rescaled_norm
 from aneforge.runtime.rescaling.observing import sums_of
 from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.products import bias_of
 from aneforge.runtime.rescaling.report import ProductRescaling
-from aneforge.runtime.rescaling.rewriting import LiveScaling, WeightScaling, times
+from aneforge.runtime.rescaling.rewriting import LiveScaling, NormScaling, WeightScaling, times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node, Output
     from aneforge.graph.tensor import Tensor
+    from aneforge.runtime.rescaling.norms import NormGroup
     from aneforge.runtime.rescaling.observing import Observed
     from aneforge.runtime.rescaling.products import LiveGroup, WeightedProduct
     from aneforge.runtime.rescaling.rewriting import Scaling
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Situation", "Trial", "as_it_was", "not_tried", "try_live", "try_weights"]
+__all__ = ["Situation", "Trial", "as_it_was", "not_tried", "try_live", "try_norms", "try_weights"]
 
 WINOGRAD_GROWTH = 4.0
 """A transformed column of data is at most twice, and the four of weights together twice, what they are made of."""
@@ -42,6 +44,7 @@ WINOGRAD_WIDTH = 3
 GRID_COSTS_NOTHING = "the grid of the accumulator costs it nothing"
 NO_ROOM = "the edges leave no room"
 NOT_EXACT = "a number would not keep its bits"
+SQUARES_FIT = "its squares are neither too large nor too small for fp16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +210,30 @@ def try_live(group: LiveGroup, situation: Situation) -> Trial:
     if reason:
         return Trial(tuple(as_it_was(one, reason) for one in reports), None)
     return Trial(tuple(reports), LiveScaling(group, exponent))
+
+
+def try_norms(group: NormGroup, situation: Situation) -> Trial:
+    """Choose an exponent for a tensor that norms read, and try it with each; what asks for none is not measured."""
+    observed, x = situation.observed, group.shared
+    most = observed.magnitude(x)
+    reaches = [norm_reach(node, x, observed) for node, _ in group.members]
+    found = [exponents_of(reach, typical, most, situation.safety) for reach, typical in reaches]
+    asked, limit = max(one for one, _ in found), min(edge for _, edge in found)
+    exponent = joined(np.array([asked]), np.array([limit]))[0]
+    if not exponent:
+        return not_tried(group.members, NO_ROOM if asked else SQUARES_FIT)
+    values = {"x": observed.arrays[x.node, x.index]}
+    reports, reason = list[ProductRescaling](), ""
+    for (node, name), (reach, _) in zip(group.members, reaches, strict=True):
+        exact = exact_result(node, values)
+        before = measured_alone(alone(node, node.operands)[0], values, exact, situation.target)
+        now, scaled = rescaled_norm(node, exponent), {"x": values["x"] * 2.0**exponent}
+        after = measured_alone(alone(now, node.operands)[0], scaled, exact, situation.target)
+        reason = reason or ("" if is_worth(before, after, longer=group.host is None) else not_worth(before, after))
+        reports.append(applied(name, node, "x", (exponent,), before, after, norm_margin(reach, exponent)))
+    if reason:
+        return Trial(tuple(as_it_was(one, reason) for one in reports), None)
+    return Trial(tuple(reports), NormScaling(group, exponent))
 
 
 def contracted(node: Node, operand: str) -> int:

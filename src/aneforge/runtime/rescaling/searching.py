@@ -1,0 +1,183 @@
+"""Which rescalings stay: norms first, then products by what they read now, each judged on the whole graph.
+
+A norm whose squares overflow gives zeros, or numbers far too large, so what later layers were seen to read tells
+nothing about them until it is mended. Rescalings stay where every output that they change has a smaller error on every
+set of inputs: those that factors were chosen by, and fresh ones of the same distribution. Where all together do not,
+those that gain most are tried alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from aneforge.runtime.rescaling.norms import norm_groups
+from aneforge.runtime.rescaling.observing import observe
+from aneforge.runtime.rescaling.policy import policy
+from aneforge.runtime.rescaling.products import depends_on_state, live_groups, numbered, weighted_products
+from aneforge.runtime.rescaling.rewriting import rewritten
+from aneforge.runtime.rescaling.trials import Situation, as_it_was, not_tried, try_live, try_norms, try_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.graph.graph import Graph
+    from aneforge.graph.node import Node, Output
+    from aneforge.runtime.rescaling.measuring import Whole
+    from aneforge.runtime.rescaling.report import ProductRescaling
+    from aneforge.runtime.rescaling.rewriting import Rewritten
+    from aneforge.runtime.rescaling.trials import Trial
+    from aneforge.targets import Target
+
+    Array = npt.NDArray[Any]
+    Sample = Mapping[str, Array]
+    Bounds = Mapping[tuple[Node, int], float]
+
+__all__ = ["Evidence", "Search", "operands_of"]
+
+NOT_BETTER = "with it an output of the whole graph was not smaller in error on every set of inputs"
+READS_STATE = "it reads what depends on a state, whose later values no run from zeros shows"
+
+
+def operands_of(graph: Graph) -> tuple[Output, ...]:
+    """Return the tensors that products and norms read, whose sizes decide by how much these can be rescaled.
+
+    Those that depend on a state are not among them: a run shows one moment of it.
+    """
+    found: list[Output] = [cast("Output", one.node.operands[one.other]) for one in weighted_products(graph)]
+    for group in live_groups(graph):
+        found += [cast("Output", node.operands[name]) for node, _, _ in group.members for name in ("x", "y")]
+    found += [group.shared for group in norm_groups(graph)]
+    hidden = depends_on_state(graph)
+    return tuple({(value.node, value.index): value for value in found if value.node not in hidden}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What rescalings are judged by."""
+
+    target: Target
+    sets: Sequence[Sample]
+    exact: Sequence[Sample]
+    """What the mathematics gives for each."""
+    shown: Sequence[Sample]
+    """Inputs that show how large operands get."""
+    bounds: Bounds | None
+    """Magnitudes of the graph that was given that are proven, in the place of those that are seen."""
+    safety: int
+
+
+class Search:
+    """A graph on its way: what it is now, its errors, and what is to be said of its products and norms."""
+
+    def __init__(self, graph: Graph, errors: Whole, evidence: Evidence) -> None:
+        self.graph, self.errors, self.evidence = graph, errors, evidence
+        self.origins = {node: node for node in graph.nodes}
+        """The nodes of the graph that was given, by those of the graph as it is now."""
+        self.names = {node: name for name, node in numbered(graph)}
+        self.reports: dict[str, ProductRescaling] = {}
+        """By the name of the node in the graph that was given."""
+
+    def run(self) -> None:
+        """Rescale norms as long as some gain, then products, then norms whose gain the errors of products hid."""
+        situation = self.situation()
+        for _ in range(policy().norm_rounds.most):
+            if not self.keep(list(self.norms(situation))):
+                break
+            situation = self.situation()
+        hidden = any(report.reason == NOT_BETTER for report in self.reports.values())
+        if self.keep(list(self.products(situation))) and hidden:
+            self.keep(list(self.norms(self.situation())))
+
+    def situation(self) -> Situation:
+        """Return what the operands of the graph as it is now are seen or known to be."""
+        evidence, values = self.evidence, operands_of(self.graph)
+        observed = observe(self.graph, values, evidence.target, evidence.shown)
+        if evidence.bounds is not None:
+            keys = [(value.node, value.index) for value in values if value.node in self.origins]
+            proven = {key: evidence.bounds.get((self.origins[key[0]], key[1]), float("inf")) for key in keys}
+            observed = observed.declared(proven)
+        return Situation(self.graph, evidence.target, observed, evidence.safety)
+
+    def norms(self, situation: Situation) -> Iterator[Trial]:
+        """Try every norm that was not rescaled yet, and say why where that cannot be."""
+        skipped = depends_on_state(self.graph)
+        for group in norm_groups(self.graph):
+            if any(self.is_done(node) for node, _ in group.members):
+                continue
+            reason = hindrance([node for node, _ in group.members], situation.observed.most, skipped)
+            yield not_tried(group.members, reason) if reason else try_norms(group, situation)
+
+    def products(self, situation: Situation) -> Iterator[Trial]:
+        """Try every product, and say why where that cannot be."""
+        most, skipped = situation.observed.most, depends_on_state(self.graph)
+        for product in weighted_products(self.graph):
+            reason = hindrance([product.node], most, skipped)
+            yield not_tried([(product.node, product.name)], reason) if reason else try_weights(product, situation)
+        for group in live_groups(self.graph):
+            nodes = [(node, name) for node, name, _ in group.members]
+            reason = hindrance([node for node, _ in nodes], most, skipped)
+            yield not_tried(nodes, reason) if reason else try_live(group, situation)
+
+    def is_done(self, node: Node) -> bool:
+        """Tell whether a node was rescaled already."""
+        report = self.reports.get(self.names[self.origins[node]])
+        return report is not None and report.applied
+
+    def keep(self, trials: Sequence[Trial]) -> bool:
+        """Rescale what makes outputs better, say what became of the rest, and tell whether anything was."""
+        found = self.better(trials)
+        kept = () if found is None else found.kept
+        old = {name: self.names[self.origins[node]] for name, node in numbered(self.graph) if node in self.origins}
+        for trial in trials:
+            for report in reports_of(trial, kept):
+                self.reports[old[report.name]] = replace(report, name=old[report.name])
+        if found is None:
+            return False
+        self.graph, self.errors = found.made.graph, found.errors
+        self.origins = {now: self.origins[node] for now, node in found.made.origins.items() if node in self.origins}
+        return True
+
+    def better(self, trials: Sequence[Trial]) -> Better | None:
+        """Return the rescalings that together make no output worse, with the graph and its errors; None without any."""
+        evidence = self.evidence
+        kept = sorted((trial for trial in trials if trial.scaling is not None), key=lambda trial: trial.gain)
+        while kept:
+            made = rewritten(self.graph, [trial.scaling for trial in kept if trial.scaling is not None])
+            after = self.errors.improved(made.graph, evidence.target, evidence.sets, evidence.exact)
+            if after.whole is not None:
+                return Better(kept, made, after.whole)
+            if after.moved < policy().moved.part:
+                return None
+            kept = kept[: len(kept) // 2]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Better:
+    """Rescalings that stay."""
+
+    kept: Sequence[Trial]
+    made: Rewritten
+    errors: Whole
+
+
+def hindrance(nodes: Sequence[Node], most: Bounds, skipped: frozenset[Node]) -> str:
+    """Return why products cannot be judged; empty where they can."""
+    if any(node in skipped for node in nodes):
+        return READS_STATE
+    found = [most.get((value.node, value.index), float("inf")) for node in nodes for value in node.sources()]
+    if not np.all(np.isfinite(found)):
+        return "what it reads is not bounded by finite numbers"
+    return "" if all(found) else "what it reads was zero throughout"
+
+
+def reports_of(trial: Trial, kept: Sequence[Trial]) -> tuple[ProductRescaling, ...]:
+    """Return what is to be said of a trial, now that it is known whether it stays."""
+    if trial.scaling is None or any(trial is one for one in kept):
+        return trial.reports
+    return tuple(as_it_was(one, NOT_BETTER) for one in trial.reports)
