@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["KIND", "Affine", "affine_of_layer", "affine_of_stage"]
 
 KIND = "gain_offset_control"
+LARGEST, SMALLEST = float(np.finfo(np.float16).max), float(np.finfo(np.float16).tiny)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,19 @@ class Affine:
         return any(one is not None and one.ndim > 0 for one in (self.gain, self.offset))
 
     def joins(self, other: Affine) -> bool:
-        """Tell whether this one and another behind it are one: rows along two axes are not."""
-        return not (self.vector and other.vector) or self.axis == other.axis
+        """Tell whether this one and another behind it are one.
+
+        Rows along two axes are not, nor are two whose numbers fp16 holds and whose product it does not.
+        """
+        if self.vector and other.vector and self.axis != other.axis:
+            return False
+        return self.then(other).is_held or not (self.is_held and other.is_held)
+
+    @property
+    def is_held(self) -> bool:
+        """The slot's fp16 holds the numbers: none is infinite there, and no gain is subnormal or lost."""
+        gain, offset = (np.abs(np.asarray(0.0 if one is None else one)) for one in (self.gain, self.offset))
+        return bool(max(gain.max(), offset.max()) <= LARGEST and np.all((gain == 0) | (gain >= SMALLEST)))
 
     def then(self, other: Affine) -> Affine:
         """Return the affine that does this one first and then another, which joins it."""
