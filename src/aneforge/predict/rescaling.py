@@ -15,7 +15,7 @@ import numpy as np
 
 from aneforge.compiler.pipeline import build_program
 from aneforge.errors import GraphError
-from aneforge.graph.graph import as_graph
+from aneforge.graph.precision import to_fp16
 from aneforge.ops.types import is_float
 from aneforge.predict.ranges.analysis import Edge
 from aneforge.predict.ranges.analysis import ranges as range_report
@@ -82,13 +82,19 @@ def rescale(
         raise GraphError("sizes are either declared or observed", remedy="give ranges= or inputs=, not both")
     if safety_bits is not None and not 0 <= safety_bits <= math.log2(FINITE.high):
         raise GraphError("safety_bits is no number of bits to leave free", seen=safety_bits, limit="0 to 15")
-    whole, resolved = as_graph(graph), resolve(target)
+    half, resolved = to_fp16(graph), resolve(target)
     if ranges is None:
-        return rescaled(whole, resolved, samples_of(inputs), safety_bits=safety_bits)
+        found = rescaled(half.graph, resolved, samples_of(inputs), safety_bits=safety_bits)
+    else:
+        found = within(half.graph, resolved, ranges, safety_bits or 0)
+    return replace(found, remarks=(*half.notes, *found.remarks))
+
+
+def within(whole: Graph, resolved: Target, ranges: Mapping[str, tuple[float, float] | float], first: int) -> Rescaled:
+    """Return a graph rescaled by what is proven of inputs within ranges; `first` bits are left free, or more."""
     declared = declared_ranges(whole, ranges, otherwise=FINITE)
     samples, bounds = drawn_from(whole, declared), proven(whole, resolved, declared)
     before = accumulator_margin(whole, ranges, resolved)
-    first = safety_bits or 0
     for bits in (first, first + 2, first + 4):
         found = rescaled(whole, resolved, samples, bounds, bits)
         after = accumulator_margin(found.graph, ranges, resolved)

@@ -158,3 +158,20 @@ def test_the_worst_is_first() -> None:
     x = af.input((4, 256, 4096))
     found = af.precision_risk(x.sum(1).sum(-1))
     assert [round(node["error"], 3) for node in found["hotspots"]] == [0.064, 0.016]
+
+
+def test_magnitudes_that_are_known_count_as_a_risk() -> None:
+    x = af.input((4, 8), name="x")
+    assert af.precision_risk(x.exp())["nodes"] == []
+    promised = af.precision_risk(af.input((4, 8), name="x", max_abs=100.0).exp(), target="m4")
+    given = af.precision_risk(x.exp(), ranges={"x": 100.0}, target="m4")
+    for found in (promised, given):
+        assert found["graph_error"] == 1.0
+        assert [(node["op"], node["shape"]) for node in found["hotspots"]] == [("exp", (4, 8))]
+        assert found["hotspots"][0]["reason"].startswith("fp16 overflow")
+    assert af.precision_risk(x.exp(), ranges={"x": 2.0}, target="m4")["graph_error"] == 0.0
+    cut = x.slice_by_size((0, 2), (4, 4))
+    assert [af.precision_risk(cut, ranges={"x": 5000.0}, target=one)["graph_error"] for one in ("m1", "m4")] == [
+        1.0,
+        0.0,
+    ]

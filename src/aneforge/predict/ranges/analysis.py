@@ -25,7 +25,7 @@ from aneforge.engine.execution.run import run
 from aneforge.engine.golden import EDGE
 from aneforge.engine.reductions import adder_of
 from aneforge.errors import GraphError
-from aneforge.graph.graph import as_graph
+from aneforge.graph.precision import to_fp16
 from aneforge.ops.shapes import reduced_axes
 from aneforge.ops.types import is_float
 from aneforge.predict.divergence.arithmetic import crops
@@ -170,6 +170,7 @@ def ranges(
 
     `ranges` gives inputs a magnitude or two ends; an input without one has what its `max_abs` promises, or else all
     finite numbers of fp16. Instead, `inputs` gives sample values, one set or several: the report says what was seen.
+    Wider floating-point tensors count as fp16, as in `compile`.
 
     >>> import aneforge as af
     >>> x = af.input((1, 4), name="x", max_abs=300.0)
@@ -184,7 +185,7 @@ def ranges(
     """
     if ranges is not None and inputs is not None:
         raise GraphError("ranges are either declared or observed", remedy="give ranges= or inputs=, not both")
-    original, resolved = as_graph(graph), resolve(target)
+    original, resolved = to_fp16(graph).graph, resolve(target)
     program = build_program(original, resolved)
     if inputs is not None:
         return observed(program, [inputs] if isinstance(inputs, Mapping) else list(inputs))
