@@ -1,7 +1,8 @@
 """Rescaling: the exact engine's error before and after, and the layers that it costs.
 
     python benchmarks/rescale.py              the table of the documentation
-    python benchmarks/rescale.py --networks   the example networks too, which takes minutes
+    python benchmarks/rescale.py --norms      small transformers whose inputs are of all sizes
+    python benchmarks/rescale.py --networks   the example networks, which takes minutes
 
 Inputs of the last two columns were seen neither when factors were chosen nor when they were accepted.
 """
@@ -24,12 +25,14 @@ from aneforge.targets import resolve
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
 
 from resnet18 import resnet18
-from transformer import encoder, vision_transformer
+from transformer import Norm, encoder, layer_norm, rms_norm, vision_transformer
 
 Array = npt.NDArray[Any]
 DEPTHS = (256, 512, 1024, 2048, 4096, 8192)
 PLACES = 2048
 TARGETS = ("h13", "h16", "h17")
+DEVIATIONS = (0.0001, 0.002, 0.02, 1.0, 16.0, 60.0)
+"""Of what enters a transformer: embeddings are about 0.02, the residual stream of deep language models tens."""
 
 
 @dataclass(frozen=True)
@@ -68,24 +71,30 @@ def attention(width: int = 64) -> Case:
     return Case(f"attention, S = {PLACES}", graph)
 
 
-def cases(*, with_networks: bool) -> list[Case]:
+def transformer(norm: Norm, deviation: float) -> Case:
+    """Return a transformer of four layers whose inputs have a size."""
+    graph = encoder(length=64, width=256, layers=4, heads=4, norm=norm)
+    return Case(f"transformer, {norm.__name__}, inputs of {deviation:g}", graph, deviation)
+
+
+def cases(asked: list[str]) -> list[Case]:
     """Return what is measured."""
-    small = [*map(linear, DEPTHS), attention()]
-    if not with_networks:
-        return small
-    networks = [
-        Case("transformer encoder", encoder()),
-        Case("vision transformer", vision_transformer()),
-        Case("ResNet-18", resnet18()),
-    ]
-    return [*small, *networks]
+    if "--norms" in asked:
+        return [transformer(norm, deviation) for norm in (layer_norm, rms_norm) for deviation in DEVIATIONS]
+    if "--networks" in asked:
+        return [
+            Case("transformer encoder", encoder()),
+            Case("vision transformer", vision_transformer()),
+            Case("ResNet-18", resnet18()),
+        ]
+    return [*map(linear, DEPTHS), attention()]
 
 
 def main() -> None:
     """Print a row for every graph and target."""
     print("| graph | target | products rescaled | layers | error | rescaled | unseen inputs | rescaled | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for case in cases(with_networks="--networks" in sys.argv[1:]):
+    for case in cases(sys.argv[1:]):
         for target in TARGETS:
             start = time.perf_counter()
             found = af.rescale(case.graph, inputs=case.inputs(seed=2), target=target)

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import aneforge as af
 from weights import Array, Weights
+
+Norm = Callable[[af.Tensor, Weights], af.Tensor]
+
+
+def layer_norm(x: af.Tensor, weights: Weights) -> af.Tensor:
+    """Return rows less their means, by their deviations."""
+    return x.layer_norm(*weights.affine(x.shape[1]))
+
+
+def rms_norm(x: af.Tensor, weights: Weights) -> af.Tensor:
+    """Return rows by their root mean squares, as language models have them."""
+    gain, _ = weights.affine(x.shape[1])
+    return x.rms_norm(gain)
 
 
 def attention_weights(weights: Weights, width: int) -> list[Array]:
@@ -11,21 +26,23 @@ def attention_weights(weights: Weights, width: int) -> list[Array]:
     return [drawn for _ in range(4) for drawn in (weights.linear(width, width), weights.bias(width))]
 
 
-def layer(x: af.Tensor, weights: Weights, heads: int, hidden: int) -> af.Tensor:
+def layer(x: af.Tensor, weights: Weights, heads: int, hidden: int, norm: Norm = layer_norm) -> af.Tensor:
     """Return one layer: attention and a perceptron, each on a normalised input and around an addition."""
     width = x.shape[1]
-    x = x + af.mha(x.layer_norm(*weights.affine(width)), *attention_weights(weights, width), n_heads=heads)
-    y = x.layer_norm(*weights.affine(width)).linear(weights.linear(hidden, width), weights.bias(hidden)).gelu()
+    x = x + af.mha(norm(x, weights), *attention_weights(weights, width), n_heads=heads)
+    y = norm(x, weights).linear(weights.linear(hidden, width), weights.bias(hidden)).gelu()
     return x + y.linear(weights.linear(width, hidden), weights.bias(width))
 
 
-def encoder(seed: int = 0, length: int = 128, width: int = 384, layers: int = 12, heads: int = 12) -> af.Graph:
+def encoder(
+    seed: int = 0, length: int = 128, width: int = 384, layers: int = 12, heads: int = 12, norm: Norm = layer_norm
+) -> af.Graph:
     """Return the encoder: embedded tokens [length, width] in, the same shape out."""
     weights = Weights(seed)
     y = af.input((length, width), name="tokens")
     for _ in range(layers):
-        y = layer(y, weights, heads, 4 * width)
-    return af.Graph({"features": y.layer_norm(*weights.affine(width))})
+        y = layer(y, weights, heads, 4 * width, norm)
+    return af.Graph({"features": norm(y, weights)})
 
 
 def vision_transformer(seed: int = 0, size: int = 224, patch: int = 16, width: int = 192, layers: int = 12) -> af.Graph:
@@ -40,7 +57,7 @@ def vision_transformer(seed: int = 0, size: int = 224, patch: int = 16, width: i
     tokens = patches.reshape(width, count).transpose(1, 0) + weights.linear(count, width)
     for _ in range(layers):
         tokens = layer(tokens, weights, heads=3, hidden=4 * width)
-    pooled = tokens.layer_norm(*weights.affine(width)).mean(0)
+    pooled = layer_norm(tokens, weights).mean(0)
     return af.Graph({"logits": pooled.linear(weights.linear(1000, width), weights.bias(1000))})
 
 
