@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node, Value
     from aneforge.importers.onnx.reading import ModelSource
+    from aneforge.importers.shapes import Shapes
     from aneforge.runtime.model import AnyModel
 
 __all__ = ["load_onnx", "with_attention"]
@@ -32,9 +33,11 @@ def load_onnx(
     model: ModelSource,
     fuse_attention: bool = False,  # noqa: FBT001, FBT002 - the documented signature
     approx_resize: bool = False,  # noqa: FBT001, FBT002, ARG001 - as above; see below
+    *,
+    shapes: Shapes | None = None,
     **options: object,
 ) -> AnyModel:
-    """Read an ONNX model and compile it; `options` are those of `compile`.
+    """Read an ONNX model and compile it; `shapes` binds dimensions as in `from_onnx`, `options` are those of `compile`.
 
     With `fuse_attention`, a softmax of a product between two products becomes one attention operation, whose rounding
     is that of the engine's own. `approx_resize` is there for programs that give it: it allowed other forms of Resize
@@ -55,8 +58,10 @@ def load_onnx(
     """
     for name in options:
         if name not in OPTIONS:
-            raise UnknownNameError.of("option of load_onnx", name, ("fuse_attention", "approx_resize", *OPTIONS))
-    graph = from_onnx(model)
+            raise UnknownNameError.of(
+                "option of load_onnx", name, ("fuse_attention", "approx_resize", "shapes", *OPTIONS)
+            )
+    graph = from_onnx(model, shapes=shapes)
     return cast("AnyModel", compile_graph(with_attention(graph) if fuse_attention else graph, **options))  # pyright: ignore[reportCallIssue, reportArgumentType] - the options are those of compile
 
 

@@ -97,9 +97,17 @@ NONE: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "the file is empty"),
     "noise": (b"\x00\x01\x02\x03" * 99, r"begins with b'\\x00\\x01"),
     "text": (b"hello, this is a letter", "begins with b'hello, this '"),
-    "pickle": (b"\x80\x04\x95", "a pickle, which is never read because it can run code"),
-    "hdf5": (b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes them"),
-    "tflite": (b"\x1c\x00\x00\x00TFL3", "a TensorFlow Lite model"),
+    "pickle": (b"\x80\x04\x95", r"a pickle, .* never read because it can run code.*torch\.export\.save"),
+    "newest pickle": (b"\x80\x05\x95", "a pickle"),
+    "hdf5": (b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes them.*coremltools"),
+    "tflite": (b"\x1c\x00\x00\x00TFL3", "a TensorFlow Lite model.*to ONNX"),
+    "gguf": (b"GGUF\x03\x00\x00\x00", r"weights in GGUF, without a graph.*torch\.export\.save"),
+    "safetensors": (
+        b"\x3a" + bytes(7) + b'{"w":{"dtype":"F32","shape":[1]',
+        r"weights in safetensors.*torch\.export\.save",
+    ),
+    "array": (b"\x93NUMPY\x01\x00", "a NumPy array.*--inputs"),
+    "program": (b"\x89ANEPRG\n\x02\x00\x00\x00", "a program that was compiled for one target.*aneforge run FILE"),
     "pointer": (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
     "huge varint": (b"\xff" * 64, "no model of a format that is known"),
     "cut zip": (b"PK\x03\x04broken", "a zip archive that torch.export did not write"),
@@ -181,8 +189,36 @@ def test_a_compiled_model_is_read_from_its_program(tmp_path: Path) -> None:
     assert af.reference(loaded, [np.ones((3, 2))])["y"].tolist() == [[2.0, 3.0]] * 3
 
 
-def test_an_archive_of_something_else(tmp_path: Path) -> None:
+ARCHIVES = {
+    "state dict": (
+        ("archive/data.pkl", "archive/data/0"),
+        "a file of torch.save, with a state dict",
+        "load the weights",
+    ),
+    "TorchScript": (("ts/data.pkl", "ts/code/model.py", "ts/constants.pkl"), "TorchScript", "scripted from"),
+    "Keras": (("config.json", "model.weights.h5"), "a Keras model", "coremltools"),
+    "arrays": (("x.npy",), "NumPy arrays", "--inputs"),
+    "package": (("a.mlpackage/Manifest.json",), "a packed ML package", "unpack it"),
+    "anything": (("letter.txt",), "a zip archive that torch.export did not write)", "torch.export.save"),
+}
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_an_archive_of_something_else_is_named(name: str, tmp_path: Path) -> None:
+    members, seen, remedy = ARCHIVES[name]
     with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
-        archive.writestr("data.pkl", b"")
-    with pytest.raises(GraphError, match=r"a zip archive that torch\.export did not write"):
+        for member in members:
+            archive.writestr(member, b"")
+    with pytest.raises(GraphError, match="the file is no model that can be read") as raised:
         af.load_model(tmp_path / "a.pt2")
+    assert seen in str(raised.value)
+    assert remedy in str(raised.value)
+
+
+def test_files_of_torch_are_named(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch.save(torch.nn.Linear(2, 2).state_dict(), tmp_path / "weights.pt")
+    torch.save(torch.nn.Linear(2, 2).state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    for file, words in (("weights.pt", "a state dict or a pickled model"), ("old.pt", "a pickle, as torch.save wrote")):
+        with pytest.raises(GraphError, match=words):
+            af.load_model(tmp_path / file)

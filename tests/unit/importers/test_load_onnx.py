@@ -164,3 +164,14 @@ def test_what_is_fused_means_the_same() -> None:
             generator = np.random.default_rng(1)
             values = {name: generator.uniform(-2, 2, (2, 3, 8)) for name in "qkv"}
             np.testing.assert_allclose(evaluate(fused, values)[0]["y"], evaluate(graph, values)[0]["y"], rtol=1e-12)
+
+
+def test_a_model_of_fp32_with_an_open_dimension_compiles_and_warns_at_the_users_line() -> None:
+    helper = onnx.helper
+    ports = [helper.make_tensor_value_info(name, 1, ["batch", 4]) for name in "xy"]
+    made = helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ports[:1], ports[1:]))
+    with pytest.warns(af.DispatchFloorWarning) as caught:
+        net = cast("af.Model", af.load_onnx(made, shapes={"batch": 2}, target=TARGET))
+    assert {one.filename for one in caught} == {__file__}
+    assert net(np.array([[-1.0, 0, 1, 2], [3, -4, 5, -6]])).tolist() == [[0, 0, 1, 2], [3, 0, 5, 0]]
+    assert "taken as fp16" in net.remarks[0]
