@@ -3,27 +3,11 @@
 #define HAS_FLOATS 1
 #include "numbers.h"
 #include "lanes_avx512.h"
-#include "multiply.h"
-#include "planar.h"
-#include "reduce.h"
+#include "whole.h"
 
 static bool available(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
 }
 
-const struct path path_avx512 = {
-    .name = "avx512",
-    .available = available,
-    .limit_bytes = sizeof(limit),
-    .task_bytes = task_bytes,
-    .pack_panels = pack_panels,
-    .run_tasks = run_tasks,
-    .from_float = from_float,
-    .from_double = from_double,
-    .lookup = lookup,
-    .pairs = pairs,
-    .distances = distances,
-    .largest_half = largest_half,
-    .reduce = reduce,
-};
+const struct path path_avx512 = PATH("avx512");

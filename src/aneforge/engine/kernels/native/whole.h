@@ -1,0 +1,23 @@
+/* Everything that is compiled anew for each path, and the table of it. A path includes its lanes first, and says with
+   HAS_FLOATS whether sums of products are taken in float lanes. */
+
+#include "multiply.h"
+#include "planar.h"
+#include "reduce.h"
+
+#define PATH(path_name) \
+    { \
+        .name = path_name, \
+        .available = available, \
+        .limit_bytes = sizeof(limit), \
+        .task_bytes = task_bytes, \
+        .pack_panels = pack_panels, \
+        .run_tasks = run_tasks, \
+        .from_float = from_float, \
+        .from_double = from_double, \
+        .lookup = lookup, \
+        .pairs = pairs, \
+        .distances = distances, \
+        .largest_half = largest_half, \
+        .reduce = reduce, \
+    }
