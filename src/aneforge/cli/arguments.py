@@ -23,6 +23,7 @@ __all__ = [
     "Model",
     "Shapes",
     "Targets",
+    "Verbose",
     "magnitudes_given",
     "read_arrays",
     "shapes_given",
@@ -47,7 +48,8 @@ Targets = Annotated[
         "--target",
         "-t",
         metavar="NAMES",
-        help=f"Targets, chips, families or a group, parted by commas: {EXAMPLES} or all. May be repeated.",
+        help=f"Targets, chips, families or a group, parted by commas: {EXAMPLES}, all (every target that runs MIL "
+        "programs), families, or known (older ones too). May be repeated.",
         show_default=False,
     ),
 ]
@@ -65,7 +67,7 @@ MaxAbs = Annotated[
     typer.Option(
         "--max-abs",
         metavar="NAME=NUMBER",
-        help="Largest magnitude of an input; its consequences are proven. May be repeated.",
+        help="Largest magnitude of an input; bounds of all values follow from it. May be repeated.",
         show_default=False,
     ),
 ]
@@ -79,6 +81,8 @@ Function = Annotated[
     str | None,
     typer.Option("--function", metavar="NAME", help="The function, where a model has several.", show_default=False),
 ]
+
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print reasons whole, however long they are.")]
 
 
 def targets_given(texts: Sequence[str] | None) -> list[str] | None:
@@ -101,6 +105,8 @@ def shapes_given(texts: Sequence[str] | None) -> dict[str, int | tuple[int, ...]
         parts = [part.strip() for part in lengths.split(",")]
         if not equals or not name or not all(part.isascii() and part.isdigit() for part in parts):
             raise GraphError("--shape is not of the form NAME=LENGTHS", seen=text, remedy="--shape image=1,3,224,224")
+        if name.strip() in found:
+            raise GraphError("--shape names something twice", seen=text, remedy="give it once")
         numbers = tuple(int(part) for part in parts)
         found[name.strip()] = numbers if "," in lengths else int(parts[0])
     return found or None
@@ -140,17 +146,27 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
     try:
         with path.open("rb") as file:
             begins = file.read(len(ONE_ARRAY))
-        if begins == ONE_ARRAY:
-            raise GraphError("the file holds one array without a name", location=place, remedy="write it with np.savez")
-        if not zipfile.is_zipfile(path):
-            raise GraphError(
-                "the file is no .npz archive of arrays", location=place, seen=begins, remedy="write it with np.savez"
-            )
+        expect_archive(path, begins)
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
+    except GraphError:
+        raise  # it is a ValueError too, and says already what is wrong
     except OSError as error:
         raise GraphError("the inputs cannot be read", location=place, seen=error.strerror or error) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         # NumPy answers arrays of objects with the advice to load them all the same, which would run what they hold.
         seen = "arrays of objects" if "allow_pickle" in str(error) else error
         raise GraphError("the file is no .npz archive of arrays", location=place, seen=seen) from None
+
+
+def expect_archive(path: Path, begins: bytes) -> None:
+    """Refuse a file that is no archive, by how it begins.
+
+    Raises:
+        GraphError: It is one array, or something else.
+    """
+    place, remedy = Location(str(path)), "write it with np.savez"
+    if begins == ONE_ARRAY:
+        raise GraphError("the file holds one array without a name", location=place, remedy=remedy)
+    if not zipfile.is_zipfile(path):
+        raise GraphError("the file is no .npz archive of arrays", location=place, seen=begins, remedy=remedy)

@@ -27,7 +27,8 @@ def check(
     max_abs: given.MaxAbs = None,
     function: given.Function = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Prove ranges and compare the targets' programs; takes longer.")
+        bool,
+        typer.Option("--deep", help="Follow ranges through the programs, and when they are compared; takes longer."),
     ] = False,
     placement: Annotated[
         str | None,
@@ -103,6 +104,7 @@ def check(
         bool, typer.Option("--github", help="Print annotation lines for a CI log instead of the tables.")
     ] = False,
     most: Annotated[int, typer.Option(min=0, help="Findings to print; all are in the files.")] = 20,
+    verbose: given.Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Say whether a model runs on the Neural Engine of some chips, why not, what to change, and how fast it is.
@@ -144,7 +146,7 @@ def check(
     result = outcome(report, threshold, known)
     printed = write_files(report, files, model, threshold, known)
     if not quiet and not printed:
-        show(report, result, most=most, github=github)
+        show(report, result, most=most, verbose=verbose, github=github)
     raise typer.Exit(0 if result.ok else 1)
 
 
@@ -192,7 +194,7 @@ def write_files(
     return printed
 
 
-def show(report: Report, result: Outcome, *, most: int, github: bool) -> None:
+def show(report: Report, result: Outcome, *, most: int, verbose: bool, github: bool) -> None:
     """Print a report."""
     if github:
         from aneforge.report.tables import annotation_lines  # noqa: PLC0415 - loaded when it is needed
@@ -201,4 +203,4 @@ def show(report: Report, result: Outcome, *, most: int, github: bool) -> None:
         return
     from aneforge.cli.showing import show_report  # noqa: PLC0415 - loaded when it is needed
 
-    show_report(report, result, most=most)
+    show_report(report, result, most=most, verbose=verbose)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
 import typer
 
 from aneforge.cli.commands import COMMANDS, help_of
-from aneforge.errors import AneforgeError
+from aneforge.errors import AneforgeError, IllegalGraphError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -140,7 +140,7 @@ def complain(text: str) -> None:
 def told(error: Exception) -> int:
     """Print an error as one message and return the exit code for it."""
     if isinstance(error, AneforgeError | OSError):
-        message = system_text(error) if isinstance(error, OSError) else str(error)
+        message = error_text(error)
         complain(f"error: {message}\n{hint(message)}".rstrip())
         return USAGE_ERROR
     complain(
@@ -148,6 +148,17 @@ def told(error: Exception) -> int:
         f"This is a mistake of aneforge, not yours. {DEBUG} shows where it happened; please report it with the model."
     )
     return INTERNAL_ERROR
+
+
+def error_text(error: AneforgeError | OSError) -> str:
+    """Return what an error says; findings that many operations share are told once."""
+    if isinstance(error, OSError):
+        return system_text(error)
+    if not isinstance(error, IllegalGraphError):
+        return str(error)
+    from aneforge.report.noting import refusal_text  # noqa: PLC0415 - loaded when it is needed
+
+    return refusal_text(error)
 
 
 def system_text(error: OSError) -> str:

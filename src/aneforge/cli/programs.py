@@ -118,26 +118,31 @@ def run(
     ] = None,
     seed: Seed = None,
     shape: given.Shapes = None,
+    verbose: given.Verbose = False,
 ) -> None:
     """Run a model on the exact engine, bit for bit as a chip would; on several targets at once.
 
-    With several targets the outputs are called TARGET.NAME in the file. States start at zero, or with what --inputs has
-    under their names; what they hold at the end is in the file too.
+    A program that compile --emit program wrote runs on the target that it is for. With several targets the outputs are
+    called TARGET.NAME in the file. States start at zero, or with what --inputs has under their names; what they hold at
+    the end is in the file too.
 
     Examples:
     aneforge run model.onnx -t {old} --inputs x.npz -o y.npz
 
     aneforge run model.onnx -t {old},{new} --seed 0
+
+    aneforge run model.aneprg --inputs x.npz
     """
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import cut_text, wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
+    from aneforge.importers.detection import is_program_file  # noqa: PLC0415 - as above
     from aneforge.report.outputs import refuse_file  # noqa: PLC0415 - as above
     from aneforge.report.running import run_model  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
     names = given.targets_given(target)
-    if names is None:
+    if names is None and not is_program_file(model):
         raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**NAMES))
     shapes = given.shapes_given(shape)
     if output is not None:
@@ -145,12 +150,16 @@ def run(
     with progress("running the model"):
         found = run_model(model, names, values, seed=seed, backend=backend, shapes=shapes)
     out = console()
+    for note in found[0].notes:
+        wrapped(out, f"note: {note}", style="dim")
     for one in found:
         wrapped(out, f"{one.target} ({one.backend}): {one.exactness}, {one.seconds * 1e3:.1f} ms here")
-        wrapped(out, f"why {one.exactness}: {one.reason}", indent=2)
+        wrapped(out, f"why {one.exactness}: {one.reason if verbose else cut_text(one.reason)}", indent=2)
         states = ((f"state {name}", array) for name, array in one.states.items())
         for name, array in (*one.outputs.items(), *states):
             wrapped(out, f"{name} {list(array.shape)} {array.dtype}: {statistics(array)}", indent=2)
+    if not verbose and any(cut_text(one.reason) != one.reason for one in found):
+        wrapped(out, "… -v prints the whole reasons", style="dim")
     if output is not None:
         save_arrays(output, arrays_of(found))
         wrapped(out, f"wrote {output}")
@@ -203,7 +212,8 @@ def compare(
 ) -> None:
     """Compare a model on two targets, or on one and in mathematics, operation by operation.
 
-    One target is compared with the mathematics in float64. The exit code is 1 where two targets differ.
+    One target is compared with the mathematics in float64, of the model as its file has it: differences are the chip's
+    arithmetic and the rounding of weights and inputs to fp16 together. The exit code is 1 where two targets differ.
 
     Examples:
     aneforge compare model.onnx -t {old} -t {new} --seed 0
@@ -235,7 +245,8 @@ def compare(
 
 def show_comparison(found: Comparison, most: int) -> None:
     """Print a comparison."""
-    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
 
     out = console()
     values = counted(len(found.nodes), "value")
@@ -245,6 +256,8 @@ def show_comparison(found: Comparison, most: int) -> None:
     if found.marked:
         out.print("every operation is an output, so these are not the programs that would run", style="dim")
     out.print(f"exactness: {found.first} {found.exactness[0]}, {found.second} {found.exactness[1]}", style="dim")
+    if found.reference:
+        wrapped(out, f"{found.second}: {found.reference}", style="dim")
     first = found.first_difference
     if first is None:
         out.print("[green]the same bits everywhere[/]")

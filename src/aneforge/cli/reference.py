@@ -85,11 +85,15 @@ def finding_text(finding: Finding) -> str:
 def explain(
     words: Annotated[
         list[str],
-        typer.Argument(metavar="WHAT", help="ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME"),
+        typer.Argument(
+            metavar="WHAT", help="ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME | C8 (a conflict)"
+        ),
     ],
     every: Annotated[bool, typer.Option("--all", help="Print all rows of a long answer.")] = False,
 ) -> None:
     """Explain a rule, a hardware field, a limit, an operation, a target or a pass, with the evidence.
+
+    `see C8` in an answer is a question on which sources disagree; it can be asked for too.
 
     Examples:
     aneforge explain ANE-EXTENT-001
@@ -130,7 +134,12 @@ def targets(
         table.add_row(row.target, row.family or "-", row.tier or "-", extent, " ".join(row.folds), row.chips)
     out = console()
     out.print(table)
-    wrapped(out, f"{len(rows)} targets. aneforge explain target NAME tells all that is known of one.", style="dim")
+    wrapped(
+        out,
+        f"{len(rows)} targets. --target all stands for those that run MIL programs; aneforge targets known lists every "
+        "name; aneforge explain target NAME tells all that is known of one.",
+        style="dim",
+    )
 
 
 def ops(
@@ -192,8 +201,12 @@ def demo(
     ] = None,
     target: given.Targets = None,
     most: Annotated[int, typer.Option(min=0, help="Findings to print for each model.")] = 3,
+    verbose: given.Verbose = False,
 ) -> None:
-    """Check the embedded models: real shapes with drawn weights, no file needed."""
+    """Check the embedded models: real shapes with drawn weights, no file needed.
+
+    It shows what a check says. Some of the models fall off older chips on purpose, so the exit code is 0 all the same.
+    """
     from aneforge.cli.showing import show_report  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.report.demonstration import demonstrated  # noqa: PLC0415 - as above
@@ -204,4 +217,4 @@ def demo(
     for number, report in enumerate(reports):
         if number:
             typer.echo("")
-        show_report(report, outcome(report), most=most)
+        show_report(report, outcome(report), most=most, verbose=verbose, command="demo")

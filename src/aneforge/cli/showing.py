@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from aneforge.cli.terminal import STYLES, console, plain_table
 from aneforge.report.grouping import folded
+from aneforge.report.model import SPLIT
 from aneforge.report.numbers import bytes_text, latency_text
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from aneforge.report.grouping import Folded
     from aneforge.report.model import Divergence, Place, Report, TargetReport
 
-__all__ = ["show_finding", "show_report", "summary_table", "wrapped"]
+__all__ = ["cut_text", "show_finding", "show_report", "summary_table", "wrapped"]
 
 NUMBERS = ("nat", "dec", "over", "rej", "prog", "latency", "weights", "on chip")
 LEGEND = (
@@ -32,10 +34,19 @@ TABLE_WIDTH = 72
 """Columns that the table of targets needs; on a narrower terminal each target is a sentence."""
 SHOWN_TARGETS = 6
 SHOWN_REASON = 160
+CUT = ("fp16", "exactness")
+"""What has reasons that are cut; the others are answers to what was asked for."""
+SHOWN_FAILURES = 5
+CHECK = "check"
 
 
-def show_report(report: Report, result: Outcome, *, most: int = 20) -> None:
-    """Print a report and whether it passes."""
+def show_report(
+    report: Report, result: Outcome, *, most: int = 20, verbose: bool = False, command: str = "check"
+) -> None:
+    """Print a report and whether it passes; long reasons are cut unless all is asked for.
+
+    `command` is the one that prints it: a demonstration has no files and fails on nothing.
+    """
     out = console()
     out.print(f"[bold]{escape(report.model)}[/]: {len(report.nodes)} operations, {report.format}")
     for note in report.notes:
@@ -48,16 +59,35 @@ def show_report(report: Report, result: Outcome, *, most: int = 20) -> None:
         for one in report.targets:
             wrapped(out, summary_text(one))
     show_failures(out, report)
-    show_extras(out, report)
+    kept = ", --json FILE keeps all" if command == CHECK else ""
+    show_extras(out, report, f"… -v prints the whole reasons{kept}", verbose=verbose)
     found = folded(report)
+    count = sum(1 + len(one.others) for one in found)
     if found:
-        count = sum(1 + len(one.others) for one in found)
-        out.print(f"\n[bold]{'1 finding' if count == 1 else f'{count} findings'}, worst first[/]")
+        out.print(f"\n[bold]{findings_text(count)}, worst first[/]")
     for one in found[:most]:
         show_finding(out, one)
     if len(found) > most:
-        out.print(f"\nand {len(found) - most} more (--most {len(found)} prints all, --json FILE keeps all)")
-    show_outcome(out, result)
+        out.print(f"\nand {len(found) - most} more (--most {len(found)} prints all{kept})")
+    show_outcome(out, report, result, count, command)
+
+
+def segments_text(count: int) -> str:
+    """Return a number of segments.
+
+    >>> segments_text(1), segments_text(2)
+    ('1 segment', '2 segments')
+    """
+    return "1 segment" if count == 1 else f"{count} segments"
+
+
+def findings_text(count: int) -> str:
+    """Return a number of findings.
+
+    >>> findings_text(1), findings_text(2)
+    ('1 finding', '2 findings')
+    """
+    return "1 finding" if count == 1 else f"{count} findings"
 
 
 def summary_table(targets: Sequence[TargetReport]) -> object:
@@ -120,8 +150,12 @@ def show_failures(out: Console, report: Report) -> None:
             wrapped(out, f"{one.target}: no program: {one.failure}", style="red")
 
 
-def show_extras(out: Console, report: Report) -> None:
-    """Print risks, placements, rescalings and differences, each once for the targets that share it."""
+def show_extras(out: Console, report: Report, rest: str, *, verbose: bool) -> None:
+    """Print risks, placements, rescalings and differences, each once for the targets that share it.
+
+    `rest` says how to see what was cut, where something was.
+    """
+    was_cut = False
     for what, texts in (
         ("fp16", [(one.target, f"{one.risk}: {one.risk_reason}") for one in report.targets if one.risk_reason]),
         (
@@ -138,7 +172,8 @@ def show_extras(out: Console, report: Report) -> None:
                 (
                     one.target,
                     f"{one.placement.path} ({one.placement.evidence}): {one.placement.on_engine:.0%} of operations on "
-                    f"the engine in {len(one.placement.segments)} segments. {' '.join(one.placement.advice)}".strip(),
+                    f"the engine in {segments_text(len(one.placement.segments))}. "
+                    f"{' '.join(one.placement.advice)}".strip(),
                 )
                 for one in report.targets
                 if one.placement is not None
@@ -161,7 +196,9 @@ def show_extras(out: Console, report: Report) -> None:
             ],
         ),
     ):
-        show_shared(out, what, texts)
+        was_cut |= show_shared(out, what, texts, verbose=verbose or what not in CUT)
+    if was_cut:
+        wrapped(out, rest, style="dim")
 
 
 def differing(pair: Divergence, report: Report) -> str:
@@ -173,14 +210,33 @@ def differing(pair: Divergence, report: Report) -> str:
     return f"{pair.strength}, first in {where} ({first.cause}){more}"
 
 
-def show_shared(out: Console, what: str, texts: Sequence[tuple[str, str]]) -> None:
-    """Print texts that several targets share, each once."""
+def show_shared(out: Console, what: str, texts: Sequence[tuple[str, str]], *, verbose: bool) -> bool:
+    """Print texts that several targets share, each once; tell whether one was cut."""
     shared: dict[str, list[str]] = {}
     for target, text in texts:
         shared.setdefault(text, []).append(target)
     for text, targets in shared.items():
-        cut = text if len(text) <= SHOWN_REASON else f"{text[:SHOWN_REASON].rstrip()} …"
-        wrapped(out, f"{what} on {listed(targets)}: {cut}", style="dim")
+        wrapped(out, f"{what} on {listed(targets)}: {text if verbose else cut_text(text)}", style="dim")
+    return not verbose and any(cut_text(text) != text for text in shared)
+
+
+def cut_text(text: str) -> str:
+    """Return the beginning of a long text, and each of its clauses once.
+
+    >>> cut_text("a; b; a"), len(cut_text("word " * 99)) <= SHOWN_REASON + 2
+    ('a; b', True)
+    """
+    once = "; ".join(dict.fromkeys(text.split("; ")))
+    return once if len(once) <= SHOWN_REASON else f"{once[:SHOWN_REASON].rstrip()} …"
+
+
+def names_once(names: Sequence[str]) -> list[str]:
+    """Return names, each once, with how often it comes: one node of a file can become many operations.
+
+    >>> names_once(["a", "b", "a"])
+    ['a (2)', 'b']
+    """
+    return [name if count == 1 else f"{name} ({count})" for name, count in Counter(names).items()]
 
 
 def listed(targets: Sequence[str]) -> str:
@@ -216,7 +272,7 @@ def show_finding(out: Console, folded: Folded) -> None:
     if finding.threads:
         wrapped(out, f"reported in: {', '.join(finding.threads)}", indent=2, style="dim")
     if folded.others:
-        wrapped(out, f"also: {listed(folded.others)}", indent=2, style="dim")
+        wrapped(out, f"also: {listed(names_once(folded.others))}", indent=2, style="dim")
 
 
 def wrapped(out: Console, text: str, *, indent: int = 0, style: str = "", word: tuple[str, str] | None = None) -> None:
@@ -243,13 +299,33 @@ def where(node: str, place: Place | None) -> str:
     return named + line
 
 
-def show_outcome(out: Console, result: Outcome) -> None:
-    """Print whether the check passes."""
+def show_outcome(out: Console, report: Report, result: Outcome, count: int, command: str) -> None:
+    """Print whether the check passes, and if not, on what it fails, in the words of --fail-on."""
     known = f" ({result.known} known from the baseline)" if result.known else ""
     if result.ok:
-        out.print(f"\n[green]passed[/]{known}")
+        out.print(f"\n[green]{'passed' if command == CHECK else 'aneforge check would pass'}[/]{known}")
         return
-    count = len(result.failures)
-    out.print(f"\n[red]failed[/]: {'1 finding counts' if count == 1 else f'{count} findings count'}{known}")
-    for one in [one for one in result.failures if one.finding is None][:5]:
+    head = "failed" if command == CHECK else "aneforge check would fail"
+    out.print()
+    wrapped(out, f"{head}: {counting(result, count)}{known}", word=(head, "red"))
+    split = [one.target for one in report.targets if one.runs == SPLIT]
+    if split and "oversize" in result.counts:
+        wrapped(
+            out,
+            "oversize: as it is written it does not pass Apple's validator; the compiler splits it, so that it has a "
+            f"program and runs after splitting on {listed(split)}. --fail-on reject lets that pass",
+            indent=2,
+        )
+    whole = [one for one in result.failures if one.finding is None]
+    for one in whole[:SHOWN_FAILURES]:
         wrapped(out, f"{one.target}: {one.reason}", indent=2)
+    if len(whole) > SHOWN_FAILURES:
+        wrapped(out, f"and {len(whole) - SHOWN_FAILURES} more", indent=2)
+
+
+def counting(result: Outcome, count: int) -> str:
+    """Return what counts against a model: how many of its findings, by which words, and what no finding stands for."""
+    words = [f"{number} {word}" for word, number in result.counts.items()]
+    whole = dict.fromkeys(one.word for one in result.failures if one.finding is None)
+    parts = [f"{sum(result.counts.values())} of {findings_text(count)} ({', '.join(words)})"] if words else []
+    return ", ".join([*parts, *whole])

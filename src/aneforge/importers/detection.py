@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import zipfile
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphError, Location
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
-__all__ = ["ModelFormat", "detect_format"]
+__all__ = ["ModelFormat", "detect_format", "is_program_file"]
 
 
 class ModelFormat(StrEnum):
@@ -43,19 +45,65 @@ FIXED = {1: 8, 5: 4}
 """Bytes of values of fixed size, by wire type."""
 VARINT, DELIMITED = 0, 2
 MOST_VARINT = 10
+MOST_SAFETENSORS = 100_000_000
+"""Bytes of the text before the tensors, as the format limits them."""
 ZIP = b"PK\x03\x04"
 ARCHIVE_MARKS = ("archive_format", "serialized_exported_program.json")
 """Files that an archive of an exported program has."""
+EXPORT = 'torch.export.save(torch.export.export(model, example), "model.pt2")'
+SAVED_PROGRAM = b"\x89ANEPRG\n"
+"""How a program begins that `aneforge compile --emit program` wrote."""
+PICKLE = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
+"""How a pickle begins, by its protocol."""
+KERAS = "convert the original model with coremltools (ct.convert) or tf2onnx and give that"
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A file that is often taken for a model: what it is, and what to do."""
+
+    seen: str
+    remedy: str
+
+
+PICKLED = Other(
+    "a pickle, as torch.save wrote them, which is never read because it can run code",
+    f"build the model in Python, load the weights, and write {EXPORT}",
+)
 OTHERS = {
-    b"\x89HDF": "an HDF5 file, as Keras writes them",
-    b"\x80\x02": "a pickle, which is never read because it can run code",
-    b"\x80\x04": "a pickle, which is never read because it can run code",
-    b"\x93NUMPY": "a NumPy array",
-    b"\x1f\x8b": "a gzip archive",
-    b"%PDF": "a PDF document",
-    b"version https://git-lfs": "a pointer of Git LFS to a file that was not fetched",
+    SAVED_PROGRAM: Other(
+        "a program that was compiled for one target, as compile --emit program writes it",
+        "aneforge run FILE runs it, and af.load_program reads it; give every other command the model itself",
+    ),
+    b"\x89HDF": Other("an HDF5 file, as Keras writes them", KERAS),
+    **dict.fromkeys(PICKLE, PICKLED),
+    b"\x93NUMPY": Other("a NumPy array", "give the model; arrays are given with --inputs, as an .npz file"),
+    b"\x1f\x8b": Other("a gzip archive", "unpack it and give the model inside"),
+    b"GGUF": Other("weights in GGUF, without a graph", f"build the model in PyTorch, load them, and write {EXPORT}"),
+    b"%PDF": Other("a PDF document", "give a model's file"),
+    b"version https://git-lfs": Other("a pointer of Git LFS to a file that was not fetched", "git lfs pull"),
 }
-"""First bytes of files that are often taken for models, and what they are."""
+"""Files that are often taken for models, by their first bytes."""
+LITE = Other("a TensorFlow Lite model", "convert the model that it was made of to ONNX, or with coremltools")
+SAFETENSORS = Other(
+    "weights in safetensors, without a graph", f"build the model in PyTorch, load them, and write {EXPORT}"
+)
+NO_EXPORT = "a zip archive that torch.export did not write"
+ARCHIVES = (
+    ("constants.pkl", Other(f"{NO_EXPORT}: TorchScript", f"export the model that it was scripted from: {EXPORT}")),
+    (
+        "data.pkl",
+        Other(
+            f"{NO_EXPORT}: a file of torch.save, with a state dict or a pickled model, which is never read because it "
+            "can run code",
+            f"build the model in Python, load the weights, and write {EXPORT}",
+        ),
+    ),
+    ("model.weights.h5", Other(f"{NO_EXPORT}: a Keras model", KERAS)),
+    (".npy", Other(f"{NO_EXPORT}: NumPy arrays", "give the model; arrays are given with --inputs")),
+    ("Manifest.json", Other(f"{NO_EXPORT}: a packed ML package", "unpack it and give the .mlpackage folder")),
+)
+"""Files in zip archives, by how their names end: what the archive is. The first that fits counts."""
 
 OTHER_FOLDERS = {
     "model.espresso.net": (
@@ -106,9 +154,10 @@ def detect_format(path: Path) -> ModelFormat:
         raise GraphError(f"it cannot be opened: {reason}", location=place) from None
     if not head:
         raise GraphError("the file is empty", location=place, remedy="write or fetch it again")
-    found = content_format(path, head)
+    # Bytes of what is known not to be a model can look like the fields of a message, so these are asked first.
+    found = None if other_kind(path, head) and not is_exported_program(path, head) else content_format(path, head)
     if found is None:
-        raise unknown(head, place)
+        raise unknown(path, head, place)
     return found
 
 
@@ -147,18 +196,37 @@ def content_format(path: Path, head: bytes) -> ModelFormat | None:
     if text.startswith(b"program") and text.removeprefix(b"program").lstrip().startswith(b"("):
         return ModelFormat.MIL
     if head.startswith(ZIP):
-        return ModelFormat.EXPORTED if is_exported_program(path) else None
+        return ModelFormat.EXPORTED if is_exported_program(path, head) else None
     return message_format(path)
 
 
-def is_exported_program(path: Path) -> bool:
-    """Tell whether an archive is one that torch.export wrote."""
+def is_exported_program(path: Path, head: bytes) -> bool:
+    """Tell whether a file is an archive that torch.export wrote."""
+    return head.startswith(ZIP) and any(Path(name).name in ARCHIVE_MARKS for name in names_in(path))
+
+
+def names_in(path: Path) -> list[str]:
+    """Return the names of the files in a zip archive; none where it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
+            return archive.namelist()
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return []
+
+
+def is_program_file(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a path is that of a program which was compiled and saved; what is no file is none, and not opened.
+
+    >>> is_program_file("no such file")
+    False
+    """
+    try:
+        if not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as file:
+            return file.read(len(SAVED_PROGRAM)) == SAVED_PROGRAM
+    except (OSError, ValueError):
         return False
-    return any(Path(name).name in ARCHIVE_MARKS for name in names)
 
 
 def message_format(path: Path) -> ModelFormat | None:
@@ -200,17 +268,33 @@ def varint(content: mmap.mmap, at: int) -> tuple[int, int]:
     return -1, len(content)
 
 
-def unknown(head: bytes, place: Location) -> GraphError:
+def unknown(path: Path, head: bytes, place: Location) -> GraphError:
     """Return the error for a file that is no model of a format that is known."""
-    kind = next((words for mark, words in OTHERS.items() if head.startswith(mark)), None)
-    if head.startswith(ZIP):
-        kind = "a zip archive that torch.export did not write"
-    if head[4:8] == b"TFL3":
-        kind = "a TensorFlow Lite model"
+    found = other_kind(path, head)
+    if found is not None:
+        return GraphError("the file is no model that can be read", location=place, seen=found.seen, remedy=found.remedy)
     return GraphError(
         "the file is no model of a format that is known",
         location=place,
-        seen=kind or f"a file that begins with {head[:12]!r}",
+        seen=f"a file that begins with {head[:12]!r}",
         limit=KNOWN,
         remedy="export the model in one of these formats",
     )
+
+
+def other_kind(path: Path, head: bytes) -> Other | None:
+    """Return what a file is that is no model; None for one that nobody takes for a model."""
+    if head.startswith(ZIP):
+        names = names_in(path)
+        known = (other for end, other in ARCHIVES if any(name.endswith(end) for name in names))
+        return next(known, Other(NO_EXPORT, f"if it holds a model, unpack it; a PyTorch model is written by {EXPORT}"))
+    if head[4:8] == b"TFL3":
+        return LITE
+    if is_safetensors(head):
+        return SAFETENSORS
+    return next((other for mark, other in OTHERS.items() if head.startswith(mark)), None)
+
+
+def is_safetensors(head: bytes) -> bool:
+    """Tell whether a file begins as safetensors do: the length of a JSON text in eight bytes, and that text."""
+    return len(head) > 9 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= MOST_SAFETENSORS

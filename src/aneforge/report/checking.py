@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
 from aneforge.report.divergences import compared
-from aneforge.report.model import Report, TargetReport
-from aneforge.report.nodes import report_nodes
+from aneforge.report.feeding import fed
+from aneforge.report.model import NO, SPLIT, Report, TargetReport
 from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
 from aneforge.report.sharing import Compiler
 from aneforge.report.subjects import chosen_targets, subject_of
@@ -89,10 +89,11 @@ def check(
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
     found = verdicts(as_written(subject), [one.target for one in chosen])
+    samples, states = (None, {}) if asked.samples is None else fed(subject.graph, asked.samples)
     compiler = Compiler(subject.graph)
     writer = TargetWriter(
         subject.graph,
-        Asked(asked.samples, asked.ranges, deep=asked.deep, placement=asked.placement, rescale=asked.rescale),
+        Asked(samples, asked.ranges, deep=asked.deep, placement=asked.placement, rescale=asked.rescale),
     )
     reports: list[TargetReport] = []
     made: list[tuple[Target, Made]] = []
@@ -103,10 +104,10 @@ def check(
     return Report(
         model=subject.name,
         format=subject.format,
-        nodes=report_nodes(subject.graph),
+        nodes=writer.nodes,
         targets=tuple(reports),
         divergences=compared(subject.graph, made, asked.ranges, tell, deep=asked.deep),
-        notes=(*subject.notes, *shapes_bound(asked.shapes), *where_it_runs(reports)),
+        notes=(*subject.notes, *shapes_bound(asked.shapes), *states_left(states), *where_it_runs(reports)),
         tool=__version__,
     )
 
@@ -121,14 +122,22 @@ def shapes_bound(shapes: Shapes | None) -> Iterator[str]:
         )
 
 
+def states_left(states: Mapping[str, Array]) -> Iterator[str]:
+    """Yield what is said of sample values for states, which a check does not look at."""
+    if states:
+        yield f"sample values of states are not looked at, states start at zero: {', '.join(states)}"
+
+
 def where_it_runs(reports: Sequence[TargetReport]) -> Iterator[str]:
-    """Yield what is said of a model that runs on some of the targets alone."""
-    without = [one.target for one in reports if not one.ok]
-    if without and len(without) < len(reports):
-        yield (
-            f"{SOME_TARGETS.id}: it runs as it is on {len(reports) - len(without)} of {len(reports)} targets, "
-            f"and not on {', '.join(without)}"
-        )
+    """Yield what is said of a model that runs on some of the targets alone, or on some of them as it is written."""
+    split, without = ([one.target for one in reports if one.runs == word] for word in (SPLIT, NO))
+    as_it_is = len(reports) - len(split) - len(without)
+    if len(reports) in (as_it_is, len(split), len(without)):
+        return
+    parts = [f"it runs as it is on {as_it_is} of {len(reports)} targets"]
+    parts += [f"after splitting on {', '.join(split)}"] if split else []
+    parts += [f"not on {', '.join(without)}"] if without else []
+    yield f"{SOME_TARGETS.id}: {', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def as_written(subject: Subject) -> list[Observation]:

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import GraphLike
     from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
+    from aneforge.report.subjects import Subject
     from aneforge.targets import TargetLike
 
 __all__ = ["REFERENCE", "ComparedNode", "Comparison", "compare"]
 
 REFERENCE = "reference"
 """The name of the mathematics in float64, where a target is asked for."""
+WIDE = "float64, with the weights and inputs as their files have them, not rounded to fp16"
+"""What the reference is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Comparison:
     exactness: tuple[str, str]
     hidden: int
     """Operations that fusion hides on one of the sides."""
+    reference: str = ""
+    """What the mathematics was given, where that is a side: the weights of the file, and the inputs."""
 
     @property
     def first_difference(self) -> ComparedNode | None:
@@ -111,7 +116,7 @@ def compare(
     subject = subject_of(model, shapes=shapes)
     graph = marked(subject.graph) if mark else subject.graph
     values, states = fed(subject.graph, inputs, seed)
-    sides = [side(subject.graph, graph, one, values, states) for one in (first, second)]
+    sides = [side(subject, graph, one, values, states) for one in (first, second)]
     if sides[0].name == REFERENCE:
         raise GraphError("the reference is the second of a comparison", remedy="name a target first")
     names = report_nodes(subject.graph)
@@ -131,6 +136,7 @@ def compare(
         marked=mark,
         exactness=(sides[0].exactness, sides[1].exactness),
         hidden=operations - len({number for number, _ in common}),
+        reference=WIDE if sides[1].name == REFERENCE else "",
     )
 
 
@@ -153,11 +159,12 @@ class Side:
 
 
 def side(
-    original: Graph, graph: Graph, which: TargetLike, inputs: Mapping[str, Array], states: Mapping[str, Array]
+    subject: Subject, graph: Graph, which: TargetLike, inputs: Mapping[str, Array], states: Mapping[str, Array]
 ) -> Side:
     """Run one side and return the values that it holds."""
     if isinstance(which, str) and which == REFERENCE:
-        return reference_side(original, inputs, states)
+        return reference_side(subject, inputs, states)
+    original = subject.graph
     target = chosen_targets([which])[0].target
     retargeted = retarget(graph, target)
     program = PIPELINE.run(lowered(retargeted))
@@ -189,16 +196,19 @@ def numbers_of(original: Graph, graph: Graph) -> Mapping[int, int]:
     return {place: numbers[node] for place, node in enumerate(graph.nodes) if node in numbers}
 
 
-def reference_side(graph: Graph, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Side:
-    """Return every value as the mathematics gives it."""
+def reference_side(subject: Subject, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Side:
+    """Return every value as the mathematics gives it, of the model as its file has it and not of its form in fp16."""
     values = {name: np.asarray(array) for name, array in inputs.items()}
-    every = marked(graph)
+    every = marked(subject.original)
     results, _ = evaluate(every, values, states)
-    numbers = {node: number for number, node in enumerate(graph.nodes)}
+    by_node = {(output.node, output.index): results[name] for name, output in every.outputs.items()}
+    before = subject.half.before
     found = {
-        (numbers[output.node], output.index): results[name]
-        for name, output in every.outputs.items()
-        if output.node.op.name not in PLACEHOLDERS
+        (number, index): by_node[before.get(node, node), index]
+        for number, node in enumerate(subject.graph.nodes)
+        if node.op.name not in PLACEHOLDERS
+        for index in range(len(node.types))
+        if (before.get(node, node), index) in by_node
     }
     return Side(REFERENCE, found, "mathematics")
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from aneforge.compiler.pipeline import PIPELINE, lowered
 from aneforge.compiler.retarget import Route, retarget
 from aneforge.errors import GraphError, Location, UnknownNameError
+from aneforge.report.nodes import carried_out, origins, report_nodes
+from aneforge.report.noting import program_notes, told_once
 from aneforge.report.outputs import refuse_folder, refuse_folder_in_place, refuse_model, save, writing
 from aneforge.report.subjects import chosen_targets, is_path, subject_of
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.compiler.ir.program import Program
-    from aneforge.compiler.retarget import Retargeted
+    from aneforge.compiler.retarget import Change, Retargeted
     from aneforge.graph.graph import GraphLike
     from aneforge.importers.shapes import Shapes
     from aneforge.targets import TargetLike
@@ -71,7 +73,7 @@ def compile_model(
         GraphError: Several targets are named, or a file cannot be written.
     """
     if emit is not None and emit not in EMITTERS:
-        raise UnknownNameError.of("form to emit", emit, EMITTERS)
+        raise UnknownNameError.of("form to emit", emit, EMITTERS, remedy=f"one of {', '.join(EMITTERS)}")
     where = None
     if emit is not None:
         where = Path(output) if output is not None else Path(default_name(name_of(model), emit))
@@ -98,6 +100,7 @@ def compile_model(
     if emit is not None and where is not None:
         with writing(where):
             path = EMITTERS[emit].write(retargeted, program, where)
+    carried = carried_out(program, retargeted.graph, origins(subject.graph, retargeted.graph))
     return Emitted(
         model=subject.name,
         target=chosen.name,
@@ -105,10 +108,15 @@ def compile_model(
         path=None if path is None else str(path),
         layers=len(program.layers),
         segments=len(program.segments),
-        rebuilt=tuple(f"{change.op} became {change.detail}" for change in retargeted.changes),
+        rebuilt=told_once((f"{change.op} became {change.detail}", node_of(change)) for change in retargeted.changes),
         text=None if print_after is None else str(program),
-        notes=(*subject.notes, *(note.text for note in program.notes)),
+        notes=(*subject.notes, *told_once(program_notes(program, report_nodes(subject.graph), carried))),
     )
+
+
+def node_of(change: Change) -> str:
+    """Return the name of the operation that was rebuilt, where the user's file gives it one."""
+    return (change.location.node if change.location is not None else None) or ""
 
 
 def name_of(model: object) -> str:

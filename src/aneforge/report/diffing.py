@@ -92,7 +92,10 @@ def diff(first: Report, second: Report) -> ReportDiff:
 
 def by_name(report: Report) -> Mapping[str, TargetReport]:
     """Return the targets of a report by name; the first of two of one name counts."""
-    return {one.target: one for one in reversed(report.targets)}
+    found: dict[str, TargetReport] = {}
+    for one in report.targets:
+        found.setdefault(one.target, one)
+    return found
 
 
 def target_diff(first: Report, before: TargetReport, second: Report, after: TargetReport) -> TargetDiff:

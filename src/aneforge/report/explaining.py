@@ -1,4 +1,4 @@
-"""`explain`: everything that is known of a rule, a hardware field, an operation, a target or a pass, with evidence."""
+"""`explain`: all that is known of a rule, a field, an operation, a target, a pass or a conflict, with evidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "Explanation", "Row", "explain"]
 
-KINDS = "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME"
+KINDS = (
+    "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME, C… or S… (a conflict between "
+    "sources)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Explanation:
 
 
 def explain(words: Sequence[str]) -> Explanation:
-    """Return what is known of a rule, or of what two words name: `hal 0x81d`, `op softplus`.
+    """Return what is known of a rule or a conflict, or of what two words name: `hal 0x81d`, `op softplus`.
 
     >>> explain(["ANE-EXTENT-001"]).rows[0].label
     'remedy'
@@ -57,8 +60,8 @@ def explain(words: Sequence[str]) -> Explanation:
         UnknownNameError: Nothing has that name; the nearest ones are listed.
     """
     match [word.strip() for word in words]:
-        case [rule]:
-            return explained_rule(rule)
+        case [name] | ["rule" | "conflict", name]:
+            return explained_id(name.upper(), name)
         case ["hal" | "limit" | "datapath" | "geometry" as kind, name]:
             return explained_property(kind, name)
         case ["op", name]:
@@ -67,15 +70,18 @@ def explain(words: Sequence[str]) -> Explanation:
             return explained_target(name)
         case ["pass", name]:
             return explained_pass(name)
-        case ["rule", name]:
-            return explained_rule(name)
         case other:
             raise UnknownNameError(f"cannot explain {' '.join(other)!r}; what can be explained: {KINDS}")
 
 
-def explained_rule(name: str) -> Explanation:
-    """Return what is known of a rule."""
-    key = name.upper()
+def explained_id(key: str, name: str) -> Explanation:
+    """Return what is known of a rule, a kind of prediction, or a conflict between sources.
+
+    Raises:
+        UnknownNameError: Nothing has that id.
+    """
+    if key in database().conflicts:
+        return explained_conflict(key)
     if key in PREDICTED:
         known = PREDICTED[key]
         rows = [Row("remedy", known.remedy)] if known.remedy else []
@@ -192,6 +198,15 @@ def explained_target(name: str) -> Explanation:
     for encoding, stream in target.streams.items():
         rows.append(Row(f"stream.{encoding}", "streams" if stream.streams else "folds", str(stream.evidence)))
     return Explanation("target", target.name, target.summary, tuple(rows))
+
+
+def explained_conflict(name: str) -> Explanation:
+    """Return a question on which sources disagree: what was chosen, what was not, and why."""
+    known = database().conflicts[name]
+    rows = [Row("chosen", known.chosen), Row("rejected", known.rejected), Row("why", known.reason)]
+    rows += [Row("sources", ", ".join(known.sources))]
+    rows += [Row("holds", f"{field} of {target} is {plain_text(value)}") for target, field, value in known.holds]
+    return Explanation("conflict between sources", name, known.question, tuple(rows))
 
 
 def explained_pass(name: str) -> Explanation:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.errors import GraphError, UnknownNameError
+from aneforge.errors import GraphError, PrecisionWarning, UnknownNameError
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Feed", "fed"]
+__all__ = ["Feed", "fed", "fed_ports"]
 
+REAL = "biuf"
+"""Kinds of NumPy's types that hold real numbers."""
 Feed = "tuple[dict[str, Array], dict[str, Array]]"
 
 
@@ -32,29 +35,82 @@ def fed(
 
     Raises:
         UnknownNameError: A value is given for an input that the model does not have.
-        GraphError: An input has no value, or one of another shape.
+        GraphError: An input has no value, or one that does not fit.
     """
-    ports = {**graph.inputs, **graph.state_placeholders}
+    return fed_ports(
+        {name: node.types[0] for name, node in graph.inputs.items()},
+        {name: node.types[0] for name, node in graph.state_placeholders.items()},
+        given,
+        seed,
+    )
+
+
+def fed_ports(
+    inputs: Mapping[str, TensorType],
+    states: Mapping[str, TensorType],
+    given: Mapping[str, Array] | None,
+    seed: int | None = None,
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the inputs and the states of a run, by the types that a graph or a program gives them.
+
+    Raises:
+        UnknownNameError: A value is given for an input that there is not.
+        GraphError: An input has no value, or one that does not fit.
+    """
+    ports = {**inputs, **states}
     values = dict(given or {})
     for name, value in values.items():
         if name not in ports:
             raise UnknownNameError.of("input", name, ports)
-        wanted = ports[name].types[0]
-        if tuple(value.shape) != wanted.shape:
-            raise GraphError(f"input {name!r} has the wrong shape", seen=list(value.shape), limit=list(wanted.shape))
+        expect_fitting(name, value, ports[name])
+        warn_of_loss(name, value, ports[name])
     generator = np.random.default_rng(seed)
-    missing = [name for name in graph.inputs if name not in values]
+    missing = [name for name in inputs if name not in values]
     if missing and seed is None:
-        wanted = ", ".join(f"{name} {list(ports[name].types[0].shape)}" for name in missing)
+        wanted = ", ".join(f"{name} {list(inputs[name].shape)}" for name in missing)
         raise GraphError(
             "inputs have no values",
             seen=f"missing {wanted}",
             remedy="give them with --inputs FILE.npz (np.savez), or draw them with --seed 0",
         )
-    inputs = {
-        name: values[name] if name in values else drawn(node.types[0], generator) for name, node in graph.inputs.items()
-    }
-    return inputs, {name: values[name] for name in graph.state_placeholders if name in values}
+    made = {name: values[name] if name in values else drawn(kind, generator) for name, kind in inputs.items()}
+    return made, {name: values[name] for name in states if name in values}
+
+
+def expect_fitting(name: str, value: Array, wanted: TensorType) -> None:
+    """Refuse values that an input cannot have.
+
+    Raises:
+        GraphError: They are no real numbers, have another shape, or an input of whole numbers would change them.
+    """
+    if value.dtype.kind not in REAL:
+        raise GraphError(f"input {name!r} takes real numbers", seen=value.dtype, limit=wanted.dtype)
+    if tuple(value.shape) != wanted.shape:
+        raise GraphError(f"input {name!r} has the wrong shape", seen=list(value.shape), limit=list(wanted.shape))
+    if is_float(wanted.dtype) or wanted.dtype == "bool":
+        return
+    with np.errstate(invalid="ignore"):
+        changed = int(np.count_nonzero(value.astype(numpy_dtype(wanted.dtype)) != value))
+    if changed:
+        raise GraphError(
+            f"input {name!r} takes whole numbers of {wanted.dtype}",
+            seen=f"{changed} of {value.size} values that it would change",
+        )
+
+
+def warn_of_loss(name: str, value: Array, wanted: TensorType) -> None:
+    """Warn of values that are no number, or finite as they are given and infinite in fp16."""
+    if not is_float(wanted.dtype) or not value.size:
+        return
+    with np.errstate(over="ignore"):
+        infinite = int(np.count_nonzero(np.isinf(value.astype(np.float16)) & np.isfinite(value)))
+    for count, what in (
+        (infinite, "infinite in fp16, whose largest number is 65504"),
+        (int(np.count_nonzero(np.isnan(value))), "no number (NaN)"),
+    ):
+        if count:
+            message = f"input {name!r}: {count} of {value.size} values {'is' if count == 1 else 'are'} {what}"
+            warnings.warn(message, PrecisionWarning, stacklevel=2)
 
 
 def drawn(kind: TensorType, generator: np.random.Generator) -> Array:

@@ -10,11 +10,11 @@ from aneforge.report.predicted import DIVERGENCE, NATIVE_SHARE, PREDICTED
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from aneforge.report.model import Finding, Report, TargetReport
 
-__all__ = ["FAIL_ON", "STRICT", "Failed", "Outcome", "Threshold", "fail_on_words", "outcome"]
+__all__ = ["FAIL_ON", "STRICT", "Failed", "Outcome", "Threshold", "fail_on_words", "outcome", "shared_key"]
 
 SATURATION, DIVERGES = "saturation", "divergence"
 FAIL_ON = (*map(str, Severity), SATURATION, DIVERGES)
@@ -41,6 +41,8 @@ class Failed:
 
     target: str
     reason: str
+    word: str
+    """What was failed on: a word of `FAIL_ON`, or the option that asked for more."""
     finding: Finding | None = None
 
 
@@ -57,6 +59,15 @@ class Outcome:
         """It passes."""
         return not self.failures
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many findings count by which word; one that several targets share is one."""
+        found: dict[str, set[tuple[object, ...]]] = {}
+        for one in self.failures:
+            if one.finding is not None:
+                found.setdefault(one.word, set()).add(shared_key(one.finding))
+        return {word: len(found[word]) for word in FAIL_ON if word in found}
+
 
 def fail_on_words(text: str) -> tuple[str, ...]:
     """Return the words of a list that is parted by commas; `none` is the empty list.
@@ -72,7 +83,9 @@ def fail_on_words(text: str) -> tuple[str, ...]:
         return ()
     for word in words:
         if word not in FAIL_ON:
-            raise UnknownNameError.of("thing to fail on", word, FAIL_ON)
+            raise UnknownNameError.of(
+                "thing to fail on", word, FAIL_ON, remedy=f"some of {', '.join(FAIL_ON)}, or none"
+            )
     return words
 
 
@@ -109,9 +122,10 @@ def finding_failures(report: Report, target: TargetReport, asked: Threshold) -> 
     for finding in target.findings:
         if finding.severity in asked.fail_on or (SATURATION in asked.fail_on and is_saturation(finding)):
             told = told or finding.severity in STOPPING
-            yield Failed(target.target, f"{finding.rule} {finding.severity}: {named(report, finding)}", finding)
+            word = finding.severity if finding.severity in asked.fail_on else SATURATION
+            yield Failed(target.target, f"{finding.rule} {finding.severity}: {named(report, finding)}", word, finding)
     if target.failure is not None and not told and Severity.REJECT in asked.fail_on:
-        yield Failed(target.target, f"no program: {target.failure}")
+        yield Failed(target.target, f"no program: {target.failure}", str(Severity.REJECT))
 
 
 def is_saturation(finding: Finding) -> bool:
@@ -129,6 +143,7 @@ def share_failures(target: TargetReport, asked: Threshold, baseline: Report | No
     yield Failed(
         target.target,
         f"{NATIVE_SHARE.id}: {target.native_fraction:.1%} of operations are native, wanted {asked.min_native:.1%}",
+        "min-native",
     )
 
 
@@ -138,7 +153,7 @@ def divergence_failures(report: Report, asked: Threshold) -> Iterator[Failed]:
         return
     for pair in report.divergences:
         if pair.strength != "none":
-            yield Failed(pair.second, divergence_text(pair.first, pair.second, pair.strength))
+            yield Failed(pair.second, divergence_text(pair.first, pair.second, pair.strength), DIVERGES)
 
 
 def divergence_text(first: str, second: str, strength: str) -> str:
@@ -149,6 +164,11 @@ def divergence_text(first: str, second: str, strength: str) -> str:
 def named(report: Report, finding: Finding) -> str:
     """Return the operation that a finding is about, with the name of its node."""
     return finding.op if finding.node is None else f"{finding.op} ({report.nodes[finding.node].name})"
+
+
+def shared_key(finding: Finding) -> tuple[object, ...]:
+    """Return what findings of several targets that are told once have in common."""
+    return finding.rule, finding.severity, finding.node, finding.seen, finding.limit
 
 
 def key_of(report: Report, target: str, finding: Finding) -> tuple[object, ...]:

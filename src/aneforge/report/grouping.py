@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.report.gate import shared_key
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ def grouped(report: Report) -> tuple[Grouped, ...]:
     found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
     for target in report.targets:
         for one in target.findings:
-            key = (one.rule, one.severity, one.node, one.seen, one.limit)
-            found.setdefault(key, (one, []))[1].append(target.target)
+            found.setdefault(shared_key(one), (one, []))[1].append(target.target)
     order = {str(severity): severity.rank for severity in Severity}
     ranked = sorted(found.values(), key=lambda pair: (order[pair[0].severity], pair[0].node or 0, pair[0].rule))
     return tuple(

@@ -1,7 +1,8 @@
 """A report as JUnit XML: one suite for each target, one case for each kind of operation in the model.
 
 A case fails where a finding counts against it, so that a CI shows which operations fall off on which chip. What
-concerns the whole model (a share of native operations, a difference between targets) is a case of its own.
+concerns the whole model (a share of native operations, a difference between targets) is a case of its own; it is
+skipped where there is no program and findings of operations say why.
 """
 
 from __future__ import annotations
@@ -54,9 +55,12 @@ def suite(report: Report, target: TargetReport, failures: list[Failed]) -> ET.El
         name=clean(f"{report.model} on {target.target}"),
         tests=str(len(groups)),
         failures=str(sum(bool(found) for found in groups.values())),
+        skipped=str(int(target.failure is not None and not groups[WHOLE])),
     )
     for op, found in groups.items():
         case = ET.SubElement(made, "testcase", classname=clean(f"{report.model}.{target.target}"), name=clean(op))
+        if op == WHOLE and not found and target.failure is not None:
+            ET.SubElement(case, "skipped", message=clean(f"no program: {target.failure}"))
         if found:
             made_of = ET.SubElement(case, "failure", message=clean(found[0].reason), type=rule_of(found[0]))
             made_of.text = clean("\n".join(text_of(one) for one in found))

@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "NO",
+    "SPLIT",
     "VERSION",
+    "YES",
     "Allocated",
     "Counts",
     "Difference",
@@ -29,6 +32,8 @@ __all__ = [
     "Timed",
 ]
 
+YES, SPLIT, NO = "yes", "after splitting", "no"
+"""Whether a model runs on a target, in words."""
 VERSION = 1
 """Number of this form; a reader refuses another."""
 
@@ -237,6 +242,17 @@ class TargetReport:
     """Where the public scheduler would send operations, where that was asked."""
     rescaling: Rescaling | None = None
     """What scaling by powers of two would gain, where that was asked."""
+
+    @property
+    def runs(self) -> str:
+        """Yes as it is written, after splitting by the compiler, or no.
+
+        An oversize operation does not pass the validator as it is written; the compiler splits it, so that there is a
+        program all the same.
+        """
+        if self.ok:
+            return YES
+        return SPLIT if self.failure is None and not self.counts.reject else NO
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,28 @@ from typing import TYPE_CHECKING
 from aneforge.graph.graph import INPUT, STATE
 from aneforge.report.model import Evidence, Finding, Placed, Placement
 from aneforge.report.nodes import place_of
-from aneforge.report.predicted import SEGMENTS
+from aneforge.report.numbers import time_text
+from aneforge.report.predicted import OWN_PROGRAM, SEGMENTS
 from aneforge.report.timeline import rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
+    from aneforge.predict.cost import Cost
     from aneforge.report.subjects import Chosen
 
-__all__ = ["cuts", "placed"]
+__all__ = ["cuts", "own_programs", "placed"]
 
 ENGINE = "ANE"
 """The device of segments that land on the engine."""
+INSTEAD = {
+    "sdpa": "af.compile(graph, opt=1) builds the attention of products and softmax where that is predicted to be "
+    "faster; in PyTorch the operation is scaled_dot_product_attention: write softmax(q @ k.transpose(-2, -1) * scale) "
+    "@ v in its place and export the model again.",
+}
+"""What to write for an operation that needs a program of its own, where that is known."""
 
 
 def placed(graph: Graph, chosen: Chosen, path: str) -> Placement:
@@ -47,6 +56,34 @@ def placed(graph: Graph, chosen: Chosen, path: str) -> Placement:
         advice=tuple(one.text for one in found.advice),
         notes=found.notes,
     )
+
+
+def own_programs(
+    graph: Graph, program: Program, priced: Cost, carried: Mapping[str, tuple[int, ...]]
+) -> Iterator[Finding]:
+    """Yield the operations that need a program of their own, with what a further program costs at least."""
+    if len(program.segments) <= 1:
+        return
+    for layer in program.layers:
+        if not layer.kind.bridge:
+            continue
+        known, numbers = layer.kind.evidence, carried.get(layer.name, ())
+        op = layer.kind.op or layer.kind.name
+        # What was taken into the layer is carried out by it too, and can come first.
+        node = next((number for number in numbers if graph.nodes[number].op.name == op), next(iter(numbers), None))
+        yield Finding(
+            rule=OWN_PROGRAM.id,
+            severity="info",
+            op=op,
+            node=node,
+            place=place_of(layer.location),
+            message=f"{op} needs a program of its own, so that the model is cut into {len(program.segments)} programs; "
+            f"each beside the first has a dispatch, predicted at {time_text(priced.machine.dispatch)}, and copies.",
+            seen=op,
+            limit=None,
+            remedy=INSTEAD.get(op, OWN_PROGRAM.remedy),
+            evidence=Evidence(str(known.kind), known.source, known.on, known.note),
+        )
 
 
 def cuts(graph: Graph, placement: Placement) -> Iterator[Finding]:

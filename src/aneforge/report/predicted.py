@@ -11,6 +11,7 @@ __all__ = [
     "DIVERGENCE",
     "NATIVE_SHARE",
     "OPEN_SHAPES",
+    "OWN_PROGRAM",
     "PREDICTED",
     "SEGMENTS",
     "SOME_TARGETS",
@@ -61,6 +62,15 @@ SEGMENTS = Predicted(
     "the operations themselves.",
     "write them with operations that the engine has, or move them to the model's begin or end.",
     ("pytorch/executorch#8445", "pytorch/executorch#4091"),
+)
+OWN_PROGRAM = Predicted(
+    "ANE-SEGMENT-002",
+    "",
+    "",
+    "An operation needs a program of its own and cuts the model into several.",
+    "The engine runs one program in a call. What is before the operation, the operation and what is behind it are "
+    "calls of their own, each with its dispatch, and with copies between them.",
+    "write it with operations that cut nothing, or leave it to the host where it is at the model's begin or end.",
 )
 OPEN_SHAPES = Predicted(
     "ANE-SHAPE-001",
@@ -120,7 +130,9 @@ EDGES = (
         "Products are rounded to multiples of 2^-16, so small ones keep fewer bits than fp16 has.",
     ),
 )
-PREDICTED = {one.id: one for one in (*EDGES, DIVERGENCE, SOME_TARGETS, SEGMENTS, OPEN_SHAPES, NATIVE_SHARE)}
+PREDICTED = {
+    one.id: one for one in (*EDGES, DIVERGENCE, SOME_TARGETS, SEGMENTS, OWN_PROGRAM, OPEN_SHAPES, NATIVE_SHARE)
+}
 
 
 def rule_of_edge(edge: str) -> Predicted:

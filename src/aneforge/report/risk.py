@@ -1,7 +1,9 @@
-"""What fp16 does to a model: found from operations alone, proven from ranges, or seen in sample values.
+"""What fp16 does to a model: found from operations alone, bounded by ranges, or seen in sample values.
 
-Without ranges or samples nothing is known of magnitudes, and the answer says so: only operations that lose precision
-whatever comes in are named then.
+Intervals bound values from above, and widely: that no edge is passed is a proof for all inputs within the ranges, that
+one can be passed is none. How many bits small products lose is no question of upper bounds: samples alone tell. Without
+ranges or samples nothing is known of magnitudes, and the answer says so: only operations that lose precision whatever
+comes in are named then.
 """
 
 from __future__ import annotations
@@ -10,24 +12,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.evidence import EvidenceKind
-from aneforge.predict.precision import precision_risk
 from aneforge.report.model import Evidence, Finding, Rescaling
 from aneforge.report.nodes import place_of
 from aneforge.report.predicted import rule_of_edge
+from aneforge.runtime.magnitudes import promises_of
+from aneforge.runtime.precision import precision_risks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
     from aneforge.predict.ranges.analysis import Concern, LayerRange
+    from aneforge.runtime.rescaling.report import ProductRescaling, Rescaled
     from aneforge.targets import Target
 
     Ranges = Mapping[str, tuple[float, float] | float]
 
 __all__ = ["Risk", "Risks"]
 
+NO_GAIN = "none is needed: af.rescale gains nothing here."
 NONE, LOSS, SATURATION, UNKNOWN = "none", "loss", "saturation", "unknown"
 
 
@@ -40,107 +45,208 @@ class Risk:
     findings: tuple[Finding, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A way to look at values, and what is said of what it finds."""
+
+    none: str
+    """Where no edge is passed."""
+    some: str
+    """Where an edge can be passed."""
+    loss: str
+    """Where products are small."""
+
+    def said(self, word: str) -> str:
+        """Return what is said where a word is the worst that was found."""
+        return {NONE: self.none, LOSS: self.loss}.get(word, self.some)
+
+
+SEEN = View(
+    "seen with the sample inputs: no edge is passed", "seen with the sample inputs", "seen with the sample inputs"
+)
+BOUNDED = View(
+    "proven for all inputs within the ranges given: nothing becomes infinite; how many bits small products lose, "
+    "sample inputs tell",
+    "possible for inputs within the ranges given, as far as intervals tell",
+    "no product is larger for inputs within the ranges given",
+)
+UNBOUNDED = View(
+    "proven for all finite inputs: nothing becomes infinite; how many bits small products lose, sample inputs tell",
+    "possible for some finite inputs, as far as intervals tell; give their ranges",
+    "no product is larger for any finite inputs",
+)
+
+
 class Risks:
     """Finds the risk of one graph's programs; programs that targets share are looked at once for each datapath."""
 
     def __init__(self, graph: Graph, samples: Mapping[str, Array] | None, ranges: Ranges, *, deep: bool) -> None:
         self.graph, self.samples, self.ranges = graph, samples, ranges
-        self.looks = deep or bool(ranges) or samples is not None
+        bounded = bool(ranges) or bool(promises_of(graph))
+        self.views = views_of(sampled=samples is not None, bounded=bounded, deep=deep)
+        self.unseen = by_operations(graph)
         self.found: dict[tuple[object, ...], tuple[Program, tuple[LayerRange, ...]]] = {}
-        self.unseen = None if self.looks else by_operations(graph)
 
-    def of(self, program: Program, carried: Mapping[str, tuple[int, ...]]) -> Risk:
-        """Return the risk of a program on its target."""
-        if self.unseen is not None:
+    def of(self, program: Program, carried: Mapping[str, tuple[int, ...]], scaled: Rescaled | None = None) -> Risk:
+        """Return the risk of a program on its target; where rescaling was tried, its errors decide what matters."""
+        if not self.views:
             return self.unseen
-        layers = self.layers(program)
-        findings = tuple(
-            written(layer, concern, self.operation(layer, carried.get(layer.layer, ())), self.source)
-            for layer in layers
-            for concern in layer.passed
-        )
-        word = word_of(layers)
-        first = f": first in {findings[0].op}, {findings[0].message}" if findings else ""
-        return Risk(word, f"{self.source}{first}", findings)
+        findings: list[Finding] = []
+        told: set[tuple[str, str]] = set()
+        words: list[str] = []
+        reasons: list[str] = []
+        for view in self.views:
+            layers = self.layers(program, view)
+            words.append(word_of(layers))
+            made: list[Finding] = []
+            first = ""
+            for layer in layers:
+                for concern in layer.passed:
+                    if (layer.layer, concern.edge) not in told:
+                        op = self.operation(layer, carried.get(layer.layer, ()))
+                        made.append(written(layer, concern, op, view, scaled))
+                        first = first or f": first in {op[0]}, {passed_text(concern)}"
+                    told.add((layer.layer, concern.edge))
+            findings += made
+            reasons.append(f"{view.said(words[-1])}{first}")
+        if worst_word(words) == NONE and self.unseen.word == LOSS:
+            words.append(LOSS)  # edges tell nothing of what long sums of signed numbers lose
+            reasons.append(self.unseen.reason)
+        return Risk(worst_word(words), "; ".join(reasons), tuple(findings))
 
     def operation(self, layer: LayerRange, nodes: tuple[int, ...]) -> tuple[str, int | None]:
         """Return the user's operation that a layer carries out, or the layer's own where there is none."""
         return (self.graph.nodes[nodes[0]].op.name, nodes[0]) if nodes else (layer.op, None)
 
-    @property
-    def source(self) -> str:
-        """What the answer was found from."""
-        if self.samples is not None:
-            return "seen with the sample inputs"
-        return "proven for the ranges given" if self.ranges else "possible for some finite inputs; give their ranges"
-
-    def layers(self, program: Program) -> tuple[LayerRange, ...]:
+    def layers(self, program: Program, view: View) -> tuple[LayerRange, ...]:
         """Return the ranges of every layer."""
         datapath = program.target.datapath
-        key = (id(program.layers), *((name, datapath.get(name)) for name in datapath.table))
+        key = (view, id(program.layers), *((name, datapath.get(name)) for name in datapath.table))
         if key not in self.found:
-            self.found[key] = program, tuple(self.looked_at(program))
+            self.found[key] = program, tuple(self.looked_at(program, view))
         return self.found[key][1]
 
-    def looked_at(self, program: Program) -> Iterator[LayerRange]:
+    def looked_at(self, program: Program, view: View) -> Iterator[LayerRange]:
         """Look at the values of a program."""
         from aneforge.predict.ranges import analysis as predicted  # noqa: PLC0415 - few checks look at values
         from aneforge.predict.ranges.interval import FINITE  # noqa: PLC0415 - as above
         from aneforge.predict.ranges.program import declared_ranges, flow  # noqa: PLC0415 - as above
 
-        if self.samples is not None:
+        if view is SEEN and self.samples is not None:
             yield from predicted.observed(program, [self.samples]).layers
             return
         found = flow(program, declared_ranges(self.graph, self.ranges, otherwise=FINITE))
         for layer in program.layers:
             yield predicted.layer_range(layer, found.layers[layer.name], found.ranges, program, None)
 
-    def rescaling(self, program: Program, target: Target) -> Rescaling:
-        """Return what scaling by powers of two would gain.
+    def rescaled(self, target: Target) -> Rescaled:
+        """Return the graph with products rescaled by powers of two, and the engine's errors before and after.
 
         Raises:
             GraphError: Sample inputs do not fit the model.
         """
-        from aneforge.compiler.pipeline import build_program  # noqa: PLC0415 - few checks rescale
-        from aneforge.runtime.rescaling import rescaled  # noqa: PLC0415 - as above
+        from aneforge.predict.rescaling import rescale  # noqa: PLC0415 - few checks rescale
 
-        scaled = rescaled(self.graph, target, None if self.samples is None else [self.samples]).graph
-        after = Risks(scaled, self.samples, self.ranges, deep=True)
-        before, behind = self.layers(program), after.layers(build_program(scaled, target))
+        samples = None if self.samples is None else [self.samples]
+        ranges = self.ranges if samples is None and self.ranges else None
+        return rescale(self.graph, inputs=samples, ranges=ranges, target=target)
+
+    def rescaling(self, program: Program, target: Target, scaled: Rescaled) -> Rescaling:
+        """Return what scaling by powers of two would gain: the errors of outputs, and the edges that can be passed."""
+        from aneforge.compiler.pipeline import build_program  # noqa: PLC0415 - few checks rescale
+
+        after = Risks(scaled.graph, self.samples, self.ranges, deep=True)
+        views = self.views or after.views
+        before = [layer for view in views for layer in self.layers(program, view)]
+        rebuilt = build_program(scaled.graph, target)
+        behind = [layer for view in after.views for layer in after.layers(rebuilt, view)]
         counts = [sum(bool(layer.passed) for layer in layers) for layers in (before, behind)]
-        detail = f"layers that can pass an edge: {counts[0]} as it is, {counts[1]} rescaled"
+        errors = "; ".join(f"output {one.name}: {one.before:.3%} -> {one.after:.3%}" for one in scaled.outputs)
+        on = {"declared": "inputs drawn within the ranges", "observed": "the sample inputs"}.get(
+            scaled.source, "inputs that were drawn"
+        )
+        detail = (
+            f"{len(scaled.applied)} of {len(scaled.products)} products rescaled; error on {on}, before -> after: "
+            f"{errors}; layers that can pass an edge: {counts[0]} -> {counts[1]}"
+        )
         return Rescaling(word_of(before), word_of(behind), detail)
+
+
+def views_of(*, sampled: bool, bounded: bool, deep: bool) -> tuple[View, ...]:
+    """Return how values are looked at: what samples show comes first, and ranges bound what they do not show."""
+    bounds = (BOUNDED,) if bounded else (UNBOUNDED,) if deep and not sampled else ()
+    return (*((SEEN,) if sampled else ()), *bounds)
 
 
 def by_operations(graph: Graph) -> Risk:
     """Return what operations alone tell."""
-    found = precision_risk(graph)
-    if not found["hotspots"]:
+    found = precision_risks(graph)
+    if not found:
         return Risk(UNKNOWN, "no ranges and no sample inputs were given, so nothing is known of magnitudes")
-    worst = found["hotspots"][0]
-    where = f" at {worst['location']}" if worst["location"] else ""
-    return Risk(LOSS, f"{worst['op']}{where} {worst['reason']}; relative error about {worst['error']:.2g}")
+    worst = max(found, key=lambda risk: risk.error)
+    where = f" at {worst.location}" if worst.location else ""
+    sums = f"{worst.op}{where} adds {worst.terms} signed numbers in fp16 partial sums"
+    return Risk(LOSS, f"{sums}; relative error about {worst.error:.2g}")
 
 
 def word_of(layers: Sequence[LayerRange]) -> str:
     """Return the worst that layers show, in a word."""
-    words = {rule_of_edge(concern.edge).risk for layer in layers for concern in layer.passed}
-    return next((word for word in (SATURATION, LOSS) if word in words), NONE)
+    return worst_word(rule_of_edge(concern.edge).risk for layer in layers for concern in layer.passed)
 
 
-def written(layer: LayerRange, concern: Concern, operation: tuple[str, int | None], source: str) -> Finding:
+def worst_word(words: Iterable[str]) -> str:
+    """Return the worst of some words."""
+    found = set(words)
+    return next((word for word in (SATURATION, LOSS) if word in found), NONE)
+
+
+def written(
+    layer: LayerRange, concern: Concern, operation: tuple[str, int | None], view: View, scaled: Rescaled | None
+) -> Finding:
     """Return an edge that a layer can pass as a finding."""
     op, node = operation
     rule = rule_of_edge(concern.edge)
+    lossy = rule.risk == LOSS
+    measured = measured_product(layer, scaled) if lossy else None
+    errors = f" {errors_text(measured)}" if measured is not None else " --rescale measures the error." if lossy else ""
+    how = view.loss if lossy else view.some
     return Finding(
         rule=rule.id,
-        severity="warn",
+        # Sums of many products lose less than each of them: a loss is one where rescaling was seen to gain something.
+        severity="warn" if not lossy or (measured is not None and measured.applied) else "info",
         op=op,
         node=node,
         place=place_of(layer.location),
-        message=f"{concern.edge}: {concern.value:.4g} against {concern.limit:.6g} ({source}).",
+        message=f"{passed_text(concern)} ({how}).{errors}",
         seen=float(f"{concern.value:.4g}") if abs(concern.value) < float("inf") else "inf",
         limit=concern.limit,
-        remedy=concern.remedy + ".",
-        evidence=Evidence(str(EvidenceKind.INFERRED), "ranges of the compiled program", (), source),
+        remedy=NO_GAIN if measured is not None and not measured.applied else f"{concern.remedy}.",
+        evidence=Evidence(str(EvidenceKind.INFERRED), "ranges of the compiled program", (), how),
     )
+
+
+def passed_text(concern: Concern) -> str:
+    """Return an edge with the value that is held against it."""
+    if rule_of_edge(concern.edge).risk == LOSS:
+        return f"{concern.edge}: products of size {concern.value:.4g}, all bits are kept from {concern.limit:.6g} on"
+    return f"{concern.edge}: {concern.value:.4g} against {concern.limit:.6g}"
+
+
+def measured_product(layer: LayerRange, scaled: Rescaled | None) -> ProductRescaling | None:
+    """Return what rescaling did to the product that a layer carries out, where it was tried there.
+
+    One node of a file can be many products. The name tells them apart, where both graphs number their nodes alike;
+    else the one that was rescaled and had the largest error stands for all.
+    """
+    if scaled is None or layer.location is None:
+        return None
+    there = [one for one in scaled.products if one.location == layer.location]
+    named = [one for one in there if one.name == layer.layer.partition(".")[0]]
+    return max(named or there, key=lambda one: (one.applied, one.error_before if one.applied else 0.0), default=None)
+
+
+def errors_text(product: ProductRescaling) -> str:
+    """Return what the errors of a product were measured to be."""
+    if product.applied:
+        return f"Measured error of this product: {product.error_before:.3%}, rescaled {product.error_after:.3%}."
+    return f"Rescaling was tried and gains nothing here: {product.reason}."

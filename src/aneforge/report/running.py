@@ -1,16 +1,18 @@
-"""`run`: a model on the exact engine of one or several targets."""
+"""`run`: a model on the exact engine of one or several targets, or a program that was compiled and saved."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.compiler.pipeline import build_program
-from aneforge.report.feeding import fed
-from aneforge.report.subjects import chosen_targets, subject_of
+from aneforge.errors import GraphError, Location
+from aneforge.importers.detection import is_program_file
+from aneforge.report.feeding import fed, fed_ports
+from aneforge.report.subjects import chosen_targets, is_path, subject_of
 from aneforge.runtime.backends import chosen_backend
 
 if TYPE_CHECKING:
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from aneforge.compiler.ir.program import Program
-    from aneforge.graph.graph import GraphLike
+    from aneforge.graph.graph import Graph, GraphLike
     from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
+    from aneforge.runtime.backends import Backend
     from aneforge.runtime.executables import Executable
     from aneforge.targets import TargetLike
 
@@ -39,6 +42,8 @@ class Ran:
     reason: str
     seconds: float
     """Time of the run on this machine; it says nothing of the chip's."""
+    notes: tuple[str, ...] = ()
+    """What was done to the model before it ran, such as the change to fp16; the same on every target."""
 
 
 def run_model(
@@ -51,6 +56,8 @@ def run_model(
     shapes: Shapes | None = None,
 ) -> tuple[Ran, ...]:
     """Run a model on the exact engine, or on another backend; a seed draws the inputs that are not given.
+
+    A path may be that of a saved program, which has a target of its own: none need be named then.
 
     >>> import numpy as np
     >>> import aneforge as af
@@ -65,29 +72,86 @@ def run_model(
         BackendUnavailableError: The backend cannot run here.
     """
     chosen = chosen_backend(backend)
+    if is_path(model) and is_program_file(model):
+        return (run_program(model, targets, inputs, chosen, seed=seed, shapes=shapes),)
     subject = subject_of(model, shapes=shapes)
     values, states = fed(subject.graph, inputs, seed)
-    found: list[Ran] = []
-    for one in chosen_targets(targets):
-        program = build_program(subject.graph, one.target)
-        ready = chosen.load(program, subject.graph)
-        given = handed(program, ready, values, states)
-        began = time.perf_counter()
-        ran = ready.execute(*given)
-        seconds = time.perf_counter() - began
-        found.append(
-            Ran(
-                target=one.target.name,
-                backend=chosen.name,
-                outputs=ran.outputs,
-                states=ran.states,
-                exactness=str(ran.label.exactness),
-                reason=ran.label.reason,
-                seconds=seconds,
-            )
+    return tuple(
+        replace(
+            ran_on(chosen, build_program(subject.graph, one.target), subject.graph, values, states),
+            notes=subject.notes,
         )
-        ready.release()
-    return tuple(found)
+        for one in chosen_targets(targets)
+    )
+
+
+def run_program(
+    path: str | os.PathLike[str],
+    targets: TargetLike | Iterable[TargetLike],
+    inputs: Mapping[str, Array] | None,
+    backend: Backend,
+    *,
+    seed: int | None,
+    shapes: Shapes | None,
+) -> Ran:
+    """Run a saved program on the target that it was compiled for.
+
+    Raises:
+        ProgramFileError: It is damaged, or of another version.
+        GraphError: Another target is named, shapes are given, or an input has no value or one that does not fit.
+    """
+    from aneforge.runtime.saved.files import read_program_file  # noqa: PLC0415 - most runs begin with a model
+
+    program, _ = read_program_file(path)
+    name = program.target.name
+    others = [] if targets is None else [one.target.name for one in chosen_targets(targets) if one.target.name != name]
+    if others:
+        raise GraphError(
+            "a saved program is for one target",
+            location=Location(str(path)),
+            seen=others,
+            limit=name,
+            remedy="leave --target out, or compile the model for the other target",
+        )
+    if shapes:
+        raise GraphError(
+            "a saved program has fixed shapes",
+            location=Location(str(path)),
+            seen=dict(shapes),
+            remedy="give --shape when the model is compiled",
+        )
+    values, states = fed_ports(
+        {port.name: port.value.type for port in program.inputs},
+        {state.name: state.read.type for state in program.states},
+        inputs,
+        seed,
+    )
+    return ran_on(backend, program, None, values, states)
+
+
+def ran_on(
+    backend: Backend,
+    program: Program,
+    graph: Graph | None,
+    values: Mapping[str, Array],
+    states: Mapping[str, Array],
+) -> Ran:
+    """Run a program once; the graph that it was made of is for backends that compile it anew."""
+    ready = backend.load(program, graph)
+    given = handed(program, ready, values, states)
+    began = time.perf_counter()
+    ran = ready.execute(*given)
+    seconds = time.perf_counter() - began
+    ready.release()
+    return Ran(
+        target=program.target.name,
+        backend=backend.name,
+        outputs=ran.outputs,
+        states=ran.states,
+        exactness=str(ran.label.exactness),
+        reason=ran.label.reason,
+        seconds=seconds,
+    )
 
 
 def handed(

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
-__all__ = ["ModelLike", "Subject", "Targets", "chosen_targets", "is_path", "subject_of", "title_of"]
+__all__ = ["ModelLike", "Subject", "Targets", "chosen_targets", "is_path", "runs_mil", "subject_of", "title_of"]
 
+ALL = "all"
+"""The group of targets that a check looks at if none is named."""
 ModelLike = "GraphLike | str | os.PathLike[str]"
 Targets = "TargetLike | Iterable[TargetLike]"
 
@@ -99,7 +101,8 @@ def is_path(model: object) -> TypeIs[str | os.PathLike[str]]:
 def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Chosen]:
     """Return targets in the order in which they are asked for, each once; nothing stands for all that run MIL programs.
 
-    Names may be those of groups, and several may stand in one text, parted by commas.
+    Names may be those of groups, and several may stand in one text, parted by commas. `all` too stands for the targets
+    that run MIL programs; older ones are asked for by their names, or with all others that have a family by `known`.
 
     >>> from aneforge.targets import Family
     >>> [one.target.family == Family.A16 for one in chosen_targets([Family.A13, Family.A16])]
@@ -110,7 +113,7 @@ def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Ch
         NoDataError: Asked later, of a target that is only a name.
     """
     if targets is None:
-        return [plain(target) for target in group("all") if target.limits.get("mil_programs") is True]
+        return chosen_by(ALL)
     single = targets if isinstance(targets, str | int | Target) else None
     listed = [single] if single is not None else list(targets)  # pyright: ignore[reportArgumentType, reportUnknownVariableType] - told apart above
     found: dict[tuple[str, str | None], Chosen] = {}
@@ -133,8 +136,10 @@ def parts_of(named: TargetLike) -> list[TargetLike]:
 
 def chosen_by(named: TargetLike) -> list[Chosen]:
     """Return the targets that one name stands for."""
+    if isinstance(named, str) and named == ALL:
+        return [plain(target) for target in group(ALL) if runs_mil(target)]
     if isinstance(named, str) and named in GROUPS:
-        return [plain(target) for target in group(named) if target.has_data]
+        return [plain(target) for target in group(named) if target.has_data and target.family is not None]
     target = resolve(named)
     if isinstance(named, str) and named.lower() not in database().targets:
         try:
@@ -143,6 +148,11 @@ def chosen_by(named: TargetLike) -> list[Chosen]:
             return [plain(target)]
         return [Chosen(target, known.key, known.name)]
     return [plain(target)]
+
+
+def runs_mil(target: Target) -> bool:
+    """Tell whether a target runs MIL programs, which is what models become."""
+    return target.limits.get("mil_programs") is True
 
 
 def plain(target: Target) -> Chosen:

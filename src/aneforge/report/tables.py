@@ -6,6 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from aneforge.report.gate import shared_key
 from aneforge.report.grouping import grouped
 from aneforge.report.numbers import bytes_text, latency_text
 
@@ -59,7 +60,7 @@ def markdown_row(target: TargetReport) -> list[str]:
     return [
         target.target,
         target.title,
-        "yes" if target.ok else "no",
+        target.runs,
         *(str(number) for number in (counts.native, counts.decompose, counts.oversize, counts.reject)),
         *(program if target.failure is None else ["", "no program", "", ""]),
         target.risk,
@@ -118,11 +119,11 @@ def annotation_lines(report: Report, result: Outcome) -> str:
     True
     """
     failing = {id(one.finding) for one in result.failures}
-    counted = {key(one.finding) for one in result.failures if one.finding is not None}
+    counted = {shared_key(one.finding) for one in result.failures if one.finding is not None}
     lines: list[str] = []
     for one in grouped(report):
         finding = one.finding
-        fails = id(finding) in failing or key(finding) in counted
+        fails = id(finding) in failing or shared_key(finding) in counted
         level = "error" if fails else LEVELS.get(finding.severity, "notice")
         place = finding.place
         properties = [f"title={escaped(f'{finding.rule} {finding.op}', inside=True)}"]
@@ -134,11 +135,6 @@ def annotation_lines(report: Report, result: Outcome) -> str:
         lines.append(f"::{level} {','.join(properties)}::{escaped(text)}")
     lines += [f"::error title=aneforge {one.target}::{escaped(one.reason)}" for one in whole(result)]
     return "".join(f"{line}\n" for line in lines)
-
-
-def key(finding: object) -> tuple[object, ...]:
-    """Return what findings of several targets that are told once have in common."""
-    return tuple(getattr(finding, name) for name in ("rule", "severity", "node", "seen", "limit"))
 
 
 def whole(result: Outcome) -> list[Failed]:

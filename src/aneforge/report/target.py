@@ -15,8 +15,9 @@ from aneforge.predict.machine import machine_of
 from aneforge.predict.work import work_of
 from aneforge.report.labels import labels_of
 from aneforge.report.model import Counts, Evidence, Finding, Latency, TargetReport
-from aneforge.report.nodes import carried_out, origins, place_of
-from aneforge.report.placed import cuts, placed
+from aneforge.report.nodes import carried_out, origins, place_of, report_nodes
+from aneforge.report.noting import program_notes, refusal_text, told_once
+from aneforge.report.placed import cuts, own_programs, placed
 from aneforge.report.risk import Risks
 from aneforge.report.timeline import memory_of, rounded, timeline_of
 from aneforge.rules.catalogue import rules
@@ -64,6 +65,7 @@ class TargetWriter:
 
     def __init__(self, graph: Graph, asked: Asked) -> None:
         self.graph = graph
+        self.nodes = report_nodes(graph)
         self.asked = asked
         self.risks = Risks(graph, asked.samples, asked.ranges, deep=asked.deep)
         self.labelled: dict[tuple[int, ...], tuple[Program, Mapping[str, Label]]] = {}
@@ -83,7 +85,7 @@ class TargetWriter:
             native_fraction=counts.native / max(1, len(statuses)),
             verdicts=statuses,
             findings=sorted_findings((*findings_of(verdict), *cut)),
-            failure=None if made.failure is None else str(made.failure),
+            failure=None if made.failure is None else refusal_text(made.failure),
             placement=placement,
         )
         if made.compiled is None or made.retargeted is None:
@@ -97,11 +99,14 @@ class TargetWriter:
         labels = self.labels(program)
         work = work_of(compiled)
         priced = price(work, machine_of(chosen.asked or chosen.target))
-        risk = self.risks.of(program, carried)
+        scaled = self.risks.rescaled(chosen.target) if self.asked.rescale else None
+        risk = self.risks.of(program, carried, scaled)
         sure = worst(labels.values()) if labels else None
         return replace(
             judged,
-            findings=sorted_findings((*judged.findings, *risk.findings)),
+            findings=sorted_findings(
+                (*judged.findings, *risk.findings, *own_programs(self.graph, program, priced, carried))
+            ),
             layers=len(program.layers),
             segments=len(program.segments),
             partitions=len(order.partitions),
@@ -114,8 +119,13 @@ class TargetWriter:
             exactness_reason=sure.reason if sure else NOTHING_COMPUTED[1],
             timeline=timeline_of(compiled, priced, labels, carried),
             memory=memory_of(compiled),
-            notes=(*(note.text for note in program.notes), *compiled.plan.notes, *priced.notes),
-            rescaling=self.risks.rescaling(program, chosen.target) if self.asked.rescale else None,
+            notes=told_once(
+                (
+                    *program_notes(program, self.nodes, carried),
+                    *((text, "") for text in (*compiled.plan.notes, *priced.notes)),
+                )
+            ),
+            rescaling=None if scaled is None else self.risks.rescaling(program, chosen.target, scaled),
         )
 
     def labels(self, program: Program) -> Mapping[str, Label]:

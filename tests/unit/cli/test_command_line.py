@@ -62,6 +62,8 @@ def fits(text: str) -> bool:
         pytest.param(["demo", "keyword-spotter"], id="demo"),
         pytest.param(["explain", "ANE-EXTENT-001"], id="explain-rule"),
         pytest.param(["explain", "hal", "0x81d"], id="explain-hal"),
+        pytest.param(["explain", "C8"], id="explain-conflict"),
+        pytest.param(["compare", "masked.onnx", "-t", "m4", "--seed", "0"], id="compare"),
         pytest.param(["targets", "families"], id="targets"),
         pytest.param(["ops", "--status", "reject", "--category", "trigonometry"], id="ops"),
         pytest.param(["--help"], id="help"),
@@ -164,6 +166,83 @@ def test_compile_run_compare_reduce_and_bench(model: Path, capsys: pytest.Captur
     assert "the chip (predicted)" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_saved_program_runs_and_other_commands_say_what_it_is(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["compile", str(model), "-t", "m4", "--emit", "program", "-o", "a.aneprg"]) == 0
+    assert main.run(["run", "a.aneprg", "--seed", "0", "-o", "y.npz"]) == 0
+    assert main.run(["run", str(model), "-t", "m4", "--seed", "0", "-o", "z.npz"]) == 0
+    ran, direct = (read_arrays(Path(name))["y"] for name in ("y.npz", "z.npz"))
+    assert np.array_equal(ran, direct, equal_nan=True)
+    capsys.readouterr()
+    assert main.run(["run", "a.aneprg", "-t", "m1", "--seed", "0"]) == 2
+    assert "a saved program is for one target (seen ['h13'], limit h16g)" in capsys.readouterr().err
+    for command in (["check"], ["bench", "-t", "m4"], ["compare", "-t", "m4", "--seed", "0"], ["compile", "-t", "m4"]):
+        assert main.run([command[0], "a.aneprg", *command[1:]]) == 2
+        error = capsys.readouterr().err
+        assert "a program that was compiled for one target" in error
+        assert "aneforge run FILE runs it" in error
+
+
+def test_every_target_that_runs_programs_can_pass(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(model), "-t", "all", "-q"]) == 0
+    assert main.run(["check", str(model), "-t", "h11", "-q"]) == 1
+    assert main.run(["targets"]) == 0
+    assert "--target all stands for those that run MIL programs" in " ".join(capsys.readouterr().out.split())
+
+
+def test_long_reasons_are_cut_and_can_be_seen(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["check", str(model), "-t", "m3"], ["run", str(model), "-t", "m3", "--seed", "0"]):
+        main.run(command)
+        cut = capsys.readouterr().out
+        main.run([*command, "-v"])
+        whole = capsys.readouterr().out
+        assert "… -v prints the whole reasons" in cut
+        assert "…" not in whole
+        assert len(whole) > len(cut)
+        assert fits(whole)
+
+
+@pytest.mark.filterwarnings("default")
+def test_inputs_that_fp16_changes_are_told(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("big.npz", x=np.full((1, 8, 1, 64), 1e6))
+    assert main.run(["run", str(model), "-t", "m4", "--inputs", "big.npz"]) == 0
+    shown = capsys.readouterr()
+    assert "warning: input 'x': 512 of 512 values are infinite in fp16" in shown.err
+    assert shown.out.startswith("note: the model's floating-point tensors were taken as fp16")
+
+
+def test_a_refusal_of_many_operations_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    x = af.input((1, 8), name="x")
+    af.save_mil(af.Graph({f"y{number}": af.topk(x + float(number), 2)[0] for number in range(40)}), "many")
+    assert main.run(["run", "many/model.mil", "-t", "m1", "--seed", "0"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: on h13: the graph cannot run, 40 findings:\n")
+    assert error.count("ANE-FLOOR-002") == 1
+    assert "And 39 more such operations." in error
+
+
+def test_a_demonstration_fails_on_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["demo", "keyword-spotter"]) == 0
+    shown = capsys.readouterr().out
+    assert "aneforge check would fail: 3 of 6 findings (1 reject, 2 oversize)" in shown
+    assert "--json" not in shown, "it has no such option"
+
+
+def test_what_fails_is_said_in_the_words_of_the_option(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(model), "-t", "m1,m5", "--fail-on", "warn,divergence"]) == 1
+    shown = capsys.readouterr().out
+    assert "failed: 1 of 1 finding (1 warn), divergence\n  h17: h13 and h17 can give different answers" in shown
+    af.save_mil(af.Graph({"y": af.input((1, 4, 1, 20_000), name="x").relu()}), "small")
+    capsys.readouterr()
+    assert main.run(["check", "small/model.mil", "-t", "m1", "--min-native", "0.5"]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "failed: 2 of 2 findings (2 oversize), min-native oversize: as it is written it does not pass" in shown
+    assert "runs after splitting on h13. --fail-on reject lets that pass h13: ANE-NATIVE-001: 0.0% of" in shown
+    assert main.run(["check", "small/model.mil", "-t", "m1", "--fail-on", "reject"]) == 0
+
+
 def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main.run(["check", str(model), "-t", "m1", "-q", "--json", "a.json"])
     main.run(["check", str(wide), "-t", "m1", "-q", "--json", "b.json"])
@@ -188,6 +267,7 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["check", "masked.onnx", "-t", "m99"], "unknown target 'm99'"),
         (["check", "masked.onnx", "--fail-on", "everything"], "unknown thing to fail on 'everything'"),
         (["check", "masked.onnx", "--shape", "x"], "--shape is not of the form NAME=LENGTHS (seen x)"),
+        (["check", "masked.onnx", "--shape", "a=1", "--shape", "a=2"], "--shape names something twice (seen a=2)"),
         (["check", "masked.onnx", "--max-abs", "x=many"], "--max-abs is not of the form NAME=NUMBER (seen x=many)"),
         (["check", "masked.onnx", "--inputs", "missing.npz"], "the inputs cannot be read"),
         (["check", "masked.onnx", "--inputs", "text.onnx"], "the file is no .npz archive of arrays"),
@@ -324,6 +404,9 @@ def test_arguments_as_users_write_them() -> None:
     np.save("one.npy", np.zeros(3))
     with pytest.raises(GraphError, match="one array without a name"):
         read_arrays(Path("one.npy"))
+    with pytest.raises(GraphError) as raised:
+        read_arrays(Path("one.npy"))
+    assert "archive" not in str(raised.value), "one error, not one inside another"
 
 
 def test_progress_waits_and_goes_away() -> None:

@@ -13,9 +13,11 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError
+from aneforge.importers import detection
 from aneforge.importers.detection import ModelFormat
 from aneforge.importers.mil.blob import BlobWriter
 from aneforge.importers.model import LoadedGraph
+from aneforge.runtime.saved.files import MAGIC
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,6 +140,17 @@ def test_what_is_not_there_gets_one_sentence(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(GraphError, match="it is neither a file nor a folder"):
         af.load_model(tmp_path / "pipe")
+
+
+def test_a_saved_program_is_known_by_its_first_bytes(tmp_path: Path) -> None:
+    assert detection.SAVED_PROGRAM == MAGIC, "the writer is in a later room"
+    path = af.compile(af.input((1, 2)).relu(), target="m4").save(tmp_path / "net.aneprg")
+    assert detection.is_program_file(path)
+    assert not detection.is_program_file(onnx_file(tmp_path / "model.onnx"))
+    assert not detection.is_program_file(tmp_path)
+    assert not detection.is_program_file("a\0b")
+    os.mkfifo(tmp_path / "pipe")
+    assert not detection.is_program_file(tmp_path / "pipe"), "nobody would write into it"
 
 
 COMPILED_MODELS = {

@@ -78,6 +78,7 @@ def target_entry(target: TargetReport, blocks: Blocks) -> Json:
         "target": target.target,
         "title": target.title,
         "ok": target.ok,
+        "runs": target.runs,
         "counts": plain(target.counts),
         "nativeFraction": target.native_fraction,
         "failure": target.failure,

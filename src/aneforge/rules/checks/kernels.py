@@ -86,7 +86,8 @@ STRIDED = {"conv", "dynamic_conv", "ne_conv"}
 def stride_factor(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride with the factor {seen}; on {target} strides are built of {limit}.
 
-    Remedy: use a stride that is such a product, or pool or slice by the rest of it first.
+    Remedy: use a stride that is such a product; or stride 1 and a slice with that stride behind it, which gives the
+    same numbers for more work.
 
     Reported in: apple/coremltools#2173
     """

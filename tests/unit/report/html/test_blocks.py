@@ -136,3 +136,12 @@ def test_names_beyond_ascii_come_through() -> None:
     content = blocks[cast("int", index["nodes"])]
     assert isinstance(content, dict)
     assert whole(content["name"]) == names
+
+
+def test_the_index_says_whether_a_model_runs() -> None:
+    first, *others = sample_report().targets
+    clean = replace(first, ok=True)
+    split = replace(first, ok=False, failure=None, counts=replace(first.counts, reject=0))
+    index, _ = index_of(replace(sample_report(), targets=(clean, split, *others)))
+    said = [cast("dict[str, Json]", entry)["runs"] for entry in cast("list[Json]", index["targets"])]
+    assert said == ["yes", "after splitting", *("no" for _ in others)]

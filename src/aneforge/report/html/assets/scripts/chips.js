@@ -2,6 +2,7 @@
 
 const CHIP_COLUMNS = [
   { title: "Chip", value: (/** @type {any} */ one) => one.target },
+  { title: "Runs", value: (/** @type {any} */ one) => Object.keys(RUNS_MARKS).indexOf(one.runs) },
   { title: "Verdicts", value: (/** @type {any} */ one) => one.nativeFraction },
   { title: "Native", value: (/** @type {any} */ one) => one.nativeFraction, number: true },
   { title: "Decomposed", value: (/** @type {any} */ one) => one.counts.decompose, number: true },
@@ -79,6 +80,7 @@ function chipCells(entry, longest) {
   const number = (content, title) => el("td", { class: "number", title: title ?? null }, content);
   const missing = compiled ? null : entry.failure;
   return [
+    el("td", { text: entry.runs, title: entry.failure ?? (entry.runs === "after splitting" ? "as it is written it does not pass the validator; the compiler splits what is oversize" : null) }),
     el("td", {}, verdictBar(entry.counts)),
     number(percent(entry.nativeFraction), counted(entry.counts.native, "operation")),
     number(count(entry.counts.decompose)),

@@ -6,6 +6,9 @@ const STRENGTHS = ["saturation", "approximation", "roundings", "round1", "ulp1",
 /** @type {Record<string, string>} */
 const MARKS = { native: "✓", decompose: "÷", oversize: "▲", reject: "✕", warn: "!", info: "i" };
 
+/** @type {Record<string, string>} What stands behind the name of a chip on which a model runs, or not as it is written. */
+const RUNS_MARKS = { yes: "", "after splitting": " ▲", no: " ✕" };
+
 const grouped = new Intl.NumberFormat("en");
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -58,11 +61,12 @@ function duration(microseconds) {
 
 /** @param {number} value */
 function bytes(value) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  // Units of a thousand, as the terminal and the other forms have them.
+  const units = ["B", "kB", "MB", "GB", "TB"];
   let unit = 0;
   let size = value;
-  while (size >= 1024 && unit < units.length - 1) {
-    size /= 1024;
+  while (size >= 999.5 && unit < units.length - 1) {
+    size /= 1000;
     unit += 1;
   }
   return `${unit === 0 ? count(size) : significant(size)} ${units[unit]}`;

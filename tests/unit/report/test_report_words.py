@@ -1,0 +1,320 @@
+"""The words of a report do not contradict one another: what runs, what is proven, what was seen, what is told once."""
+
+from __future__ import annotations
+
+import re
+import warnings
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+import aneforge as af
+from aneforge.errors import GraphError, IllegalGraphError, PrecisionWarning, UnknownNameError
+from aneforge.report.checking import CheckOptions, check
+from aneforge.report.comparing import compare
+from aneforge.report.compiling import compile_model
+from aneforge.report.diffing import diff
+from aneforge.report.explaining import explain
+from aneforge.report.feeding import fed
+from aneforge.report.gate import Threshold, fail_on_words, outcome
+from aneforge.report.junit import junit
+from aneforge.report.noting import refusal_text, told_once
+from aneforge.report.running import run_model
+from aneforge.report.tables import markdown
+from report_models import masked_model, saved
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aneforge.report.model import Report
+
+OLD, NEW = "m1", "m5"
+
+
+def wide() -> af.Tensor:
+    return af.input((1, 4, 1, 20_000), name="x").relu()
+
+
+def small_products() -> tuple[af.Graph, np.ndarray]:
+    """Return a product whose operands are so small that it loses most bits on the grid, and inputs for it."""
+    weight = np.random.default_rng(0).standard_normal((16, 1024)) / 32
+    graph = af.Graph({"y": af.input((4, 1024), name="x").linear(weight)})
+    return graph, (np.random.default_rng(1).standard_normal((4, 1024)) * 0.02).astype(np.float16)
+
+
+def test_oversize_runs_after_splitting_and_fails_all_the_same() -> None:
+    report = check(wide(), [OLD, "m4"])
+    split, whole = report.targets
+    assert (split.runs, whole.runs) == ("after splitting", "yes")
+    assert (split.ok, split.failure, split.segments) == (False, None, 1)
+    assert [line.split(" | ")[2] for line in markdown(report).splitlines() if line.startswith("| h1")] == [
+        "after splitting",
+        "yes",
+    ]
+    assert not outcome(report).ok
+    assert outcome(report).counts == {"oversize": 2}
+    assert outcome(report, Threshold(fail_on=("reject",))).ok
+
+
+def test_what_is_rejected_does_not_run() -> None:
+    report = check(af.topk(af.input((1, 8), name="x"), 2)[0], [OLD, "m4"])
+    assert [one.runs for one in report.targets] == ["no", "yes"]
+    assert outcome(report).counts == {"reject": 1}
+
+
+def test_a_finding_that_targets_share_counts_once() -> None:
+    result = outcome(check(wide(), [OLD, "m2", "m3"]))
+    assert len(result.failures) == 6
+    assert result.counts == {"oversize": 2}
+    assert {one.word for one in result.failures} == {"oversize"}
+
+
+def test_a_bound_that_is_passed_is_no_proof() -> None:
+    x = af.input((1, 4), name="x")
+    passing = check(x * x, NEW, CheckOptions(ranges={"x": 300.0})).targets[0]
+    assert passing.risk == "saturation"
+    assert passing.risk_reason == (
+        "possible for inputs within the ranges given, as far as intervals tell: first in mul, "
+        "fp16 overflow: 9e+04 against 65504"
+    )
+    assert "proven" not in passing.findings[0].message
+    below = check(x * x, NEW, CheckOptions(ranges={"x": 3.0})).targets[0]
+    assert below.risk == "none"
+    assert below.risk_reason.startswith("proven for all inputs within the ranges given: nothing becomes infinite")
+
+
+def test_a_promise_of_the_graph_is_a_range() -> None:
+    found = check(af.input((1, 64), name="x", max_abs=100.0).exp(), NEW).targets[0]
+    assert found.risk == "saturation"
+    assert "as far as intervals tell" in found.risk_reason
+    assert check(af.input((1, 64), name="x").exp(), NEW).targets[0].risk == "unknown"
+
+
+def test_ranges_never_prove_that_no_bits_are_lost() -> None:
+    graph, sample = small_products()
+    bounded = check(graph, NEW, CheckOptions(ranges={"x": 4.0})).targets[0]
+    assert bounded.risk == "none"
+    assert "how many bits small products lose, sample inputs tell" in bounded.risk_reason
+    both = check(graph, NEW, CheckOptions(ranges={"x": 4.0}, samples={"x": sample})).targets[0]
+    assert both.risk == "loss"
+    seen, _, proven = both.risk_reason.partition("; ")
+    assert seen.startswith("seen with the sample inputs: first in linear, product grid: products of size")
+    assert proven.startswith("proven for all inputs within the ranges given: nothing becomes infinite")
+
+
+def test_ranges_prove_that_products_are_small() -> None:
+    graph, _ = small_products()
+    found = check(graph, NEW, CheckOptions(ranges={"x": 0.01})).targets[0]
+    assert found.risk == "loss"
+    assert found.risk_reason.startswith("no product is larger for inputs within the ranges given: first in linear")
+
+
+def test_a_long_sum_loses_bits_whatever_ranges_say() -> None:
+    total = af.input((4, 1024), name="x", max_abs=1.0).sum(-1)
+    found = check(total, NEW).targets[0]
+    assert found.risk == "loss"
+    assert found.risk_reason.startswith("proven for all inputs within the ranges given: nothing becomes infinite")
+    assert "adds 1024 signed numbers in fp16 partial sums; relative error about 0.032" in found.risk_reason
+
+
+def test_samples_and_ranges_tell_an_edge_once() -> None:
+    x = af.input((1, 4), name="x")
+    options = CheckOptions(ranges={"x": 300.0}, samples={"x": np.full((1, 4), 290.0)})
+    found = check(x * x, NEW, options).targets[0]
+    assert [one.rule for one in found.findings] == ["ANE-RANGE-001"]
+    assert "(seen with the sample inputs)" in found.findings[0].message
+
+
+def test_small_products_warn_where_rescaling_was_measured_to_gain() -> None:
+    graph, sample = small_products()
+    options = CheckOptions(samples={"x": sample})
+    (unmeasured,) = check(graph, NEW, options).targets[0].findings
+    assert (unmeasured.rule, unmeasured.severity) == ("ANE-RANGE-005", "info")
+    assert unmeasured.message.endswith("--rescale measures the error.")
+    target = check(graph, NEW, CheckOptions(samples={"x": sample}, rescale=True)).targets[0]
+    (measured,) = target.findings
+    assert measured.severity == "warn"
+    assert "Measured error of this product: " in measured.message
+    assert target.rescaling is not None
+    assert target.rescaling.detail.startswith(
+        "1 of 1 products rescaled; error on the sample inputs, before -> after: output y: "
+    )
+    before, after = map(float, re.findall(r"output y: ([\d.]+)% -> ([\d.]+)%", target.rescaling.detail)[0])
+    assert before > 3 * after > 0
+
+
+def test_small_products_are_information_where_rescaling_gains_nothing() -> None:
+    weight = np.full((16, 1024), 2.0**-7)
+    graph = af.Graph({"y": af.input((4, 1024), name="x").linear(weight)})
+    sample = np.full((4, 1024), 2.0**-2)
+    (found,) = check(graph, NEW, CheckOptions(samples={"x": sample}, rescale=True)).targets[0].findings
+    assert (found.rule, found.severity) == ("ANE-RANGE-005", "info")
+    assert "Rescaling was tried and gains nothing here: " in found.message
+    assert found.remedy == "none is needed: af.rescale gains nothing here."
+
+
+def test_notes_are_told_once_with_a_count() -> None:
+    x = af.input((1, 1, 1, 64), name="x")
+    parts = af.split(x, 8, axis=3)
+    graph = af.Graph({f"y{number}": part for number, part in enumerate(parts)})
+    made = compile_model(graph, OLD)
+    (crop,) = (note for note in made.notes if "a crop times 16" in note)
+    assert crop.endswith("(7 times, first at 'split_1')")
+    assert sum("a crop times 16" in note for note in check(graph, OLD).targets[0].notes) == 1
+    assert told_once([("a", ""), ("a", "")]) == ("a (2 times)",)
+
+
+def test_a_refusal_tells_a_finding_of_many_operations_once() -> None:
+    x = af.input((1, 8), name="x")
+    graph = af.Graph({f"y{number}": af.topk(x + float(number), 2)[0] for number in range(5)})
+    with pytest.raises(IllegalGraphError) as raised:
+        run_model(graph, OLD, seed=0)
+    assert len(raised.value.findings) == 5
+    head, line = refusal_text(raised.value).splitlines()
+    assert head == "on h13: the graph cannot run, 5 findings:"
+    assert line.startswith("  ANE-FLOOR-002 reject: topk")
+    assert line.endswith("And 4 more such operations.")
+    assert check(graph, OLD).targets[0].failure == f"{head}\n{line}"
+    assert refusal_text(GraphError("oh")) == "oh"
+
+
+def test_the_operation_that_cuts_a_program_is_named() -> None:
+    q, k, v = (af.input((1, 2, 8, 4), name=name) for name in "qkv")
+    mixed = af.sdpa(q.relu(), k, v).relu()
+    target = check(mixed, NEW).targets[0]
+    assert target.segments == 3
+    (cut,) = (one for one in target.findings if one.rule == "ANE-SEGMENT-002")
+    assert (cut.op, cut.severity) == ("sdpa", "info")
+    assert cut.message.startswith(
+        "sdpa needs a program of its own, so that the model is cut into 3 programs; each beside the"
+    )
+    assert "af.compile(graph, opt=1)" in cut.remedy
+    assert "scaled_dot_product_attention" in cut.remedy
+    assert cut.evidence is not None
+    assert cut.evidence.kind == "decoded"
+    assert explain(["ane-segment-002"]).kind == "prediction"
+    assert not any(one.rule == "ANE-SEGMENT-002" for one in check(wide(), "m4").targets[0].findings)
+
+
+def test_the_reference_has_the_weights_of_the_file(tmp_path: Path) -> None:
+    model = masked_model()
+    path = saved(tmp_path / "masked.onnx")
+    impulse = np.zeros((1, 8, 1, 64), np.float32)
+    impulse[0, 0, 0, 5] = 1.0
+    found = compare(path, NEW, inputs={"x": impulse}, mark=True)
+    assert found.reference == "float64, with the weights and inputs as their files have them, not rounded to fp16"
+    weights = next(numpy_helper.to_array(one) for one in model.graph.initializer if one.name == "w")[:, 0]
+    rounding = np.abs(weights.astype(np.float64) - weights.astype(np.float16)).max()
+    first = found.nodes[0]
+    assert (first.op, first.largest) == ("conv", rounding), "an impulse shows the weights themselves"
+    assert compare(path, OLD, NEW, {"x": impulse}).reference == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.ones((1, 2)) * 1j, r"input 'x' takes real numbers \(seen complex128, limit fp16\)"),
+        (np.array([["a", "b"]]), r"input 'x' takes real numbers \(seen <U1, limit fp16\)"),
+        (np.ones((2, 1)), r"input 'x' has the wrong shape \(seen \[2, 1\], limit \[1, 2\]\)"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(value: np.ndarray, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        fed(af.Graph({"y": af.input((1, 2), name="x").relu()}), {"x": value})
+
+
+def test_inputs_of_whole_numbers_are_not_changed_silently() -> None:
+    graph = af.Graph({"y": af.cast(af.input((1, 2), dtype="uint8", name="x"), "fp16")})
+    for values in ([0.5, 1.0], [300.0, 0.0], [-1.0, 0.0], [np.nan, 0.0]):
+        with pytest.raises(GraphError, match=r"takes whole numbers of uint8 \(seen 1 of 2 values"):
+            fed(graph, {"x": np.array([values])})
+    assert fed(graph, {"x": np.array([[3.0, 255.0]])})[0]["x"].tolist() == [[3.0, 255.0]]
+
+
+def test_inputs_that_fp16_makes_infinite_are_warned_of() -> None:
+    graph = af.Graph({"y": af.input((1, 3), name="x").relu()})
+    with pytest.warns(PrecisionWarning, match="input 'x': 1 of 3 values is infinite in fp16"):
+        fed(graph, {"x": np.array([[1e6, 1.0, np.inf]])})
+    with pytest.warns(PrecisionWarning, match=r"input 'x': 2 of 3 values are no number \(NaN\)"):
+        fed(graph, {"x": np.array([[np.nan, np.nan, 1.0]])})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fed(graph, {"x": np.array([[65504.0, -65504.0, np.inf]])})
+
+
+def test_samples_of_a_check_are_held_against_the_model() -> None:
+    x = af.input((1, 2), name="x").relu()
+    with pytest.raises(UnknownNameError, match="unknown input 'X'; nearest: x"):
+        check(x, NEW, CheckOptions(samples={"X": np.zeros((1, 2))}))
+    with pytest.raises(GraphError, match="inputs have no values"):
+        check(x, NEW, CheckOptions(samples={}))
+
+
+def test_a_saved_program_runs(tmp_path: Path) -> None:
+    graph = af.Graph({"y": af.input((1, 4), name="x") * 3.0})
+    path = compile_model(graph, NEW, "program", tmp_path / "net.aneprg").path
+    assert path is not None
+    sample = {"x": np.arange(4.0)[None]}
+    (ran,) = run_model(path, inputs=sample)
+    (direct,) = run_model(graph, NEW, sample)
+    assert ran.target == direct.target
+    assert ran.outputs["y"].tolist() == direct.outputs["y"].tolist() == [[0, 3, 6, 9]]
+    assert run_model(path, "h17", sample)[0].target == "h17"
+    with pytest.raises(GraphError, match=r"a saved program is for one target \(seen \['h13'\], limit h17\)"):
+        run_model(path, [OLD, NEW], sample)
+    with pytest.raises(GraphError, match="a saved program has fixed shapes"):
+        run_model(path, inputs=sample, shapes={"x": (1, 4)})
+    with pytest.raises(UnknownNameError, match="unknown input 'z'"):
+        run_model(path, inputs={"z": np.zeros(1)})
+    with pytest.raises(GraphError, match="inputs have no values"):
+        run_model(path)
+    for command in (check, compare):
+        with pytest.raises(GraphError, match=r"a program that was compiled for one target.*aneforge run FILE runs it"):
+            command(path, NEW)
+
+
+def test_a_conflict_between_sources_can_be_explained() -> None:
+    found = explain(["c10"])
+    assert found == explain(["conflict", "C10"])
+    assert (found.kind, found.name) == ("conflict between sources", "C10")
+    assert [row.label for row in found.rows][:4] == ["chosen", "rejected", "why", "sources"]
+    assert all(explain([name]).summary.endswith("?") for name in af.targets.database().conflicts)
+    with pytest.raises(UnknownNameError, match=r"unknown rule 'C999'.*a conflict between sources"):
+        explain(["C999"])
+
+
+def test_a_case_without_a_program_is_no_success() -> None:
+    report = check(af.topk(af.input((1, 8), name="x"), 2)[0], [OLD, "m4"])
+    first, second = ET.fromstring(junit(report))  # noqa: S314 - our own text
+    assert (first.get("skipped"), second.get("skipped")) == ("1", "0")
+    (whole,) = (case for case in first if case.get("name") == "program")
+    skipped = whole.find("skipped")
+    assert skipped is not None
+    assert str(skipped.get("message")).startswith("no program: on h13: the graph cannot run")
+    assert all(case.find("skipped") is None for case in second)
+
+
+def test_a_diff_keeps_the_order_that_was_asked_for() -> None:
+    def report(width: int) -> Report:
+        return check(af.input((1, 8, 1, width), name="x").relu(), [OLD, "m4", NEW, OLD])
+
+    assert [one.target for one in diff(report(64), report(17_000)).targets] == ["h13", "h16g", "h17"]
+
+
+def test_sample_values_of_states_are_said_to_be_left_out() -> None:
+    total = af.state("total", (1, 32))
+    graph = af.Graph({"y": total + af.input((1, 32), name="x")}, states={"total": total + 1.0})
+    samples = {"x": np.zeros((1, 32)), "total": np.full((1, 32), 60_000.0)}
+    report = check(graph, NEW, CheckOptions(samples=samples))
+    assert report.notes == ("sample values of states are not looked at, states start at zero: total",)
+    assert report.targets[0].risk == "none"
+
+
+def test_choices_are_listed_whole() -> None:
+    with pytest.raises(UnknownNameError, match="one of mil, netplist, mlpackage, program, text"):
+        compile_model(wide(), NEW, "onnx")
+    with pytest.raises(UnknownNameError, match=r"some of reject, oversize, .*divergence, or none"):
+        fail_on_words("all")
