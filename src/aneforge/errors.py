@@ -38,6 +38,9 @@ __all__ = [
     "nearest_names",
 ]
 
+LISTED = 8
+"""Known names that an error lists where none is like the one that was given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -120,8 +123,8 @@ class UnknownNameError(AneforgeError, ValueError, KeyError):
         """
         candidates = list(known)
         close = nearest_names(str(name), candidates)
-        more = f" and {len(candidates) - 3} more" if len(candidates) > 3 else ""
-        suggestion = f"nearest: {', '.join(close)}" if close else f"known: {', '.join(candidates[:3])}{more}"
+        more = f" and {len(candidates) - LISTED} more" if len(candidates) > LISTED else ""
+        suggestion = f"nearest: {', '.join(close)}" if close else f"known: {', '.join(candidates[:LISTED])}{more}"
         return cls(f"unknown {what} {name!r}; {suggestion}", remedy=remedy)
 
 

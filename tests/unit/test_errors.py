@@ -59,8 +59,9 @@ def test_locations_name_the_users_place(location: Location, text: str) -> None:
 
 
 def test_an_unknown_name_without_neighbours_lists_some_known_ones() -> None:
-    error = UnknownNameError.of("thing", "zzz", ["one", "two", "three", "four"])
-    assert str(error) == "unknown thing 'zzz'; known: one, two, three and 1 more"
+    few, many = (UnknownNameError.of("thing", "zzz", "abcdefghij"[:count]) for count in (4, 10))
+    assert str(few) == "unknown thing 'zzz'; known: a, b, c, d"
+    assert str(many) == "unknown thing 'zzz'; known: a, b, c, d, e, f, g, h and 2 more"
 
 
 def test_nearest_names_ignore_case_and_keep_spelling() -> None:

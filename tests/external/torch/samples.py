@@ -128,11 +128,16 @@ def listed_samples(name: str) -> list[Sample]:
 
 @cache
 def core_forms() -> dict[str, Callable[..., object]]:
-    """Return every form of an operator that PyTorch calls core, by its name."""
+    """Return every form of an operator that PyTorch calls core, by its name.
+
+    The dispatcher names them all; `torch.ops` lists those alone that somebody asked for before.
+    """
     found: dict[str, Callable[..., object]] = {}
-    for name in dir(torch.ops.aten):
-        packet = getattr(torch.ops.aten, name)
-        forms = [getattr(packet, form) for form in packet.overloads()] if hasattr(packet, "overloads") else []
+    registered = torch._C._dispatch_get_all_op_names()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - there is no public list
+    names = {name.removeprefix("aten::").split(".")[0] for name in registered if name.startswith("aten::")}
+    for name in sorted(names):
+        packet = getattr(torch.ops.aten, name, None)
+        forms = [getattr(packet, form) for form in packet.overloads()] if packet is not None else []
         found.update((str(form), form) for form in forms if torch.Tag.core in form.tags)
     return found
 

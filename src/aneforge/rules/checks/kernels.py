@@ -106,7 +106,8 @@ def stride_factor(subject: Subject) -> Iterator[Seen]:
 def stride_factors(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride of {seen} factors; {target} combines at most {limit} along an axis.
 
-    Remedy: use a smaller stride, or pool or slice by the rest of it first.
+    Remedy: use a smaller stride; or stride 1 and a slice with that stride behind it, which gives the same numbers for
+    more work.
 
     Reported in: apple/coremltools#2173
 
