@@ -1,13 +1,14 @@
 """A graph in the precision of the engine: floating-point tensors become fp16, as every converter to it makes them.
 
 Model files mostly hold fp32, which no engine takes. What is lost by the change is said: constants that are infinite in
-fp16 are named with the operation that reads them. Whole numbers of 64 bits, which files use for indices, become those
-of 32 bits, if all constants of the graph fit; other whole numbers stay what they are.
+fp16 are named with the operation that reads them. Encoded weights keep their encoding, with scales in fp16. Whole
+numbers of 64 bits, which files use for indices, become those of 32 bits, if nothing computes with them and all
+constants fit; other whole numbers stay what they are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,10 @@ import numpy as np
 from aneforge.graph.graph import PLACEHOLDERS, Graph, as_graph
 from aneforge.graph.node import Node, Output, new_node
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.composed import Composed
+from aneforge.ops.constant import Constant, Dense, dtype_name
+from aneforge.ops.op import Category, Trait
+from aneforge.ops.types import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +34,7 @@ NARROWED: dict[str, str] = dict.fromkeys(("fp32", "fp64", "bf16"), "fp16")
 SHORTENED: dict[str, str] = dict.fromkeys(("int64", "uint64"), "int32")
 WHOLE = np.iinfo(np.int32)
 LARGEST = float(np.finfo(np.float16).max)
+CAST = "cast"
 SHOWN = 8
 """Infinite constants that are named; the rest are counted."""
 TAKEN = "the model's floating-point tensors were taken as fp16, the engine's own precision"
@@ -69,7 +74,7 @@ def to_fp16(graph: GraphLike) -> Halved:
     whole = as_graph(graph)
     held = {kind.dtype for node in whole.nodes for kind in node.types}
     narrowed = NARROWED if held & NARROWED.keys() else {}
-    shortened = SHORTENED if held & SHORTENED.keys() and fits_32_bits(whole) else {}
+    shortened = SHORTENED if held & SHORTENED.keys() and can_be_shorter(whole) else {}
     if not narrowed and not shortened:
         return Halved(whole)
     halving = Halving(narrowed | shortened)
@@ -83,14 +88,26 @@ def to_fp16(graph: GraphLike) -> Halved:
     if more > 0:
         infinite.append(f"{more} more constants are infinite in fp16")
     notes = [text for text, changed in ((TAKEN, narrowed), (SHORT, shortened)) if changed]
+    if halving.decoded:
+        notes.append(f"{halving.decoded} encoded weights became dense, for fp16 does not hold what they are stored as")
     return Halved(Graph(*ports), tuple(infinite), (*notes, *infinite), halving.before)
 
 
-def fits_32_bits(graph: Graph) -> bool:
-    """Tell whether every whole number among the constants of a graph has a place in 32 bits."""
-    constants = (value for node in graph.nodes for _, value in node.values() if isinstance(value, Constant))
-    arrays = (one.dense() for one in constants if one.type.dtype in SHORTENED)
-    return all(not array.size or WHOLE.min <= array.min() <= array.max() <= WHOLE.max for array in arrays)
+def can_be_shorter(graph: Graph) -> bool:
+    """Tell whether whole numbers of 64 bits are places and constants alone, all of which have room in 32 bits."""
+    for node in graph.nodes:
+        moves = node.op.category is Category.STRUCTURAL or node.op.name in (CAST, *PLACEHOLDERS)
+        if any(kind.dtype in SHORTENED for kind in node.types) and not moves and Trait.INDICES not in node.op.traits:
+            return False
+        for _, value in node.values():
+            if isinstance(value, Constant) and value.type.dtype in SHORTENED and not fits(value.dense()):
+                return False
+    return True
+
+
+def fits(array: Array) -> bool:
+    """Tell whether whole numbers have room in 32 bits."""
+    return not array.size or bool(WHOLE.min <= array.min() <= array.max() <= WHOLE.max)
 
 
 class Halving:
@@ -102,16 +119,16 @@ class Halving:
         self.before: dict[Node, Node] = {}
         self.constants: dict[int, Constant] = {}
         self.infinite: list[str] = []
+        self.decoded = 0
 
     def take(self, node: Node) -> None:
         """Make a node again; a cast that changes nothing any more is left out."""
         operands = {name: self.argument(argument, node) for name, argument in node.operands.items()}
-        attributes = {
-            name: self.becomes.get(value, value) if isinstance(value, str) else value
-            for name, value in node.attributes.items()
-        }
+        types = [one.name for one in node.op.attributes if one.choices and set(one.choices) <= DTYPES.keys()]
+        changed = {name: self.becomes.get(str(node.attributes[name])) for name in types if name in node.attributes}
+        attributes = {**node.attributes, **{name: dtype for name, dtype in changed.items() if dtype is not None}}
         source = operands.get("x")
-        if node.op.name == "cast" and isinstance(source, Tensor) and is_idle(source, attributes["dtype"]):
+        if node.op.name == CAST and isinstance(source, Tensor) and is_idle(source, attributes["dtype"]):
             self.now[node, 0] = source
             return
         made = new_node(node.op, operands, attributes, node.location)
@@ -139,10 +156,14 @@ class Halving:
         return self.constants[id(value)]
 
     def constant(self, constant: Constant, node: Node) -> Constant:
-        """Return a constant as it is now; encoded weights become dense, for their scales are part of the encoding."""
+        """Return a constant as it is now."""
+        encoded = narrowed_parts(constant)
+        if encoded is not None:
+            return encoded
         dense = constant.dense()
         if constant.type.dtype in SHORTENED:
             return Dense.owning(dense.astype(np.int32))
+        self.decoded += not isinstance(constant, Dense)
         with np.errstate(over="ignore"):
             half = dense.astype(np.float16)
         if not within_half(dense):
@@ -155,6 +176,18 @@ class Halving:
                     f"a constant of {node.op.name}{where} holds {largest:g}, which is infinite in fp16"
                 )
         return Dense.owning(half)
+
+
+def narrowed_parts(constant: Constant) -> Constant | None:
+    """Return an encoded weight with fp16 in the place of wider numbers; None for others, and where one is infinite."""
+    parts = {
+        name: part
+        for name, part in constant.parts.items()
+        if not isinstance(constant, Dense | Composed) and dtype_name(part) in NARROWED
+    }
+    if not parts or not all(map(within_half, parts.values())):
+        return None
+    return replace(constant, **{name: part.astype(np.float16) for name, part in parts.items()})  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType] - every encoding is a dataclass of its parts
 
 
 def is_idle(source: Tensor, dtype: object) -> bool:

@@ -15,6 +15,7 @@ from aneforge.report.model import Difference, Divergence
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from aneforge.errors import Location
     from aneforge.graph.graph import Graph
     from aneforge.predict.divergence.graphs import Divergence as Found
     from aneforge.predict.divergence.graphs import Side
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     Ranges = Mapping[str, tuple[float, float] | float]
 
 __all__ = ["compared"]
+
+ANY = ""
+"""Stands for any operation at a place."""
 
 
 def compared(
@@ -64,7 +68,8 @@ def at_a_glance(
     sides: dict[object, Side] = {}
 
     def side(target: Target, made: Made) -> Side:
-        assert made.compiled is not None and made.retargeted is not None, "it has a program"  # noqa: S101, PT018
+        assert made.compiled is not None, "it has a program"  # noqa: S101 - `compared` leaves the others out
+        assert made.retargeted is not None, "it has a graph"  # noqa: S101 - of which the program was made
         program = made.compiled.program
         datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
         key = id(program.layers), target.family, datapath
@@ -72,7 +77,7 @@ def at_a_glance(
             sides[key] = glance.side(made.retargeted, made.changes, program)
         return sides[key]
 
-    at, start = numbers_by_location(graph), side(*first)
+    at, start = numbers_by_place(graph), side(*first)
     answers: dict[int, Found] = {}
     found: list[Divergence] = []
     for target, made in others:
@@ -92,19 +97,21 @@ def by_program(graph: Graph, first: Target, second: Target, ranges: Ranges) -> D
     from aneforge.predict.divergence.graphs import divergence  # noqa: PLC0415 - few checks prove anything
 
     found = divergence(graph, first, second, ranges=ranges)
-    return reported(found, numbers_by_location(graph), first.name, second.name)
+    return reported(found, numbers_by_place(graph), first.name, second.name)
 
 
-def numbers_by_location(graph: Graph) -> dict[object, int]:
-    """Return the numbers of nodes by their places."""
-    return {node.location: number for number, node in enumerate(graph.nodes) if node.location is not None}
+def numbers_by_place(graph: Graph) -> Mapping[tuple[Location | None, str], int]:
+    """Return the numbers of nodes by their places and operations; where one has no node, the place's last has it."""
+    placed = [(number, node) for number, node in enumerate(graph.nodes) if node.location is not None]
+    last = {(node.location, ANY): number for number, node in placed}
+    return last | {(node.location, node.op.name): number for number, node in reversed(placed)}
 
 
-def reported(found: Found, at: Mapping[object, int], first: str, second: str) -> Divergence:
+def reported(found: Found, at: Mapping[tuple[Location | None, str], int], first: str, second: str) -> Divergence:
     """Return what was found as a report holds it."""
     differences = tuple(
         Difference(
-            node=at.get(one.location) if one.location is not None else None,
+            node=at.get((one.location, one.op), at.get((one.location, ANY))),
             layer=one.layer,
             op=one.op,
             strength=str(one.strength),

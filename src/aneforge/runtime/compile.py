@@ -20,7 +20,7 @@ from aneforge.errors import (
     StrictCompileError,
 )
 from aneforge.graph.graph import as_graph
-from aneforge.graph.precision import to_fp16
+from aneforge.graph.precision import Halved, to_fp16
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepared
@@ -203,8 +203,7 @@ def made_model(
     if not graph.placeholders:
         raise GraphError("the graph has no inputs: there is nothing to feed", remedy="start it from af.input")
     verdict = preflight(graph, resolved)
-    lost = tuple(Caution("PrecisionWarning", message) for message in half.infinite)
-    precision = (*lost, *precision_cautions(precision_risks(graph), verdict))
+    precision = (*lost_constants(half), *precision_cautions(precision_risks(graph), verdict))
     if options.validate and precision:
         raise at_risk(precision, resolved)
     give_warnings(precision)
@@ -227,6 +226,11 @@ def made_model(
         kept = keep_artifacts(Built(program, facts, rebuilt), options.build_dir)
         facts = replace(facts, remarks=(*facts.remarks, *kept))
     return loaded_model(program, facts, chosen, rebuilt, partial(exported, graph, resolved, options))
+
+
+def lost_constants(half: Halved) -> tuple[Caution, ...]:
+    """Return the warnings of constants that are infinite in fp16."""
+    return tuple(Caution("PrecisionWarning", message) for message in half.infinite)
 
 
 def exported(graph: Graph, target: Target, options: Options) -> Graph:

@@ -16,7 +16,8 @@ import numpy as np
 from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
 from aneforge.graph.precision import to_fp16
-from aneforge.runtime.compile import made_model
+from aneforge.runtime.compile import lost_constants, made_model
+from aneforge.runtime.facts import give_warnings
 from aneforge.runtime.forms.canonical import canonical
 from aneforge.runtime.forms.choosing import MIN_LOSSY_SPEEDUP, TOLERANCE, Search, searched, tried
 from aneforge.runtime.forms.variants import more_exact_forms, variants
@@ -25,8 +26,10 @@ from aneforge.targets import resolve
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.graph.precision import Halved
     from aneforge.ops.types import Array
     from aneforge.runtime.backends import Backend
+    from aneforge.runtime.facts import ModelFacts
     from aneforge.runtime.forms.choosing import Trial
     from aneforge.runtime.model import AnyModel
     from aneforge.targets import TargetLike
@@ -97,11 +100,11 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
     )
     found, remarks = variants(graph, resolved)
     choice = searched(found, resolved, search)
-    lines = (*half.notes, *remarks, *map(str, choice.trials), choice.reason)
+    lines = (*remarks, *map(str, choice.trials), choice.reason)
     if verbose:
         print("\n".join(lines))  # noqa: T201 - that is what verbose is for
     model = made_model(choice.chosen.graph, resolved, PLAIN, backend, several=len(graph.outputs) > 1)
-    model.facts = replace(model.facts, remarks=(*model.facts.remarks, *lines))
+    model.facts = with_halving(model.facts, half, remarks=lines)
     return model
 
 
@@ -155,8 +158,15 @@ def tune_precision(
             PrecisionWarning,
         )
     model = made_model(forms[best].graph, resolved, PLAIN, backend, several=len(graph.outputs) > 1)
-    model.facts = replace(model.facts, remarks=(*half.notes, *model.facts.remarks, *map(str, trials)))
+    model.facts = with_halving(model.facts, half, remarks=tuple(map(str, trials)))
     return model, PrecisionTuning(most, cost_budget_us, trial.form, trial.error, met, trials)
+
+
+def with_halving(facts: ModelFacts, half: Halved, remarks: tuple[str, ...]) -> ModelFacts:
+    """Return what a model knows of itself, with what taking its graph as fp16 did, and more remarks; warn of it."""
+    lost = lost_constants(half)
+    give_warnings(lost)
+    return replace(facts, warnings=(*lost, *facts.warnings), remarks=(*half.notes, *facts.remarks, *remarks))
 
 
 PLAIN = checked_options(

@@ -175,3 +175,9 @@ def test_magnitudes_that_are_known_count_as_a_risk() -> None:
         1.0,
         0.0,
     ]
+
+
+def test_operations_of_one_line_have_their_own_shapes() -> None:
+    x = af.input((4, 8), max_abs=300.0)
+    found = af.precision_risk((x * x).sum(-1), target="m4")["nodes"]
+    assert [(node["op"], node["shape"]) for node in found] == [("mul", (4, 8)), ("reduce_sum", (4, 1))]

@@ -257,3 +257,11 @@ def test_a_batch_norm_with_given_statistics_sums_nothing_that_could_differ() -> 
     assert (plain.strength, plain.differences) == ("none", ())
     pooled = check(af.Graph({"y": y.mean((2, 3))}), ["m1", "m4"]).divergences[0]
     assert [one.op for one in pooled.differences] == ["reduce_mean"]
+
+
+def test_a_difference_is_told_of_its_own_operation_among_those_of_one_line() -> None:
+    x = af.input((1, 8), name="x")
+    report = check((x.slice_by_size((0, 2), (1, 4)).relu() + 1.0).abs(), ["m1", "m4"])
+    node = report.divergences[0].differences[0].node
+    assert node is not None
+    assert report.nodes[node].op == "slice_by_size"

@@ -11,7 +11,7 @@ import aneforge as af
 from aneforge._compile import cross_compile_check
 from aneforge.errors import GraphError, StrictCompileError
 from aneforge.graph.node import build
-from aneforge.ops.constant import Dense
+from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,3 +98,40 @@ def test_whole_numbers_that_need_64_bits_keep_them() -> None:
 def test_a_cast_that_tells_an_output_from_an_input_stays() -> None:
     made = af.to_fp16(af.cast(af.input((2,), name="x"), "fp32").cast("fp64").cast("fp32")).graph
     assert [node.op.name for node in made.nodes] == ["input", "cast"]
+
+
+def test_whole_numbers_of_64_bits_that_something_computes_keep_them() -> None:
+    product = build("mul", {"x": af.input((1,), name="x").cast("int64"), "y": Dense(np.array(100_000))}, {})
+    kept = af.Graph({"y": af.Tensor(product)})
+    assert af.to_fp16(kept).graph is kept
+
+
+def test_a_port_may_be_called_like_an_element_type() -> None:
+    x = af.Tensor(build("input", {}, {"name": "fp32", "shape": (2, 2), "dtype": "fp32"}))
+    assert list(af.to_fp16(af.Graph({"fp32": af.Tensor(build("relu", {"x": x}, {}))})).graph.inputs) == ["fp32"]
+
+
+ENCODED = {
+    "int8": Int8Affine(np.arange(128, dtype=np.int8).reshape(8, 16), np.full(8, 0.01, np.float32)),
+    "blockwise": Blockwise(np.ones((8, 16), np.int8), np.full((8, 2), 0.01, np.float32)),
+    "palette": Palette(np.zeros((8, 16), np.uint8), np.linspace(-1, 1, 4).astype(np.float32), 2),
+    "sparse": Sparse(np.eye(8, 16, dtype=bool), np.full(8, 0.5, np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_encoded_weights_keep_their_encoding(name: str) -> None:
+    x = af.Tensor(build("input", {}, {"name": "x", "shape": (2, 16), "dtype": "fp32"}))
+    half = af.to_fp16(af.Tensor(build("linear", {"x": x, "weight": ENCODED[name]}, {})))
+    (weight,) = half.graph.constants.values()
+    assert (weight.encoding, weight.type.dtype) == (ENCODED[name].encoding, "fp16")
+    assert np.allclose(weight.dense(), ENCODED[name].dense(), rtol=1e-3)
+    assert half.notes == (TAKEN,)
+
+
+def test_an_encoding_whose_scale_is_infinite_in_fp16_is_said_to_be_lost() -> None:
+    x = af.Tensor(build("input", {}, {"name": "x", "shape": (2, 16), "dtype": "fp32"}))
+    weight = Int8Affine(np.ones((8, 16), np.int8), np.full(8, 1e6, np.float32))
+    half = af.to_fp16(af.Tensor(build("linear", {"x": x, "weight": weight}, {})))
+    assert any(note.startswith("1 encoded weights became dense") for note in half.notes)
+    assert len(half.infinite) == 1

@@ -28,7 +28,8 @@ def bound_inputs(function: Function, shapes: Mapping[str, Sequence[int]], file: 
     for name in shapes:
         if name not in names:
             raise UnknownNameError.of("input", name, names)
-    return replace(function, inputs=tuple(bound_port(port, shapes.get(port.name), file) for port in function.inputs))
+    bound = (bound_port(port, shapes[port.name], file) if port.name in shapes else port for port in function.inputs)
+    return replace(function, inputs=tuple(bound))
 
 
 def held_type(port: NamedType) -> ValueType:
@@ -37,17 +38,17 @@ def held_type(port: NamedType) -> ValueType:
     return kind if isinstance(kind, ValueType) else kind.stacked
 
 
-def bound_port(port: NamedType, shape: Sequence[int] | None, file: str) -> NamedType:
+def bound_port(port: NamedType, shape: Sequence[int], file: str) -> NamedType:
     """Return an input with the shape that is given for it.
 
     Raises:
         GraphTypeError: The shape is no list of lengths.
-        GraphError: The input has another number of axes, or another length where it is known.
+        GraphError: It is a state, or has another number of axes, or another length where it is known.
     """
     kind = port.type
-    if shape is None or not isinstance(kind, ValueType):
-        return port
-    if isinstance(shape, int) or not all(isinstance(extent, int) for extent in shape):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+    if not isinstance(kind, ValueType):
+        raise GraphError(f"{port.name!r} is a state, whose shape is fixed", location=Location(file), limit=kind)
+    if not isinstance(shape, list | tuple) or not all(isinstance(extent, int) for extent in shape):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise GraphTypeError(f"the shape of input {port.name!r} is no list of lengths", seen=repr(shape))
     given = tuple(shape)
     wanted = kind.extents or ()

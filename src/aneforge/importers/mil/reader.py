@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import AneforgeError, nearest_names
 from aneforge.graph.graph import Graph, topological_order
 from aneforge.graph.tensor import Tensor
+from aneforge.importers.merging import with_merged_axes
 from aneforge.importers.mil.blocks import branches, turns
 from aneforge.importers.mil.calls import Call, collected, not_fitting, op_called
 from aneforge.importers.mil.checks import FOLDED, PORT_DTYPE, UNUSED_INPUT, checks_of
@@ -323,7 +324,7 @@ class FunctionReader:
             written[name] = written_unread(states[name])
             reached.add(states[name].placeholder.node)
         self.note_unused(reached)
-        return with_known_rows(Graph(outputs, written))
+        return with_merged_axes(with_known_rows(Graph(outputs, written)))
 
     def output(self, reference: Reference) -> Tensor:
         """Return a value that the function returns."""

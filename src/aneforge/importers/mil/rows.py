@@ -7,8 +7,9 @@ and the result is the rows one behind another. No engine has a scatter.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
-from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -29,16 +30,53 @@ __all__ = ["with_known_rows"]
 
 CAST, GATHER, SCATTER = "cast", "gather", "scatter"
 WRITES = ("update", "add")
-"""Modes of a scatter whose result is what was written, the second on zeros alone."""
+"""Modes of a scatter whose result is what was written, the second on zeros alone, the sign of a zero aside."""
+MOST_PIECES = 2**18
+"""Rows of all tensors that are put together of what was written; a file that asks for more keeps its scatters."""
+
+
+@dataclass(slots=True)
+class History:
+    """A tensor and the rows along an axis that scatters wrote, one behind another; they share what was written."""
+
+    base: Value
+    axis: int
+    writes: dict[int, list[tuple[int, Value]]] = field(default_factory=dict["int", "list[tuple[int, Value]]"])
+    """What was written into each row, each with the number of the scatter that did it."""
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A tensor of which some rows along an axis were written."""
+    """A tensor as it is behind some of the scatters that wrote its rows."""
 
-    base: Value
-    axis: int
-    written: Mapping[int, Value] = field(default_factory=dict["int", "Value"])
+    history: History
+    count: int
+
+    @property
+    def axis(self) -> int:
+        """The axis along which rows were written."""
+        return self.history.axis
+
+    @property
+    def base(self) -> Value:
+        """The tensor before any row was written."""
+        return self.history.base
+
+    def row(self, place: int) -> Value | None:
+        """Return what was written into a row last; None where nothing was."""
+        writes = self.history.writes.get(place, [])
+        last = bisect_right(writes, self.count, key=itemgetter(0))
+        return writes[last - 1][1] if last else None
+
+    def then(self, parts: Mapping[int, Value]) -> Rows | None:
+        """Return the tensor with more rows written; None where another scatter wrote into it already."""
+        if self.history.count != self.count:
+            return None
+        self.history.count += 1
+        for place, value in parts.items():
+            self.history.writes.setdefault(place, []).append((self.history.count, value))
+        return Rows(self.history, self.history.count)
 
 
 def with_known_rows(graph: Graph) -> Graph:
@@ -56,6 +94,7 @@ def with_known_rows(graph: Graph) -> Graph:
         return graph
     graph = rewrite(graph, there_and_back)
     rows: dict[Node, Rows] = {}
+    room = MOST_PIECES
     returned = {output.node for output in (*graph.outputs.values(), *graph.states.values())}
 
     def is_read_whole(node: Node) -> bool:
@@ -66,10 +105,13 @@ def with_known_rows(graph: Graph) -> Graph:
             return gathered(node, operands, rows)
         if node.op.name != SCATTER:
             return None
-        found = scattered(node, operands, rows)
+        nonlocal room
+        whole = is_read_whole(node)
+        room -= node.types[0].shape[cast("int", node.attributes["axis"])] if whole and node.types[0].rank else 0
+        found = scattered(node, operands, rows) if room >= 0 else None
         if found is None:
             return None
-        if is_read_whole(node):
+        if whole:
             return [joined(found, node)]
         made = Tensor(build(SCATTER, dict(operands), node.attributes, node.location))
         rows[made.node] = found
@@ -114,7 +156,7 @@ def scattered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, 
     data, updates = cast("Value", operands["data"]), cast("Value", operands["updates"])
     axis = cast("int", node.attributes["axis"]) % data.type.rank
     before = rows.get(data.node) if isinstance(data, Output) else None
-    before = Rows(data, axis) if before is None else before
+    before = Rows(History(data, axis), 0) if before is None else before
     mode, extent = str(node.attributes["mode"]), data.type.shape[axis]
     places = known_places(operands["indices"])
     if places is None or mode not in WRITES or before.axis != axis or len(updates.type.shape) != data.type.rank:
@@ -122,10 +164,9 @@ def scattered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, 
     places = [place % extent for place in places if -extent <= place < extent]
     if len(set(places)) != updates.type.shape[axis]:
         return None
-    if mode == "add" and (not is_zero(before.base) or not before.written.keys().isdisjoint(places)):
+    if mode == "add" and (not is_zero(before.base) or any(before.row(place) is not None for place in places)):
         return None
-    parts = {place: part(updates, axis, number, node) for number, place in enumerate(places)}
-    return Rows(before.base, axis, {**before.written, **parts})
+    return before.then({place: part(updates, axis, number, node) for number, place in enumerate(places)})
 
 
 def is_zero(value: Value) -> bool:
@@ -152,14 +193,12 @@ def gathered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, R
     places = known_places(operands["indices"])
     if places is None or len(places) != 1 or node.attributes.get("batch_dims") or not isinstance(x, Tensor):
         return None
-    axis, place = axis % x.type.rank, places[0] % x.type.shape[axis]
-    held = rows.get(x.node)
-    if held is not None and held.axis != axis:
+    axis, extent, held = axis % x.type.rank, x.type.shape[axis], rows.get(x.node)
+    if not -extent <= places[0] < extent or (held is not None and held.axis != axis):
         return None
-    if held is not None and place in held.written:
-        row = held.written[place]
-    else:
-        row = part(x if held is None else held.base, axis, place, node)
+    place = places[0] % extent
+    row = None if held is None else held.row(place)
+    row = part(x if held is None else held.base, axis, place, node) if row is None else row
     if isinstance(row, Constant):
         return None
     return [Tensor(build("reshape", {"x": row}, {"shape": node.types[0].shape}, node.location))]
@@ -172,9 +211,14 @@ def joined(rows: Rows, node: Node) -> Tensor:
 
 def pieces(rows: Rows, node: Node) -> Iterator[Value]:
     """Yield what a tensor is joined of."""
-    for is_written, run in groupby(range(rows.base.type.shape[rows.axis]), key=lambda place: place in rows.written):
-        places = list(run)
-        if is_written:
-            yield from (rows.written[place] for place in places)
-        else:
-            yield part(rows.base, rows.axis, places[0], node, len(places))
+    written = [rows.row(place) for place in range(rows.base.type.shape[rows.axis])]
+    begin = 0
+    for place, row in enumerate([*written, None]):
+        is_end = place == len(written)
+        if row is None and not is_end:
+            continue
+        if begin < place:
+            yield part(rows.base, rows.axis, begin, node, place - begin)
+        if row is not None:
+            yield row
+        begin = place + 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.crop import FOR_TARGET as CROPS
+from aneforge.ops.types import TensorType
 from aneforge.predict.divergence.graphs import Side, between
 from aneforge.predict.divergence.numbering import Numbering
 from aneforge.predict.ranges.interval import ANYTHING, Range
@@ -20,12 +21,12 @@ from aneforge.predict.ranges.program import Flow
 from aneforge.runtime.magnitudes import magnitudes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.retarget import Change
     from aneforge.graph.graph import Graph
-    from aneforge.ops.constant import Constant
+    from aneforge.ops.constant import Constant, Dense
     from aneforge.predict.divergence.graphs import Divergence
 
 __all__ = ["Glance"]
@@ -36,7 +37,18 @@ class ByType(Numbering):
 
     def digest(self, constant: Constant) -> str:
         """Return the type and the encoding of a constant."""
-        return f"{constant.type} {constant.encoding}"
+        return described(constant.type, constant.encoding)
+
+    def joined_digest(self, weights: Sequence[Dense], axis: int) -> str:
+        """Return the type and the encoding of weights that are joined along an axis."""
+        shape = list(weights[0].type.shape)
+        shape[axis] = sum(weight.type.shape[axis] for weight in weights)
+        return described(TensorType(tuple(shape), weights[0].type.dtype), weights[0].encoding)
+
+
+def described(kind: TensorType, encoding: str) -> str:
+    """Return what stands for a constant that is not read."""
+    return f"{kind} {encoding}"
 
 
 class Glance:

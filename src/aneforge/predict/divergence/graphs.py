@@ -120,6 +120,8 @@ class Divergence:
     """The strongest first."""
     outputs: tuple[str, ...]
     """The outputs and states that can differ in a bit on the engine, or whose bits it cannot know."""
+    notes: tuple[str, ...] = ()
+    """What was done to the graph before it was compiled for either."""
 
     @property
     def verdict(self) -> Strength:
@@ -139,7 +141,7 @@ class Divergence:
     def __str__(self) -> str:
         beyond = f", {self.on_silicon} on silicon" if self.on_silicon is not self.verdict else ""
         head = f"{self.first} and {self.second}: {self.verdict}{beyond}"
-        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+        return "\n".join([head, *(f"  {line}" for line in (*self.findings, *self.notes))])
 
 
 def strongest(findings: Iterable[Finding]) -> Strength:
@@ -185,7 +187,8 @@ def divergence(
         UnknownTargetError: Nothing has that name.
         UnknownNameError: A range is given for an input that is not there.
     """
-    original, numbering = to_fp16(graph).graph, Numbering()
+    half, numbering = to_fp16(graph), Numbering()
+    original = half.graph
     inputs = declared_ranges(original, ranges)
     sides: list[Side] = []
     for target in (resolve(a), resolve(b)):
@@ -194,7 +197,7 @@ def divergence(
         found = flow(program, inputs)
         numbered = numbering.program(program, found.ranges)
         sides.append(Side(retargeted.graph, retargeted.changes, numbered, found))
-    return between(sides[0], sides[1], numbering)
+    return replace(between(sides[0], sides[1], numbering), notes=half.notes)
 
 
 def between(first: Side, second: Side, numbering: Numbering) -> Divergence:

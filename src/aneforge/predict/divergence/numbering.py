@@ -26,7 +26,7 @@ from aneforge.ops.constant import Dense
 from aneforge.predict.divergence.arithmetic import FEW_TERMS, Arithmetic, arithmetic_of_layer, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -117,6 +117,10 @@ class Numbering:
             self.held.append(constant)
         return self.digests[id(constant)]
 
+    def joined_digest(self, weights: Sequence[Dense], axis: int) -> str:
+        """Return the digest of weights that are joined along an axis."""
+        return self.digest(Dense.owning(np.concatenate([weight.dense() for weight in weights], axis=axis)))
+
     def program(self, program: Program, ranges: Mapping[str, Range]) -> Numbered:
         """Return a program with its values numbered; their ranges decide which routes change nothing."""
         numbers: dict[str, int] = {}
@@ -186,8 +190,8 @@ class Numbering:
         if axis != first.axis or (affine is None) != (first.affine is None):
             return None
         flipped = first.layer.kind.name == "matmul" and not first.layer.attributes["transpose_rhs"]
-        weight = Dense(np.concatenate([part.weight.dense() for part in parts], axis=1 if flipped else 0))
-        operands = tuple(sorted([first.other, (WEIGHTS[first.layer.kind.name], self.digest(weight))]))
+        weight = self.joined_digest([part.weight for part in parts], axis=1 if flipped else 0)
+        operands = tuple(sorted([first.other, (WEIGHTS[first.layer.kind.name], weight)]))
         joined = () if affine is None else (affine_key(affine),)
         flowing = self.number(("result", self.number(((*first.key[:3], joined), operands, first.on_engine)), 0))
         for stage in first.slots:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, cast
 
@@ -132,6 +132,8 @@ class RangeReport:
     """`declared`: holds for all inputs within the ranges. `observed`: seen for the sample inputs, no proof."""
     inputs: Mapping[str, Range]
     layers: tuple[LayerRange, ...]
+    notes: tuple[str, ...] = ()
+    """What was done to the graph before it was compiled."""
 
     def first(self, edge: Edge | str) -> LayerRange | None:
         """Return the first layer that can reach an edge.
@@ -156,6 +158,7 @@ class RangeReport:
         for one in self.layers:
             lines.append(f"  {one}")
             lines += [f"    {concern}. Remedy: {concern.remedy}" for concern in one.passed]
+        lines += [f"  {note}" for note in self.notes]
         return "\n".join(lines)
 
 
@@ -185,15 +188,17 @@ def ranges(
     """
     if ranges is not None and inputs is not None:
         raise GraphError("ranges are either declared or observed", remedy="give ranges= or inputs=, not both")
-    original, resolved = to_fp16(graph).graph, resolve(target)
+    half, resolved = to_fp16(graph), resolve(target)
+    original = half.graph
     program = build_program(original, resolved)
     if inputs is not None:
-        return observed(program, [inputs] if isinstance(inputs, Mapping) else list(inputs))
+        seen = observed(program, [inputs] if isinstance(inputs, Mapping) else list(inputs))
+        return replace(seen, notes=half.notes)
     declared = declared_ranges(original, ranges, otherwise=FINITE)
     found = flow(program, declared)
     given = {port.name: found.ranges[port.value.name] for port in program.inputs}
     layers = [layer_range(layer, found.layers[layer.name], found.ranges, program, None) for layer in program.layers]
-    return RangeReport(resolved.name, "declared", given, tuple(layers))
+    return RangeReport(resolved.name, "declared", given, tuple(layers), half.notes)
 
 
 def observed(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeReport:

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import aneforge as af
+from aneforge.errors import GraphError
 from aneforge.graph.node import build
 from aneforge.graph.reference import reference
+from aneforge.importers.mil import rows
 from aneforge.importers.mil.rows import with_known_rows
 from aneforge.ops.constant import Dense
 
@@ -105,3 +107,33 @@ def test_what_is_not_known_stays(reason: str) -> None:
 def test_a_graph_without_scatters_is_left_alone() -> None:
     graph = af.Graph({"y": gather(af.input((LENGTH, 3), name="x"), place(1))})
     assert with_known_rows(graph) is graph
+
+
+def test_two_scatters_into_one_tensor_do_not_see_each_other() -> None:
+    x = af.input((LENGTH, 3), name="x")
+    row = x.slice_by_size([0, 0], [1, 3])
+    first = scatter(zeros(), place(0), row)
+    graph = af.Graph(
+        {
+            "left": gather(scatter(first, place(1), row * 2.0), place(2)) + gather(first, place(0)),
+            "right": scatter(first, place(1), row * 3.0),
+        }
+    )
+    expected, found = reference(graph, {"x": X}), reference(with_known_rows(graph), {"x": X})
+    assert all(np.array_equal(expected[name], found[name]) for name in expected)
+
+
+@pytest.mark.parametrize("number", [LENGTH, -LENGTH - 1])
+def test_a_place_past_the_axis_is_not_wrapped(number: int) -> None:
+    x = af.input((LENGTH, 3), name="x")
+    graph = af.Graph({"y": gather(x, place(number)), "z": scatter(x, place(0), x.slice_by_size([0, 0], [1, 3]))})
+    with pytest.raises(GraphError, match="an index is past the axis"):
+        reference(with_known_rows(graph), {"x": X})
+
+
+def test_a_file_that_asks_for_too_many_pieces_keeps_its_scatters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MOST_PIECES", 2 * LENGTH - 1)
+    x = af.input((LENGTH, 3), name="x")
+    made = [scatter(x, place(number), x.slice_by_size([0, 0], [1, 3])) for number in range(2)]
+    graph = with_known_rows(af.Graph({f"y{number}": one for number, one in enumerate(made)}))
+    assert [node.op.name for node in graph.nodes].count("scatter") == 1
