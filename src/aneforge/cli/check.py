@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path  # noqa: TC003 - typer reads the types of parameters
 from typing import TYPE_CHECKING, Annotated
 
@@ -154,22 +155,24 @@ def refuse_files(files: dict[str, Path | None], model: Path) -> None:
     """Refuse what cannot be written before any work is done for it.
 
     Raises:
-        GraphError: Two forms would be written over one another, a file cannot be written, or it is the model itself.
+        GraphError: Two forms would be written over one another, a file cannot be written, or it is part of the model.
     """
     from aneforge.report.forms import refuse_form  # noqa: PLC0415 - loaded when it is needed
     from aneforge.report.outputs import refuse_file  # noqa: PLC0415 - as above
 
     wanted = {form: path for form, path in files.items() if path is not None}
-    forms: dict[Path, str] = {}
+    options: dict[str, str] = {}
     for form, path in wanted.items():
-        if path in forms:
+        printed = str(path) == STDOUT
+        place = STDOUT if printed else os.path.realpath(path)  # one file has many spellings
+        if place in options:
             raise GraphError(
-                "one form alone can be printed" if str(path) == STDOUT else "two forms would have one file",
-                seen=f"--{forms[path]} {path} and --{form} {path}",
-                remedy="write the others to files" if str(path) == STDOUT else "give each its own file",
+                "one form alone can be printed" if printed else "two forms would have one file",
+                seen=f"{options[place]} and --{form} {path}",
+                remedy="write the others to files" if printed else "give each its own file",
             )
-        forms[path] = form
-        if str(path) != STDOUT:
+        options[place] = f"--{form} {path}"
+        if not printed:
             refuse_file(path, model)
         refuse_form(form, model)
 

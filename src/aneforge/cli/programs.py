@@ -317,7 +317,7 @@ def reduce(
 
     values = given.read_arrays(inputs) if inputs is not None else None
     shapes = given.shapes_given(shape)
-    refuse_folder(output, model, holds="model.mil")
+    refuse_folder(output, model, holds=("model.mil", "weights.bin", "inputs.npz"))
     with progress("trying smaller parts"):
         found = reduce_model(model, keep, values, seed=seed, shapes=shapes)
     with writing(output):

@@ -12,7 +12,14 @@ from aneforge.compiler.retarget import Route, retarget
 from aneforge.errors import GraphError, Location, UnknownNameError
 from aneforge.report.nodes import carried_out, origins, report_nodes
 from aneforge.report.noting import program_notes, told_once
-from aneforge.report.outputs import refuse_folder, refuse_folder_in_place, refuse_model, save, writing
+from aneforge.report.outputs import (
+    refuse_folder,
+    refuse_folder_in_place,
+    refuse_model,
+    refuse_read_only,
+    save,
+    writing,
+)
 from aneforge.report.subjects import chosen_targets, is_path, subject_of
 
 if TYPE_CHECKING:
@@ -193,6 +200,7 @@ def refuse_one_file(path: Path, model: object) -> None:
         raise GraphError(
             "the file cannot be written", location=Location(str(path)), seen="no file that can be replaced"
         )
+    refuse_read_only(path)
     refuse_folder(path.parent)
 
 
@@ -206,8 +214,8 @@ class Emitter:
 
 
 EMITTERS: Mapping[str, Emitter] = {
-    "mil": Emitter(as_mil, partial(refuse_folder, holds="model.mil")),
-    "netplist": Emitter(as_netplist, partial(refuse_folder, holds="net.plist")),
+    "mil": Emitter(as_mil, partial(refuse_folder, holds=("model.mil", "weights.bin"))),
+    "netplist": Emitter(as_netplist, partial(refuse_folder, holds=("net.plist", "weights.0", "weights.1"))),
     "mlpackage": Emitter(as_package, refuse_package),
     "program": Emitter(as_program, refuse_one_file),
     "text": Emitter(as_text, refuse_one_file),

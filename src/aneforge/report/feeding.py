@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.callsite import warn
 from aneforge.errors import GraphError, PrecisionWarning, UnknownNameError
 from aneforge.ops.types import is_float, numpy_dtype
 
@@ -110,7 +110,7 @@ def warn_of_loss(name: str, value: Array, wanted: TensorType) -> None:
     ):
         if count:
             message = f"input {name!r}: {count} of {value.size} values {'is' if count == 1 else 'are'} {what}"
-            warnings.warn(message, PrecisionWarning, stacklevel=2)
+            warn(message, PrecisionWarning)
 
 
 def drawn(kind: TensorType, generator: np.random.Generator) -> Array:

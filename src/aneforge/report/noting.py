@@ -51,27 +51,30 @@ def refusal_text(refusal: AneforgeError) -> str:
     """Return why a graph cannot run; a finding that many operations have is told once.
 
     >>> from aneforge.errors import IllegalGraphError
-    >>> print(refusal_text(IllegalGraphError.of("it", ["ANE-1 reject: relu at a: no."] * 3)))
+    >>> print(refusal_text(IllegalGraphError.of("it", ["ANE-1 reject: relu at a on it: no."] * 3)))
     on it: the graph cannot run, 3 findings:
-      ANE-1 reject: relu at a: no. And 2 more such operations.
+      ANE-1 reject: relu at a on it: no. And 2 more such operations.
     """
     if not isinstance(refusal, IllegalGraphError) or not refusal.findings:
         return str(refusal)
     head = str(refusal).partition("\n")[0]
-    return "\n  ".join((head, *folded_lines(refusal.findings)))
+    return "\n  ".join((head, *folded_lines(refusal.findings, refusal.target or "")))
 
 
-def folded_lines(findings: Sequence[str]) -> tuple[str, ...]:
-    """Return findings, those of one rule and operation told once, with a count of the others.
+def folded_lines(findings: Sequence[str], target: str) -> tuple[str, ...]:
+    """Return findings, those that differ in their place alone told once, with a count of the others.
 
-    A finding begins with its rule, its severity and the operation: `ANE-… reject: relu at …`.
+    A finding is its rule, its severity, the operation, the place, the target, and what is wrong:
+    `ANE-… reject: relu at … on …: …`. Values that were seen are in the last part, so that none is hidden.
 
-    >>> folded_lines(["ANE-1 reject: relu at a: no.", "ANE-1 reject: relu at b: no.", "ANE-2 reject: sin at c: no."])
-    ('ANE-1 reject: relu at a: no. And 1 more such operation.', 'ANE-2 reject: sin at c: no.')
+    >>> widths = {"a": 7, "b": 7, "c": 9}
+    >>> folded_lines([f"ANE-1 reject: relu at {name} on it: width {width}." for name, width in widths.items()], "it")
+    ('ANE-1 reject: relu at a on it: width 7. And 1 more such operation.', 'ANE-1 reject: relu at c on it: width 9.')
     """
     alike: dict[tuple[str, ...], list[str]] = {}
     for line in findings:
-        alike.setdefault(tuple(line.split()[:3]), []).append(line)
+        before, _, wrong = line.partition(f" on {target}: ")
+        alike.setdefault((*before.split()[:3], wrong) if wrong else (line,), []).append(line)
     return tuple(f"{found[0]}{more_such(len(found) - 1)}" for found in alike.values())
 
 

@@ -1,33 +1,50 @@
 """Places that are to be written: looked at before the work is done for them, and one sentence where writing fails.
 
-A file takes its place by being renamed, so that nobody meets half of one. What is no file cannot be renamed over: a
-pipe or a device is written to as it is, and a link stays a link.
+A file takes its place by being renamed, so that nobody meets half of one; it keeps the permissions of the one that was
+there, and one that is read-only stays. What is no file cannot be renamed over: a pipe or a device is written to as it
+is, and a link stays a link, even one to a file that is not there yet.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import shlex
+import stat
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, Location
+from aneforge.report.parts import harm_to_model
 from aneforge.report.subjects import is_path
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
-__all__ = ["is_stream", "refuse_file", "refuse_folder", "refuse_folder_in_place", "refuse_model", "save", "writing"]
+__all__ = [
+    "is_stream",
+    "refuse_file",
+    "refuse_folder",
+    "refuse_folder_in_place",
+    "refuse_model",
+    "refuse_read_only",
+    "save",
+    "writing",
+]
 
 CANNOT = "the file cannot be written"
+ANYBODY_WRITES = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+NEW_FILE = 0o666
+"""Permissions of a new file, of which the mask of the process takes some."""
 
 
 def save(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write a file under another name and rename it, so that whoever reads it never finds half of one.
 
     Raises:
-        GraphError: It cannot be written there.
+        GraphError: It cannot be written there, or a file that is there is read-only.
     """
     file = Path(path)
     data = content.encode() if isinstance(content, str) else content
@@ -37,11 +54,16 @@ def save(path: str | os.PathLike[str], content: str | bytes) -> Path:
                 stream.write(data)
             return file
         refuse_folder_in_place(file)
-        whole = file.resolve() if file.exists() else file
+        refuse_read_only(file)
+        whole = behind_links(file)
+        mode = stat.S_IMODE(whole.stat().st_mode) if whole.exists() else None
         unfinished = whole.parent / f".{secrets.token_hex(8)}.unfinished"
         try:
-            with unfinished.open("xb") as made:
-                made.write(data)
+            # It is made with the permissions that it will have, so that nobody else reads it meanwhile.
+            unfinished.touch(NEW_FILE if mode is None else mode | stat.S_IWUSR, exist_ok=False)
+            unfinished.write_bytes(data)
+            if mode is not None:
+                unfinished.chmod(mode)  # the mask of the process may have taken some
             unfinished.replace(whole)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -66,6 +88,20 @@ def writing(path: Path) -> Generator[None]:
         raise GraphError(CANNOT, location=Location(str(path)), seen=error.strerror or str(error)) from None
 
 
+def behind_links(path: Path) -> Path:
+    """Return the place that is written when a path is: where its last link leads, whether a file is there or not.
+
+    Raises:
+        OSError: The links lead in a circle.
+    """
+    if not path.is_symlink():
+        return path
+    whole = Path(os.path.realpath(path))
+    if whole.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return whole
+
+
 def is_stream(path: Path) -> bool:
     """Tell whether a path is neither a file nor a folder but something that takes bytes: a pipe, a device."""
     return path.exists() and not path.is_file() and not path.is_dir()
@@ -79,33 +115,36 @@ def refuse_file(path: Path, model: object = None) -> None:
     aneforge.errors.GraphError: at no such folder/report.json: the file cannot be written (seen no folder no such folder). Remedy: mkdir -p 'no such folder'
 
     Raises:
-        GraphError: Its folder is missing or closed, a folder has its name, or it is the model itself.
+        GraphError: Its folder is missing or closed, a folder has its name, it is read-only, or it is part of the model.
     """  # noqa: E501 - the message is one line
     with writing(path):
         if is_stream(path):
             return
         refuse_folder_in_place(path)
         refuse_model(path, model)
-        if not path.parent.is_dir():
-            import shlex  # noqa: PLC0415 - loaded when it is needed
-
-            seen = f"{path.parent} is no folder" if path.parent.exists() else f"no folder {path.parent}"
-            remedy = None if path.parent.exists() else f"mkdir -p {shlex.quote(str(path.parent))}"
+        refuse_read_only(path)
+        folder = behind_links(path).parent
+        if not folder.is_dir():
+            seen = f"{folder} is no folder" if folder.exists() else f"no folder {folder}"
+            remedy = None if folder.exists() else f"mkdir -p {shlex.quote(str(folder))}"
             raise GraphError(CANNOT, location=Location(str(path)), seen=seen, remedy=remedy)
-        refuse_closed(path, path.parent)
+        refuse_closed(path, folder)
 
 
-def refuse_folder(path: Path, model: object = None, *, holds: str = "") -> None:
+def refuse_folder(path: Path, model: object = None, *, holds: Iterable[str] = ()) -> None:
     """Refuse a folder that could not be made or written into; those above it are made too.
 
-    `holds` names the file that is written into it.
+    `holds` names the files that are written into it.
 
     Raises:
-        GraphError: A file has its name or that of a folder above it, one of them is closed, or it is the model itself.
+        GraphError: A file has its name or that of a folder above it, one of them is closed, a file in it is read-only,
+            or it or one of its files is part of the model.
     """
     with writing(path):
         refuse_model(path, model)
-        refuse_model(path / holds, model)
+        for name in holds:
+            refuse_model(path / name, model)
+            refuse_read_only(path / name)
         there = next(folder for folder in (path, *path.parents) if folder.exists())
         if not there.is_dir():
             raise GraphError("the folder cannot be made", location=Location(str(path)), seen=f"{there} is no folder")
@@ -119,13 +158,20 @@ def refuse_folder_in_place(path: Path) -> None:
 
 
 def refuse_model(path: Path, model: object) -> None:
-    """Refuse to write over the model that is read."""
-    if not is_path(model):
-        return
-    source = Path(model)
-    if path.exists() and source.exists() and path.samefile(source):
+    """Refuse to write over the model that is read, over a file that it names, or into its package."""
+    harm = harm_to_model(path, Path(model)) if is_path(model) else ""
+    if harm:
+        raise GraphError(harm, location=Location(str(path)), remedy="write somewhere else")
+
+
+def refuse_read_only(path: Path) -> None:
+    """Refuse to replace a file that may not be written; one that nobody may write, not even the superuser replaces."""
+    if path.is_file() and not (path.stat().st_mode & ANYBODY_WRITES and os.access(path, os.W_OK)):
         raise GraphError(
-            "the model itself would be overwritten", location=Location(str(path)), remedy="write somewhere else"
+            CANNOT,
+            location=Location(str(path)),
+            seen="a file that is read-only",
+            remedy=f"name another, or chmod u+w {shlex.quote(str(path))}",
         )
 
 

@@ -138,11 +138,13 @@ def ran_on(
 ) -> Ran:
     """Run a program once; the graph that it was made of is for backends that compile it anew."""
     ready = backend.load(program, graph)
-    given = handed(program, ready, values, states)
-    began = time.perf_counter()
-    ran = ready.execute(*given)
-    seconds = time.perf_counter() - began
-    ready.release()
+    try:
+        given = handed(program, ready, values, states)
+        began = time.perf_counter()
+        ran = ready.execute(*given)
+        seconds = time.perf_counter() - began
+    finally:
+        ready.release()
     return Ran(
         target=program.target.name,
         backend=backend.name,

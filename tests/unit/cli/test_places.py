@@ -11,13 +11,17 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import aneforge as af
 from aneforge.cli import main
 from aneforge.errors import GraphError
+from aneforge.importers.mil.blob import BlobWriter
 from aneforge.report.outputs import save
-from report_models import saved
+from aneforge.report.parts import harm_to_model
+from report_models import masked_model, saved
 
 FORMS = ("json", "sarif", "junit", "markdown", "csv", "html", "trace", "netron")
 EMITTED = {"mil": "out", "netplist": "out", "mlpackage": "out.mlpackage", "program": "out.aneprg", "text": "out.anec"}
@@ -49,6 +53,13 @@ def everything() -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in Path().rglob("*")}
 
 
+def outside_weights(location: str) -> None:
+    """Write the model again, as ext.onnx, with its weights in a file of their own."""
+    onnx.save_model(  # pyright: ignore[reportUnknownMemberType] - its stub leaves paths open
+        masked_model(), "ext.onnx", save_as_external_data=True, location=location, size_threshold=0
+    )
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_report_that_cannot_be_written_is_refused_before_the_model_is_read(
     form: str, capsys: pytest.CaptureFixture[str]
@@ -64,6 +75,18 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_model_is_read(
 def test_two_forms_have_two_files(capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(["check", "m.onnx", "--json", "a", "--csv", "a"], capsys)
     assert "two forms would have one file (seen --json a and --csv a)" in message
+
+
+def test_one_file_is_one_however_it_is_spelled(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sub").mkdir()
+    Path("link").symlink_to("r")
+    for other in ("sub/../r", "link", str(Path("r").absolute())):
+        message = refused(["check", "m.onnx", "--json", "r", "--csv", other], capsys)
+        assert f"two forms would have one file (seen --json r and --csv {other})" in message
+    message = refused(["check", "m.onnx", "--json", "-", "--csv", "-"], capsys)
+    assert "one form alone can be printed (seen --json - and --csv -)" in message
+    assert main.run(["check", "m.onnx", "-t", "m4", "-q", "--json", "-", "--csv", str(Path("-").absolute())]) == 0
+    assert Path("-").read_text(encoding="utf-8").startswith("target,")
 
 
 def test_verdicts_go_into_onnx_files_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +116,114 @@ def test_a_model_is_not_written_over_by_one_made_of_it(capsys: pytest.CaptureFix
     parts = ["reduce", "folder/model.mil", "--keep", "nan", "-o", "folder"]
     assert "the model itself would be overwritten" in refused(parts, capsys)
     assert main.run(["compile", "folder/model.mil", "-t", "m4", "--emit", "netplist", "-o", "folder"]) == 0
+
+
+def test_weights_beside_an_onnx_model_are_not_written_over(capsys: pytest.CaptureFixture[str]) -> None:
+    """The reader opens them by other spellings than the user's, and in branches and functions too."""
+    Path("data").mkdir()
+    outside_weights("data/w.bin")
+    harm = "a file of the model would be overwritten. Remedy: write somewhere else"
+    Path("link").symlink_to("data/w.bin")
+    for path in ("data/w.bin", "data/../data/w.bin", "link"):
+        assert f"at {path}: {harm}" in refused(["check", "ext.onnx", "--json", path], capsys)
+    assert harm in refused(["run", "ext.onnx", "-t", "m4", "--seed", "0", "-o", "data/w.bin"], capsys)
+    for form in ("text", "program"):
+        assert harm in refused(["compile", "ext.onnx", "-t", "m4", "--emit", form, "-o", "data/w.bin"], capsys)
+    assert main.run(["check", "ext.onnx", "-t", "m4", "-q", "--json", "data/report.json"]) == 0
+    assert main.run(["check", "ext.onnx", "-t", "m4", "-q", "--json", "data/report.json"]) == 0
+    Path("model.bin").write_bytes(b"location")
+    assert main.run(["check", "m.onnx", "-t", "m4", "-q", "--json", "model.bin"]) == 0
+
+
+def test_external_data_is_found_wherever_a_model_has_tensors() -> None:
+    def outside(name: str, location: str) -> TensorProto:
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value=location)
+        Path(location.replace("\\", "/")).touch()
+        return tensor
+
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    constant = helper.make_node("Constant", [], ["c"], value=outside("c", "branch.bin"))
+    branch = helper.make_graph([constant], "branch", [], [helper.make_tensor_value_info("c", TensorProto.FLOAT, [1])])
+    node = helper.make_node("If", ["w"], ["y"], then_branch=branch, else_branch=branch)
+    graph = helper.make_graph([node], "g", [], [out], [outside("w", ".\\initial.bin")])
+    made = helper.make_node("Constant", [], ["o"], value=outside("f", "function.bin"))
+    function = helper.make_function("own", "f", [], ["o"], [made], [helper.make_opsetid("", 20)])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, functions=[function])
+    Path("all.onnx").write_bytes(model.SerializeToString())
+    Path("other.bin").touch()
+    harms = {path.name: harm_to_model(path, Path("all.onnx")) for path in Path().glob("*.bin")}
+    assert harms.pop("other.bin") == ""
+    assert harms.keys() == {"branch.bin", "initial.bin", "function.bin"}
+    assert set(harms.values()) == {"a file of the model would be overwritten"}
+
+
+@pytest.mark.parametrize("form", ["mil", "netplist"])
+def test_no_file_of_a_model_in_a_folder_is_written_over(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["compile", "m.onnx", "-t", "m4", "--emit", form, "-o", "out"]) == 0
+    capsys.readouterr()
+    files = sorted(Path("out").iterdir())
+    assert len(files) >= 2
+    (text,) = (file for file in files if file.name in {"model.mil", "net.plist"})
+    for model in (Path("out"), text):
+        for file in files:
+            harm = "the model itself" if file == model else "a file of the model"
+            assert f"at {file}: {harm} would be overwritten" in refused(
+                ["check", str(model), "--json", str(file)], capsys
+            )
+        assert main.run(["check", str(model), "-t", "m4", "-q", "--json", "out/report.json"]) == 0
+    for file in files:
+        file.chmod(0o444)
+        again = refused(["compile", "m.onnx", "-t", "m4", "--emit", form, "-o", "out"], capsys)
+        assert f"at {file}: the file cannot be written (seen a file that is read-only)" in again
+        file.chmod(0o644)
+
+
+def test_a_part_is_not_written_over_the_weights_of_its_model(capsys: pytest.CaptureFixture[str]) -> None:
+    outside_weights("weights.bin")
+    for command in (["compile", "ext.onnx", "-t", "m4", "--emit", "mil"], ["reduce", "ext.onnx", "--keep", "nan"]):
+        assert "at weights.bin: a file of the model would be overwritten" in refused([*command, "-o", "."], capsys)
+
+
+def test_a_package_is_left_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["compile", "m.onnx", "-t", "m4", "--emit", "mlpackage", "-o", "a.mlpackage"]) == 0
+    capsys.readouterr()
+    inner = Path("a.mlpackage/Data/com.apple.CoreML")
+    Path("link").symlink_to("a.mlpackage")
+    changed = "the model's package would be changed"
+    for model in ("a.mlpackage", "link", str(inner / "model.mlmodel")):
+        for path in ("a.mlpackage/Manifest.json", "a.mlpackage/new.json", "link/Data/new.json"):
+            assert changed in refused(["check", model, "--json", path], capsys)
+        assert changed in refused(["check", model, "--json", str(inner / "weights/weight.bin")], capsys)
+        assert changed in refused(["compile", model, "-t", "m4", "--emit", "mil", "-o", str(inner / "mil")], capsys)
+    assert main.run(["check", "a.mlpackage", "-t", "m4", "-q", "--json", "a.json"]) == 0
+    bare = Path(shutil.copytree(inner, "bare"))
+    weights = str(bare / "weights/weight.bin")
+    harm = refused(["check", str(bare / "model.mlmodel"), "--json", weights], capsys)
+    assert f"at {weights}: a file of the model would be overwritten" in harm
+    assert main.run(["check", str(bare / "model.mlmodel"), "-t", "m4", "-q", "--json", "a.json"]) == 0
+
+
+def test_a_folder_with_a_manifest_of_its_own_is_no_package() -> None:
+    Path("Data").mkdir()
+    Path("Manifest.json").write_text("{}", encoding="utf-8")
+    assert main.run(["check", "m.onnx", "-t", "m4", "-q", "--json", "Data/report.json"]) == 0
+
+
+def test_a_model_that_cannot_be_read_says_so_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    weights = BlobWriter().tobytes()
+    for name, content in {
+        "a.onnx": b"\x3a\x08location\x0a\xff",
+        "b.mil": b"program(1.3) { location",
+        "c.plist": b"<plist>location",
+        "d.bin": b"location",
+    }.items():
+        Path(name).write_bytes(content)
+        Path("out").write_bytes(weights)
+        assert main.run(["check", name, "--json", "out"]) == 2
+        assert f"at {name}" in capsys.readouterr().err
+        assert Path("out").read_bytes() == weights
 
 
 def test_phases_arrays_and_parts_have_places_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,6 +260,50 @@ def test_a_link_stays_a_link() -> None:
     assert link.is_symlink()
     assert target.read_text(encoding="utf-8") == "new"
     assert [path.name for path in Path("real").iterdir()] == ["report.csv"]
+
+
+def test_a_link_to_a_file_that_is_not_there_stays_a_link(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("real").mkdir()
+    Path("link.csv").symlink_to("real/report.csv")
+    assert main.run(["check", "m.onnx", "-t", "m4", "-q", "--csv", "link.csv"]) == 0
+    assert Path("link.csv").is_symlink()
+    assert Path("real/report.csv").read_text(encoding="utf-8").startswith("target,")
+    Path("nowhere").symlink_to("missing/report.csv")
+    Path("circle").symlink_to("circle")
+    missing = Path("missing").absolute()
+    assert f"(seen no folder {missing}). Remedy: mkdir -p" in refused(["check", "m.onnx", "--csv", "nowhere"], capsys)
+    assert "Too many levels of symbolic links" in refused(["check", "m.onnx", "--csv", "circle"], capsys)
+    with pytest.raises(GraphError, match="Too many levels of symbolic links"):
+        save("circle", "text")
+    assert Path("circle").is_symlink()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_keeps_its_permissions(mode: int) -> None:
+    file = Path("private.json")
+    file.touch()
+    file.chmod(mode)
+    save(file, "new")
+    assert file.read_text(encoding="utf-8") == "new"
+    assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+def test_a_read_only_file_is_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its folder would let it be replaced, and so would the powers of the superuser."""
+    file = Path("a kept.json")
+    file.write_text("kept", encoding="utf-8")
+    file.chmod(0o444)
+    Path("link").symlink_to(file)
+    seen = (
+        "the file cannot be written (seen a file that is read-only). Remedy: name another, or chmod u+w 'a kept.json'"
+    )
+    assert seen in refused(["check", "m.onnx", "--json", str(file)], capsys)
+    assert "(seen a file that is read-only)" in refused(["check", "m.onnx", "--json", "link"], capsys)
+    for form in ("text", "program"):
+        assert seen in refused(["compile", "m.onnx", "-t", "m4", "--emit", form, "-o", str(file)], capsys)
+    with pytest.raises(GraphError, match="read-only"):
+        save(file, "new")
+    assert file.read_text(encoding="utf-8") == "kept"
 
 
 def test_a_full_disk_leaves_no_half_file() -> None:

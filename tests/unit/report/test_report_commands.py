@@ -23,6 +23,7 @@ from aneforge.report.networks import network
 from aneforge.report.reducing import reduce_model
 from aneforge.report.running import run_model
 from aneforge.rules import rules
+from aneforge.runtime.executables import SoftwareEngine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +80,22 @@ def test_a_model_runs_on_several_targets() -> None:
     exact = run_model(small(), "m1", seed=0, backend="reference")[0]
     assert exact.outputs["y"].dtype == np.float64
     assert np.allclose(exact.outputs["y"], found[0].outputs["y"], atol=0.01)
+
+
+def test_a_run_that_fails_gives_back_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def fails(*_: object) -> None:
+        raise GraphError("the device is gone")
+
+    def released(_: object) -> None:
+        told.append("released")
+
+    monkeypatch.setattr(SoftwareEngine, "execute", fails)
+    monkeypatch.setattr(SoftwareEngine, "release", released)
+    with pytest.raises(GraphError, match="the device is gone"):
+        run_model(af.input((1, 2), name="x").relu(), "m1", seed=0)
+    assert told == ["released"]
 
 
 def test_values_are_checked() -> None:

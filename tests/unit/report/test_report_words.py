@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from onnx import numpy_helper
 
 import aneforge as af
+from aneforge import cli, report
 from aneforge.errors import GraphError, IllegalGraphError, PrecisionWarning, UnknownNameError
 from aneforge.report.checking import CheckOptions, check
 from aneforge.report.comparing import compare
@@ -27,8 +29,6 @@ from aneforge.report.tables import markdown
 from report_models import masked_model, saved
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from aneforge.report.model import Report
 
 OLD, NEW = "m1", "m5"
@@ -179,6 +179,36 @@ def test_a_refusal_tells_a_finding_of_many_operations_once() -> None:
     assert line.endswith("And 4 more such operations.")
     assert check(graph, OLD).targets[0].failure == f"{head}\n{line}"
     assert refusal_text(GraphError("oh")) == "oh"
+
+
+def test_a_refusal_hides_no_value() -> None:
+    wide, many = af.input((1, 4, 1, 20_000), name="wide"), af.input((70_000, 4, 1, 8), name="many")
+    found = [
+        str(one)
+        for report in af.preflight(af.Graph({"a": wide.relu(), "b": many.relu(), "c": wide.relu()}), OLD).reports
+        for one in report.findings
+    ]
+    assert len({line.split()[0] for line in found}) == 1, "one rule"
+    told = refusal_text(IllegalGraphError.of("h13", found))
+    assert "20000" in told
+    assert "70000" in told
+
+
+def test_a_warning_of_values_is_at_the_users_own_line() -> None:
+    with pytest.warns(PrecisionWarning, match="1 of 2 values is infinite in fp16") as told:
+        run_model(af.input((1, 2), name="x").relu(), NEW, {"x": np.array([[1e6, 1.0]])})
+    assert [one.filename for one in told] == [__file__]
+
+
+def test_what_a_checker_is_told_to_pass_over_has_a_reason() -> None:
+    unexplained = [
+        f"{path.name}: {line.strip()}"
+        for room in (report, cli)
+        for path in Path(str(room.__file__)).parent.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"# (?:noqa|pyright: ignore)(?!.* - \S)", line)
+    ]
+    assert unexplained == []
 
 
 def test_the_operation_that_cuts_a_program_is_named() -> None:
