@@ -23,7 +23,9 @@ from aneforge.compiler.passes.hoist_through_concat import HoistThroughConcat
 from aneforge.compiler.passes.matmul_to_convolution import MatmulToConvolution
 from aneforge.compiler.passes.merge_activations import MergeActivations
 from aneforge.compiler.passes.share_layouts import ShareLayouts
+from aneforge.compiler.pipeline import build_program
 from aneforge.compiler.strategies import networks
+from aneforge.engine.execution.run import run
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense, Int8Affine, Palette, Sparse
@@ -509,3 +511,16 @@ def test_rows_along_two_axes_are_not_one_gain_and_offset(shape: tuple[int, ...])
     y = af.batch_norm(x, np.arange(1.0, channels + 1), ones, ones, ones) + along.reshape(1, 1, 1, width)
     values = {"x": np.random.default_rng(0).standard_normal(shape)}
     expect_same_meaning(lowered(y), passed(y, *FUSION), values, 1e-6)  # constants are held in fp16
+
+
+@pytest.mark.parametrize("target", ["h13", "h17s"])
+def test_a_layout_that_several_read_once_another_is_left_out_stays_above_them(target: str) -> None:
+    """A perceptron of LeViT: a reshape sinks below gains and offsets, and undoes one that two operations read."""
+    weight, row = np.eye(32), np.linspace(0.5, 1.0, 32)
+    x = af.input((1, 6, 32), name="x")
+    y = ((x.linear(weight).reshape(6, 32) - row) * row + row).reshape(1, 6, 32)
+    out = (y.sigmoid_hard() * y).linear(weight)
+    graph = af.Graph({"y": out})
+    sample = {"x": np.random.default_rng(0).standard_normal((1, 6, 32)).astype(np.float16)}
+    found = run(build_program(graph, target), sample).outputs["y"]
+    assert np.allclose(found, af.reference(graph, sample)["y"], atol=1e-2)

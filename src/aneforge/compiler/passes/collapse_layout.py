@@ -131,6 +131,8 @@ class Collapsing:
         if nothing and not (layer.name in self.program.kept and source.name not in self.layers):
             self.now[layer.name] = source
             self.changed = True
+            if self.program.only_reader(layer.result) is None:
+                self.fresh.discard(source.name)  # several read it from now on
         else:
             self.layers[layer.name] = made
 
