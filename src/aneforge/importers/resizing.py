@@ -83,15 +83,21 @@ class Reading:
                 rounded = np.ceil(points)
         return np.clip(rounded, 0, along.extent - 1).astype(np.int64)
 
+    def narrowing(self, along: Along) -> float:
+        """Return by what distances are multiplied before they are weighted: without aliases a kernel gets wider."""
+        return min(along.scale, 1.0) if self.antialias else 1.0
+
+    def reach(self, along: Along) -> int:
+        """Return how many elements on either side of a place count."""
+        return math.ceil((1.0 if self.mode == "linear" else 2.0) / self.narrowing(along))
+
     def weights(self, along: Along) -> Array:
         """Return the matrix [results, elements] of what each element counts for each result.
 
         Elements beyond the ends are those at the ends, or count nothing where they are to be left out.
         """
-        kernel, support = (triangle, 1.0) if self.mode == "linear" else (self.bicubic, 2.0)
-        narrow = min(along.scale, 1.0) if self.antialias else 1.0
-        points = self.points(along)
-        reach = math.ceil(support / narrow)
+        kernel = triangle if self.mode == "linear" else self.bicubic
+        points, narrow, reach = self.points(along), self.narrowing(along), self.reach(along)
         first = np.floor(points).astype(np.int64)
         taps = first[:, None] + np.arange(1 - reach, reach + 1)
         values = kernel((taps - points[:, None]) * narrow)
@@ -155,8 +161,9 @@ def weighted(emit: Emitter, x: Value, axis: int, along: Along, reading: Reading)
     """
     if along.count * along.extent > MATRIX_MOST:
         raise GraphError("the axis is too long to be resized by a matrix", seen=f"{along.extent} to {along.count}")
+    emit.room(along.count, 2 * reading.reach(along))
     matrix = reading.weights(along)
-    if np.array_equal(matrix, np.eye(along.extent)):
+    if along.count == along.extent and np.array_equal(matrix, np.eye(along.extent)):
         return x
     if axis == x.type.rank - 2:
         return emit.apply("matmul", {"x": emit.constant(matrix, x.type.dtype), "y": x})

@@ -6,7 +6,7 @@ What the op table has is used as it is; other forms are windows gathered by thei
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,8 @@ __all__ = [
     "lowest",
     "pads_of",
     "plain",
+    "reaching",
+    "reduced",
     "transposed",
 ]
 
@@ -74,22 +76,54 @@ def plain(emit: Emitter, op: str, x: Value, windows: Sequence[Window], **attribu
     return emit.apply(op, {"x": x}, kernel_sizes=lengths, strides=strides, **pads_of(windows), **attributes)
 
 
+def reaching(windows: Sequence[Window], places: Sequence[int]) -> list[Window]:
+    """Return windows with the padding behind that the last place needs, for poolings in which padding does not count.
+
+    Counts that are rounded up let the last window reach past the axis and its padding.
+    """
+    return [
+        replace(one, after=max(one.after, (count - 1) * one.stride + one.span - one.extent - one.before))
+        for one, count in zip(windows, places, strict=True)
+    ]
+
+
 def gathered(emit: Emitter, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float) -> Value:
     """Return what every window sees: [N, C, places…, elements of the window]."""
+    seen = listed(emit, x, windows, places, padding)
+    return emit.reshape(seen, (*x.type.shape[:2], *places, seen.type.shape[1]))
+
+
+def reduced(
+    emit: Emitter, op: str, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float
+) -> Value:
+    """Return a reduction of what every window sees: [N, C, places…]."""
+    result = emit.reduce(op, listed(emit, x, windows, places, padding), (-1,), keep=False)
+    return emit.reshape(result, (*x.type.shape[:2], *places))
+
+
+def listed(emit: Emitter, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float) -> Value:
+    """Return what every window sees, one after another: [N · C · places, elements of the window].
+
+    One axis is done after the other, and what is done is merged, so that windows over three axes are gathered with
+    five, which is the most that an engine takes.
+    """
     reach = [(count - 1) * window.stride + window.span for window, count in zip(windows, places, strict=True)]
     behind = [max(end - one.before - one.extent, 0) for end, one in zip(reach, windows, strict=True)]
     result = x
     if any(behind) or any(one.before for one in windows):
         flat = [0] * 4 + [width for one, after in zip(windows, behind, strict=True) for width in (one.before, after)]
         result = emit.apply("pad", {"x": x}, pad=flat, mode="constant", constant_val=padding)
-    for number, (window, count) in enumerate(zip(windows, places, strict=True)):
+    batch, channels, *extents = result.type.shape
+    result = emit.reshape(result, (batch * channels, *extents))
+    elements: list[int] = []
+    for axis, (window, count) in enumerate(zip(windows, places, strict=True)):
         emit.room(count, window.length)
-        seen = np.arange(count)[:, None] * window.stride + np.arange(window.length) * window.dilation
-        result = emit.take(result, seen, 2 + 2 * number)
-    axes = range(2, 2 + 2 * len(windows))
-    order = [0, 1, *axes[::2], *axes[1::2]]
-    elements = math.prod(window.length for window in windows)
-    return emit.reshape(emit.transpose(result, order), (*x.type.shape[:2], *places, elements))
+        at = np.arange(count)[:, None] * window.stride + np.arange(window.length) * window.dilation
+        taken = emit.moved(emit.take(result, at, 1), 2, -1)  # [lead, places, further axes…, elements before, elements]
+        elements.append(window.length)
+        lead = taken.type.shape[0] * count
+        result = emit.reshape(taken, (lead, *extents[axis + 1 :], math.prod(elements)))
+    return result
 
 
 def lowest(dtype: str) -> float:

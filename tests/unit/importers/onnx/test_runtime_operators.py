@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -13,13 +14,16 @@ import onnx
 import onnxruntime
 import pytest
 
+import aneforge as af
 from aneforge.importers.findings import InvalidModelError, UnsupportedModelError
 from aneforge.importers.onnx.model import from_onnx
+from aneforge.importers.onnx.registry import converters
 from aneforge.ops.constant import Blockwise
 from unit.importers.onnx.onnx_models import dtype_name, made, node, numbers, results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from aneforge.ops.types import Array
 
@@ -144,6 +148,11 @@ CASES: dict[str, tuple[str, list[Array | None], dict[str, object]]] = {
         "QLinearWhere",
         [CODES % 2 == 0, CODES, *STEP, CODES, *WIDER, *WIDER],
         {},
+    ),
+    "QLinearConv": (
+        "QLinearConv",
+        [CODES, *STEP, np.arange(144, dtype=np.uint8).reshape(4, 4, 3, 3), *STEP, np.array(np.float32(9)), WIDER[1]],
+        {"pads": [1, 1, 1, 1]},
     ),
     "QGemm": (
         "QGemm",
@@ -316,7 +325,45 @@ def test_grouped_attention_of_packed_queries_keys_and_values() -> None:
     compare_all("GroupQueryAttention", inputs, {"num_heads": 4, "kv_num_heads": 2}, 3)
 
 
+LOWEST = float(np.finfo(np.float32).min)
+HIDDEN_LINE = np.array([[1, 1, 0], [0, 0, 0]], np.int32)
+
+
+@pytest.mark.parametrize("fed", [1, 4])
+@pytest.mark.parametrize(
+    ("mask", "value"), [(MASK, -1e4), (MASK, LOWEST), (MASK, -np.inf), (HIDDEN_LINE, -1e4), (HIDDEN_LINE, LOWEST)]
+)
+def test_keys_that_are_hidden_by_any_value(mask: Array, value: float, fed: int) -> None:
+    attributes: dict[str, object] = {"num_heads": 2, "mask_filter_value": value}
+    model, feeds = runtime_model("Attention", [ROW, numbers(8, 24), numbers(24), mask], attributes, fed=fed)
+    found, wanted = results(model, feeds)["y0"], of_runtime(model, feeds)[0]
+    assert np.all(np.isfinite(wanted))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("value", [-1e4, LOWEST, -np.inf])
+def test_hidden_keys_leave_numbers_on_an_engine(value: float) -> None:
+    attributes: dict[str, object] = {"num_heads": 2, "mask_filter_value": value}
+    model, feeds = runtime_model("Attention", [ROW, numbers(8, 24), numbers(24), MASK], attributes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so small a network is mostly dispatch
+        net = af.load_onnx(model, target="h13")
+    np.testing.assert_allclose(np.asarray(net(feeds["x0"])), of_runtime(model, feeds)[0], rtol=0, atol=0.02)
+    assert any("infinite in fp16" in one for one in net.remarks) == (value == LOWEST)
+
+
 # Operators that the runtime has for other processors alone, by their published formulas.
+
+BY_FORMULA = {"BiasAdd", "BiasSoftmax", "BiasSplitGelu", "GroupNorm", "QLinearReduceMean"}
+COMPARED = {operator for operator, _, _ in CASES.values()} | {"GroupQueryAttention"}
+
+
+def test_the_page_names_the_operators_that_are_compared_with_formulas(repository: Path) -> None:
+    named = {name for domain, name in converters() if domain == RUNTIME}
+    assert named - COMPARED == BY_FORMULA
+    text = " ".join((repository / "docs" / "onnx.md").read_text(encoding="utf-8").split())
+    *most, last = (f"`{name}`" for name in sorted(BY_FORMULA))
+    assert f"it has none on a CPU for {', '.join(most)} and {last}" in text
 
 
 def alone(operator: str, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Array:
@@ -405,6 +452,8 @@ def test_forms_that_are_not_taken_say_why(
             "packed numbers have not their size",
         ),
         ("SkipLayerNormalization", [ROW, ROW], {}, "wrong number of inputs"),
+        ("BiasSplitGelu", [ROW[..., :7], WIDE[:7]], {}, "the last axis into two halves is not divisible"),
+        ("BiasSplitGelu", [ROW[..., :3], WIDE[:3]], {}, "the last axis into two halves is not divisible"),
     ],
 )
 def test_what_breaks_the_rules_of_an_operator_is_told(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 X = torch.linspace(-2, 3, 24, dtype=torch.float64).reshape(2, 3, 4) ** 3 % 1.7
 PLACES = torch.arange(6, dtype=torch.float64).reshape(3, 2)
+WHOLE = torch.arange(-11, 13).reshape(2, 3, 4) * 2 - 1
 WINDOW = torch.hann_window(8, dtype=torch.float64)
 
 
@@ -68,6 +69,8 @@ CASES: dict[str, Callable[[torch.Tensor], object]] = {
     ),
     "arithmetic": lambda x: torch.view_as_real((parts(x) + x) * parts(x) - 2 / (parts(x) + 1j)),
     "by real numbers": lambda x: torch.view_as_real(parts(x) / (x.abs() + 1) * 0.5),
+    "by whole numbers": lambda x: torch.view_as_real(parts(x) / WHOLE * WHOLE + WHOLE / (parts(x) + 3)),
+    "by wider numbers": lambda x: torch.view_as_real(parts(x.float()) / (x.abs() + 1)),
     "conjugate": lambda x: (parts(x).conj().imag, parts(x).real),
     "angles": lambda x: (torch.exp(1j * x).angle(), torch.polar(x.abs(), x).imag),
     "reciprocal": lambda x: torch.view_as_real(torch.reciprocal(parts(x) + 3)),
@@ -78,6 +81,7 @@ CASES: dict[str, Callable[[torch.Tensor], object]] = {
     "filled": lambda x: torch.view_as_real(torch.full((2,), 2 - 1j, dtype=torch.complex128)) + x[0, 0, 0],
     "split": lambda x: [torch.view_as_real(one) for one in parts(x).split(2, dim=-1)],
     "equal": lambda x: (parts(x) == parts(x), parts(x) != x),
+    "equal to others": lambda x: (parts(x * 0 + 2) == 2, parts(x * 0) == WHOLE, parts(x) != x.float(), parts(x) == 2j),
     "cast": lambda x: torch.view_as_real(x.to(torch.complex64).to(torch.complex128)),
     "sums": lambda x: torch.view_as_real(parts(x).sum(1).mean(-1)),
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers.masks import added_mask
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import divisible
@@ -72,7 +73,9 @@ def by_table(call: Call) -> tuple[Value, ...] | None:
         "value": repeated(call, value, repeats),
         "attn_mask": None
         if causal or seen is None
-        else emit.constant(seen, "bool" if seen.dtype == np.bool_ else query.type.dtype),
+        else added_mask(
+            emit, emit.constant(seen, "bool" if seen.dtype == np.bool_ else query.type.dtype), query.type.dtype
+        ),
     }
     scale = call.number("scale") if call.has("scale") else None
     result = emit.apply("sdpa", operands, scale=scale, is_causal=causal)

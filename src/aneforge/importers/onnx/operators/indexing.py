@@ -11,6 +11,7 @@ from aneforge.errors import GraphError
 from aneforge.importers.extents import checked_extents
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
+from aneforge.importers.writing import written
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.shapes import normalised_axes, normalised_axis
 from aneforge.ops.types import is_float
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from aneforge.importers.onnx.values import Value
 
 PAD_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+RANK_PLAIN = 5
+"""Engines take results of no more axes; slices are then taken in a row, and only their shape has more."""
 SCATTER_MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
@@ -107,7 +110,11 @@ def gather(call: Call) -> Value:
         place = normalised_axis(int(indices.dense().item()), x.type.shape[axis], "the index")
         kept = [extent for one, extent in enumerate(x.type.shape) if one != axis]
         return emit.reshape(taken_region(call, x, {axis: range(place, place + 1)}), kept)
-    return emit.apply("gather", {"x": x, "indices": indices}, axis=axis)
+    shape = (*x.type.shape[:axis], *indices.type.shape, *x.type.shape[axis + 1 :])
+    if len(shape) <= RANK_PLAIN or not x.type.size or not indices.type.size:
+        return emit.apply("gather", {"x": x, "indices": indices}, axis=axis)
+    row = emit.reshape(indices, (indices.type.size,))
+    return emit.reshape(emit.apply("gather", {"x": x, "indices": row}, axis=axis), shape)
 
 
 @operator("GatherElements")
@@ -144,8 +151,8 @@ def gather_nd(call: Call) -> Value:
 @operator("ScatterND")
 def scatter_nd(call: Call) -> Value:
     """Convert a tensor with parts written by coordinates."""
-    operands = {"data": call.value(0), "indices": call.value(1), "updates": call.value(2)}
-    return call.emit.apply("scatter_nd", operands, mode=scatter_mode(call))
+    x, indices, updates = (call.value(place) for place in range(3))
+    return written(call.emit, x, indices, updates, scatter_mode(call))
 
 
 @operator("Scatter", "ScatterElements")
@@ -164,8 +171,7 @@ def scatter_elements(call: Call) -> Value:
         for one, extent in enumerate(shape)
     ]
     coordinates = emit.apply("stack", {"values": tuple(own)}, axis=-1)
-    operands = {"data": x, "indices": coordinates, "updates": updates}
-    return emit.apply("scatter_nd", operands, mode=scatter_mode(call))
+    return written(emit, x, coordinates, updates, scatter_mode(call))
 
 
 def laid(extent: int, axis: int, rank: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -204,7 +210,7 @@ def tensor_scatter(call: Call) -> Value:
         for one, length in enumerate(shape)
     ]
     coordinates = emit.apply("stack", {"values": tuple(own)}, axis=-1)
-    return emit.apply("scatter_nd", {"data": cache, "indices": coordinates, "updates": update}, mode="update")
+    return written(emit, cache, coordinates, update, "update")
 
 
 @operator("Compress")

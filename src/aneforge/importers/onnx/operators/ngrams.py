@@ -76,18 +76,16 @@ def occurrences(call: Call, rows: Value, grams: Array) -> Value | None:
     extent, length = rows.type.shape[1], grams.shape[1]
     skips = range(min(call.integer("max_skip_count"), extent) + 1) if length > 1 else range(1)
     emit.room(len(skips), extent)
-    windows = [
-        range(start, start + (length - 1) * (skip + 1) + 1, skip + 1)
-        for skip in skips
-        for start in range(max(extent - (length - 1) * (skip + 1), 0))
-    ]
-    if not windows:
+    counts = [max(extent - (length - 1) * (skip + 1), 0) for skip in skips]
+    if not any(counts):
         return None
-    if len(windows) * grams.size * rows.type.shape[0] > COMPARED_MOST:
-        raise GraphError("there are too many n-grams to compare", seen=len(windows) * grams.size, limit=COMPARED_MOST)
-    seen = emit.expand(
-        emit.cast(emit.take(rows, np.array([list(one) for one in windows]), 1), "int64"), 2
-    )  # [rows, windows, 1, n]
+    if sum(counts) * grams.size * max(rows.type.shape[0], 1) > COMPARED_MOST:
+        raise GraphError("there are too many n-grams to compare", seen=sum(counts) * grams.size, limit=COMPARED_MOST)
+    listed: list[Array] = [
+        np.arange(count)[:, None] + np.arange(length) * (skip + 1) for skip, count in zip(skips, counts, strict=True)
+    ]
+    windows: Array = np.concatenate(listed)
+    seen = emit.expand(emit.cast(emit.take(rows, windows, 1), "int64"), 2)  # [rows, windows, 1, n]
     same = emit.cast(emit.binary("equal", seen, emit.constant(grams, "int64")), "int32")
     whole = emit.reduce("reduce_min", same, (-1,), keep=False)
     return emit.reduce("reduce_sum", whole, (1,), keep=False)

@@ -12,7 +12,17 @@ from aneforge.errors import GraphError
 from aneforge.importers.extents import checked_extents
 from aneforge.importers.onnx.operators.convolution import AUTO_PADS, windows_of
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.windows import Window, element_places, elements_seen, gathered, is_plain, lowest, plain
+from aneforge.importers.windows import (
+    Window,
+    element_places,
+    elements_seen,
+    gathered,
+    is_plain,
+    lowest,
+    plain,
+    reaching,
+    reduced,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +69,10 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
     x, emit = call.value(0), call.emit
     windows, places = pool_windows(call, x)
     if not call.wants(1):
-        if is_plain(x, windows, places):
-            return plain(emit, "max_pool", x, windows)
-        seen = gathered(emit, x, windows, places, lowest(x.type.dtype))
-        return emit.reduce("reduce_max", seen, (-1,), keep=False)
+        wide = reaching(windows, places)
+        if is_plain(x, wide, places):
+            return plain(emit, "max_pool", x, wide)
+        return reduced(emit, "reduce_max", x, windows, places, lowest(x.type.dtype))
     seen = gathered(emit, x, windows, places, lowest(x.type.dtype))
     emit.room(seen.type.size)
     chosen = emit.apply("reduce_argmax", {"x": seen}, axis=-1, keep_dims=True)
@@ -80,9 +90,12 @@ def average_pool(call: Call) -> Value:
     x, emit = call.value(0), call.emit
     windows, places = pool_windows(call, x)
     counted = "count_include_pad" in call.rules.attributes and call.flag("count_include_pad")
-    if is_plain(x, windows, places):
-        return plain(emit, "avg_pool", x, windows, exclude_padding_from_average=not counted)
-    total = emit.reduce("reduce_sum", gathered(emit, x, windows, places, 0.0), (-1,), keep=False)
+    uncounted = not counted or not any(one.before or one.after for one in windows)
+    wide = reaching(windows, places) if uncounted else windows
+    if is_plain(x, wide, places):
+        return plain(emit, "avg_pool", x, wide, exclude_padding_from_average=not counted or wide != windows)
+    emit.room(*places)
+    total = reduced(emit, "reduce_sum", x, windows, places, 0.0)
     counts = reduce(
         np.multiply.outer,
         [elements_seen(one, count, counted=counted) for one, count in zip(windows, places, strict=True)],
@@ -96,8 +109,9 @@ def power_pool(call: Call) -> Value:
     x, emit = call.value(0), call.emit
     windows, places = pool_windows(call, x)
     exponent = call.integer("p") if call.rules.since >= 2 else call.number("p")
-    if exponent == 2 and is_plain(x, windows, places):
-        return plain(emit, "l2_pool", x, windows)
+    wide = reaching(windows, places)
+    if exponent == 2 and is_plain(x, wide, places):
+        return plain(emit, "l2_pool", x, wide)
     seen = gathered(emit, x, windows, places, 0.0)
     return power_norm(call, seen, (-1,), exponent, keep=False)
 

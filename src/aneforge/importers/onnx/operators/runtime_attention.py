@@ -155,6 +155,7 @@ def mask_of(call: Call, query: Value, key: Value, mask: Value | None) -> Value |
         return None
     emit, batch, queries, keys = call.emit, query.type.shape[0], query.type.shape[2], key.type.shape[2]
     if mask.type.shape == (batch,):
+        emit.room(keys)
         places = emit.constant(np.arange(keys), mask.type.dtype)
         unseen = emit.binary("greater_equal", places, emit.expand(mask, 1))
         spread = emit.reshape(unseen, (batch, 1, 1, keys))
@@ -163,7 +164,9 @@ def mask_of(call: Call, query: Value, key: Value, mask: Value | None) -> Value |
         spread = emit.reshape(hidden, (batch, 1, queries if mask.type.rank == 3 else 1, keys))
     else:
         raise UnsupportedNodeError(Reason.FORM, "its mask has another form", seen=str(mask.type), workaround=KEPT)
-    return emit.mul(emit.cast(spread, query.type.dtype), call.number("mask_filter_value"))
+    # A choice and no product: 0 times a value that half precision has as −infinity is no number.
+    value, seen = (emit.constant(one, query.type.dtype) for one in (call.number("mask_filter_value"), 0))
+    return emit.select(spread, value, seen)
 
 
 # Places.
@@ -182,6 +185,7 @@ def rotary(call: Call) -> Value:
         heads = split_heads(call, x, count)
     places = call.value(1)
     if places.type.size == 1:
+        emit.room(heads.type.shape[2])
         places = emit.add(emit.reshape(places, (1, 1)), emit.constant(np.arange(heads.type.shape[2])[None], "int64"))
     turned = turned_by(call, heads, places, (call.value(2), call.value(3)), split=not call.flag("interleaved"))
     if x.type.rank == 4:
@@ -236,6 +240,7 @@ def grouped_attention(call: Call) -> tuple[Held, ...]:
             workaround="bind the length of the past",
         )
     if call.flag("do_rotary"):
+        emit.room(length)
         places = emit.constant(np.arange(past, past + length)[None], "int64")
         tables, split = (call.value(7), call.value(8)), not call.flag("rotary_interleaved")
         query, key = (turned_by(call, one, places, tables, split=split) for one in (query, key))

@@ -12,6 +12,7 @@ from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.contributed import RUNTIME_DOMAIN
 from aneforge.importers.onnx.operators.convolution import convolved
 from aneforge.importers.onnx.registry import operator
+from aneforge.ops.shapes import divisible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,8 @@ def bias_split_gelu(call: Call) -> Value:
     emit = call.emit
     x = emit.add(call.value(0), call.value(1))
     width = x.type.shape[-1]
-    return emit.mul(emit.part(x, -1, 0, width // 2), call.standard("Gelu", emit.part(x, -1, width // 2, width)))
+    half = divisible("the last axis into two halves", width, 2)
+    return emit.mul(emit.part(x, -1, 0, half), call.standard("Gelu", emit.part(x, -1, half, width)))
 
 
 @operator("BiasAdd", domain=RUNTIME_DOMAIN)
@@ -180,6 +182,7 @@ def embed_norm(call: Call) -> tuple[Held, ...]:
     batch, length = words.type.shape
     places = call.optional(8)
     if places is None:
+        emit.room(length)
         places = emit.constant(np.arange(length).reshape(1, length), "int64")
     parts = [
         call.standard("Gather", table, index) for table, index in ((call.value(2), words), (call.value(3), places))
@@ -189,9 +192,7 @@ def embed_norm(call: Call) -> tuple[Held, ...]:
     total = added(call, parts[0], *parts[1:])
     result = layer_normalised(call, total, call.value(5), call.value(6))
     mask = call.optional(7)
-    counted = (
-        emit.constant(np.zeros(batch), "int32") if mask is None else emit.reduce("reduce_sum", mask, (1,), keep=False)
-    )
+    counted = emit.filled((batch,), 0, "int32") if mask is None else emit.reduce("reduce_sum", mask, (1,), keep=False)
     return result, emit.cast(counted, "int32"), total
 
 

@@ -204,7 +204,9 @@ def packed_product(call: Call) -> Value:
         raise UnsupportedNodeError(
             Reason.FORM, "its weights are packed in a way that has no form here", seen=f"{bits} bits"
         )
-    blocks = -(-rows // max(block, 1))
+    if min(rows, columns, block) < 1:
+        raise GraphError("K, N and block_size are not all 1 or more", seen=f"{rows}, {columns} and {block}")
+    blocks = -(-rows // block)
     codes = unpacked(call.known(1, "the packed weights"), bits, columns, blocks * block)[:, :rows]
     x, scales, emit = call.value(0), call.value(2), call.emit
     zeros = call.optional(3)

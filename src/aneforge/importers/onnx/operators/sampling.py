@@ -151,7 +151,7 @@ def region_pool(call: Call) -> Value:
         cells = [
             emit.reduce("reduce_max", cell, (2, 3))
             if cell.type.size
-            else emit.constant(np.zeros((1, x.type.shape[1], 1, 1)), x.type.dtype)
+            else emit.filled((1, x.type.shape[1], 1, 1), 0, x.type.dtype)
             for y, z in product(
                 cell_bounds(int(top), int(bottom), height, x.type.shape[2]),
                 cell_bounds(int(left), int(right), width, x.type.shape[3]),

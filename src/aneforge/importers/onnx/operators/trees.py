@@ -127,6 +127,7 @@ def forest_with_leaves(call: Call) -> Forest:
     stack: list[tuple[int, dict[int, bool]]] = [(root, {}) for root in reversed(roots)]
     forest.trees = len(roots)
     while stack:
+        expect_room(forest, len(stack))
         node, way = stack.pop()
         if not 0 <= node < count or node in seen:
             raise GraphError("a tree's node is out of range or reached twice", seen=node, limit=count - 1)
@@ -140,6 +141,19 @@ def forest_with_leaves(call: Call) -> Forest:
             else:
                 stack.append((ids[node], {**way, node: outcome}))
     return forest
+
+
+def expect_room(forest: Forest, waiting: int) -> None:
+    """Check that decisions by leaves are no larger matrix than may be; a node that waits becomes a leaf at least.
+
+    It is asked while the ways are listed, which take as much.
+
+    Raises:
+        GraphError: They are.
+    """
+    leaves = len(forest.ways) + waiting
+    if len(forest.decisions) * leaves > MATRIX_MOST:
+        raise GraphError("the trees are too large", seen=f"{len(forest.decisions)} by {leaves}", limit=MATRIX_MOST)
 
 
 def add_leaf(
@@ -217,14 +231,15 @@ def forest_of_nodes(call: Call) -> tuple[Forest, list[float]]:
     forest.decisions = [
         Decision(int(features[place]), modes[place], values[place], bool(missing[place])) for place in kept
     ]
-    roots = [
-        places[key]
-        for key in dict.fromkeys((tree, min(i for t, i in places if t == tree)) for tree in dict.fromkeys(trees))
-    ]
+    first: dict[int, int] = {}
+    for tree, node in places:
+        first[tree] = min(node, first.get(tree, node))
+    roots = [places[key] for key in first.items()]
     forest.trees = len(roots)
     stack: list[tuple[int, dict[int, bool]]] = [(root, {}) for root in reversed(roots)]
     seen: set[int] = set()
     while stack:
+        expect_room(forest, len(stack))
         node, way = stack.pop()
         if node in seen:
             raise GraphError("a tree's node is reached twice", seen=ids[node])
@@ -267,8 +282,7 @@ def scores_of(call: Call, forest: Forest, targets: int, aggregate: str) -> Value
             "features are not [N, F], or a leaf votes for no target", seen=list(x.type.shape), limit=targets
         )
     leaves = len(forest.ways)
-    if len(forest.decisions) * leaves > MATRIX_MOST:
-        raise GraphError("the trees are too large", seen=f"{len(forest.decisions)} by {leaves}", limit=MATRIX_MOST)
+    expect_room(forest, 0)
     emit.room(leaves, targets)
     reached = leaves_reached(emit, x, forest)
     weights = np.zeros((leaves, targets))
@@ -318,6 +332,7 @@ def decisions_made(emit: Emitter, x: Value, forest: Forest) -> Value:
 def members_made(emit: Emitter, seen: Value, nodes: Sequence[Decision]) -> Value:
     """Return whether features are among the members of their nodes' sets."""
     longest = max(len(node.members) for node in nodes)
+    emit.room(len(nodes), longest)
     table = np.full((len(nodes), max(longest, 1)), np.nan)  # equal to nothing
     for place, node in enumerate(nodes):
         table[place, : len(node.members)] = node.members

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.importers.findings import Reason, UnsupportedNodeError
+from aneforge.importers.masks import added_mask
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import divisible
@@ -46,9 +47,8 @@ def attention(call: Call) -> Value:
         return emit.empty(shape, query.type.dtype)
     if not key.type.size:
         return emit.filled(shape, 0, query.type.dtype)
-    if mask is not None and mask.type.dtype != "bool":
-        mask = emit.cast(mask, query.type.dtype)
-    operands = {"query": query, "key": key, "value": value, "attn_mask": mask}
+    added = None if mask is None else added_mask(emit, mask, query.type.dtype)
+    operands = {"query": query, "key": key, "value": value, "attn_mask": added}
     result = emit.apply("sdpa", operands, scale=scale, is_causal=causal)
     return result if mask is None or sees_something(mask) else guarded(emit, result, mask)
 

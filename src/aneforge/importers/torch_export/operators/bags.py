@@ -58,6 +58,7 @@ def open_bags(call: Call, rows: Value, mode: int) -> Value:
     begins = emit.part(offsets, 0, 0, bags)
     end = [] if last else [emit.constant([count], offsets.type.dtype)]
     ends = emit.concat([emit.part(offsets, 0, 1, offsets.type.shape[0]), *end], 0)
+    emit.room(count)
     places = emit.constant(np.arange(count)[None], offsets.type.dtype)
     after = emit.binary("greater_equal", places, emit.expand(begins, 1))
     inside = emit.binary("logical_and", after, emit.binary("less", places, emit.expand(ends, 1)))

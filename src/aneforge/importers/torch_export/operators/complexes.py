@@ -140,6 +140,16 @@ def widened(call: Call, held: Held) -> Held:
     return Complex(value, call.emit.filled(value.type.shape, 0, value.type.dtype))
 
 
+def parts_in(call: Call, held: Held, dtype: str) -> Complex:
+    """Return numbers as complex ones whose parts have an element type; the imaginary part of real ones is one 0."""
+    if isinstance(held, Complex):
+        return Complex(call.emit.cast(held.real, dtype), call.emit.cast(held.imaginary, dtype))
+    zero = call.emit.constant(0, dtype)
+    if is_number(held):
+        return Complex(call.emit.constant(held, dtype), zero)
+    return Complex(call.emit.cast(cast("Value", held), dtype), zero)
+
+
 def complex_of(call: Call, name: str) -> Complex:
     """Return an argument as complex numbers."""
     found = widened(call, call.arguments.get(name))
@@ -265,9 +275,12 @@ def quotient(call: Call) -> Held:
     """Convert a quotient: by the conjugate over the square of the length."""
     emit, divisor = call.emit, call.arguments["other"]
     x = complex_of(call, "self")
-    if not isinstance(divisor, Complex):
-        return Complex(emit.div(x.real, cast("Value", divisor)), emit.div(x.imaginary, cast("Value", divisor)))
-    return divided(call, x, divisor)
+    if isinstance(divisor, Complex):
+        return divided(call, x, divisor)
+    dtype = part_type(cast("torch.dtype", call.result_types[0]))
+    under = divisor if is_number(divisor) else emit.cast(cast("Value", divisor), dtype)
+    real, imaginary = (emit.div(emit.cast(one, dtype), cast("Value", under)) for one in (x.real, x.imaginary))
+    return Complex(real, imaginary)
 
 
 @complex_operator("reciprocal")
@@ -312,8 +325,11 @@ def part_product(call: Call, x: Value, y: Value) -> Value:
 
 @complex_operator("eq", "ne")
 def equality(call: Call) -> Held:
-    """Convert whether both parts are equal, or one is not."""
-    x, y, emit = complex_of(call, "self"), complex_of(call, "other"), call.emit
+    """Convert whether both parts are equal, or one is not; in the element type that PyTorch compares in."""
+    emit, names = call.emit, ("self", "other")
+    reals = replace(call, arguments={name: real_of(call.arguments[name]) for name in names})
+    dtype = reals.promoted(*names)
+    x, y = (parts_in(call, call.arguments[name], dtype) for name in names)
     same = [emit.binary("equal", one, other) for one, other in ((x.real, y.real), (x.imaginary, y.imaginary))]
     both = emit.binary("logical_and", *same)
     return both if call.operator == "eq" else emit.unary("logical_not", both)

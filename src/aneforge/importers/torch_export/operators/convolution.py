@@ -18,6 +18,8 @@ from aneforge.importers.windows import (
     lowest,
     pads_of,
     plain,
+    reaching,
+    reduced,
     transposed,
 )
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
     from aneforge.importers.emitter import Emitter
     from aneforge.importers.torch_export.call import Call
+    from aneforge.ops.types import Array
 
 
 @operator("convolution")
@@ -148,10 +151,13 @@ def average_pool(call: Call) -> Value:
         return emit.empty((*x.type.shape[:-count], *places), x.type.dtype)
     counted = call.flag("count_include_pad")
     divisor = call.integer("divisor_override") if call.has("divisor_override") else None
-    if divisor is None and is_plain(full, windows, places):
-        result = plain(emit, "avg_pool", full, windows, exclude_padding_from_average=not counted)
+    uncounted = not counted or not any(one.before for one in windows)
+    wide = reaching(windows, places) if uncounted else windows
+    if divisor is None and is_plain(full, wide, places):
+        result = plain(emit, "avg_pool", full, wide, exclude_padding_from_average=not counted or wide != windows)
         return unbatched(emit, result, x, count)
-    total = emit.reduce("reduce_sum", gathered(emit, full, windows, places, 0.0), (-1,), keep=False)
+    emit.room(*places)
+    total = reduced(emit, "reduce_sum", full, windows, places, 0.0)
     seen = [elements_seen(one, each, counted=counted) for one, each in zip(windows, places, strict=True)]
     counts = reduce(np.multiply.outer, seen) if divisor is None else np.full(places, divisor)
     return unbatched(emit, emit.div(total, emit.constant(counts, x.type.dtype)), x, count)
@@ -169,11 +175,11 @@ def largest(call: Call, x: Value, count: int) -> Value:
     emit = call.emit
     full = batched(emit, x, count)
     windows, places = pooled_windows(call, full, count)
-    if is_plain(full, windows, places):
-        result = plain(emit, "max_pool", full, windows)
+    wide = reaching(windows, places)
+    if is_plain(full, wide, places):
+        result = plain(emit, "max_pool", full, wide)
     else:
-        seen = gathered(emit, full, windows, places, lowest(x.type.dtype))
-        result = emit.reduce("reduce_max", seen, (-1,), keep=False)
+        result = reduced(emit, "reduce_max", full, windows, places, lowest(x.type.dtype))
     return unbatched(emit, result, x, count)
 
 
@@ -197,9 +203,27 @@ def max_pool_with_places(call: Call) -> tuple[Value, Value]:
     return largest(call, x, count), unbatched(emit, emit.reshape(at, at.type.shape[:-1]), x, count)
 
 
-def adaptive_bounds(extent: int, count: int) -> list[tuple[int, int]]:
-    """Return where the parts of an axis begin and end that are averaged into a number of places."""
-    return [(place * extent // count, -(-(place + 1) * extent // count)) for place in range(count)]
+def adaptive_bounds(emit: Emitter, extent: int, count: int) -> tuple[Array, Array]:
+    """Return where the parts of an axis begin and end that become a number of places.
+
+    Raises:
+        UnsupportedNodeError: There are too many.
+    """
+    emit.room(count)
+    place = np.arange(count, dtype=np.int64)
+    return place * extent // count, -(-(place + 1) * extent // count)
+
+
+def adaptive_parts(emit: Emitter, extent: int, count: int) -> Array:
+    """Return what each element counts in the average of each part of an axis: [elements, parts].
+
+    Raises:
+        UnsupportedNodeError: The table would take the machine's memory.
+    """
+    emit.room(extent, count)
+    begins, ends = adaptive_bounds(emit, extent, count)
+    element = np.arange(extent, dtype=np.int64)[:, None]
+    return ((element >= begins) & (element < ends)) / (ends - begins)
 
 
 @operator(
@@ -221,9 +245,7 @@ def adaptive_average(call: Call) -> Value:
         return unbatched(emit, plain(emit, "avg_pool", batched(emit, x, count), windows), x, count)
     result = x
     for number, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
-        weights = np.zeros((extent, size))
-        for place, (begin, end) in enumerate(adaptive_bounds(extent, size)):
-            weights[begin:end, place] = 1 / (end - begin)
+        weights = adaptive_parts(emit, extent, size)
         axis = x.type.rank - count + number
         product = emit.matmul(emit.moved(rowed(emit, result), axis, -1), emit.constant(weights, x.type.dtype))
         result = emit.moved(product, -1, axis)
@@ -244,13 +266,13 @@ def adaptive_largest(call: Call) -> tuple[Value, Value]:
         shape = (*x.type.shape[:-count], *sizes)
         return emit.empty(shape, x.type.dtype), emit.empty(shape, "int64")
     full = batched(emit, x, count)
-    bounds = [adaptive_bounds(extent, size) for extent, size in zip(extents, sizes, strict=True)]
-    width = [max(end - begin for begin, end in one) for one in bounds]
-    emit.room(*sizes, *width)
+    bounds = [adaptive_bounds(emit, extent, size) for extent, size in zip(extents, sizes, strict=True)]
+    width = [int(np.max(ends - begins)) for begins, ends in bounds]
+    emit.room(*full.type.shape[:2], *sizes, *width)
     # Parts that are shorter see their last element twice: it changes neither the largest nor its first place.
     places = [
-        np.array([np.minimum(begin + np.arange(most), end - 1) for begin, end in one])
-        for one, most in zip(bounds, width, strict=True)
+        np.minimum(begins[:, None] + np.arange(most), ends[:, None] - 1)
+        for (begins, ends), most in zip(bounds, width, strict=True)
     ]
     at = np.zeros((*sizes, *width), np.int64)
     for axis, one in enumerate(places):
@@ -259,11 +281,12 @@ def adaptive_largest(call: Call) -> tuple[Value, Value]:
         at = at * extents[axis] + one.reshape(shape)
     table = at.reshape(*sizes, -1)
     flat = emit.reshape(full, (*full.type.shape[:2], math.prod(extents)))
+    values = emit.reduce("reduce_max", emit.take(flat, table.reshape(-1, table.shape[-1]), 2), (-1,), keep=False)
+    values = emit.reshape(values, (*full.type.shape[:2], *sizes))
     seen = emit.take(flat, table, 2)
     chosen = emit.apply("reduce_argmax", {"x": seen}, axis=-1, keep_dims=True)
     known = emit.constant(np.broadcast_to(table, seen.type.shape), "int64")
     found = emit.apply("gather_along_axis", {"x": known, "indices": chosen}, axis=-1)
-    values = emit.reduce("reduce_max", seen, (-1,), keep=False)
     return unbatched(emit, values, x, count), unbatched(emit, emit.reshape(found, found.type.shape[:-1]), x, count)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aneforge.graph.node import Value
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.torch_export.call import Call
     from aneforge.importers.torch_export.values import Held
 
@@ -32,9 +33,9 @@ def of_real(call: Call) -> Held:
     scale = normalised(call, [x.type.shape[axis] for axis in axes])
     last = x.type.shape[axes[-1]]
     count = last // 2 + 1 if call.flag("onesided") else last
-    found = transformed(call, start, axes[-1], angles(last, count), real=True)
+    found = transformed(call, start, axes[-1], angles(call.emit, last, count), real=True)
     for axis in axes[:-1]:
-        found = transformed(call, found, axis, angles(x.type.shape[axis], x.type.shape[axis]))
+        found = transformed(call, found, axis, angles(call.emit, x.type.shape[axis], x.type.shape[axis]))
     return rescaled(call, found, scale)
 
 
@@ -42,10 +43,10 @@ def of_real(call: Call) -> Held:
 def of_complex(call: Call) -> Held:
     """Convert a transform, or its inverse."""
     x, axes = complex_of(call, "self"), transformed_axes(call)
-    shape = x.real.type.shape
+    shape, back = x.real.type.shape, not call.flag("forward")
     found = x
     for axis in axes:
-        found = transformed(call, found, axis, angles(shape[axis], shape[axis]), back=not call.flag("forward"))
+        found = transformed(call, found, axis, angles(call.emit, shape[axis], shape[axis]), back=back)
     return rescaled(call, found, normalised(call, [shape[axis] for axis in axes]))
 
 
@@ -56,8 +57,8 @@ def to_real(call: Call) -> Held:
     shape, emit = x.real.type.shape, call.emit
     found = x
     for axis in axes[:-1]:
-        found = transformed(call, found, axis, angles(shape[axis], shape[axis]), back=True)
-    turns = angles(length, length)[: length // 2 + 1].T
+        found = transformed(call, found, axis, angles(emit, shape[axis], shape[axis]), back=True)
+    turns = angles(emit, length, length // 2 + 1).T
     weights = np.full(length // 2 + 1, 2.0)
     weights[0] = 1
     if length % 2 == 0:
@@ -81,8 +82,13 @@ def transformed_axes(call: Call) -> tuple[int, ...]:
     return found
 
 
-def angles(length: int, count: int) -> Table:
-    """Return the angle of every element of a line in every result: [results, elements]."""
+def angles(emit: Emitter, length: int, count: int) -> Table:
+    """Return the angle of every element of a line in every result: [results, elements].
+
+    Raises:
+        UnsupportedNodeError: The table would take the machine's memory.
+    """
+    emit.room(count, length)
     turns = np.arange(count)[:, None] * np.arange(length) % length
     return 2 * np.pi * turns / length
 
@@ -119,9 +125,8 @@ def transformed(
 
 
 def along(call: Call, x: Value, axis: int, table: Table) -> Value:
-    """Return an axis multiplied by a matrix [results, elements] that is known."""
+    """Return an axis multiplied by a matrix [results, elements] that is known; who makes it asks for its room."""
     emit = call.emit
-    emit.room(*table.shape)
     last = emit.moved(x, axis, -1)
     lines = emit.reshape(last, (-(-last.type.size // max(last.type.shape[-1], 1)), last.type.shape[-1]))
     product = emit.matmul(lines, emit.constant(table.T, x.type.dtype))

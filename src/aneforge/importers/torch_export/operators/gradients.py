@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers.torch_export.operators.convolution import adaptive_parts
 from aneforge.importers.torch_export.operators.fourier import along
 from aneforge.importers.torch_export.registry import converter_of, operator
 
@@ -22,25 +23,14 @@ if TYPE_CHECKING:
     from aneforge.importers.torch_export.call import Call
     from aneforge.importers.torch_export.values import Held
 
-    Table = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-
 
 @operator("_adaptive_avg_pool2d_backward")
 def adaptive_average(call: Call) -> Value:
     """Convert the gradient of a mean over parts of about equal lengths."""
     x, source = call.value("grad_output"), call.value("self")
     for axis in (-2, -1):
-        x = along(call, x, axis, adaptive_parts(source.type.shape[axis], x.type.shape[axis]))
+        x = along(call, x, axis, adaptive_parts(call.emit, source.type.shape[axis], x.type.shape[axis]))
     return x
-
-
-def adaptive_parts(extent: int, count: int) -> Table:
-    """Return how much of every part goes back to every element: [elements, parts]."""
-    table = np.zeros((extent, count))
-    for part in range(count):
-        begin, end = part * extent // count, -(-(part + 1) * extent // count)
-        table[begin:end, part] = 1 / (end - begin)
-    return table
 
 
 @operator("avg_pool2d_backward")
@@ -50,6 +40,7 @@ def average(call: Call) -> Value:
     lengths, pads = call.per_axis("kernel_size", 2), call.per_axis("padding", 2, 0)
     strides = call.per_axis("stride", 2) if call.integers("stride") else lengths
     extents, counts = source.type.shape[-2:], x.type.shape[-2:]
+    emit.room(*counts)
     begins = [np.arange(count) * stride - pad for count, stride, pad in zip(counts, strides, pads, strict=True)]
     covered: list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = []
     for begin, length, extent, pad in zip(begins, lengths, extents, pads, strict=True):
@@ -61,6 +52,7 @@ def average(call: Call) -> Value:
         divisors = np.full(counts, float(call.number("divisor_override")))
     found = emit.mul(x, emit.constant(1 / divisors, x.type.dtype))
     for axis, begin, length, extent in zip((-2, -1), begins, lengths, extents, strict=True):
+        emit.room(extent, *begin.shape)
         offset = np.arange(extent)[:, None] - begin
         found = along(call, found, axis, ((offset >= 0) & (offset < length)).astype(np.float64))
     return found
@@ -121,6 +113,7 @@ def weight_gradient(call: Call) -> Value:
     counts, lengths = back.type.shape[2:], weight.type.shape[2:]
     seen = emit.apply("pad", {"x": x}, pad=[0, 0, 0, 0, *(pad for pad in pads for _ in (0, 1))], mode="constant")
     for axis in reversed(range(spatial)):
+        emit.room(lengths[axis], counts[axis])
         places = np.arange(lengths[axis])[:, None] * dilations[axis] + np.arange(counts[axis]) * strides[axis]
         seen = emit.take(seen, places, axis + 2)
     # [sample, channel, length, count, length, count, …] as [group, channel · lengths, sample · counts]

@@ -94,6 +94,7 @@ def group_norm(call: Call) -> Value | tuple[Value, Value, Value]:
     mean, centred, variance = centred_and_variance(emit, flat, (2,))
     inverse = inverse_root(emit, variance, epsilon)
     if epsilon >= 0 and x.type.rank == 4 and all_constant(scale, bias) and not isinstance(x, Constant):
+        emit.room(channels)
         gamma = ones(emit, channels, x.type.dtype) if scale is None else scale
         beta = emit.constant(np.zeros(channels), x.type.dtype) if bias is None else bias
         operands = {"x": x, "gamma": gamma, "beta": beta}

@@ -119,6 +119,7 @@ def histogram(call: Call) -> Value:
     low, high, bins = float(call.number("min")), float(call.number("max")), call.integer("bins")
     if low >= high:
         raise UnsupportedNodeError(Reason.FORM, "the parts lie between the extremes of the data")
+    emit.room(bins)
     step = (high - low) / bins
     row = emit.reshape(x, (x.type.size,))
     place = emit.unary("floor", emit.div(emit.sub(emit.cast(row, "fp64"), low), step))

@@ -171,3 +171,12 @@ def own_distances(call: Call) -> Value:
         return emit.filled((first.size,), 0, x.type.dtype) if first.size else emit.empty((0,), x.type.dtype)
     difference = emit.binary("sub", emit.take(x, first, 0), emit.take(x, second, 0))
     return norm(emit, difference, float(call.number("p")), (difference.type.rank - 1,), keep=False)
+
+
+@operator("_trilinear")
+def sum_of_three(call: Call) -> Value:
+    """Convert sums of products of three tensors that broadcast with further axes, as bilinear layers have them."""
+    emit = call.emit
+    operands = [emit.expand(call.value(f"i{place}"), *(call.integers(f"expand{place}") or ())) for place in range(1, 4)]
+    product = emit.mul(emit.mul(operands[0], operands[1]), operands[2])
+    return emit.reduce("reduce_sum", product, call.integers("sumdim") or (), keep=False)

@@ -18,6 +18,7 @@ from aneforge.importers.torch_export.operators.indexing import (
 )
 from aneforge.importers.torch_export.operators.slicing import region
 from aneforge.importers.torch_export.registry import operator
+from aneforge.importers.writing import written
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float, value_range
 
@@ -89,11 +90,6 @@ def neutral_value(dtype: str, mode: str) -> float:
     """Return what changes nothing when it is combined."""
     low, high = (-math.inf, math.inf) if is_float(dtype) else value_range(dtype)
     return {"add": 0, "mean": 0, "mul": 1, "max": low, "min": high, "update": 0}[mode]
-
-
-def written(emit: Emitter, x: Value, at: Value, updates: Value, mode: str) -> Value:
-    """Return a tensor with updates written or combined at coordinates."""
-    return emit.apply("scatter_nd", {"data": x, "indices": at, "updates": updates}, mode=mode)
 
 
 @operator("index_put", "_unsafe_index_put", "_index_put_impl")

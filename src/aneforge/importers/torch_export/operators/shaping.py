@@ -125,6 +125,7 @@ def split(call: Call) -> tuple[Value, ...]:
     sizes = call.integers("split_sizes") or call.integers("split_size") or (extent,)
     if "split_size" in call.arguments and len(sizes) == 1:
         each = max(sizes[0], 1)
+        call.emit.budget.take_nodes(-(-extent // each))
         sizes = tuple(min(each, extent - begin) for begin in range(0, extent, each)) or (0,)
     return parts(call.emit, x, axis, sizes)
 
@@ -144,6 +145,7 @@ def unbind(call: Call) -> tuple[Value, ...]:
     x, emit = call.value("self"), call.emit
     axis = call.axis("dim", x.type.rank)
     kept = [extent for one, extent in enumerate(x.type.shape) if one != axis]
+    emit.budget.take_nodes(x.type.shape[axis])
     pieces = parts(emit, x, axis, (1,) * x.type.shape[axis]) if x.type.shape[axis] else ()
     return tuple(emit.reshape(piece, kept) for piece in pieces)
 

@@ -1,0 +1,27 @@
+"""Masks of attention as numbers that are added to scores.
+
+The attention layer adds a mask of the query's own element type and takes no truth values, so a mask of truth values
+becomes one of 0 and a number that leaves no weight.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aneforge.graph.node import Value
+    from aneforge.importers.emitter import Emitter
+
+__all__ = ["HIDDEN", "added_mask"]
+
+HIDDEN = -1e4
+"""What is added to the score of a key that is not seen. Its weight, at most e to this power, is 0 in every element type
+as long as scores do not lie nearly as far apart; and half precision holds it, where −infinity makes a row NaN that
+sees no key."""
+
+
+def added_mask(emit: Emitter, mask: Value, dtype: str) -> Value:
+    """Return a mask as what is added to scores of an element type."""
+    if mask.type.dtype != "bool":
+        return emit.cast(mask, dtype)
+    return emit.select(mask, emit.constant(0, dtype), emit.constant(HIDDEN, dtype))
