@@ -71,6 +71,8 @@ CALL_SCALE = 0.7
 """How far the time of a call may lie from that of other chips, as for `SCALES`."""
 PARTS: Mapping[str, bool] = {"calibration": True, "test": False}
 """The parts of the networks, and whether constants are fitted to them."""
+EIGHT_IN_TEN = 1.2816
+"""Standard deviations on both sides that hold eight in ten of normally distributed errors."""
 TRIED_ON_CHIP = (32, 48, 64, 80, 96, 128)
 """Bytes on chip in a cycle for which the report says how well they explain the networks of the calibration part."""
 NAMES = ("dispatch", "host_in", "host_out")
@@ -390,7 +392,18 @@ def energy_error(row: Measurement, coefficients: Vector) -> float:
 
 def robust_spread(errors: Vector) -> float:
     """Return the standard deviation of errors, from the size that eight in ten stay below."""
-    return float(np.quantile(np.abs(errors), 0.8)) / 1.2816
+    return float(np.quantile(np.abs(errors), 0.8)) / EIGHT_IN_TEN
+
+
+def inside_bars_of_others(rows: Sequence[NetworkMeasurement], errors: Vector) -> npt.NDArray[np.bool_]:
+    """Tell for every row whether it lies inside error bars as wide as the errors of the other networks ask for."""
+    names = np.array([row.network for row in rows])
+    return np.array(
+        [
+            abs(error) <= EIGHT_IN_TEN * robust_spread(errors[names != name])
+            for name, error in zip(names, errors, strict=True)
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,8 +437,8 @@ HEADER = """\
 # Fitted by `tools/calibrate_cost.py` to `latencies.toml` and to the calibration part of `networks.toml`; run it instead
 # of editing. Rates in GB/s, times in µs.
 #
-# `spread` is the standard deviation of the logarithm of the error on what the fit did not see: shapes, and under
-# `[spread]` chips and networks. `calls` are chips of which nothing but networks was measured.
+# `spread` is the standard deviation of the logarithm of the error on what the other numbers were not fitted to: shapes,
+# and under `[spread]` chips and the test part of `networks.toml`. `calls` are chips with rows of networks alone.
 
 [evidence]
 kind = "inferred"
@@ -513,6 +526,9 @@ def network_report(rows: Sequence[NetworkMeasurement], fitted: Mapping[str, Mach
     lines = [
         f"networks {len(part):3} rows, {name:18} {percent(network_errors(part, found))}" for name, part in parts.items()
     ]
+    tested = parts["test"]
+    held = inside_bars_of_others(tested, network_errors(tested, found))
+    lines.append(f"test rows inside error bars of the other networks: {held.sum()} of {len(held)}")
     for name, part in parts.items():
         for row, error in zip(part, network_errors(part, found), strict=True):
             measured, share = row.microseconds / 1000, math.exp(error)

@@ -11,10 +11,7 @@ the figures.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
-import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +27,7 @@ from aneforge.predict.ranges.interval import of_values
 from aneforge.predict.ranges.program import flow
 from aneforge.targets import database
 from fuzz_rescaling import KINDS as NETWORKS
-from fuzz_rescaling import Draw, say
+from fuzz_rescaling import Draw, run_trials, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -237,24 +234,20 @@ TARGETS = compiling()
 
 def main() -> None:
     """Run trials, and print what they showed; fail where there was a defect."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--kind", choices=[kind.__name__ for kind in KINDS])
-    options = parser.parse_args()
-    kinds = [kind for kind in KINDS if options.kind in (None, kind.__name__)]
-    warnings.simplefilter("ignore")
+    tally: Counter[str] = Counter()
     np.seterr(all="ignore")
-    start, tally = time.perf_counter(), Counter[str]()
     say(f"{len(TARGETS)} targets")
-    for number in range(options.trials):
-        seed, kind = options.seed * 1_000_000 + number, kinds[number % len(kinds)]
+
+    def trial(seed: int, kind: Kind) -> None:
         defects = judge(seed, kind, tally)
         tally["with defects"] += bool(defects)
         for one in defects:
             say(f"seed {seed} {kind.__name__}: {one}")
-        if number % 200 == 199 or number == options.trials - 1:
-            say(f"{number + 1} trials, {time.perf_counter() - start:.0f} s: {dict(tally)}")
+
+    def told() -> str:
+        return str(dict(tally))
+
+    run_trials(__doc__, KINDS, trial, told)
     sys.exit(bool(tally["with defects"]))
 
 

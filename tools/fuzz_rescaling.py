@@ -6,7 +6,8 @@ Draws networks of kinds that the strategies of the tests do not draw (residual n
 over long sequences, grouped and transposed convolutions, norms of small and large tensors, channels of zeros and
 outliers, weights from subnormal to huge), rescales each by samples, by ranges or by nothing, and holds the errors of
 both graphs on fresh inputs of the same distribution against float64. A trial is worse where the error of an output,
-over all fresh inputs, grew by more than the luck of rounding allows. Prints every such trial with its seed, and the
+over all fresh inputs, grew by more than the luck of rounding allows; with declared ranges also where it doubled on
+inputs far smaller than those. Prints every such trial with its seed, and the
 figures.
 """
 
@@ -25,7 +26,9 @@ import numpy as np
 
 import aneforge as af
 from aneforge.errors import AneforgeError
+from aneforge.runtime.rescaling.choosing import RESULT_STEP
 from aneforge.runtime.rescaling.measuring import Whole, results_of
+from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.scaling import handed_over, rescaled
 from aneforge.targets import resolve
 
@@ -40,12 +43,19 @@ if TYPE_CHECKING:
     Kind = Callable[["Draw"], dict[str, af.Tensor]]
 
 Option = TypeVar("Option")
+Drawn = TypeVar("Drawn", bound="Callable[[Draw], object]")
 TARGETS = ("h13", "h14", "h15", "h16", "h17", "h18g")
 FRESH = 8
 """Sets of inputs that nobody saw."""
 LUCK = 1.02
 """An error over all fresh inputs that grew by less is how roundings happened to fall."""
 MEANING = 1e-9
+SMALL_BITS = 17
+"""Inputs of declared ranges are tried as small as 2^-16 of what they are."""
+LOST = 0.1
+"""An error from which on an output was lost before anything was rescaled: small products are zeros on the grid."""
+TOLD_AFTER = 100
+"""Trials after which the figures so far are printed."""
 
 
 @dataclass
@@ -263,6 +273,13 @@ class Verdict:
     """The largest growth of an output's error over all fresh inputs: below 1 it fell."""
     sets_worse: int
     """Sets of fresh inputs on which some output was worse, by however little."""
+    small: float = 1.0
+    """By how much the error of an output grew on inputs far smaller than declared ranges."""
+
+    @property
+    def is_worse(self) -> bool:
+        """An error grew by more than the luck of rounding."""
+        return self.worst > LUCK or self.small > policy().small_rows.worse
 
 
 def together(errors: Sequence[float], sizes: Sequence[float]) -> float:
@@ -329,7 +346,29 @@ def judge(seed: int, kind: Kind) -> Verdict | None:
         say(f"seed {seed} {kind.__name__} on {target}, bounds {found.source}: times {worst:.4f}, {sum(worse)} sets")
         say("; ".join(f"{name}: {first:.4%} -> {second:.4%}" for name, (first, second) in totals.items()))
         say("; ".join(str(one) for one in found.applied))
-    return Verdict(kind.__name__, rescaled=True, worst=worst, sets_worse=sum(worse))
+    small = small_growth(draw, graph, found)
+    if small > policy().small_rows.worse:
+        say(f"seed {seed} {kind.__name__} on {target}: times {small:.4f} on small inputs")
+        say("; ".join(str(one) for one in found.applied))
+    return Verdict(kind.__name__, rescaled=True, worst=worst, sets_worse=sum(worse), small=small)
+
+
+def small_growth(draw: Draw, graph: af.Graph, found: Rescaled) -> float:
+    """Return by how much the error of an output grew on small inputs, where ranges were declared; one rounding is none.
+
+    Samples say how small inputs get; a range says nothing of it.
+    """
+    if found.source != "declared":
+        return 1.0
+    sets = [
+        handed_over(graph, {name: value * 2.0**-bits for name, value in draw.values(graph).items()})
+        for bits in draw.random.integers(1, SMALL_BITS, FRESH)
+    ]
+    exact = [results_of(graph, one) for one in sets]
+    before, after = (Whole.of(one, resolve(found.target), sets, exact).errors for one in (graph, found.graph))
+    pairs = [pair for name in before for pair in zip(before[name], after[name], strict=True)]
+    grown = [growth(max(first, RESULT_STEP), max(second, RESULT_STEP)) for first, second in pairs if first < LOST]
+    return max(grown, default=1.0)
 
 
 def say(line: str) -> None:
@@ -338,28 +377,46 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def main() -> None:
-    """Run trials, and print what they showed; fail where one was worse."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_trials(
+    description: str | None,
+    kinds: Sequence[Drawn],
+    trial: Callable[[int, Drawn], None],
+    told: Callable[[], str],
+) -> None:
+    """Run as many trials as the command line asks for, kind after kind, and print the figures so far now and then."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--kind", choices=[kind.__name__ for kind in KINDS])
+    parser.add_argument("--kind", choices=[kind.__name__ for kind in kinds])
     options = parser.parse_args()
-    kinds = [kind for kind in KINDS if options.kind in (None, kind.__name__)]
+    chosen = [kind for kind in kinds if options.kind in (None, kind.__name__)]
     warnings.simplefilter("ignore")
-    start, found = time.perf_counter(), list[Verdict]()
+    start = time.perf_counter()
     for number in range(options.trials):
-        verdict = judge(options.seed * 1_000_000 + number, kinds[number % len(kinds)])
-        found += [verdict] if verdict is not None else []
-        if number % 50 == 49 or number == options.trials - 1:
-            say(f"{number + 1} trials, {time.perf_counter() - start:.0f} s: {figures(found)}")
-    sys.exit(any(one.worst > LUCK for one in found))
+        trial(options.seed * 1_000_000 + number, chosen[number % len(chosen)])
+        if number % TOLD_AFTER == TOLD_AFTER - 1 or number == options.trials - 1:
+            say(f"{number + 1} trials, {time.perf_counter() - start:.0f} s: {told()}")
+
+
+def main() -> None:
+    """Run trials, and print what they showed; fail where one was worse."""
+    found: list[Verdict] = []
+
+    def trial(seed: int, kind: Kind) -> None:
+        verdict = judge(seed, kind)
+        found.extend([] if verdict is None else [verdict])
+
+    def told() -> str:
+        return figures(found)
+
+    run_trials(__doc__, KINDS, trial, told)
+    sys.exit(any(one.is_worse for one in found))
 
 
 def figures(found: Sequence[Verdict]) -> str:
     """Return what trials showed, in one line."""
     changed = [one for one in found if one.rescaled]
-    worse, luck = sum(one.worst > LUCK for one in changed), sum(1 < one.worst <= LUCK for one in changed)
+    worse, luck = sum(one.is_worse for one in changed), sum(1 < one.worst <= LUCK for one in changed)
     sets = sum(one.sets_worse for one in changed)
     kinds = Counter(one.kind for one in changed)
     return (

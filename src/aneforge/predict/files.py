@@ -115,7 +115,7 @@ class SpreadEntry(Entry, frozen=True):
     other_chip: float
     """Of a chip that was not measured: each chip predicted by the others."""
     network: float
-    """Of a whole network: those that nothing was fitted to."""
+    """Of a whole network: the errors of the test part, to which nothing but this is fitted."""
 
 
 class MachinesFile(Entry, frozen=True):

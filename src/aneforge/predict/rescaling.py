@@ -22,12 +22,13 @@ from aneforge.predict.ranges.analysis import ranges as range_report
 from aneforge.predict.ranges.interval import FINITE
 from aneforge.predict.ranges.program import declared_ranges, flow
 from aneforge.runtime.rescaling.observing import probes_of
+from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.scaling import SEED, operands_of, rescaled
 from aneforge.runtime.rescaling.trials import as_it_was
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from aneforge.targets import Target, TargetLike
 
     Array = npt.NDArray[Any]
+    Draw = Callable[[Range, tuple[int, ...]], Array]
 
 __all__ = ["rescale"]
 
@@ -64,7 +66,7 @@ def rescale(
     are drawn there. With neither, inputs are drawn.
 
     What does not make outputs better on those inputs and on fresh ones of the same distribution is not done; nor is,
-    with `ranges`, what is not proven to stay below the accumulator's edge.
+    with `ranges`, what is not proven to stay below the accumulator's edge, or what loses rows far smaller than those.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.random.default_rng(0).standard_normal((16, 1024)) / 32
@@ -94,9 +96,10 @@ def within(whole: Graph, resolved: Target, ranges: Mapping[str, tuple[float, flo
     """Return a graph rescaled by what is proven of inputs within ranges; `first` bits are left free, or more."""
     declared = declared_ranges(whole, ranges, otherwise=FINITE)
     samples, bounds = drawn_from(whole, declared), proven(whole, resolved, declared)
+    small = far_below(whole, declared)
     before = accumulator_margin(whole, ranges, resolved)
     for bits in (first, first + 2, first + 4):
-        found = rescaled(whole, resolved, samples, bounds, bits)
+        found = rescaled(whole, resolved, samples, bounds, bits, small=small)
         after = accumulator_margin(found.graph, ranges, resolved)
         if after >= min(before, 0.0):
             text = f"the least margin of all sums is proven to be {after:+.1f} bits, as it was {before:+.1f}"
@@ -105,7 +108,7 @@ def within(whole: Graph, resolved: Target, ranges: Mapping[str, tuple[float, flo
 
 
 def undone(found: Rescaled, graph: Graph, remark: str) -> Rescaled:
-    """Return a report with nothing done."""
+    """Return a report with nothing done; remarks on what was done go with it."""
     products = tuple(as_it_was(one, NOT_PROVEN) if one.applied else one for one in found.products)
     outputs = tuple(replace(one, after=one.before, fresh_after=one.fresh_before) for one in found.outputs)
     return replace(
@@ -114,7 +117,7 @@ def undone(found: Rescaled, graph: Graph, remark: str) -> Rescaled:
         products=products,
         outputs=outputs,
         layers_after=found.layers_before,
-        remarks=(*found.remarks, remark),
+        remarks=(remark,),
     )
 
 
@@ -161,20 +164,37 @@ def proven(graph: Graph, target: Target, declared: Mapping[str, Range]) -> Mappi
 
 
 def drawn_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
-    """Return inputs that are drawn from ranges, once evenly and once around the middle, as most inputs lie in theirs.
-
-    Whole numbers are drawn from 0 and 1, which any index allows.
-    """
+    """Return inputs drawn from ranges: once evenly, and once around the middle, as most inputs lie in theirs."""
     random = np.random.default_rng(SEED)
 
-    def drawn(name: str, node: Node, *, evenly: bool) -> Array:
-        kind = node.types[0]
-        if not is_float(kind.dtype):
-            return random.integers(0, 2, kind.shape)
-        one = declared[name]
-        if evenly:
-            return random.uniform(one.low, one.high, kind.shape)
-        middle, deviation = (one.low + one.high) / 2, (one.high - one.low) / DEVIATIONS
-        return np.clip(random.normal(middle, deviation, kind.shape), one.low, one.high)
+    def evenly(one: Range, shape: tuple[int, ...]) -> Array:
+        return random.uniform(one.low, one.high, shape)
 
-    return [{name: drawn(name, node, evenly=one) for name, node in graph.inputs.items()} for one in (True, False)]
+    def around_the_middle(one: Range, shape: tuple[int, ...]) -> Array:
+        deviation = (one.high - one.low) / DEVIATIONS
+        return np.clip(random.normal((one.low + one.high) / 2, deviation, shape), one.low, one.high)
+
+    return [inputs_of(graph, declared, draw, random) for draw in (evenly, around_the_middle)]
+
+
+def far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
+    """Return inputs far smaller than their ranges: around what is nearest to zero there, by the policy's parts."""
+    random = np.random.default_rng(SEED)
+
+    def small(part: float) -> Draw:
+        def draw(one: Range, shape: tuple[int, ...]) -> Array:
+            nearest = min(max(0.0, one.low), one.high)
+            return np.clip(random.normal(nearest, part * one.magnitude, shape), one.low, one.high)
+
+        return draw
+
+    return [inputs_of(graph, declared, small(part), random) for part in policy().small_rows.parts]
+
+
+def inputs_of(graph: Graph, declared: Mapping[str, Range], draw: Draw, random: np.random.Generator) -> dict[str, Array]:
+    """Return inputs drawn from their ranges; whole numbers are drawn from 0 and 1, which any index allows."""
+    kinds = {name: node.types[0] for name, node in graph.inputs.items()}
+    return {
+        name: draw(declared[name], kind.shape) if is_float(kind.dtype) else random.integers(0, 2, kind.shape)
+        for name, kind in kinds.items()
+    }

@@ -208,6 +208,23 @@ def test_a_sum_beyond_int8_activations_is_infinite_behind_a_gain_too() -> None:
     assert not ranges(y, {"x": 5000.0}, target="h16").layers[-1].range.finite
 
 
+@pytest.mark.parametrize("offset", [0.5, -0.5])
+@pytest.mark.parametrize("gain", [0.0, np.array([0.0, 0.0, 2.0, 0.0]).reshape(1, 4, 1, 1)])
+def test_a_gain_of_zero_leaves_the_offset_of_finite_sums_and_nothing_of_infinite_ones(
+    gain: float | Array, offset: float
+) -> None:
+    x = af.input((1, 4, 1, 2), name="x")
+    graph = af.Graph({"y": af.conv(x, np.ones((4, 4, 1, 1), np.float16)) * gain + offset})
+    program = build_program(graph, "h13")
+    (name,) = [port.value.name for port in program.outputs]
+    bound = flow(program, {"x": FINITE}).ranges[name]
+    for value, seen in ((1.0, offset), (60000.0, 0.0)):
+        result = run(program, {"x": np.full((1, 4, 1, 2), value)}, {}).outputs["y"]
+        assert result[0, 0].tolist() == [[seen, seen]]
+        assert all(float(one) in bound for one in read(result).reshape(-1))
+    assert np.ndim(gain) or bound == Range(min(offset, 0.0), max(offset, 0.0))
+
+
 @pytest.mark.parametrize("product", [False, True])
 def test_an_offset_that_fp16_cannot_hold_is_read_as_a_number(*, product: bool) -> None:
     x = af.input((1, 4), name="x")

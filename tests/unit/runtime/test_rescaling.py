@@ -17,6 +17,7 @@ from aneforge.compiler.strategies import networks
 from aneforge.errors import GraphError, IllegalGraphError, NotSupportedError, UnknownNameError
 from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
 from aneforge.runtime.rescaling.measuring import Improvement, Whole, results_of
+from aneforge.runtime.rescaling.norms import lost_squares
 from aneforge.runtime.rescaling.observing import fresh
 from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.products import live_groups
@@ -410,13 +411,37 @@ def test_a_norm_whose_gain_the_error_of_a_product_hid() -> None:
 
 
 def test_norms_are_rescaled_within_declared_ranges() -> None:
-    graph = af.Graph({"y": layer_norm(af.input((8, 256), name="x"))})
+    places = drawn(8, 256, seed=3, scale=30.0)  # no row becomes small with them
+    graph = af.Graph({"y": layer_norm(af.input((8, 256), name="x") + places)})
     found = af.rescale(graph, ranges={"x": 2000.0}, target="h13")
-    assert found.applied[0].margin >= 0
+    (report,) = found.applied
+    assert report.margin >= 0
+    assert found.remarks[0] == f"t2 layer_norm: {lost_squares(report.exponents[0])}"
     program = af.build_program(found.graph, "h13")
     worst = {"x": 2000.0 * np.sign(drawn(8, 256).astype(np.float64))}
     exact = results_of(graph, worst)["y"]
     assert np.linalg.norm(af.run(program, worst).outputs["y"] - exact) < 0.002 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("deviation", [0.05, 0.3, 5.0])
+@pytest.mark.parametrize("norm", [layer_norm, rms_norm, l2_norm])
+def test_rows_far_smaller_than_declared_ranges_stay_right(
+    norm: Callable[[af.Tensor], af.Tensor], deviation: float
+) -> None:
+    graph = af.Graph({"y": norm(af.input((8, 64), name="x"))})
+    found = af.rescale(graph, ranges={"x": (-10000.0, 10000.0)}, target="h13")
+    small = handed_over(graph, {"x": drawn(8, 64, scale=deviation)})
+    assert Whole.of(found.graph, resolve("h13"), [small], [results_of(graph, small)]).errors["y"][0] < 0.001
+    (report,) = found.products
+    assert report.reason.startswith("for inputs of 2^-16 of their ranges scaled it has an error of ")
+    assert report.reason.endswith("; inputs= judges by rows as they are")
+    assert not any("lose bits" in remark for remark in found.remarks)
+
+
+def test_ranges_away_from_zero_have_no_small_rows() -> None:
+    found = af.rescale(rms_norm(af.input((8, 64), name="x")), ranges={"x": (500.0, 2000.0)}, target="h13")
+    assert found.applied[0].exponents[0] < 0
+    assert found.outputs[0].after < 0.001
 
 
 @pytest.mark.parametrize("form", ["mil", "mlpackage"])
@@ -462,6 +487,7 @@ def test_what_is_not_proven_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None
     graph, _ = small_linear(256)
     found = af.rescale(graph, ranges={"x": 0.25}, target="h13")
     assert found.graph == graph
+    assert len(found.remarks) == 1
     assert not found.applied
     assert found.products[0].reason == "the rescaled program is not proven to stay below the accumulator's edge"
     assert found.outputs[0].after == found.outputs[0].before
@@ -505,7 +531,19 @@ def test_no_network_becomes_worse(network: DrawnGraph, target: str, exponent: in
 def test_networks_of_other_kinds_do_not_become_worse(kind: fuzz_rescaling.Kind) -> None:
     for seed in (7_000_001, 7_000_002):
         verdict = fuzz_rescaling.judge(seed, kind)
-        assert verdict is None or verdict.worst <= fuzz_rescaling.LUCK
+        assert verdict is None or not verdict.is_worse
+
+
+def test_the_fuzzer_sees_small_rows_that_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing_lost(*_: object) -> str:
+        return ""
+
+    kept = fuzz_rescaling.judge(9_000_104, fuzz_rescaling.normed)
+    monkeypatch.setattr("aneforge.runtime.rescaling.trials.lost_small", nothing_lost)
+    lost = fuzz_rescaling.judge(9_000_104, fuzz_rescaling.normed)
+    assert kept is not None
+    assert lost is not None
+    assert (kept.is_worse, lost.is_worse, lost.worst < 1) == (False, True, True)
 
 
 def test_an_example_transformer_is_no_worse() -> None:

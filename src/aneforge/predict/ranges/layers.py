@@ -143,12 +143,15 @@ def held(values: Array | None) -> Array | None:
 
 
 def once_rounded(low: Array, high: Array, affine: Affine) -> Range:
-    """Return the range of gain · x + offset of sums that were not rounded before."""
+    """Return the range of gain · x + offset of sums that were not rounded before.
+
+    A gain of 0 leaves the offset of finite sums; times an infinite one it is no number, which leaves as 0.
+    """
     gain = np.ones(()) if affine.gain is None else read(host_fp16(affine.gain))
     offset = np.zeros(()) if affine.offset is None else read(host_fp16(affine.offset))
     with np.errstate(invalid="ignore", over="ignore"):
         ends = np.stack([gain * low + offset, gain * high + offset])
-    ends = np.where(np.isnan(ends), 0.0, ends)
+    ends = np.stack([np.where(np.isnan(ends), one, ends) for one in (0.0, offset)])
     return rounded(float(ends.min()), float(ends.max()))
 
 

@@ -28,13 +28,25 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["NORMS", "NormGroup", "exponents_of", "norm_groups", "norm_margin", "norm_reach", "rescaled_norm"]
+__all__ = [
+    "NORMS",
+    "NormGroup",
+    "exponents_of",
+    "lost_squares",
+    "norm_groups",
+    "norm_margin",
+    "norm_reach",
+    "rescaled_norm",
+]
 
 STANDARDISING = frozenset({"channel_layer_norm", "group_norm", "instance_norm", "layer_norm"})
 """Norms that take the mean off first."""
 NORMS = STANDARDISING | {"l2_norm", "rms_norm"}
 MOST_SQUARES = 65504.0
 """What the squares of a row may add up to; norms that divide by their number bear more, which is not counted on."""
+
+KEPT_SQUARES = 2.0**-8
+"""Elements from which on norms lose nothing on the exact engine: their squares lack two bits of normal numbers'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +145,16 @@ def norm_margin(reach: float, exponent: int) -> float:
     (2.0, inf)
     """
     return math.log2(MOST_SQUARES / reach) / 2 - exponent if reach else math.inf
+
+
+def lost_squares(exponent: int) -> str:
+    """Return what a norm loses that is scaled down.
+
+    >>> lost_squares(-10)
+    'elements below 4 lose bits of their squares, as those below 0.00390625 did before'
+    """
+    now = KEPT_SQUARES * 2.0**-exponent
+    return f"elements below {now:g} lose bits of their squares, as those below {KEPT_SQUARES:g} did before"
 
 
 def rescaled_norm(node: Node, exponent: int) -> Node:

@@ -42,6 +42,16 @@ class RowSum(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reason: str
 
 
+class SmallRows(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Rows far smaller than declared ranges, which norms must not lose."""
+
+    parts: tuple[float, ...]
+    """So much of its range an input is."""
+    worse: float
+    """An error that grows by more is a loss."""
+    reason: str
+
+
 class Fresh(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How many sets of fresh inputs are tried."""
 
@@ -66,6 +76,7 @@ class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     worth: Part
     worth_a_layer: Part
     norm_size: Part
+    small_rows: SmallRows
     norm_rounds: Count
     rounding_growth: Part
     softmax_row: RowSum

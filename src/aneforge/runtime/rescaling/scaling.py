@@ -12,6 +12,7 @@ from aneforge.graph.graph import as_graph
 from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.runtime.magnitudes import promises_of
 from aneforge.runtime.rescaling.measuring import Whole, results_of
+from aneforge.runtime.rescaling.norms import NORMS, lost_squares
 from aneforge.runtime.rescaling.observing import fresh
 from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.report import OutputError, Rescaled
@@ -45,11 +46,14 @@ def rescaled(
     samples: Sequence[Sample] | None = None,
     bounds: Bounds | None = None,
     safety_bits: int | None = None,
+    *,
+    small: Sequence[Sample] = (),
 ) -> Rescaled:
     """Return a graph with its products rescaled by powers of two, and the engine's errors before and after.
 
     `samples` are sets of inputs; without them some are drawn: of a standard normal distribution, within what inputs
-    promise. `bounds` are proven magnitudes of the tensors that products read, in the place of those that are seen.
+    promise. `bounds` are proven magnitudes of the tensors that products read, in the place of those that are seen, and
+    `small` are inputs far below them, whose rows norms must not lose.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.random.default_rng(0).standard_normal((16, 1024)) / 32
@@ -75,7 +79,8 @@ def rescaled(
         return unchanged(whole, resolved, source, safety, f"nothing to compare with: {error.message}")
     before = Whole.of(whole, resolved, sets, exact)
     shown = [*given, *extremes(whole)] if samples is None else given
-    search = Search(whole, before, Evidence(resolved, sets, exact, shown, bounds, safety))
+    far_below = [handed_over(whole, one) for one in small]
+    search = Search(whole, before, Evidence(resolved, sets, exact, shown, bounds, safety, far_below))
     search.run()
     after, count = search.errors, len(given)
     outputs = tuple(
@@ -89,7 +94,17 @@ def rescaled(
         for name, errors in before.errors.items()
     )
     products = by_place(tuple(search.reports.values()))
-    return Rescaled(search.graph, resolved.name, source, safety, products, outputs, before.layers, after.layers)
+    layers = (before.layers, after.layers)
+    return Rescaled(search.graph, resolved.name, source, safety, products, outputs, *layers, scaled_down(products))
+
+
+def scaled_down(products: tuple[ProductRescaling, ...]) -> tuple[str, ...]:
+    """Return a remark for every norm that is scaled down."""
+    return tuple(
+        f"{one.name} {one.op}: {lost_squares(one.exponents[0])}"
+        for one in products
+        if one.op in NORMS and one.exponents[0] < 0
+    )
 
 
 def by_place(products: tuple[ProductRescaling, ...]) -> tuple[ProductRescaling, ...]:

@@ -69,6 +69,8 @@ class Evidence:
     bounds: Bounds | None
     """Magnitudes of the graph that was given that are proven, in the place of those that are seen."""
     safety: int
+    small: Sequence[Sample] = ()
+    """Inputs far smaller than their declared ranges, the sets in the order of `small_rows` of the policy."""
 
 
 class Search:
@@ -101,7 +103,8 @@ class Search:
             keys = [(value.node, value.index) for value in values if value.node in self.origins]
             proven = {key: evidence.bounds.get((self.origins[key[0]], key[1]), float("inf")) for key in keys}
             observed = observed.declared(proven)
-        return Situation(self.graph, evidence.target, observed, evidence.safety)
+        small = [observe(self.graph, values, evidence.target, [one]).arrays for one in evidence.small]
+        return Situation(self.graph, evidence.target, observed, evidence.safety, small)
 
     def norms(self, situation: Situation) -> Iterator[Trial]:
         """Try every norm that was not rescaled yet, and say why where that cannot be."""

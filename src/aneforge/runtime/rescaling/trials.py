@@ -10,7 +10,7 @@ import numpy as np
 
 from aneforge.ops.arithmetic import laid_along
 from aneforge.ops.constant import Constant, Dense
-from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
+from aneforge.runtime.rescaling.choosing import RESULT_STEP, edge_margin, exactly_scaled, joined, limits, wanted
 from aneforge.runtime.rescaling.gains import gains_behind
 from aneforge.runtime.rescaling.measuring import Measured, alone, measured_alone
 from aneforge.runtime.rescaling.norms import exponents_of, norm_margin, norm_reach, rescaled_norm
@@ -56,6 +56,8 @@ class Situation:
     observed: Observed
     """What the exponents are chosen by, seen or proven."""
     safety: int
+    small: Sequence[Mapping[tuple[Node, int], Array]] = ()
+    """What operands are for inputs far smaller than their declared ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,18 +224,42 @@ def try_norms(group: NormGroup, situation: Situation) -> Trial:
     exponent = joined(np.array([asked]), np.array([limit]))[0]
     if not exponent:
         return not_tried(group.members, NO_ROOM if asked else SQUARES_FIT)
-    values = {"x": observed.arrays[x.node, x.index]}
     reports, reason = list[ProductRescaling](), ""
     for (node, name), (reach, _) in zip(group.members, reaches, strict=True):
-        exact = exact_result(node, values)
-        before = measured_alone(alone(node, node.operands)[0], values, exact, situation.target)
-        now, scaled = rescaled_norm(node, exponent), {"x": values["x"] * 2.0**exponent}
-        after = measured_alone(alone(now, node.operands)[0], scaled, exact, situation.target)
+        before, after = try_norm(node, exponent, observed.arrays[x.node, x.index], situation.target)
         reason = reason or ("" if is_worth(before, after, longer=group.host is None) else not_worth(before, after))
+        reason = reason or lost_small(
+            node, exponent, [one[x.node, x.index] for one in situation.small], situation.target
+        )
         reports.append(applied(name, node, "x", (exponent,), before, after, norm_margin(reach, exponent)))
     if reason:
         return Trial(tuple(as_it_was(one, reason) for one in reports), None)
     return Trial(tuple(reports), NormScaling(group, exponent))
+
+
+def try_norm(node: Node, exponent: int, values: Array, target: Target) -> tuple[Measured, Measured]:
+    """Return a norm alone on some rows, as it is and for what it reads times a power of two."""
+    exact = exact_result(node, {"x": values})
+    now, scaled = rescaled_norm(node, exponent), values * 2.0**exponent
+    return (
+        measured_alone(alone(node, node.operands)[0], {"x": values}, exact, target),
+        measured_alone(alone(now, node.operands)[0], {"x": scaled}, exact, target),
+    )
+
+
+def lost_small(node: Node, exponent: int, small: Sequence[Array], target: Target) -> str:
+    """Return why a norm is not to be scaled down: rows far smaller than declared would be lost; empty where none is."""
+    if exponent >= 0 or not small:
+        return ""
+    chosen = policy().small_rows
+    for part, values in zip(chosen.parts, small, strict=True):
+        before, after = try_norm(node, exponent, values, target)
+        if after.error > chosen.worse * max(before.error, RESULT_STEP):
+            size = f"2^{math.log2(part):g}"
+            return (
+                f"for inputs of {size} of their ranges {not_worth(before, after)}; inputs= judges by rows as they are"
+            )
+    return ""
 
 
 def contracted(node: Node, operand: str) -> int:
