@@ -212,7 +212,7 @@ def test_parameters_of_an_activation(params: dict[str, Plain], message: str) -> 
 @pytest.mark.parametrize(
     ("kind", "params", "message"),
     [
-        ("Softmax", {"Dimension": "Time"}, "unknown Dimension 'Time'; known: Batch, Channel, Depth and 2 more"),
+        ("Softmax", {"Dimension": "Time"}, "unknown Dimension 'Time'; known: Batch, Channel, Depth, Height, Width"),
         ("Softmax", {"Dimension": []}, "Dimension has another number of entries (seen 0, limit 1)"),
         ("Softmax", {"Dimension": 4}, "Dimension is not a list (seen 4)"),
         ("Reduction", {"Type": "Sum", "Dimension": ["Width", "Width"]}, "Dimension names a dimension twice"),
