@@ -30,3 +30,7 @@ def main() -> None:
         if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - it is None where it was closed
             sys.stderr.write("\ninterrupted\n")
         sys.exit(INTERRUPTED)
+    finally:
+        # What is left goes with the process. Looking through it for cycles once more, as the interpreter does when it
+        # ends, took a seventh of the time of a check of ResNet-18.
+        gc.freeze()

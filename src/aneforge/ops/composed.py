@@ -97,9 +97,8 @@ class Composed(Constant):
     index: int = 0
     """Which of the results it is."""
 
-    @property
-    def type(self) -> TensorType:
-        """What the constant stands for once it is dense."""
+    def _type(self) -> TensorType:
+        """Return what the constant stands for."""
         return self.recipe.types[self.index]
 
     @property

@@ -35,10 +35,14 @@ PALETTE_BITS = (1, 2, 3, 4, 6, 8)
 class Constant(ABC):
     """A tensor that is known when the program is compiled."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def type(self) -> TensorType:
-        """What the constant stands for once it is dense."""
+        """What the constant stands for once it is dense; rules and passes ask for it again and again."""
+        return self._type()
+
+    @abstractmethod
+    def _type(self) -> TensorType:
+        """Return what the constant stands for."""
 
     @property
     @abstractmethod
@@ -186,9 +190,8 @@ class Dense(Constant):
             values.flags.writeable = False
         return cls(values)
 
-    @property
-    def type(self) -> TensorType:
-        """What the constant stands for."""
+    def _type(self) -> TensorType:
+        """Return what the constant stands for."""
         return TensorType(tuple(self.values.shape), dtype_name(self.values))
 
     @property
@@ -241,9 +244,8 @@ class Int8Affine(Constant):
             if part is not None and part.size not in (1, channels):
                 raise GraphError(f"the {what} does not fit the channels", seen=part.size, limit=f"1 or {channels}")
 
-    @property
-    def type(self) -> TensorType:
-        """What the constant stands for once it is dense."""
+    def _type(self) -> TensorType:
+        """Return what the constant stands for."""
         return TensorType(tuple(self.quantized.shape), dtype_name(self.scale))
 
     @property
@@ -301,9 +303,8 @@ class Palette(Constant):
         if self.indices.size and int(self.indices.max()) >= self.table.size:
             raise GraphError("an index is past the palette", seen=int(self.indices.max()), limit=self.table.size - 1)
 
-    @property
-    def type(self) -> TensorType:
-        """What the constant stands for once it is dense."""
+    def _type(self) -> TensorType:
+        """Return what the constant stands for."""
         return TensorType(tuple(self.indices.shape), dtype_name(self.table))
 
     @property
@@ -345,9 +346,8 @@ class Sparse(Constant):
         if self.nonzero.shape != (int(self.mask.sum()),):
             raise GraphError("values and mask do not match", seen=self.nonzero.size, limit=int(self.mask.sum()))
 
-    @property
-    def type(self) -> TensorType:
-        """What the constant stands for once it is dense."""
+    def _type(self) -> TensorType:
+        """Return what the constant stands for."""
         return TensorType(tuple(self.mask.shape), dtype_name(self.nonzero))
 
     @property
@@ -404,9 +404,8 @@ class Blockwise(Constant):
                     f"the {what} does not divide the data into blocks", seen=part.shape, limit=self.data.shape
                 )
 
-    @property
-    def type(self) -> TensorType:
-        """What the constant stands for once it is dense."""
+    def _type(self) -> TensorType:
+        """Return what the constant stands for."""
         return TensorType(tuple(self.data.shape), dtype_name(self.scale))
 
     @property

@@ -49,17 +49,24 @@ class Alignment:
 def aligned(first: Program, second: Program, graphs: tuple[Graph, Graph], numbering: Numbering) -> Alignment:
     """Return the layers of two programs side by side; `graphs` are what they were lowered from."""
     renamed = node_numbers(*graphs)
-    there = {local_key(layer, numbering, {}): layer for layer in first.layers}
+    names: Mapping[int, int] = {} if is_identity(renamed) else renamed
+    there = {own_key(layer, numbering): layer for layer in first.layers}
     pairs: list[tuple[Layer, Layer]] = []
     left: list[Layer] = []
     for layer in second.layers:
-        partner = there.pop(local_key(layer, numbering, renamed), None)
+        key = local_key(layer, numbering, names) if names else own_key(layer, numbering)
+        partner = there.pop(key, None)
         if partner is None:
             left.append(layer)
         else:
             pairs.append((partner, layer))
-    same = all(old == new for old, new in renamed.items()) and len(graphs[0].nodes) == len(graphs[1].nodes)
+    same = not names and len(graphs[0].nodes) == len(graphs[1].nodes)
     return Alignment(tuple(pairs), tuple(grouped(list(there.values()), left, renamed)), same, renamed)
+
+
+def is_identity(renamed: Mapping[int, int]) -> bool:
+    """Tell whether no node has another number in the first graph."""
+    return all(old == new for old, new in renamed.items())
 
 
 def node_numbers(first: Graph, second: Graph) -> dict[int, int]:
@@ -104,6 +111,13 @@ def canonical(name: str, renamed: Mapping[int, int]) -> str:
     """Return the name of a value as the first program would have it."""
     stem, dot, rest = name.partition(".")
     return f"{base_of(stem, renamed)}{dot}{rest}"
+
+
+def own_key(layer: Layer, numbering: Numbering) -> tuple[object, ...]:
+    """Return the key of a layer under its own names, made once for all comparisons of one numbering."""
+    if id(layer) not in numbering.keys:
+        numbering.keys[id(layer)] = layer, local_key(layer, numbering, {})
+    return numbering.keys[id(layer)][1]
 
 
 def local_key(layer: Layer, numbering: Numbering, renamed: Mapping[int, int]) -> tuple[object, ...]:

@@ -104,6 +104,8 @@ class Numbering:
 
     parts: dict[int, Part] = field(default_factory=dict[int, Part])
     """Products of dense weights by the numbers of their results."""
+    keys: dict[int, tuple[Layer, Key]] = field(default_factory=dict[int, "tuple[Layer, Key]"])
+    """What layers do to which values, by the layer's identity, for alignments."""
 
     def number(self, key: Key) -> int:
         """Return the number of a key."""
