@@ -325,6 +325,27 @@ class Emitter:
         sizes = [end - begin if one == along else extent for one, extent in enumerate(x.type.shape)]
         return self.apply("slice_by_size", {"x": x}, begin=begins, size=sizes)
 
+    def region(self, x: Value, bounds: Mapping[int, range]) -> Value:
+        """Return the places of axes that ranges name."""
+        whole = [bounds.get(axis, range(extent)) for axis, extent in enumerate(x.type.shape)]
+        shape = [len(one) for one in whole]
+        if 0 in shape:
+            return self.empty(shape, x.type.dtype)
+        if whole == [range(extent) for extent in x.type.shape]:
+            return x
+        if isinstance(x, Dense):
+            return Dense(x.values[tuple(as_slice(one) for one in whole)])
+        if all(one.step == 1 for one in whole):
+            return self.apply("slice_by_size", {"x": x}, begin=[one.start for one in whole], size=shape)
+        return self.apply(
+            "slice_by_index",
+            {"x": x},
+            begin=[one.start for one in whole],
+            end=[max(one.stop, 0) for one in whole],
+            stride=[one.step for one in whole],
+            end_mask=[one.step < 0 and one.stop < 0 for one in whole],
+        )
+
     def spread(self, x: Value, shape: Sequence[int]) -> Value:
         """Return x repeated to a shape to which it broadcasts."""
         wanted = tuple(shape)
@@ -390,3 +411,8 @@ def expect_makeable(kind: TensorType) -> None:
             f"a result of shape {list(kind.shape[:RANK_MOST])} is larger than any tensor",
             workaround=f"at most {RANK_MOST} axes, up to {EXTENT_MOST} long, and {ELEMENTS_MOST} elements",
         )
+
+
+def as_slice(places: range) -> slice:
+    """Return a range of places as a slice; one that ends before the first place has no end."""
+    return slice(places.start, None if places.stop < 0 else places.stop, places.step)

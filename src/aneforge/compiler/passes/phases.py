@@ -112,7 +112,7 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
     make = LayerMaker(first, word=word)
     source = moved_into_channels(make, padded(make, phases), phases)
     weights = first.operand("weights")
-    assert isinstance(weights, Constant), "whoever asks for phases asked for constant weights"  # noqa: S101
+    assert isinstance(weights, Constant), "whoever asks for phases asked for constant weights"  # noqa: S101 - a caller that did not is a mistake here
     kernel = phase_weights(weights.dense(), phases)
     attributes = {
         **first.attributes,

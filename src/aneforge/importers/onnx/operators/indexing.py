@@ -12,7 +12,7 @@ from aneforge.importers.extents import checked_extents
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 from aneforge.importers.writing import written
-from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axes, normalised_axis
 from aneforge.ops.types import is_float
 
@@ -60,7 +60,7 @@ def region(
         axis: bounded(start, end, step, x.type.shape[axis])
         for axis, start, end, step in zip(named, starts, ends, by, strict=True)
     }
-    return taken_region(call, x, bounds)
+    return call.emit.region(x, bounds)
 
 
 def bounded(start: int, end: int, step: int, extent: int) -> range:
@@ -73,34 +73,6 @@ def bounded(start: int, end: int, step: int, extent: int) -> range:
     return range(min(max(first, 0), max(high, 0)), min(max(last, low), high), step) if extent else range(0)
 
 
-def taken_region(call: Call, x: Value, bounds: dict[int, range]) -> Value:
-    """Return the places of axes that ranges name."""
-    emit = call.emit
-    whole = [bounds.get(axis, range(extent)) for axis, extent in enumerate(x.type.shape)]
-    shape = [len(one) for one in whole]
-    if 0 in shape:
-        return emit.empty(shape, x.type.dtype)
-    if whole == [range(extent) for extent in x.type.shape]:
-        return x
-    if isinstance(x, Dense):
-        return Dense(x.values[tuple(as_slice(one) for one in whole)])
-    if all(one.step == 1 for one in whole):
-        return emit.apply("slice_by_size", {"x": x}, begin=[one.start for one in whole], size=shape)
-    return emit.apply(
-        "slice_by_index",
-        {"x": x},
-        begin=[one.start for one in whole],
-        end=[max(one.stop, 0) for one in whole],
-        stride=[one.step for one in whole],
-        end_mask=[one.step < 0 and one.stop < 0 for one in whole],
-    )
-
-
-def as_slice(places: range) -> slice:
-    """Return a range of places as a slice; one that ends before the first place has no end."""
-    return slice(places.start, None if places.stop < 0 else places.stop, places.step)
-
-
 @operator("Gather")
 def gather(call: Call) -> Value:
     """Convert slices along an axis by their places."""
@@ -109,7 +81,7 @@ def gather(call: Call) -> Value:
     if isinstance(indices, Constant) and indices.type.rank == 0:
         place = normalised_axis(int(indices.dense().item()), x.type.shape[axis], "the index")
         kept = [extent for one, extent in enumerate(x.type.shape) if one != axis]
-        return emit.reshape(taken_region(call, x, {axis: range(place, place + 1)}), kept)
+        return emit.reshape(call.emit.region(x, {axis: range(place, place + 1)}), kept)
     shape = (*x.type.shape[:axis], *indices.type.shape, *x.type.shape[axis + 1 :])
     if len(shape) <= RANK_PLAIN or not x.type.size or not indices.type.size:
         return emit.apply("gather", {"x": x, "indices": indices}, axis=axis)
@@ -128,7 +100,7 @@ def gather_elements(call: Call) -> Value:
         raise GraphError(
             "the indices are larger than the tensor", seen=list(indices.type.shape), limit=list(x.type.shape)
         )
-    return emit.apply("gather_along_axis", {"x": taken_region(call, x, bounds), "indices": indices}, axis=axis)
+    return emit.apply("gather_along_axis", {"x": call.emit.region(x, bounds), "indices": indices}, axis=axis)
 
 
 def expect_rank_of(x: Value, indices: Value) -> None:
@@ -259,7 +231,7 @@ def padded(call: Call, x: Value, widths: tuple[int, ...], axes: tuple[int, ...],
         for axis, ((before, after), extent) in enumerate(zip(both, x.type.shape, strict=True))
     }
     wide = [(max(before, 0), max(after, 0)) for before, after in both]
-    inner = taken_region(call, x, cuts)
+    inner = call.emit.region(x, cuts)
     if not np.any(wide):
         return inner
     return by_value(call, inner, wide, value) if mode == "constant" else by_places(call, inner, wide, PAD_MODES[mode])

@@ -8,7 +8,6 @@ import numpy as np
 
 from aneforge.graph.node import Output
 from aneforge.importers.findings import Reason, UnsupportedNodeError
-from aneforge.importers.torch_export.operators.slicing import region
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.constant import Constant
 
@@ -83,7 +82,7 @@ def gather(call: Call) -> Value:
         return emit.empty(indices.type.shape, x.type.dtype)
     bounds = {one: range(extent) for one, extent in enumerate(indices.type.shape) if one != axis}
     places = counted_back(emit, indices, x.type.shape[axis])
-    return emit.apply("gather_along_axis", {"x": region(emit, x, bounds), "indices": places}, axis=axis)
+    return emit.apply("gather_along_axis", {"x": emit.region(x, bounds), "indices": places}, axis=axis)
 
 
 def listed_indices(call: Call) -> list[Value | None]:

@@ -16,7 +16,6 @@ from aneforge.importers.torch_export.operators.indexing import (
     placed_order,
     whole_indices,
 )
-from aneforge.importers.torch_export.operators.slicing import region
 from aneforge.importers.torch_export.registry import operator
 from aneforge.importers.writing import written
 from aneforge.ops.constant import Constant
@@ -56,7 +55,7 @@ def scatter(call: Call) -> Value:
     if call.has("src"):
         source = call.operand("src", dtype)
         source = emit.reshape(source, (source.type.size,)) if not source.type.rank else source
-        updates = region(emit, source, {one: range(extent) for one, extent in enumerate(shape)})
+        updates = emit.region(source, {one: range(extent) for one, extent in enumerate(shape)})
     else:
         updates = emit.spread(call.operand("value", dtype), shape)
     mode = "add" if call.operator == "scatter_add" else MODES.get(call.text("reduce"), "mean")

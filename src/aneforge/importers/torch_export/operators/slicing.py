@@ -8,31 +8,12 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.importers.torch_export.registry import operator
-from aneforge.ops.constant import Dense
 from aneforge.ops.shapes import normalised_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from aneforge.graph.node import Value
     from aneforge.importers.emitter import Emitter
     from aneforge.importers.torch_export.call import Call
-
-
-def region(emit: Emitter, x: Value, bounds: Mapping[int, range]) -> Value:
-    """Return the places of axes that ranges name."""
-    whole = [bounds.get(axis, range(extent)) for axis, extent in enumerate(x.type.shape)]
-    shape = [len(one) for one in whole]
-    if 0 in shape:
-        return emit.empty(shape, x.type.dtype)
-    if whole == [range(extent) for extent in x.type.shape]:
-        return x
-    if isinstance(x, Dense):
-        return Dense(x.values[tuple(slice(one.start, one.stop, one.step) for one in whole)])
-    if all(one.step == 1 for one in whole):
-        return emit.apply("slice_by_size", {"x": x}, begin=[one.start for one in whole], size=shape)
-    begins, ends, steps = ([getattr(one, part) for one in whole] for part in ("start", "stop", "step"))
-    return emit.apply("slice_by_index", {"x": x}, begin=begins, end=ends, stride=steps)
 
 
 def sliced_range(call: Call, extent: int) -> range:
@@ -46,7 +27,7 @@ def slice_along(call: Call) -> Value:
     """Convert the elements from one place to before another along an axis, a step apart."""
     x = call.value("self")
     axis = call.axis("dim", x.type.rank)
-    return region(call.emit, x, {axis: sliced_range(call, x.type.shape[axis])})
+    return call.emit.region(x, {axis: sliced_range(call, x.type.shape[axis])})
 
 
 @operator("narrow", "narrow_copy")
@@ -55,7 +36,7 @@ def narrow(call: Call) -> Value:
     x = call.value("self")
     axis = call.axis("dim", x.type.rank)
     start = call.integer("start") % max(x.type.shape[axis], 1) if call.integer("start") < 0 else call.integer("start")
-    return region(call.emit, x, {axis: range(start, start + call.integer("length"))})
+    return call.emit.region(x, {axis: range(start, start + call.integer("length"))})
 
 
 @operator("select", "select_copy")
@@ -65,7 +46,7 @@ def select(call: Call) -> Value:
     axis = call.axis("dim", x.type.rank)
     place = normalised_axis(call.integer("index"), x.type.shape[axis], "index")
     kept = [extent for one, extent in enumerate(x.type.shape) if one != axis]
-    return call.emit.reshape(region(call.emit, x, {axis: range(place, place + 1)}), kept)
+    return call.emit.reshape(call.emit.region(x, {axis: range(place, place + 1)}), kept)
 
 
 @operator("slice_scatter")
