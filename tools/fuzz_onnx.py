@@ -184,7 +184,9 @@ def change_operator(model: onnx.ModelProto, chooser: random.Random) -> None:
     """Put another operator in the place of one."""
     node = some_node(model, chooser)
     if node is not None:
-        node.op_type = chooser.choice(OPERATORS)
+        node.domain, node.op_type = chooser.choice(OPERATORS)
+        if node.domain not in {one.domain for one in model.opset_import}:
+            model.opset_import.add(domain=node.domain, version=1)
 
 
 def change_inputs(model: onnx.ModelProto, chooser: random.Random) -> None:
@@ -254,7 +256,8 @@ CHANGES: tuple[Callable[[onnx.ModelProto, random.Random], None], ...] = (
     change_weight,
     change_version,
 )
-OPERATORS = sorted({schema.name for schema in onnx.defs.get_all_schemas()})
+OPERATORS = sorted({("", schema.name) for schema in onnx.defs.get_all_schemas()} | set(converters()))
+"""Domain and name: ONNX's own operators, and whatever else the importer converts."""
 
 
 def write_seeds(folder: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aneforge.errors import GraphError
+from aneforge.errors import GraphError, NotSupportedError
 from aneforge.ops.signature import REQUIRED, Attribute, AttributeValue, Operand
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
 
@@ -71,10 +71,10 @@ class Definition:
         """Return the results as the mathematics gives them.
 
         Raises:
-            GraphError: The operation has no meaning of its own.
+            NotSupportedError: The operation has no meaning of its own.
         """
         if self.meaning is None:
-            raise GraphError(f"it has no meaning on its own: {self.no_meaning}", operation=self.name)
+            raise NotSupportedError(f"it has no meaning on its own: {self.no_meaning}", operation=self.name)
         with np.errstate(all="ignore"):
             results = self.meaning(*self._in_order(operands), **attributes)
         return results if isinstance(results, tuple) else (results,)

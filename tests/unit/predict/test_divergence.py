@@ -17,9 +17,10 @@ from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.execution.run import run
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
-from aneforge.errors import IllegalGraphError, UnknownNameError, UnknownTargetError
+from aneforge.errors import IllegalGraphError, NotSupportedError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
 from aneforge.ops.constant import Int8Affine
+from aneforge.ops.table import op_named
 from aneforge.predict.divergence.arithmetic import IN_ORDER
 from aneforge.predict.divergence.graphs import Cause, Strength, divergence
 from aneforge.predict.divergence.numbering import Numbering
@@ -27,6 +28,8 @@ from aneforge.predict.ranges.program import flow
 from divergence_tools import PAIRS, SLOW, Tally, judged
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aneforge.graph.strategies import DrawnGraph
     from golden_text import Golden
 
@@ -170,6 +173,34 @@ def test_a_fused_square(terms: int, verdict: Strength) -> None:
     assert found.verdict is verdict
     assert found.on_silicon is Strength.ROUND1
     assert found.findings[0].cause is Cause.SQUARE
+
+
+def texture() -> af.Tensor:
+    return af.affine(af.input((1, 3, 8, 8)), np.eye(2, 3, dtype=np.float16).reshape(1, 6), 8, 8)
+
+
+def decomposed() -> af.Tensor:
+    node = build(op_named("matrix_decomposition"), {"x": af.input((9,), name="x")}, {"type": "NonQRGivens"})
+    return af.Tensor(node, 0)
+
+
+def test_a_texture_unit_that_nobody_knows_is_modelled_alike() -> None:
+    found = divergence(texture(), "h14", "h16s")
+    assert (found.verdict, found.on_silicon) == (Strength.NONE, Strength.ROUNDINGS)
+    assert found.findings[0].cause is Cause.UNKNOWN
+    assert "no source says" in str(found)
+
+
+def test_what_nobody_can_compute_is_no_proof_of_equality() -> None:
+    found = divergence(decomposed(), "h13", "h15")
+    assert (found.verdict, found.findings[0].cause) == (Strength.ROUNDINGS, Cause.UNKNOWN)
+    with pytest.raises(NotSupportedError, match="no source gives the mathematics"):
+        run(build_program(decomposed(), "h13"), {"x": np.ones(9)})
+
+
+@pytest.mark.parametrize("made", [texture, decomposed])
+def test_what_nobody_knows_is_alike_within_a_family(made: Callable[[], af.Tensor]) -> None:
+    assert divergence(made(), "h16", "h16g").on_silicon is Strength.NONE
 
 
 def test_decomposition() -> None:

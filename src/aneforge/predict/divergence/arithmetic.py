@@ -19,6 +19,7 @@ from aneforge.engine.choices import choices, entry_of, switch
 from aneforge.engine.crop import CROPPED_AXES, along, first_place
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
+from aneforge.engine.exactness import Exactness
 from aneforge.engine.execution.layers import joined_wrong
 from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.layer import Layer, Stage
     from aneforge.compiler.ir.program import Program
+    from aneforge.engine.choices import ArithmeticEntry
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
     from aneforge.predict.ranges.interval import Range
@@ -43,7 +45,7 @@ STAND_FOR_ROUTES = {"winograd_on_width", "width_slice_crop_x16", "height_slice_c
 IN_ORDER = frozenset({*attention.FOR_TARGET, *normalisation.FOR_TARGET, *pooling.FOR_TARGET, *reductions.FOR_TARGET})
 """Operations that add in the order of the target."""
 
-__all__ = ["FEW_TERMS", "Arithmetic", "arithmetic_of_layer", "crops", "terms_of"]
+__all__ = ["FEW_TERMS", "Arithmetic", "arithmetic_of_layer", "crops", "terms_of", "unknown_arithmetic"]
 
 SAFE_IN_CROP = FP16_SLICE_SAT
 """Largest magnitude that the crop leaves as it is."""
@@ -77,6 +79,8 @@ class Arithmetic:
     """The order of sums by its name: what differs on silicon and is modelled alike."""
     weights: str = ""
     """Whether the engine itself expands weights of a rounded encoding."""
+    unknown: str = ""
+    """Family and datapath, for an operation of which no source says how the engine computes it."""
     data: tuple[tuple[str, str], ...] = ()
     """Further values of the datapath on which the arithmetic rests, such as the set of activation tables."""
 
@@ -88,7 +92,7 @@ class Arithmetic:
     @property
     def on_silicon(self) -> tuple[object, ...]:
         """What is known to decide about bits on chips."""
-        return (*self.on_engine, self.order, self.weights, self.data)
+        return (*self.on_engine, self.order, self.weights, self.unknown, self.data)
 
 
 def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Range]) -> Arithmetic:
@@ -96,8 +100,17 @@ def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Ran
     target = program.target
     found = engine_arithmetic(layer, target, ranges)
     int8, streams = weights_of(layer, target)
-    elements = "" if joined_wrong(layer, program) is None else f"{target.family}: {datapath_text(target)}"
-    return replace(found, int8=int8, weights=streams, elements=elements, data=data_of(layer, target))
+    elements = "" if joined_wrong(layer, program) is None else family_text(target)
+    unknown = "" if unknown_arithmetic(layer) is None else family_text(target)
+    data = data_of(layer, target)
+    return replace(found, int8=int8, weights=streams, elements=elements, unknown=unknown, data=data)
+
+
+def unknown_arithmetic(layer: Layer) -> ArithmeticEntry | None:
+    """Return the arithmetic of a layer if no source says how the engine computes it, else nothing."""
+    call = call_of_layer(layer)
+    entry = None if call is None else entry_of(call.op)
+    return entry if entry is not None and entry.exactness is Exactness.UNKNOWN else None
 
 
 def datapath_text(target: Target) -> str:
@@ -105,9 +118,16 @@ def datapath_text(target: Target) -> str:
     return repr(sorted((name, target.datapath.get(name)) for name in target.datapath))
 
 
+def family_text(target: Target) -> str:
+    """Return family and datapath: on targets alike in both, what is not known is taken to be alike."""
+    return f"{target.family}: {datapath_text(target)}"
+
+
 def engine_arithmetic(layer: Layer, target: Target, ranges: Mapping[str, Range]) -> Arithmetic:
     """Return what a layer's bits depend on, on the engine."""
     call = call_of_layer(layer)
+    if call is not None and op_named(call.op).meaning is None:
+        return Arithmetic(other=family_text(target))
     if call is None or call.op not in FOR_TARGET:
         return Arithmetic()
     if call.op in CROPS:
@@ -118,12 +138,17 @@ def engine_arithmetic(layer: Layer, target: Target, ranges: Mapping[str, Range])
     if call.op in CONVOLUTIONS:
         return Arithmetic(form=convolution_form(layer, call, target))
     if call.op in IN_ORDER:
-        if terms_of(layer) <= FEW_TERMS:
-            return Arithmetic()
-        order = str(switch(target, "reduction_order"))
-        adder = choices().reduction.orders[order]
-        return Arithmetic(adder=(adder.group, adder.tree, adder.window), order=order)
+        return arithmetic_of_sums(layer, target)
     return Arithmetic(other=datapath_text(target))
+
+
+def arithmetic_of_sums(layer: Layer, target: Target) -> Arithmetic:
+    """Return what the bits of sums depend on."""
+    if terms_of(layer) <= FEW_TERMS:
+        return Arithmetic()
+    order = str(switch(target, "reduction_order"))
+    adder = choices().reduction.orders[order]
+    return Arithmetic(adder=(adder.group, adder.tree, adder.window), order=order)
 
 
 def terms_of(layer: Layer) -> int:

@@ -21,6 +21,7 @@ from aneforge.compiler.retarget import retarget
 from aneforge.engine.choices import entry_of
 from aneforge.graph.precision import to_fp16
 from aneforge.predict.divergence.alignment import aligned, canonical
+from aneforge.predict.divergence.arithmetic import unknown_arithmetic
 from aneforge.predict.divergence.numbering import Numbering
 from aneforge.predict.ranges.interval import FINITE, hull
 from aneforge.predict.ranges.products import LOST
@@ -85,6 +86,7 @@ class Cause(StrEnum):
     FUSION = "fusion"
     SPLIT = "split"
     DATA = "datapath"
+    UNKNOWN = "unknown arithmetic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +257,8 @@ def pair_finding(
         strength, cause = Strength.ROUNDINGS, Cause.FOLD
         bound = bound if on_engine else math.nan
         detail = f"weights {fate(left)} on {names[0]}, {fate(right)} on {names[1]}"
+    elif left.unknown != right.unknown and (entry := unknown_arithmetic(layer)) is not None:
+        strength, cause, bound, detail = Strength.ROUNDINGS, Cause.UNKNOWN, math.nan, entry.reason
     else:
         differing = [name for name, value in left.data if (name, value) not in right.data]
         table = any(name in ("activation_tables", "tables_besides_gelu") for name in differing)
