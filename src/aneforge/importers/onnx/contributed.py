@@ -55,7 +55,7 @@ DEFAULT_SIGNATURES = {
 
 RUNTIME_SIGNATURES = {
     "Attention": (
-        "input weights bias? mask_index? past? attention_bias? past_sequence_length?",
+        "input:3 weights:2 bias:1? mask_index:1-4? past:5? attention_bias:4? past_sequence_length?",
         "output present?",
         f"{HEADS} qkv_hidden_sizes:ints do_rotary:int=0 past_present_share_buffer:int=0 rotary_embedding_dim:int=0",
     ),
@@ -63,11 +63,14 @@ RUNTIME_SIGNATURES = {
     "BiasGelu": ("A B", "C", ""),
     "BiasSoftmax": ("data bias", "output", "axis:int=1 is_inner_broadcast:int!"),
     "BiasSplitGelu": ("X bias", "Y", ""),
-    "CDist": ("A B", "C", "metric:str=sqeuclidean"),
+    "CDist": ("A:2 B:2", "C", "metric:str=sqeuclidean"),
     "DequantizeLinear": ("x x_scale x_zero_point?", "y", "axis:int=1 block_size:int=0"),
     "DynamicQuantizeMatMul": ("A B b_scale b_zero_point? bias?", "Y", ""),
     "EmbedLayerNormalization": (
-        "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
+        (
+            "input_ids:2 segment_ids:2? word_embedding:2 position_embedding:2 segment_embedding:2? gamma:1 beta:1 "
+            "mask:2? position_ids:2?"
+        ),
         "output mask_index? embedding_sum?",
         "epsilon:float=1e-12 mask_index_type:int",
     ),
@@ -90,7 +93,7 @@ RUNTIME_SIGNATURES = {
     "Gelu": ("X", "Y", ""),
     "GroupNorm": ("X gamma beta", "Y", "activation:int! channels_last:int=1 epsilon:float=1e-05 groups:int!"),
     "GroupQueryAttention": (
-        "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache?",
+        ("query:3 key:3? value:3? past_key:4? past_value:4? seqlens_k total_sequence_length cos_cache:2? sin_cache:2?"),
         "output present_key? present_value?",
         (
             "num_heads:int! kv_num_heads:int! scale:float do_rotary:int=0 rotary_interleaved:int=0 softcap:float=0 "
@@ -104,14 +107,14 @@ RUNTIME_SIGNATURES = {
         "K:int! N:int! bits:int=4 block_size:int! accuracy_level:int=0 weight_prepacked:int=0",
     ),
     "MultiHeadAttention": (
-        "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value?",
+        ("query:3-5 key:3-5? value:3-4? bias:1? key_padding_mask:1-3? attention_bias:4? past_key:4? past_value:4?"),
         "output present_key? present_value?",
         HEADS,
     ),
     "NhwcMaxPool": ("x", "y", f"{WINDOW} ceil_mode:int=0"),
     "Pad": ("data pads value?", "output", "mode:str=constant"),
     "QGemm": (
-        "A a_scale a_zero_point B b_scale b_zero_point C? y_scale? y_zero_point?",
+        "A:2 a_scale a_zero_point B:2 b_scale b_zero_point C? y_scale? y_zero_point?",
         "Y",
         "alpha:float=1 transA:int=0 transB:int=0",
     ),
@@ -152,7 +155,7 @@ RUNTIME_SIGNATURES = {
     "QuantizeLinear": ("x y_scale y_zero_point?", "y", "axis:int=1 block_size:int=0 saturate:int=1"),
     "QuickGelu": ("X", "Y", "alpha:float=1.702"),
     "RotaryEmbedding": (
-        "input position_ids cos_cache sin_cache",
+        "input:3-4 position_ids:0-2 cos_cache:2 sin_cache:2",
         "output",
         "interleaved:int=0 num_heads:int=0 rotary_embedding_dim:int=0 scale:float=1 is_packed_batching:int=0",
     ),
@@ -169,7 +172,10 @@ RUNTIME_SIGNATURES = {
     "TransposeMatMul": ("A B", "Y", "alpha:float=1 transA:int=0 transB:int=0"),
     "Trilu": ("X k?", "Y", "upper:int=1"),
 }
-"""Inputs, outputs and attributes by operator: `?` may be left out, `*` comes any number of times, `!` must be there."""
+"""Inputs, outputs and attributes by operator: `?` may be left out, `*` comes any number of times, `!` must be there.
+
+A number or two behind an input are its rank; where none stands, its converter takes any or asks itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +186,7 @@ class Signature:
     outputs: tuple[int, int]
     optional: tuple[bool, ...]
     types: tuple[frozenset[str], ...]
+    ranks: tuple[tuple[int, int], ...]
     attributes: Mapping[str, tuple[int, bool, onnx.AttributeProto | None]]
     """The number of the type, whether it must be there, and the default."""
 
@@ -201,6 +208,7 @@ def runtime_signature(operator: str, domain: str) -> Signature | None:
         counts_of(outputs),
         tuple(not name[-1].isalnum() for name in inputs),
         (EVERY_TYPE,) * len(inputs),
+        tuple(map(ranks_of, inputs)),
         dict(map(attribute_of, attributes)),
     )
 
@@ -213,6 +221,17 @@ def counts_of(names: Sequence[str]) -> tuple[int, int]:
     """
     needed = max(place for place, name in enumerate(names, 1) if name[-1].isalnum())
     return needed, ANY_NUMBER if names[-1].endswith("*") else len(names)
+
+
+def ranks_of(text: str) -> tuple[int, int]:
+    """Return how few and how many axes an input has.
+
+    >>> ranks_of("mask:1-3?"), ranks_of("past:5?"), ranks_of("X")
+    ((1, 3), (5, 5), (0, 2147483647))
+    """
+    _, said, numbers = text.rstrip("?*").partition(":")
+    least, _, most = numbers.partition("-")
+    return (int(least), int(most or least)) if said else (0, ANY_NUMBER)
 
 
 def attribute_of(text: str) -> tuple[str, tuple[int, bool, onnx.AttributeProto | None]]:

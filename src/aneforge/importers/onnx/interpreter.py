@@ -393,6 +393,9 @@ def check_call(
                 seen=schema_type(held.type.dtype),
                 limit=", ".join(sorted(rules.types[rule])),
             )
+    for place, (held, allowed) in enumerate(zip(inputs, rules.ranks, strict=False)):
+        if isinstance(held, Output | Constant) and not allowed[0] <= held.type.rank <= allowed[1]:
+            raise GraphError(f"input {place} has the wrong rank", seen=str(held.type), limit=span(allowed))
 
 
 def check_count(what: str, count: int, allowed: tuple[int, int]) -> None:
@@ -402,10 +405,13 @@ def check_count(what: str, count: int, allowed: tuple[int, int]) -> None:
         GraphError: It has too many or too few.
     """
     if not allowed[0] <= count <= allowed[1]:
-        least, most = allowed
-        raise GraphError(
-            f"it has the wrong number of {what}", seen=count, limit=least if least == most else f"{least} to {most}"
-        )
+        raise GraphError(f"it has the wrong number of {what}", seen=count, limit=span(allowed))
+
+
+def span(allowed: tuple[int, int]) -> str:
+    """Return a least and a greatest number as text."""
+    least, most = allowed
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def check_attributes(rules: Rules, attributes: Mapping[str, onnx.AttributeProto]) -> None:

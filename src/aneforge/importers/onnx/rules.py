@@ -74,6 +74,8 @@ class Rules:
     types: tuple[frozenset[str], ...]
     """The types that each input may have; the last entry stands for all that follow."""
     attributes: Mapping[str, AttributeRule]
+    ranks: tuple[tuple[int, int], ...] = ()
+    """The least and the greatest rank of inputs, where their converter relies on it."""
 
 
 @lru_cache(4096)
@@ -107,7 +109,7 @@ def runtime_rules(operator: str, domain: str) -> Rules | None:
     if found is None:
         return None
     attributes = {name: AttributeRule(*said) for name, said in found.attributes.items()}
-    return Rules(None, 1, found.inputs, found.outputs, found.optional, found.types, attributes)
+    return Rules(None, 1, found.inputs, found.outputs, found.optional, found.types, attributes, found.ranks)
 
 
 def attribute_rule(attribute: OpSchema.Attribute) -> AttributeRule:

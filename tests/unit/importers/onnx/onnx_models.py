@@ -84,7 +84,8 @@ def one_node(
     names = sorted({*inputs, *fixed})
     made_node = node(operator, names, [f"y{place}" if place else "y" for place in range(outputs)], attributes, domain)
     ports: dict[str, Port] = {name: (dtype_name(array), list(array.shape)) for name, array in inputs.items()}
-    domains = {domain: onnx.defs.get_schema(operator, domain=domain).since_version} if domain else None
+    known = onnx.defs.has(operator, domain)
+    domains = {domain: onnx.defs.get_schema(operator, domain=domain).since_version if known else 1} if domain else None
     return made([made_node], ports, list(made_node.output), fixed, opset=opset, domains=domains)
 
 

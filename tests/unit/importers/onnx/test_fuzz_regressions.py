@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 IMAGE = numbers(1, 2, 4, 4)
 ROW = numbers(3)
 ONE = np.array(1.0, np.float32)
+RUNTIME = "com.microsoft"
 
 
 def whole(*values: int) -> Array:
@@ -71,6 +72,12 @@ def empty_and_long() -> onnx.ModelProto:
     model = made([node("SplitToSequence", ["w"], ["s"], {"axis": 1}), node("SequenceLength", ["s"], ["y"])], {})
     tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[0, 2**31 - 1])
     model.graph.initializer.append(tensor)
+    return model
+
+
+def without_values() -> onnx.ModelProto:
+    model = one_node("Imputer", {"a": whole(1, 2)}, None, {"imputed_value_int64s": [1]}, domain="ai.onnx.ml")
+    del model.graph.node[0].attribute[0].ints[:]
     return model
 
 
@@ -160,6 +167,53 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
     "pooled shape": (
         one_node("MaxRoiPool", {"a": IMAGE}, {"b": numbers(1, 5)}, {"pooled_shape": [1]}),
         "pooled_shape is not a height and a width",
+    ),
+    "angles for rows": (
+        one_node(
+            "RotaryEmbedding", {"a": ROW}, {"b": whole(1), "c": numbers(5, 2), "d": numbers(5, 2)}, domain=RUNTIME
+        ),
+        "input 0 has the wrong rank .*limit 3 to 4",
+    ),
+    "tables without places": (
+        one_node("RotaryEmbedding", {"a": numbers(1, 2, 4)}, {"b": whole(1), "c": ROW, "d": ROW}, domain=RUNTIME),
+        "input 2 has the wrong rank .*limit 2",
+    ),
+    "shared keys of one line": (
+        one_node(
+            "GroupQueryAttention",
+            {"a": numbers(1, 3)},
+            {"b": ROW, "c": ROW, "d": ROW, "e": ROW, "f": whole(2), "g": whole(3)},
+            {"num_heads": 4, "kv_num_heads": 2},
+            domain=RUNTIME,
+        ),
+        "input 0 has the wrong rank",
+    ),
+    "words of many axes": (
+        one_node(
+            "EmbedLayerNormalization",
+            {"a": whole(1, 2)},
+            {name: numbers(4, 8) for name in "bcdefg"},
+            domain=RUNTIME,
+        ),
+        "input 0 has the wrong rank",
+    ),
+    "zero points of half the blocks": (
+        one_node(
+            "MatMulNBits",
+            {"a": numbers(2, 32)},
+            {"b": np.zeros((3, 2, 8), np.uint8), "c": numbers(6), "d": numbers(3, 1)},
+            {"K": 32, "N": 3, "bits": 4, "block_size": 16},
+            domain=RUNTIME,
+        ),
+        "the zero points have not their size",
+    ),
+    "nothing to impute": (
+        without_values(),
+        "nothing to put in the place of missing values",
+    ),
+    "features of a number": (
+        one_node("Scaler", {"a": ONE}, None, {"offset": [0.0], "scale": [1.0]}, domain="ai.onnx.ml"),
+        "a single number has no features",
     ),
     "order of axes": (
         one_node("LSTM", {"a": ROW, "b": ROW, "c": ROW}, None, {"hidden_size": 1, "layout": 1}),

@@ -58,7 +58,13 @@ def scale(call: Call) -> Value:
 
 
 def emit_float(call: Call) -> Value:
-    """Return the first input as real numbers of 32 bits, which most results of this set are."""
+    """Return the first input as real numbers of 32 bits, which most results of this set are.
+
+    Raises:
+        GraphError: It has no axis of features.
+    """
+    if call.value(0).type.rank == 0:
+        raise GraphError("a single number has no features", remedy="give it as a list of one feature")
     return call.emit.cast(call.value(0), "fp32")
 
 
@@ -74,12 +80,18 @@ def normalize(call: Call) -> Value:
 
 @operator("Imputer", domain=DOMAIN)
 def impute(call: Call) -> Value:
-    """Convert one value replaced by another, one for all or one for each feature."""
+    """Convert one value replaced by another, one for all or one for each feature.
+
+    Raises:
+        GraphError: There is none.
+    """
     x, emit = call.value(0), call.emit
     if is_float(x.type.dtype):
         values, old = list(call.attribute("imputed_value_floats").floats), call.number("replaced_value_float")
     else:
         values, old = list(call.attribute("imputed_value_int64s").ints), call.integer("replaced_value_int64")
+    if not values:
+        raise GraphError("it has nothing to put in the place of missing values")
     missing = emit.binary("not_equal", x, x) if math.isnan(old) else emit.binary("equal", x, old)
     return emit.select(missing, emit.constant(values if len(values) > 1 else values[0], x.type.dtype), x)
 

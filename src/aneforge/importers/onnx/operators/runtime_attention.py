@@ -30,8 +30,6 @@ def attention(call: Call) -> tuple[Held, ...]:
         raise UnsupportedNodeError(
             Reason.FORM, "it turns its queries, or shares the memory of its past", workaround=KEPT
         )
-    if x.type.rank != 3 or weights.type.rank != 2:
-        raise GraphError("it takes [batch, length, width] and a matrix", seen=f"{x.type} and {weights.type}")
     product = emit.matmul(x, weights)
     if call.optional(2) is not None:
         product = emit.add(product, call.value(2))

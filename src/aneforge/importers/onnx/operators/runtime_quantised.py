@@ -213,7 +213,10 @@ def packed_product(call: Call) -> Value:
     if zeros is None:
         shift = np.full((columns, blocks), 2 ** (bits - 1), np.uint8)
     elif is_float(zeros.type.dtype):
-        shift = call.known(3, "the zero points").reshape(columns, blocks)
+        shift = call.known(3, "the zero points")
+        if shift.size != columns * blocks:
+            raise GraphError("the zero points have not their size", seen=shift.size, limit=columns * blocks)
+        shift = shift.reshape(columns, blocks)
     else:
         shift = unpacked(call.known(3, "the zero points"), bits, columns, blocks)
     weight = packed_weights(call, codes, shift, emit.reshape(scales, (columns, blocks)), block)
