@@ -128,10 +128,19 @@ def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Ch
 
 
 def parts_of(named: TargetLike) -> list[TargetLike]:
-    """Return the names that stand in one text."""
+    """Return the names that stand in one text.
+
+    Raises:
+        UnknownTargetError: Nothing stands between two commas: whoever left a name out meant one.
+    """
     if not isinstance(named, str):
         return [named]
-    return [part.strip() for part in named.split(",") if part.strip()]
+    parts = [part.strip() for part in named.split(",")]
+    if any(parts) and not all(parts):
+        raise UnknownTargetError(
+            "a name between commas is empty", seen=named, remedy="name a target there, or leave the comma out"
+        )
+    return [part for part in parts if part]
 
 
 def chosen_by(named: TargetLike) -> list[Chosen]:

@@ -211,6 +211,8 @@ def test_targets_by_every_name() -> None:
         chosen_targets("m99")
     with pytest.raises(UnknownTargetError, match="no target is named"):
         chosen_targets(" , ")
+    with pytest.raises(UnknownTargetError, match="a name between commas is empty"):
+        chosen_targets("m1,,m4-pro")
 
 
 def test_a_target_without_data_is_refused() -> None:
