@@ -292,14 +292,15 @@ class Emitter:
 
     def moved(self, x: Value, source: int, target: int) -> Value:
         """Return x with one axis at another place."""
-        order = [axis for axis in range(x.type.rank) if axis != source % x.type.rank]
-        order.insert(target % x.type.rank, source % x.type.rank)
+        first, last = (normalised_axis(axis, x.type.rank) for axis in (source, target))
+        order = [axis for axis in range(x.type.rank) if axis != first]
+        order.insert(last, first)
         return self.transpose(x, order)
 
     def expand(self, x: Value, *axes: int) -> Value:
         """Return x with further axes of length 1; they are counted in the result."""
         rank = x.type.rank + len(axes)
-        places = {axis % rank for axis in axes}
+        places = {normalised_axis(axis, rank) for axis in axes}
         lengths = iter(x.type.shape)
         return self.reshape(x, [1 if axis in places else next(lengths) for axis in range(rank)])
 

@@ -215,6 +215,14 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
         one_node("Scaler", {"a": ONE}, None, {"offset": [0.0], "scale": [1.0]}, domain="ai.onnx.ml"),
         "a single number has no features",
     ),
+    "channels behind no places": (
+        one_node("NhwcMaxPool", {"a": np.array(1, np.uint8)}, None, {"kernel_shape": [1]}, domain=RUNTIME),
+        "not an axis of a tensor of rank 0",
+    ),
+    "axis beyond the end": (
+        one_node("ExpandDims", {"a": ROW}, {"b": np.array(7, np.int32)}, domain=RUNTIME),
+        "not an axis of a tensor of rank 2",
+    ),
     "order of axes": (
         one_node("LSTM", {"a": ROW, "b": ROW, "c": ROW}, None, {"hidden_size": 1, "layout": 1}),
         "not three axes",

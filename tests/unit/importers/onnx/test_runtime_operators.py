@@ -439,11 +439,11 @@ def test_forms_that_are_not_taken_say_why(
     [
         ("QLinearConcat", [*STEP, CODES, *STEP, CODES], {"axis": 1}, "have not each a scale and a zero point"),
         ("FusedConv", [IMAGE, FILTERS], {"activation": "Relu", "activation_params": [1.0]}, "takes fewer parameters"),
-        ("Attention", [ROW[0], numbers(8, 24)], {"num_heads": 2}, "it takes .batch, length, width. and a matrix"),
+        ("Attention", [ROW[0], numbers(8, 24)], {"num_heads": 2}, "input 0 has the wrong rank"),
         ("Attention", [ROW, numbers(8, 24)], {"num_heads": 2, "qkv_hidden_sizes": [8, 8, 4]}, "not all of the last"),
         ("MultiHeadAttention", [ROW, ROW], {"num_heads": 2}, "keys or values are missing"),
         ("MultiHeadAttention", [numbers(2, 3, 2, 4, 4)], {"num_heads": 2}, "has not so many tensors in one"),
-        ("MultiHeadAttention", [ROW[0], ROW, ROW], {"num_heads": 2}, "it is not .batch, length, width."),
+        ("MultiHeadAttention", [ROW[None], ROW, ROW], {"num_heads": 2}, "it is not .batch, length, width."),
         ("RotaryEmbedding", [numbers(2, 2, 3, 2), np.array([1]), *ANGLES], {}, "the angles are for wider heads"),
         (
             "MatMulNBits",
