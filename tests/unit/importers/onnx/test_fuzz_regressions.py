@@ -29,11 +29,11 @@ def whole(*values: int) -> Array:
     return np.array(values, np.int64)
 
 
-def scanned() -> onnx.ModelProto:
+def scanned(attributes: dict[str, object]) -> onnx.ModelProto:
     body = helper.make_graph(
         [node("Identity", ["e"], ["o"])], "body", [port("e", ("fp32", []))], [onnx.ValueInfoProto(name="o")]
     )
-    return one_node("Scan", {"a": ROW}, None, {"body": body, "num_scan_inputs": -(2**62)})
+    return one_node("Scan", {"a": ROW}, None, {"body": body, "num_scan_inputs": 1, **attributes})
 
 
 def batched() -> onnx.ModelProto:
@@ -127,7 +127,9 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
         "images or regions are not",
     ),
     "cache": (one_node("TensorScatter", {"a": ROW, "b": ROW}, None, {"axis": 0}), "not the same axes"),
-    "scan of nothing": (scanned(), "not so many inputs to scan"),
+    "scan of nothing": (scanned({"num_scan_inputs": -(2**62)}), "not so many inputs to scan"),
+    "scan along more than there is": (scanned({"scan_output_axes": [0, 7]}), "scan_output_axes has not a number for"),
+    "scan in more directions": (scanned({"scan_input_directions": [0, 1]}), "scan_input_directions has not a number"),
     "scan without a batch": (batched(), "the inputs have not one batch"),
     "transposed": (
         one_node("ConvTranspose", {"a": IMAGE, "b": IMAGE[:, :, :1, :1].repeat(2, 0)}, None, {"output_padding": [1]}),

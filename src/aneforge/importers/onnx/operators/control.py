@@ -201,19 +201,31 @@ def scan(call: Call) -> tuple[Held, ...]:
     """Convert a scan, unrolled: a turn for every slice of its scanned inputs."""
     given = call.values()
     states = state_count(call, len(given))
-    axes = call.integers("scan_input_axes") or (0,) * (len(given) - states)
-    backward = call.integers("scan_input_directions") or ()
-    results = scanned(
-        call, given, states, [0] * states + list(axes), backward, call.integers("scan_output_directions") or ()
-    )
+    stacked = max(len(call.attribute("body").g.output) - states, 0)
+    axes = one_for_each(call, "scan_input_axes", len(given) - states)
+    backward = one_for_each(call, "scan_input_directions", len(given) - states)
+    out_backward = one_for_each(call, "scan_output_directions", stacked)
+    out_axes = one_for_each(call, "scan_output_axes", stacked)
+    results = scanned(call, given, states, [0] * states + list(axes), backward, out_backward)
     if any(isinstance(one, Lost) for one in results):
         return (LOST,) * call.outputs
-    outs = call.integers("scan_output_axes") or ()
     found = list(results)
-    for place, axis in enumerate(outs):
+    for place, axis in enumerate(out_axes):
         value = tensors(call, (results[states + place],))[0]
-        found[states + place] = call.emit.moved(value, 0, normalised_axis(axis, value.type.rank))
+        found[states + place] = call.emit.moved(value, 0, axis)
     return tuple(found)
+
+
+def one_for_each(call: Call, name: str, count: int) -> tuple[int, ...]:
+    """Return a list with a number for every input or output that is scanned; zeros where it is left out.
+
+    Raises:
+        GraphError: It has more or fewer.
+    """
+    listed = call.integers(name) or (0,) * count
+    if len(listed) != count:
+        raise GraphError(f"{name} has not a number for every tensor that is scanned", seen=len(listed), limit=count)
+    return tuple(listed)
 
 
 def scanned(
