@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from aneforge.compiler.compiled import compile_graph
 from aneforge.errors import GraphTypeError, IllegalGraphError
 from aneforge.graph.precision import to_fp16
+from aneforge.predict.bridged import own_program
 from aneforge.predict.energy import INTERVAL, Energy, energy_of
 from aneforge.predict.files import model
-from aneforge.predict.heuristic import heuristic, layer_microseconds
+from aneforge.predict.heuristic import heuristic
 from aneforge.predict.machine import Machine, machine_of, place_of
 from aneforge.predict.work import LayerWork, Planned, ProgramWork, work_of
 from aneforge.targets.peak import ANCHOR
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.predict.bridged import OwnProgram
     from aneforge.predict.work import SegmentWork
     from aneforge.targets import TargetLike
 
@@ -86,7 +88,9 @@ class ProgramCost:
     dispatch: float
     copies: float
     bridge: str | None
-    """The operation, where the program is a single layer that the documented table was measured with as a whole."""
+    """The operation, where the program is a single layer that was measured as a whole."""
+    spread: float = 0.0
+    """Standard deviation of the logarithm of the error of such a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Cost:
     layers: tuple[LayerCost, ...]
     programs: tuple[ProgramCost, ...]
     energy: Energy | None
-    """None where nobody measured the power of the chip."""
+    """None where nobody measured the power of the chip, and where nothing runs."""
     notes: tuple[str, ...]
 
     @property
@@ -109,23 +113,29 @@ class Cost:
     @property
     def dispatch(self) -> float:
         """Fixed costs of the calls."""
-        return sum(program.dispatch for program in self.programs)
+        return sum((program.dispatch for program in self.programs), 0.0)
 
     @property
     def copies(self) -> float:
         """Copies between the caller's memory and the engine's."""
-        return sum(program.copies for program in self.programs)
+        return sum((program.copies for program in self.programs), 0.0)
 
     @property
     def spread(self) -> float:
         """Standard deviation of the logarithm of the error, as it was for single layers or for whole networks.
 
         Whole networks were predicted for chips with and without measurements alike. What a chip without them makes less
-        sure is the host's part, which is most of a program of one layer and little of a network.
+        sure is the host's part, which is most of a program of one layer and little of a network. Where nothing runs,
+        nothing is unsure: it is 0.
         """
+        if not self.microseconds:
+            return 0.0
         several = sum(layer.microseconds > 0 for layer in self.layers) > 1
         host = (self.dispatch + self.copies) / self.microseconds
-        return spread_of(self.machine, host) if several else self.machine.spread
+        usual = spread_of(self.machine, host) if several else self.machine.spread
+        bridged = [program for program in self.programs if program.bridge]
+        share = sum(program.dispatch for program in bridged) / self.microseconds
+        return (1 - share) * usual + sum(program.spread * program.dispatch for program in bridged) / self.microseconds
 
     @property
     def low(self) -> float:
@@ -146,7 +156,7 @@ class Cost:
         return {**found, "dispatch": self.dispatch, "copies": self.copies}
 
     def __str__(self) -> str:
-        parts = ", ".join(f"{name} {value:.1f}" for name, value in self.by_engine.items() if value)
+        parts = ", ".join(f"{name} {value:.1f}" for name, value in self.by_engine.items() if value) or "nothing"
         slowest = sorted((layer for layer in self.layers if layer.microseconds), key=lambda layer: -layer.microseconds)
         more = len(slowest) - SHOWN
         lines = [
@@ -220,7 +230,7 @@ def as_compiled(subject: Planned, target: TargetLike) -> Planned:
 
 def price(work: ProgramWork, machine: Machine) -> Cost:
     """Return the cost of a program's work on a machine."""
-    bridges = {segment.number for segment in work.segments if bridge_time(segment, machine) is not None}
+    bridges = {segment.number for segment in work.segments if measured_whole(segment, machine) is not None}
     layers = tuple(layer_cost(layer, machine, bridged=layer.segment in bridges) for layer in work.layers)
     programs = tuple(program_cost(segment, machine) for segment in work.segments)
     total = sum(one.dispatch + one.copies for one in programs) + sum(layer.microseconds for layer in layers)
@@ -237,29 +247,30 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
             f"{unknown} convolutions may run as Winograd, which nobody has measured; priced as the direct form"
         )
     if any(segment.bridge for segment in work.segments):
-        notes.append("layers that are programs of their own are priced with a table measured on one chip")
+        notes.append("layers that are programs of their own are priced between points measured on one chip")
     if work.target != machine.target:
         notes.append(f"it does not compile for {machine.target}; the program of {work.target} stands for its own")
-    if machine.power is None:
+    if not work.layers:
+        notes.append("nothing runs: what comes in goes out as it is, and there is no program")
+    elif machine.power is None:
         notes.append("no energy: nobody measured the power of this chip")
     return notes
 
 
 def program_cost(segment: SegmentWork, machine: Machine) -> ProgramCost:
     """Return what the host does for one program."""
+    whole = measured_whole(segment, machine)
+    if whole is not None:
+        return ProgramCost(segment.number, whole.microseconds, 0.0, segment.bridge, whole.spread)
     copies = segment.bytes_in / machine.host_in + segment.bytes_out / machine.host_out
-    whole = bridge_time(segment, machine)
-    if whole is None:
-        return ProgramCost(segment.number, machine.dispatch, copies, None)
-    return ProgramCost(segment.number, whole, 0.0, segment.bridge)
+    return ProgramCost(segment.number, machine.dispatch, copies, None)
 
 
-def bridge_time(segment: SegmentWork, machine: Machine) -> float | None:
-    """Return the whole time of a layer that is a program of its own, where a table has it, scaled by the dispatch."""
+def measured_whole(segment: SegmentWork, machine: Machine) -> OwnProgram | None:
+    """Return the whole time of a layer that is a program of its own, where a table has it."""
     if segment.bridge is None or segment.bridge_work is None:
         return None
-    measured = layer_microseconds(segment.bridge, segment.bridge_work)
-    return None if measured is None else measured.microseconds * machine.dispatch / measured.dispatch
+    return own_program(segment.bridge, segment.bridge_work, machine.dispatch)
 
 
 def layer_cost(layer: LayerWork, machine: Machine, *, bridged: bool = False) -> LayerCost:

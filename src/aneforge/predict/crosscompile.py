@@ -1,34 +1,55 @@
 """Whether a graph compiles for another target, and what its numbers may do there: the keystone of cross-chip checks.
 
 The system's own compiler takes an unknown name for the host's and says nothing, so names are checked first. What is
-checked is compilation; numbers are compared by `divergence`, or on silicon.
+checked is compilation; numbers are compared by `divergence`, or on silicon. The warning looks at operations one by one:
+it is the documented verdict on each, and of slices it also asks how large the values are that they cut.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import math
+from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
 from aneforge.compiler.compiled import compile_graph
-from aneforge.errors import CrossChipFP16Warning, GraphError, NoDataError, NotSupportedError
+from aneforge.compiler.pipeline import build_program
+from aneforge.engine.crop import FOR_TARGET as CROPS
+from aneforge.errors import AneforgeError, CrossChipFP16Warning, GraphError, NoDataError, NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS
-from aneforge.graph.node import Output
 from aneforge.graph.precision import to_fp16
+from aneforge.ops.types import is_float
+from aneforge.predict.divergence.arithmetic import begins_of, family_text
 from aneforge.predict.divergence.graphs import Strength
-from aneforge.predict.divergence.kinds import predict_fp16_divergence
+from aneforge.predict.divergence.kinds import differ, predict_fp16_divergence
+from aneforge.predict.matrix import NO_DATA
+from aneforge.predict.ranges.program import declared_ranges, flow
 from aneforge.runtime.dispatch_cost import is_bridge
+from aneforge.runtime.rescaling.observing import probes_of
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from aneforge.graph.graph import Graph, GraphLike
-    from aneforge.graph.node import Node
+    from aneforge.graph.node import Node, Output
     from aneforge.targets import Target
 
+    Key = tuple[Node, int]
+    Cuts = Mapping[Node, Mapping[int, Sequence[int]]]
+    """Where parts of slices begin that begin inside the width, by the node and the number of its result."""
+
 __all__ = ["bridges_of", "cross_compile_check", "verdicts_on"]
+
+CROP = "width_slice_crop_x16"
+"""The field that sends slices which begin inside the width through the fixed-point crop."""
 
 
 def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike = None) -> bool:
     """Tell whether a graph compiles for a target; first warn where its numbers may differ from the host's.
+
+    The warning names slices that one of the two makes infinite, joins of such slices, and sums and squares that are
+    computed in different ways; `divergence` tells of everything else, such as Winograd and rebuilt operations. Names
+    are checked before the graph is.
 
     Wider floating-point tensors count as fp16, as in `compile`; `compile_matrix` says why a graph does not compile.
 
@@ -44,9 +65,10 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
         NoDataError: A compiler knows the name, and no source describes the target.
         NotSupportedError: The graph has an operation that needs a program of its own; it is cut there.
     """
-    graph, resolved = to_fp16(out).graph, resolve(target)
+    resolved, here = resolve(target), resolve(host)
     if not resolved.has_data:
-        raise NoDataError("the compiler knows this name, and no source describes the target", target=resolved.name)
+        raise NoDataError(NO_DATA, target=resolved.name)
+    graph = to_fp16(out).graph
     bridges = bridges_of(graph)
     if bridges:
         node = bridges[0]
@@ -57,7 +79,7 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
             target=resolved.name,
             remedy="check the parts before and behind it, or compile the whole with af.compile",
         )
-    warn_of_differences(graph, resolve(host), resolved)
+    warn_of_differences(graph, here, resolved)
     try:
         compile_graph(graph, resolved)
     except GraphError:
@@ -83,27 +105,37 @@ def warn_of_differences(graph: Graph, host: Target, target: Target) -> None:
 
 def verdicts_on(graph: Graph, host: Target, target: Target) -> list[tuple[Node, Strength]]:
     """Return the operations with a verdict other than none, the strongest first."""
-    found = [(node, verdict_on(node, graph, host, target)) for node in graph.nodes if node.op.name not in PLACEHOLDERS]
+    nodes = [node for node in graph.nodes if node.op.name not in PLACEHOLDERS]
+    cuts = cuts_inside(graph)
+    bounds = bounds_of([sliced(node) for node in cuts], (host, target))
+    found = [(node, verdict_on(node, graph, (host, target), cuts, bounds)) for node in nodes]
     differing = [pair for pair in found if pair[1] is not Strength.NONE]
     return sorted(differing, key=lambda pair: -pair[1].rank)
 
 
-def verdict_on(node: Node, graph: Graph, host: Target, target: Target) -> Strength:
-    """Return the documented verdict on one node; a sum that nothing but a square or product reads counts as squared."""
-    begin = node.attributes.get("begin")
-    begins = cast("tuple[int, ...]", begin) if isinstance(begin, tuple) else None
+def verdict_on(
+    node: Node,
+    graph: Graph,
+    targets: tuple[Target, Target],
+    cuts: Cuts,
+    bounds: Mapping[Key, float],
+) -> Strength:
+    """Return the verdict on one node, told the slices that begin inside the width and how large what they cut gets.
+
+    It is the documented one, but for joins of slices, which that does not know. A sum that nothing but a square or
+    product reads counts as squared.
+    """
+    kind = node.op.name
+    if kind in CROPS:
+        return slice_verdict(node, targets, cuts, bounds)
+    if kind == "concat":
+        return join_verdict(node, targets, cuts)
     source = next((value for value in node.sources()), None)
     shape = source.type.shape if source is not None else node.types[0].shape
-    if begins is not None and len(begins) != len(shape):
-        begins = None
-    kind = node.op.name
-    if kind == "crop":
-        height, width = (cast("tuple[int, ...]", node.attributes[name])[0] for name in ("crop_height", "crop_width"))
-        begins = (*(0,) * (len(shape) - 2), height, width)
     readers = graph.consumers[node]
     if kind.startswith("reduce") and readers and all(squares(reader) for reader in readers):
         kind = f"{kind}_square"
-    return predict_fp16_divergence(kind, shape, host, target, begin=begins, max_abs=promise(source))
+    return predict_fp16_divergence(kind, shape, *targets)
 
 
 def squares(node: Node) -> bool:
@@ -111,9 +143,92 @@ def squares(node: Node) -> bool:
     return node.op.name in ("square", "mul")
 
 
-def promise(source: object) -> float | None:
-    """Return what an input promises of its magnitude, where the operation reads an input itself."""
-    if not isinstance(source, Output):
-        return None
-    most = source.node.attributes.get("max_abs")
-    return float(most) if isinstance(most, int | float) else None
+# Slices, and what joins them.
+
+
+def cuts_inside(graph: Graph) -> Cuts:
+    """Return where slices begin that begin inside the width; parts of a split that nothing reads do not count.
+
+    Whole numbers and truth values are copied: the crop was seen for fp16 alone.
+    """
+    leaving = [*graph.outputs.values(), *graph.states.values()]
+    read = {(value.node, value.index) for node in graph.nodes for value in node.sources()}
+    read |= {(value.node, value.index) for value in leaving}
+    slices = [node for node in graph.nodes if node.op.name in CROPS and node.sources()]
+    found = {
+        node: {
+            part: begin
+            for part, begin in enumerate(begins_of(node.op.name, node.attributes, sliced(node).type))
+            if (node, part) in read and any(begin[-1:])
+        }
+        for node in slices
+        if is_float(sliced(node).type.dtype)
+    }
+    return {node: parts for node, parts in found.items() if parts}
+
+
+def sliced(node: Node) -> Output:
+    """Return what a slice cuts."""
+    return node.sources()[0]
+
+
+def slice_verdict(node: Node, targets: tuple[Target, Target], cuts: Cuts, bounds: Mapping[Key, float]) -> Strength:
+    """Return the documented verdict on a slice, or on the part of a split that has the strongest."""
+    if node not in cuts:
+        return Strength.NONE
+    x = sliced(node)
+    most = bounds.get((x.node, x.index))
+    found = [
+        # a crop tells where it begins along the last two axes alone
+        predict_fp16_divergence("slice", x.type.shape[-len(begin) :], *targets, begin=begin, max_abs=most)
+        for begin in cuts[node].values()
+    ]
+    return max(found, key=lambda one: one.rank)
+
+
+def join_verdict(node: Node, targets: tuple[Target, Target], cuts: Cuts) -> Strength:
+    """Return the verdict on a concat: wrong elements come out of several slices that begin inside the width.
+
+    Which ones no source says, so targets agree in them only if nothing tells the two apart.
+    """
+    joined = sum(value.index in cuts.get(value.node, {}) for value in node.sources())
+    wrong = any(target.datapath.get("concat_of_width_slices_wrong") is not False for target in targets)
+    alike = family_text(targets[0]) == family_text(targets[1])
+    return Strength.ELEMENTS if joined > 1 and wrong and not alike else Strength.NONE
+
+
+def bounds_of(values: Sequence[Output], targets: tuple[Target, Target]) -> dict[Key, float]:
+    """Return how large values that are cut get where one target sends them through the crop and the other does not.
+
+    A value of which nothing is known is left out.
+    """
+    if not differ(CROP, *targets):
+        return {}
+    croppers = [target for target in targets if target.datapath.get(CROP) is not False]
+    bounds = [{**promised(values), **proven(values, target)} for target in croppers]
+    keys = [(value.node, value.index) for value in values]
+    found = {key: max(one.get(key, math.inf) for one in bounds) for key in keys}
+    return {key: most for key, most in found.items() if math.isfinite(most)}
+
+
+def promised(values: Iterable[Output]) -> dict[Key, float]:
+    """Return what inputs promise of their magnitudes."""
+    found = {(value.node, value.index): value.node.attributes.get("max_abs") for value in values}
+    return {key: float(most) for key, most in found.items() if isinstance(most, int | float)}
+
+
+def proven(values: Iterable[Output], target: Target) -> dict[Key, float]:
+    """Return how large values can get on a target for any inputs within their promises, inputs themselves left out."""
+    probes = probes_of(values)
+    if probes is None:
+        return {}
+    try:
+        program = build_program(probes, target)
+    except AneforgeError:
+        return {}  # it does not compile there, or a value is of a rank or type that no output has
+    ranges = flow(program, declared_ranges(probes)).ranges
+    by_name = {port.name: ranges[port.value.name] for port in program.outputs}
+    return {
+        (output.node, output.index): by_name[name].magnitude if by_name[name].finite else math.inf
+        for name, output in probes.outputs.items()
+    }

@@ -33,8 +33,13 @@ class Energy:
         return f"{self.microjoules:.1f} µJ ({self.low:.1f} to {self.high:.1f}), {self.watts:.2f} W"
 
 
-def energy_of(work: ProgramWork, microseconds: float, power: PowerEntry, chips: tuple[str, ...]) -> Energy:
-    """Return the energy of a program's work that takes a given time, from the measured power of chips."""
+def energy_of(work: ProgramWork, microseconds: float, power: PowerEntry, chips: tuple[str, ...]) -> Energy | None:
+    """Return the energy of a program's work that takes a given time, from the measured power of chips.
+
+    None for no time at all: where nothing runs there is no mean power.
+    """
+    if not microseconds:
+        return None
     value = microjoules(power, microseconds, work.macs, work.dram_bytes)
     factor = math.exp(INTERVAL * power.spread)
     note = f"fitted to the engine power of {power.rows} measured calls; latency predicted"

@@ -7,7 +7,6 @@ the graph once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.ops.types import TensorType
 
-__all__ = ["LayerTime", "heuristic", "layer_microseconds", "layer_size"]
+__all__ = ["PointEntry", "heuristic", "host", "layer_microseconds", "layer_size"]
 
 PRODUCTS = frozenset({"matmul", "linear", "bmm", "bmm_w", "conv", "conv_transpose"})
 """The operations whose multiplies the documented heuristic counts."""
@@ -52,15 +51,6 @@ class HostFile(Entry, frozen=True):
     int8_share: float
     evidence: EvidenceEntry
     layers: dict[str, tuple[PointEntry, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class LayerTime:
-    """The measured time of a layer that is a program of its own, scaled to its work."""
-
-    microseconds: float
-    dispatch: float
-    """The dispatch of the machine that it was measured on."""
 
 
 @cache
@@ -105,7 +95,7 @@ def node_time(node: Node, *, int8: bool = False) -> float:
 def layer_time(node: Node) -> float:
     """Return the documented time of an operation that is a program of its own."""
     found = layer_microseconds(node.op.name, layer_size(node.op.name, list(operand_types(node)), node.types[0]))
-    return node_time(node) if found is None else found.microseconds
+    return node_time(node) if found is None else found
 
 
 def operand_types(node: Node) -> Iterator[TensorType]:
@@ -122,11 +112,10 @@ def weight_elements(node: Node) -> int:
     return sum(value.type.size for value in node.operands.values() if isinstance(value, Constant))
 
 
-def layer_microseconds(op: str, size: int) -> LayerTime | None:
-    """Return the measured time of a layer, from the point nearest in the logarithm of its size; None for other layers.
+def layer_microseconds(op: str, size: int) -> float | None:
+    """Return the documented time of a layer: the point nearest in the logarithm of its size, scaled; None for others.
 
-    >>> found = layer_microseconds("argmax", 512)
-    >>> found.microseconds
+    >>> layer_microseconds("argmax", 512)
     90.6
     """
     constants = host()
@@ -135,7 +124,7 @@ def layer_microseconds(op: str, size: int) -> LayerTime | None:
         return None
     distance = [abs(math.log(max(size, 1) / point.work)) for point in points]
     nearest = points[distance.index(min(distance))]
-    return LayerTime(max(constants.dispatch, nearest.microseconds * size / nearest.work), constants.dispatch)
+    return max(constants.dispatch, nearest.microseconds * size / nearest.work)
 
 
 def layer_size(op: str, operands: Sequence[TensorType], result: TensorType) -> int:

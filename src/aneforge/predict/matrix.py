@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.compiled import compile_graph
 from aneforge.compiler.retarget import retarget
-from aneforge.errors import GraphError, IllegalGraphError
+from aneforge.errors import GraphError, IllegalGraphError, NoDataError, UnknownNameError
 from aneforge.graph.precision import to_fp16
 from aneforge.targets import group
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from aneforge.targets import Target
 
 __all__ = ["CompileMatrix", "Compiles", "compile_matrix"]
+
+NO_DATA = "the compiler knows this name, and no source describes the target"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,16 @@ class CompileMatrix:
         return all(entry.ok for entry in self.entries)
 
     def __getitem__(self, target: str) -> Compiles:
-        return next(entry for entry in self.entries if target in (entry.target, entry.family))
+        """Return the verdict for a target, or the first for a family.
+
+        Raises:
+            UnknownNameError: The matrix has neither of that name.
+        """
+        found = next((entry for entry in self.entries if target in (entry.target, entry.family)), None)
+        if found is None:
+            names = dict.fromkeys(name for entry in self.entries for name in (entry.target, entry.family))
+            raise UnknownNameError.of("target of this matrix", target, names)
+        return found
 
     def __str__(self) -> str:
         return "\n".join([*(line for entry in self.entries for line in lines_of(entry)), *self.notes])
@@ -81,13 +92,15 @@ def compile_matrix(out: GraphLike, targets: str = "families") -> CompileMatrix:
 
 
 def compiles(graph: Graph, target: Target) -> Compiles:
-    """Return the verdict for one target."""
+    """Return the verdict for one target; one that no source describes is a reason too."""
     family = target.family.name if target.family is not None else "no family"
+    if not target.has_data:
+        return Compiles(target.name, family, reasons=(NO_DATA,))
     try:
         rebuilt = tuple(f"{change.op} became {change.detail}" for change in retarget(graph, target).changes)
         program = compile_graph(graph, target).program
     except IllegalGraphError as error:
         return Compiles(target.name, family, reasons=error.findings)
-    except GraphError as error:
+    except (GraphError, NoDataError) as error:
         return Compiles(target.name, family, reasons=(str(error),))
     return Compiles(target.name, family, (), rebuilt, len(program.segments), len(program.layers))

@@ -292,6 +292,16 @@ def test_what_was_compiled_is_priced_as_it_is() -> None:
         af.cost(compiled, "m1")
 
 
+@pytest.mark.parametrize("chip", ["m1", "h17c"])
+def test_a_graph_without_layers_costs_nothing(chip: str) -> None:
+    out = af.input((1, 8))
+    found = af.cost(out, chip)
+    assert (found.microseconds, found.low, found.high, found.spread, found.energy) == (0.0, 0.0, 0.0, 0.0, None)
+    assert "nothing runs" in str(found)
+    assert isinstance(af.estimate(out, target=chip), float)
+    assert af.placement(out, chip, path="direct").operations == ()
+
+
 def test_the_text_says_where_its_numbers_come_from() -> None:
     text = str(af.cost(convolution(), "m4-max"))
     assert "on m4-max" in text

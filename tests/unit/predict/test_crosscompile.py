@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge._compile import cross_compile_check
-from aneforge.errors import CrossChipFP16Warning, NoDataError, NotSupportedError, UnknownTargetError
+from aneforge.errors import (
+    CrossChipFP16Warning,
+    GraphTypeError,
+    NoDataError,
+    NotSupportedError,
+    UnknownNameError,
+    UnknownTargetError,
+)
 from aneforge.targets import MIN_FAMILY, Family
+from divergence_tools import SLOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WEIGHTS = np.ones((4, 3, 3, 3), np.float16)
 
@@ -91,6 +105,83 @@ def test_a_promise_silences_the_crop() -> None:
     assert cross_compile_check(x.slice_by_size((0, 2), (1, 4)), "h13", host="h16s")
 
 
+def warned(out: af.Tensor | af.Graph, target: str = "h13", host: str = "h16s") -> list[tuple[str, str]]:
+    """Return what the check warns of: operations and verdicts."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cross_compile_check(out, target, host=host)
+    messages = [str(one.message) for one in caught if one.category is CrossChipFP16Warning]
+    return [(message.split(" of ")[0], message.rsplit(": ", 1)[1]) for message in messages]
+
+
+def test_parts_of_a_split_begin_inside_the_width() -> None:
+    x = af.input((1, 4, 8, 16))
+    first, second = af.split(x, 2, 3)
+    assert warned(second) == [("split", "saturation")]
+    assert warned(first * second.sigmoid()) == [("split", "saturation")]
+    assert warned(first) == []
+    assert warned(af.split(x, 2, 2)[1]) == []
+
+
+def test_slices_that_are_joined_give_wrong_elements_however_small_they_are() -> None:
+    parts = af.split(af.input((1, 4, 8, 16)), 4, 3)
+    assert warned(af.concat(parts[::-1], axis=3)) == [("concat", "elements"), ("split", "saturation")]
+    assert warned(af.concat(parts[:2], axis=3)) == [("split", "saturation")]
+    small = af.input((1, 16), max_abs=1.0)
+    joined = af.concat([small.slice_by_size((0, begin), (1, 4)) for begin in (2, 5)], axis=1)
+    assert warned(joined) == warned(joined, "h13", "h14") == [("concat", "elements")]
+    assert warned(joined, "h13", "h13g") == warned(joined, "h15", "h16s") == []
+
+
+def test_what_the_graph_keeps_small_is_no_saturation() -> None:
+    x, promised = af.input((1, 16)), af.input((1, 16), max_abs=4.0)
+    for small in (promised.relu(), x.clip(-1.0, 1.0), x.tanh() * 4000.0, promised + x.sigmoid()):
+        assert warned(small.slice_by_size((0, 2), (1, 4))) == []
+    for large in (x.relu(), x.clip(-1.0, 5000.0), promised * 2000.0, promised + x):
+        assert warned(large.slice_by_size((0, 2), (1, 4))) == [("slice_by_size", "saturation")]
+
+
+def test_crops_and_states_count_and_whole_numbers_do_not() -> None:
+    assert warned(af.crop(af.input((1, 4, 8, 16)), 0, 0, 2, 2)) == [("crop", "saturation")]
+    assert warned(af.crop(af.input((1, 4, 8, 16)), 2, 2, 0, 0)) == []
+    held = af.state("held", (1, 16))
+    assert warned(af.Graph({"y": held.slice_by_size((0, 2), (1, 4))})) == [("slice_by_size", "saturation")]
+    assert warned(af.input((1, 16), dtype="uint8").slice_by_size((0, 2), (1, 4)).cast("fp16")) == []
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@given(st.data(), st.sampled_from([("h13", "h16s"), ("h17", "h14"), ("h13", "h14")]))
+def test_it_warns_of_the_crop_where_the_proof_finds_it(data: st.DataObject, pair: tuple[str, str]) -> None:
+    steps: list[Callable[[af.Tensor], af.Tensor]] = [
+        lambda x: x.slice_by_size((0, 1), (1, x.shape[1] - 1)) if x.shape[1] > 1 else x,
+        lambda x: af.split(x, x.shape[1], 1)[-1],
+        lambda x: af.concat(af.split(x, x.shape[1], 1)[::-1], axis=1),
+        lambda x: x.clip(-2.0, 3.0),
+        lambda x: x * 40.0,
+        lambda x: x.relu(),
+        lambda x: x + x.sigmoid(),
+    ]
+    out = af.input((1, 16), max_abs=data.draw(st.sampled_from([None, 2.0, 4094.0])))
+    for step in data.draw(st.lists(st.sampled_from(steps), min_size=1, max_size=5)):
+        out = step(out)
+    found = {str(one.strength) for one in af.divergence(out, *pair).findings}
+    told = {verdict for _, verdict in warned(out, *pair)}
+    # A clip or table behind a slice can hide what the proof knows and a verdict on single operations does not.
+    assert found & {"saturation", "elements"} <= told
+
+
+def test_names_are_checked_before_the_graph() -> None:
+    no_graph = cast("af.Tensor", "a")
+    with pytest.raises(UnknownTargetError, match="zzz"):
+        cross_compile_check(no_graph, "zzz", host="h13")
+    with pytest.raises(UnknownTargetError, match="zzz"):
+        cross_compile_check(no_graph, "h13", host="zzz")
+    with pytest.raises(NoDataError, match="no source describes"):
+        cross_compile_check(no_graph, "h21", host="h13")
+    with pytest.raises(GraphTypeError, match="made of tensors"):
+        cross_compile_check(no_graph, "h13", host="h13")
+
+
 def test_the_host_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANEFORGE_TARGET", "h16s")
     with pytest.warns(CrossChipFP16Warning, match="between h16s and h13"):
@@ -123,6 +214,20 @@ def test_all_targets() -> None:
     found = af.compile_matrix(network(), "all")
     assert len(found.entries) > 20
     assert [entry.target for entry in found.entries if not entry.ok][:1] in ([], ["h11"])
+
+
+def test_names_without_data_have_that_as_their_reason() -> None:
+    found = af.compile_matrix(af.input((1, 8)).relu(), "known")
+    assert found["h21"].reasons == ("the compiler knows this name, and no source describes the target",)
+    assert "belongs to no documented family" in found["u1"].reasons[0]
+    assert found["h13"].ok
+    assert not found.ok
+
+
+def test_a_name_that_the_matrix_does_not_have() -> None:
+    found = af.compile_matrix(af.input((1, 8)).relu())
+    with pytest.raises(UnknownNameError, match="unknown target of this matrix 'h13x'; nearest: h13"):
+        found["h13x"]
 
 
 def test_an_unknown_group() -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pytest
 
 from aneforge import _targets as tg
 from aneforge.errors import GraphError, GraphTypeError, UnknownTargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EARLY = ["h13", "h13g", "h14", "h14g", "m1", "m2", tg.Family.A13, tg.Family.A14]
 LATE = ["h15", "h16s", "h17", "h18", tg.Family.A15, tg.Family.A16]
 
 
 def slice_verdict(a: str | tg.Family, b: str | tg.Family, *begin: int, max_abs: float | None = None) -> str:
-    shape = (1,) * (len(begin) - 1) + (8,)
+    shape = (8,) * len(begin)
     return tg.predict_fp16_divergence("slice_by_size", shape, a, b, begin=begin, max_abs=max_abs)
 
 
@@ -109,6 +113,43 @@ def test_a_begin_of_another_rank() -> None:
 def test_no_magnitude(most: float) -> None:
     with pytest.raises(GraphError, match="no magnitude"):
         tg.predict_fp16_divergence("slice", (1, 8), "h13", "h16", begin=(0, 1), max_abs=most)
+
+
+@pytest.mark.parametrize(("begin", "verdict"), [(-2, "saturation"), (-8, "none"), (7, "saturation"), (0, "none")])
+def test_a_begin_counts_from_the_end_where_it_is_negative(begin: int, verdict: str) -> None:
+    assert tg.predict_fp16_divergence("slice", (1, 8), "h13", "h16", begin=(0, begin)) == verdict
+
+
+def test_numbers_and_arrays_of_numpy_mean_the_same() -> None:
+    ask = cast("Callable[..., str]", tg.predict_fp16_divergence)
+    for begin in ([0, np.int64(2)], np.array([0, 2])):
+        assert ask("slice", np.array([1, 8]), "h13", "h16", begin=begin) == "saturation"
+        assert ask("slice", np.array([1, 8]), "h13", "h16", begin=begin, max_abs=np.float32(1.0)) == "none"
+
+
+@pytest.mark.parametrize("begin", [(0, 8), (0, 99), (0, -9), (1, 0)])
+def test_a_begin_outside(begin: tuple[int, int]) -> None:
+    with pytest.raises(GraphError, match="lies outside of what it cuts"):
+        tg.predict_fp16_divergence("slice", (1, 8), "h13", "h16", begin=begin)
+
+
+@pytest.mark.parametrize(
+    ("shape", "begin", "most", "message"),
+    [
+        ((1, 8), 2, None, "begin is not a list of whole numbers"),
+        ((1, 8), ("a", "b"), None, r"begin\[0\] is not a whole number"),
+        ((1, 8), (0, 2.5), None, r"begin\[1\] is not a whole number"),
+        ((1, 8), (0, True), None, r"begin\[1\] is not a whole number"),
+        ((1, 8), (0, 2), "x", "max_abs is not a number"),
+        (None, None, None, "shape is not a list of whole numbers"),
+        (8, None, None, "shape is not a list of whole numbers"),
+    ],
+)
+def test_arguments_of_another_sort(shape: object, begin: object, most: object, message: str) -> None:
+    ask = cast("Callable[..., str]", tg.predict_fp16_divergence)
+    with pytest.raises(GraphTypeError, match=message) as caught:
+        ask("slice", shape, "h13", "h16", begin=begin, max_abs=most)
+    assert caught.value.operation == "predict_fp16_divergence"
 
 
 def test_a_negative_extent() -> None:

@@ -11,7 +11,8 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from aneforge.errors import GraphError, GraphTypeError
+from aneforge.errors import GraphTypeError
+from aneforge.graph.methods.arguments import misuse, number, whole_list
 from aneforge.predict.divergence.graphs import Strength
 from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["predict_fp16_divergence"]
 
+ASKED = "predict_fp16_divergence"
+"""The question, as errors name it."""
 SLICES = {"slice", "crop"}
 """Words of kinds that cut: `slice_by_size` and `slice_by_index` have the first."""
 SQUARED = {"square", "squares", "rms", "variance", "l2"}
@@ -44,8 +47,9 @@ def predict_fp16_divergence(
 ) -> Strength:
     """Return how far apart two targets can be in an operation: saturation, round1, ulp1 or none, the strongest found.
 
-    `kind` is read word by word (`slice_by_size`, `rms_norm`, `reduce_sum`). `begin` is where a slice begins along each
-    axis; a finite `max_abs` of at most 4094 says that no element is large enough for the crop.
+    `kind` is read word by word (`slice_by_size`, `rms_norm`, `reduce_sum`). `shape` is that of what is read, `begin`
+    where a slice begins along each axis of it, counted from the end where it is negative. A finite `max_abs` of at most
+    4094 says that no element is large enough for the crop.
 
     >>> from aneforge.targets import Family
     >>> str(predict_fp16_divergence("slice_by_size", (1, 8), Family.A13, Family.A16, begin=(0, 2)))
@@ -59,15 +63,15 @@ def predict_fp16_divergence(
 
     Raises:
         UnknownTargetError: Nothing has that name.
-        GraphError: The shape, the begin or the magnitude is none.
-        GraphTypeError: The kind is not a text.
+        GraphError: The begin has another rank than the shape or lies outside of it, or an extent or the magnitude is
+            negative.
+        GraphTypeError: The kind is not a text, the shape or begin no list of whole numbers, or max_abs no number.
     """
     words = words_of(kind)
-    checked(shape, begin, max_abs)
+    begins, most = checked(shape, begin, max_abs)
     first, second = resolve(target_a), resolve(target_b)
-    if words & SLICES and begin and begin[-1] and differ("width_slice_crop_x16", first, second):
-        small = max_abs is not None and math.isfinite(max_abs) and max_abs <= FP16_SLICE_SAT
-        return Strength.NONE if small else Strength.SATURATION
+    if words & SLICES and any(begins[-1:]) and differ("width_slice_crop_x16", first, second):
+        return Strength.NONE if most <= FP16_SLICE_SAT else Strength.SATURATION
     if words & SQUARED and differ("square_after_reduction", first, second):
         return Strength.ROUND1
     adds = words & REDUCED or any(word.startswith("reduce") or word.endswith("norm") for word in words)
@@ -92,18 +96,31 @@ def words_of(kind: str) -> set[str]:
     return {word for word in re.split(r"[^a-z0-9]+", WORD_BEGINS.sub("_", kind).lower()) if word}
 
 
-def checked(shape: Sequence[int], begin: Sequence[int] | None, max_abs: float | None) -> None:
-    """Check that a begin has an entry for every axis, and that a magnitude is none below zero.
+def checked(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, ...], float]:
+    """Return where a slice begins along each axis, counted from the front, and the largest magnitude of what it cuts.
+
+    Without a begin it is empty, and without a magnitude that is infinite.
+
+    >>> checked((1, 8), (0, -2), None)
+    ((0, 6), inf)
 
     Raises:
-        GraphError: One of them does not fit.
+        GraphError: An extent is negative, the begin has another rank or lies outside, or the magnitude is below zero.
+        GraphTypeError: The shape or the begin is no list of whole numbers, or the magnitude no number.
     """
-    if begin is not None and len(begin) != len(shape):
-        raise GraphError("the begin of a slice needs one number for every axis", seen=list(begin), limit=list(shape))
-    if any(extent < 0 for extent in shape):
-        raise GraphError("a shape has no negative extents", seen=list(shape))
-    if max_abs is not None and not max_abs >= 0:
-        raise GraphError("max_abs is no magnitude", seen=max_abs, limit="0 or more")
+    extents = whole_list(shape, ASKED, "shape")
+    if any(extent < 0 for extent in extents):
+        raise misuse(ASKED, "a shape has no negative extents", seen=extents)
+    begins = [] if begin is None else whole_list(begin, ASKED, "begin")
+    if begin is not None and len(begins) != len(extents):
+        raise misuse(ASKED, "the begin of a slice needs one number for every axis", seen=begins, limit=extents)
+    pairs = list(zip(begins, extents, strict=False))
+    if any(first and not -extent <= first < extent for first, extent in pairs):
+        raise misuse(ASKED, "the begin of a slice lies outside of what it cuts", seen=begins, limit=extents)
+    most = math.inf if max_abs is None else number(max_abs, ASKED, "max_abs", finite=False)
+    if not most >= 0:
+        raise misuse(ASKED, "max_abs is no magnitude", seen=most, limit="0 or more")
+    return tuple(first % extent if first else 0 for first, extent in pairs), most
 
 
 def differ(field: str, first: Target, second: Target) -> bool:

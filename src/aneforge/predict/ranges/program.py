@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from aneforge.engine.planar import host_fp16
-from aneforge.errors import GraphError, UnknownNameError
+from aneforge.errors import GraphTypeError, UnknownNameError
+from aneforge.graph.methods.arguments import described, entries, is_number, misuse, number
 from aneforge.ops.types import is_float
 from aneforge.predict.ranges.interval import ANYTHING, Range, of_type, of_values
 from aneforge.predict.ranges.layers import Found, range_of_layer, shares_along
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy.typing as npt
 
     from aneforge.compiler.ir.program import Program
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Flow", "declared_ranges", "flow"]
+__all__ = ["Flow", "declared_ranges", "flow", "samples_given"]
+
+
+RANGE = "a magnitude, or a low and a high end"
+"""What a range is given as."""
+ASKED = "ranges"
+"""The argument, as errors name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,10 @@ def declared_ranges(
 
     Raises:
         UnknownNameError: There is no input of a name that is given.
-        GraphError: A range ends before it begins, or is no number.
+        GraphError: A range ends before it begins.
+        GraphTypeError: A range is neither a number nor two, or they are not given by name.
     """
+    check_by_name(given)
     for name in given or {}:
         if name not in graph.inputs and name not in graph.state_placeholders:
             raise UnknownNameError.of("input", name, [*graph.inputs, *graph.state_placeholders])
@@ -88,19 +96,67 @@ def declared_ranges(
     return found
 
 
-def range_given(name: str, given: tuple[float, float] | float, kind: TensorType) -> Range:
+def check_by_name(given: object) -> None:
+    """Check that ranges are given by the names of inputs.
+
+    Raises:
+        GraphTypeError: They are not.
+    """
+    if given is None or isinstance(given, Mapping):
+        return
+    remedy = 'give a dict, such as {"x": 4.0} or {"x": (-1.0, 4.0)}'
+    text = "the ranges are not given by the names of inputs"
+    raise misuse(ASKED, text, seen=described(given), remedy=remedy, error=GraphTypeError)
+
+
+def range_given(name: str, given: object, kind: TensorType) -> Range:
     """Return a range as the host hands its ends over: a magnitude, or two ends.
 
     Raises:
-        GraphError: It ends before it begins, or is no number.
+        GraphError: It ends before it begins, or has more than two ends.
+        GraphTypeError: It is neither a number nor two.
     """
-    low, high = (-given, given) if isinstance(given, int | float) else (float(given[0]), float(given[1]))
+    low, high = ends_given(f"the range of input {name!r}", given)
     if not low <= high:
-        raise GraphError(
-            f"the range of input {name!r} is none",
-            seen=f"{low} to {high}",
-            limit="a magnitude, or a low and a high end",
-        )
+        raise misuse(ASKED, f"the range of input {name!r} is none", seen=f"{low} to {high}", limit=RANGE)
     ends = of_values(np.asarray(host_fp16(np.array([low, high])) if is_float(kind.dtype) else np.array([low, high])))
     whole = of_type(kind.dtype)
     return Range(max(ends.low, whole.low), min(ends.high, whole.high))
+
+
+def ends_given(what: str, given: object) -> tuple[float, float]:
+    """Return the two ends of a range; numbers and arrays of NumPy mean the same as Python's.
+
+    >>> ends_given("x", 2), ends_given("x", np.float16(0.5)), ends_given("x", np.array([1, 4]))
+    ((-2.0, 2.0), (-0.5, 0.5), (1.0, 4.0))
+
+    Raises:
+        GraphError: There are more than two, or no floating-point number is as large.
+        GraphTypeError: It is neither a number nor two.
+    """
+    single = cast("Array", given)[()] if isinstance(given, np.ndarray) and given.ndim == 0 else cast("object", given)
+    if is_number(single):
+        high = number(single, ASKED, what, finite=False)
+        return -high, high
+    ends = entries(single, ASKED, what, most=2)
+    if ends is None or len(ends) < 2:
+        raise misuse(ASKED, f"{what} is none", seen=described(single), limit=RANGE, error=GraphTypeError)
+    low, high = (number(end, ASKED, f"an end of {what}", finite=False) for end in ends)
+    return low, high
+
+
+def samples_given(inputs: Mapping[str, Array] | Iterable[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
+    """Return sets of sample inputs, of which one or several are given.
+
+    Raises:
+        GraphTypeError: They are not arrays by the names of inputs.
+    """
+    given = cast("object", inputs)
+    several = isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes | np.ndarray)
+    samples: list[object] = [*cast("Iterable[object]", given)] if several else [cast("object", given)]
+    for sample in samples:
+        if not isinstance(sample, Mapping):
+            remedy = 'give a dict, such as {"x": array}, or a list of such'
+            text = "sample inputs are not arrays by the names of inputs"
+            raise GraphTypeError(text, seen=described(sample), remedy=remedy)
+    return cast("list[Mapping[str, Array]]", samples)
