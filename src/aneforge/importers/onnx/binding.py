@@ -41,7 +41,8 @@ def bound_inputs(
     """Return what every input stands for; one that has an initialiser is not among them.
 
     Raises:
-        GraphError: A dimension has no length, all such listed at once, or a shape or value does not fit its input.
+        GraphError: A dimension has no length, all such listed at once, or two; or a shape or value does not fit its
+            input.
         GraphTypeError: `shapes` or `values` is no mapping, or a shape is no list of whole numbers.
         UnknownNameError: A name in `shapes` or `values` is none of the model's.
     """
@@ -49,7 +50,7 @@ def bound_inputs(
     given = [value for value in graph.input if value.name not in stored]
     described = {value.name: description(value) for value in given}
     inputs = [one for one in described.values() if isinstance(one, Input)]
-    lengths = checked_shapes(shapes, inputs)
+    lengths = unified_lengths(inputs, checked_shapes(shapes, inputs))
     fixed = checked_values(values, inputs)
     wanted = [one for one in inputs if one.name not in fixed]
     expect_bound(wanted, lengths, file)
@@ -61,6 +62,33 @@ def bound_inputs(
             found[name] = Dense(fixed_value(one, fixed[name], lengths))
         else:
             found[name] = placeholder(one, bound_shape(one, lengths), file)
+    return found
+
+
+def unified_lengths(
+    inputs: Sequence[Input], lengths: Mapping[str, int | tuple[int, ...]]
+) -> dict[str, int | tuple[int, ...]]:
+    """Return lengths and shapes that a user gives, and the lengths that the shapes give to symbolic dimensions.
+
+    Raises:
+        GraphError: A dimension is given two lengths.
+    """
+    found = dict(lengths)
+    sources = {name: f"shapes[{name!r}]" for name in lengths}
+    for one in inputs:
+        whole = lengths.get(one.name)
+        if not isinstance(whole, tuple) or len(whole) != len(one.lengths or ()):
+            continue  # a shape of another rank is told when the input is made
+        for axis, (name, length) in enumerate(zip(one.lengths or (), whole, strict=True)):
+            if not isinstance(name, str) or isinstance(found.get(name), tuple):
+                continue  # a list for an axis is told when the axis is bound; an input may have the name of an axis
+            if found.setdefault(name, length) != length:
+                raise GraphError(
+                    f"shapes= gives the dimension {name!r} two lengths",
+                    seen=f"{found[name]} by {sources[name]} and {length} by axis {axis} of shapes[{one.name!r}]",
+                    remedy="give one length for each name",
+                )
+            sources.setdefault(name, f"axis {axis} of shapes[{one.name!r}]")
     return found
 
 

@@ -55,8 +55,8 @@ class Surroundings(Protocol):
         """Return the outputs of a graph that is an attribute of the node."""
         ...
 
-    def try_body(self, graph: onnx.GraphProto) -> tuple[tuple[Held, ...], str]:
-        """Return the outputs of a graph without inputs, or what stops it, which is not gathered then."""
+    def try_body(self, graph: onnx.GraphProto, inputs: Sequence[Held]) -> tuple[tuple[Held, ...], str]:
+        """Return the outputs of a graph, or what stops it, which is not gathered then."""
         ...
 
     def run_function(self, call: Call) -> tuple[Held, ...]:

@@ -124,9 +124,15 @@ def open_within(folder: Path, found: ExternalData) -> int:
     try:
         descriptor = open_steps(folder, steps)
     except OSError as error:
+        link = first_link(folder, steps)
+        if link:
+            raise found.error(
+                f"{link!r} is a symbolic link, and links are not followed: a model could name any file by one",
+                seen=f"location {found.location!r}",
+                remedy="copy the model and its data with links resolved (cp -rL FOLDER COPY) and read the copy",
+            ) from None
         raise found.error(
-            f"file {found.location!r} cannot be opened: {error.strerror}",
-            remedy="keep the file beside the model; links are not followed",
+            f"file {found.location!r} cannot be opened: {error.strerror}", remedy="keep the file beside the model"
         ) from None
     problem = problem_of(os.fstat(descriptor))
     if problem:
@@ -168,6 +174,20 @@ def open_steps(folder: Path, steps: Iterable[str]) -> int:
         return os.open(name, flags, dir_fd=current)
     finally:
         os.close(current)
+
+
+def first_link(folder: Path, steps: Iterable[str]) -> str:
+    """Return the first symbolic link on the way to a file that was not opened, or nothing; it is for the message."""
+    path = folder
+    for step in steps:
+        path = path / step
+        try:
+            linked = path.is_symlink()
+        except OSError:
+            return ""
+        if linked:
+            return path.relative_to(folder).as_posix()
+    return ""
 
 
 def open_checked(folder: Path, steps: Iterable[str], flags: int) -> int:

@@ -28,9 +28,9 @@ from aneforge.importers.onnx.call import Call
 from aneforge.importers.onnx.contributed import RUNTIME_DOMAIN, RUNTIME_LAYOUT_DOMAINS
 from aneforge.importers.onnx.dtypes import schema_type
 from aneforge.importers.onnx.functions import bound_attributes, function_of
+from aneforge.importers.onnx.ordering import every_node, live_nodes, node_name
 from aneforge.importers.onnx.registry import converter_of
 from aneforge.importers.onnx.rules import Rules, newest_version, rules_of
-from aneforge.importers.onnx.structure import every_node, live_nodes, node_name
 from aneforge.importers.onnx.tensors import constant_of, sparse_constant_of
 from aneforge.importers.onnx.values import LOST, Foreign, Held, Lost
 from aneforge.ops.constant import Constant
@@ -285,11 +285,11 @@ class NodeSurroundings:
         """Return the outputs of a graph that is an attribute of the node."""
         return self.interpreter.run_graph(graph, inputs, self.scope, self.name)
 
-    def try_body(self, graph: onnx.GraphProto) -> tuple[tuple[Held, ...], str]:
-        """Return the outputs of a graph without inputs, or what stops it, which is not gathered then."""
+    def try_body(self, graph: onnx.GraphProto, inputs: Sequence[Held]) -> tuple[tuple[Held, ...], str]:
+        """Return the outputs of a graph, or what stops it, which is not gathered then."""
         findings = self.interpreter.gathering.findings
         before = len(findings)
-        results = self.run_body(graph, ())
+        results = self.run_body(graph, inputs)
         new = list(findings)[before:]
         for finding in new:
             del findings[finding]

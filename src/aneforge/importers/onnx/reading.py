@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import onnx
 from google.protobuf.message import DecodeError
 
+from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, Location
 from aneforge.importers.onnx.interpreter import versions_of
+from aneforge.importers.onnx.ordering import misplaced_nodes
 from aneforge.importers.onnx.rules import newest_version
 from aneforge.importers.onnx.structure import check_functions, check_graph
 from aneforge.importers.onnx.wire import cut_weights
@@ -106,7 +108,19 @@ def checked(proto: onnx.ModelProto, file: str | None, folder: Path | None, cut: 
         check_version(domain, version, location)
     check_functions(proto.functions, file)
     check_graph(proto.graph, file)
+    report_order(proto, file)
     return ReadModel(proto, file, folder, cut, versions)
+
+
+def report_order(proto: onnx.ModelProto, file: str | None) -> None:
+    """Warn of nodes that stand before one that they read: ONNX does not allow it, though runtimes put up with it."""
+    bodies = [proto.graph.node, *(function.node for function in proto.functions)]
+    early = [name for nodes in bodies for name in misplaced_nodes(nodes)]
+    if early:
+        warn(
+            f"the nodes of {file or 'the model'} are not in order, and were put in one: {early[0]!r} reads what a node "
+            f"after it makes (so many nodes do: {len(early)})"
+        )
 
 
 def check_version(domain: str, version: int, location: Location | None) -> None:

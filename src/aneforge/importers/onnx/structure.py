@@ -1,7 +1,7 @@
 """Whether the names of a model hold together, looked at before anything is converted.
 
-Every value is made once and before it is read, names are text, functions do not call themselves, and nothing is nested
-without end. A breach is one error at once: what comes after it would mean nothing.
+Every value is made once, out of what does not need it, names are text, functions do not call themselves, and nothing is
+nested without end. A breach is one error at once: what comes after it would mean nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, Location
+from aneforge.importers.onnx.ordering import DEPTH_MOST, every_node, node_name, run_order, subgraphs
 from aneforge.importers.shapes import in_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     import onnx
 
@@ -20,29 +21,10 @@ __all__ = [
     "check_functions",
     "check_graph",
     "check_texts",
-    "every_node",
-    "live_nodes",
-    "node_name",
-    "subgraphs",
 ]
 
-DEPTH_MOST = 24
-"""Graphs within graphs; protobuf itself reads 100 messages within one another, which is about 33 graphs."""
 FunctionKey = tuple[str, str, str]
 Scopes = tuple[set[str], ...]
-
-
-def node_name(node: onnx.NodeProto, place: int) -> str:
-    """Return a node's name, or one made of its operator and its place where it has none."""
-    return node.name or f"{node.op_type}_{place}"
-
-
-def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Return the graphs among the attributes of a node."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def check_graph(graph: onnx.GraphProto, file: str | None, outer: Scopes = ()) -> None:
@@ -73,14 +55,18 @@ def check_nodes(nodes: Sequence[onnx.NodeProto], given: Iterable[str], file: str
     Raises:
         GraphError: They do not.
     """
-    makers = makers_of(nodes, given, file)
+    expect_made_once(nodes, given, file)
     known = set(given)
     scopes = (*outer, known)
-    for place, node in enumerate(nodes):
-        location = Location(file, node=node_name(node, place))
+    for place in run_order(nodes, file):
+        node = nodes[place]
         for name in node.input:
             if name and not known_in(scopes, name):
-                raise unmade(name, makers, location)
+                raise GraphError(
+                    f"it reads {name!r}, which no input, initialiser or node makes",
+                    location=Location(file, node=node_name(node, place)),
+                    remedy="the model may have lost an initialiser; export it again",
+                )
         for inner in subgraphs(node):
             check_graph(inner, file, scopes)
         known.update(name for name in node.output if name)
@@ -92,8 +78,8 @@ def known_in(scopes: Scopes, name: str) -> bool:
     return any(name in scope for scope in scopes)
 
 
-def makers_of(nodes: Sequence[onnx.NodeProto], given: Iterable[str], file: str | None) -> dict[str, str]:
-    """Return which node makes each value.
+def expect_made_once(nodes: Sequence[onnx.NodeProto], given: Iterable[str], file: str | None) -> None:
+    """Check that every value is made once, and that names are text.
 
     Raises:
         GraphError: A name is not text, or two nodes make one value.
@@ -112,22 +98,6 @@ def makers_of(nodes: Sequence[onnx.NodeProto], given: Iterable[str], file: str |
                 )
             if name:
                 makers[name] = node_name(node, place)
-    return makers
-
-
-def unmade(name: str, makers: dict[str, str], location: Location) -> GraphError:
-    """Return the error of a value that is read and not there."""
-    if name in makers:
-        return GraphError(
-            f"it reads {name!r}, which node {makers[name]!r} makes only later",
-            location=location,
-            remedy="nodes must be in order and free of cycles; export the model again",
-        )
-    return GraphError(
-        f"it reads {name!r}, which no input, initialiser or node makes",
-        location=location,
-        remedy="the model may have lost an initialiser; export it again",
-    )
 
 
 def check_texts(what: str, names: Iterable[object], file: str | None) -> None:
@@ -177,14 +147,6 @@ def check_functions(functions: Sequence[onnx.FunctionProto], file: str | None) -
     expect_no_cycle(calls, file)
 
 
-def every_node(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Return nodes and those of the graphs in them."""
-    for node in nodes:
-        yield node
-        for inner in subgraphs(node):
-            yield from every_node(inner.node)
-
-
 def expect_no_cycle(calls: dict[FunctionKey, set[FunctionKey]], file: str | None) -> None:
     """Check that no function comes to call itself; functions that call none are taken away until none is left.
 
@@ -200,28 +162,3 @@ def expect_no_cycle(calls: dict[FunctionKey, set[FunctionKey]], file: str | None
                 "functions call themselves, directly or through others", location=in_file(file), seen=names
             )
         waiting = {key: called - leaves for key, called in waiting.items() if key not in leaves}
-
-
-def live_nodes(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]) -> list[tuple[int, onnx.NodeProto]]:
-    """Return the nodes that some wanted values need, with their places."""
-    needed = set(wanted)
-    live: list[tuple[int, onnx.NodeProto]] = []
-    for place in range(len(nodes) - 1, -1, -1):
-        node = nodes[place]
-        if needed.isdisjoint(node.output):
-            continue
-        live.append((place, node))
-        needed.update(node.input)
-        for inner in subgraphs(node):
-            needed.update(captured(inner))
-    return live[::-1]
-
-
-def captured(graph: onnx.GraphProto) -> set[str]:
-    """Return every name that a graph reads, its own and those of the graphs around it."""
-    names = {value.name for value in graph.output}
-    for node in every_node(graph.node):
-        names.update(node.input)
-        for inner in subgraphs(node):
-            names.update(value.name for value in inner.output)
-    return names

@@ -112,7 +112,7 @@ def function_without_its_output() -> onnx.ModelProto:
 
 
 STRUCTURE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
-    "cyclic": (cyclic, "it reads 'b', which node 'Relu_b' makes only later"),
+    "cyclic": (cyclic, "it reads 'b', which node 'Relu_b' makes only later.*seen a cycle: 'Add_a' reads from 'Rel"),
     "self-reading": (self_reading, "it reads 'y', which node 'Add_y' makes only later"),
     "made twice": (made_twice, "value 'y' is made twice"),
     "input made again": (input_made_again, "value 'x' is made twice"),

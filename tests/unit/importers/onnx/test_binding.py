@@ -50,9 +50,34 @@ def test_an_input_without_a_shape_needs_a_whole_one() -> None:
     assert from_onnx(model, {"x": (4, 2)}).outputs["y"].shape == (4, 2)
 
 
+def test_the_shape_of_one_input_binds_the_symbols_of_others() -> None:
+    graph = from_onnx(added(), {"x": (2, 3, 5), "z": (2, 3, 5)})
+    assert graph.outputs["y"].shape == (2, 3, 5)
+    model = made([node("Add", ["x", "w"], ["y"])], {"x": ("fp32", ["n", 3]), "w": ("fp32", ["n", 3])})
+    assert [one.types[0].shape for one in from_onnx(model, {"x": (2, 3)}).inputs.values()] == [(2, 3), (2, 3)]
+    assert from_onnx(model, {"x": (2, 3), "n": 2}).outputs["y"].shape == (2, 3)
+
+
+def test_a_fixed_value_has_the_lengths_that_shapes_give() -> None:
+    model = made([node("Add", ["x", "w"], ["y"])], {"x": ("fp32", ["n"]), "w": ("fp32", ["n"])})
+    assert from_onnx(model, {"x": (2,)}, values={"w": [1.0, 2.0]}).outputs["y"].shape == (2,)
+    with pytest.raises(GraphError, match="another shape than the input"):
+        from_onnx(model, {"x": (2,)}, values={"w": [1.0]})
+
+
+def test_an_input_may_have_the_name_of_a_dimension() -> None:
+    model = made([node("Add", ["x", "n"], ["y"])], {"x": ("fp32", ["n"]), "n": ("fp32", [3])})
+    assert from_onnx(model, {"n": (3,), "x": (3,)}).outputs["y"].shape == (3,)
+
+
 @pytest.mark.parametrize(
     ("shapes", "error", "message"),
     [
+        (
+            {"x": (2, 3, 4)},
+            GraphError,
+            r"'length' two lengths \(seen 5 by shapes\['length'\] and 4 by",
+        ),
         ({"bacth": 2}, UnknownNameError, "unknown symbolic dimension or input 'bacth'; nearest: batch"),
         ({"x": 2}, GraphTypeError, "is for an input and is not a list"),
         ({"batch": [2]}, GraphError, "is for an axis and is a list"),
@@ -169,3 +194,12 @@ def test_an_input_without_a_type_is_told() -> None:
     model.graph.input.append(onnx.ValueInfoProto(name="x"))
     with pytest.raises(GraphError, match="input 'x' has no type"):
         from_onnx(model)
+
+
+def test_two_shapes_that_disagree_are_told() -> None:
+    with pytest.raises(GraphError) as caught:
+        from_onnx(added(), {"x": (2, 3, 5), "z": (2, 3, 4)})
+    assert str(caught.value) == (
+        "shapes= gives the dimension 'length' two lengths (seen 5 by axis 2 of shapes['x'] and 4 by axis 2 of "
+        "shapes['z']). Remedy: give one length for each name"
+    )

@@ -97,8 +97,8 @@ def test_links_are_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     (secret / "w.bin").write_bytes(WEIGHT.tobytes())
     (folder / "w.bin").symlink_to(secret / "w.bin")
     (folder / "sub").symlink_to(secret)
-    for location in ("w.bin", "sub/w.bin"):
-        with pytest.raises(GraphError, match="cannot be opened"):
+    for location, link in (("w.bin", "w.bin"), ("sub/w.bin", "sub")):
+        with pytest.raises(GraphError, match=rf"'{link}' is a symbolic link, and links are not followed.*cp -rL"):
             from_onnx(saved(folder, {"location": location}))
     (folder / "plain.bin").write_bytes(WEIGHT.tobytes())
     assert from_onnx(saved(folder, {"location": "plain.bin"})).constants

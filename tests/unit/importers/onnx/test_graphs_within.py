@@ -237,6 +237,33 @@ def test_a_loop_that_is_not_entered_keeps_its_variables() -> None:
     assert np.array_equal(results(model, {"x": X})["y"], X)
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_what_a_loop_without_a_turn_stacks_is_empty(*, declared: bool) -> None:
+    model = looped(DOUBLED, ["d", "w", "w"], ["three", "no", "x"])
+    if declared:
+        model.graph.node[0].attribute[0].g.output[2].CopyFrom(port("w", ("fp32", [2, 3])))
+    found = results(model, {"x": X})
+    np.testing.assert_allclose(found["y"], X)
+    assert found["y1"].shape == (0, 2, 3)
+
+
+def test_a_scan_without_a_turn_stacks_nothing() -> None:
+    body = inner([node("Concat", ["v", "v"], ["w"], {"axis": 0})], ["w"], {"v": ("fp32", [3])})
+    model = made([node("Scan", ["x"], ["y"], {"body": body, "num_scan_inputs": 1})], {"x": ("fp32", [0, 3])})
+    assert from_onnx(model).outputs["y"].shape == (0, 6)
+
+
+def test_a_shape_that_a_turn_would_compute_is_told() -> None:
+    nodes = [
+        node("Cast", ["v"], ["s"], {"to": TensorProto.INT64}),
+        node("ConstantOfShape", ["s"], ["w"]),
+    ]
+    body = inner(nodes, ["w"], {"v": ("fp32", [3])})
+    model = made([node("Scan", ["x"], ["y"], {"body": body, "num_scan_inputs": 1})], {"x": ("fp32", [0, 3])})
+    with pytest.raises(UnsupportedModelError, match="without a turn stacks values of unknown shape: ConstantOfSh"):
+        from_onnx(model)
+
+
 def test_a_loop_with_a_computed_condition_keeps_its_variables_from_its_end_on() -> None:
     nodes = [
         node("Add", ["v", "v"], ["w"]),

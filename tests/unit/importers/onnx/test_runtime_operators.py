@@ -7,11 +7,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 
 import aneforge as af
@@ -20,10 +18,13 @@ from aneforge.importers.onnx.model import from_onnx
 from aneforge.importers.onnx.registry import converters
 from aneforge.ops.constant import Blockwise
 from unit.importers.onnx.onnx_models import dtype_name, made, node, numbers, results
+from unit.importers.onnx.runtime_results import of_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    import onnx
 
     from aneforge.ops.types import Array
 
@@ -60,16 +61,6 @@ def runtime_model(
     model = made([made_node], ports, list(made_node.output), weights, opset=opset, domains={RUNTIME: 1})
     model.ir_version = 10
     return model, feeds
-
-
-def of_runtime(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    typed = onnx.ModelProto()
-    typed.CopyFrom(model)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(typed.SerializeToString(), options)
-    return cast("list[Array]", session.run(None, dict(feeds)))
 
 
 CASES: dict[str, tuple[str, list[Array | None], dict[str, object]]] = {

@@ -37,7 +37,7 @@ def branch(call: Call) -> tuple[Held, ...]:
         return checked_results(call, call.surroundings.run_body(taken, ()))
     both: list[tuple[Value, ...]] = []
     for graph in (then_graph, else_graph):
-        results, problem = call.surroundings.try_body(graph)
+        results, problem = call.surroundings.try_body(graph, ())
         if problem:  # a branch that is never taken may make no sense, so it is not the branch that is reported
             raise computed(condition, f"its condition is computed, and a branch cannot be expressed: {problem}")
         both.append(tensors(call, checked_results(call, results)))
@@ -111,10 +111,8 @@ def loop(call: Call) -> tuple[Held, ...]:
         for values, one in zip(stacked, results[1 + len(variables) :], strict=True):
             values.append(one)
         turn += 1
-    return (
-        *variables,
-        *(stack(call, values, body.output[1 + len(variables) + place]) for place, values in enumerate(stacked)),
-    )
+    given = (emit.constant(0, "int64"), passed(call, condition), *variables)
+    return *variables, *stacks(call, stacked, body, given)
 
 
 def known_condition(condition: Value | None) -> bool | None:
@@ -149,14 +147,31 @@ def kept(call: Call, condition: Value | None, new: Held, old: Held) -> Value:
     return emit.select(emit.reshape(condition, ()), one, other)
 
 
-def stack(call: Call, values: list[Held], described: onnx.ValueInfoProto) -> Value:
-    """Return the values of all turns along a new first axis; of none the model must say the shape."""
-    if values:
-        return call.emit.apply("stack", {"values": tensors(call, values)}, axis=0)
-    kind = declared_type(described)
-    if kind is None:
-        raise UnsupportedNodeError(Reason.DATA_SHAPE, "a loop without a turn stacks values of unknown shape")
-    return call.emit.empty((0, *kind.shape), kind.dtype)
+def stacks(
+    call: Call, stacked: Sequence[list[Held]], body: onnx.GraphProto, given: Sequence[Held]
+) -> tuple[Value, ...]:
+    """Return the values of all turns, those of each output along a new first axis.
+
+    Of no turn the model declares the shape, or a turn with the given inputs that is only looked at has it.
+
+    Raises:
+        UnsupportedNodeError: Neither is so.
+    """
+    if all(stacked):
+        return tuple(call.emit.apply("stack", {"values": tensors(call, values)}, axis=0) for values in stacked)
+    described = body.output[len(body.output) - len(stacked) :]
+    kinds = [declared_type(one) for one in described]
+    if None in kinds:
+        results, problem = call.surroundings.try_body(body, given)
+        if problem:
+            raise UnsupportedNodeError(
+                Reason.DATA_SHAPE,
+                "a loop without a turn stacks values of unknown shape: " + problem.partition(". Workaround")[0],
+                workaround="declare the shapes of the body's outputs",
+            )
+        found = [one.type for one in tensors(call, results[len(results) - len(stacked) :])]
+        kinds = [known or kind for known, kind in zip(kinds, found, strict=True)]
+    return tuple(call.emit.empty((0, *kind.shape), kind.dtype) for kind in kinds if kind is not None)
 
 
 @operator("Scan", until=8)
@@ -249,12 +264,12 @@ def scanned(
     variables: list[Held] = list(given[:states])
     stacked: list[list[Held]] = [[] for _ in range(len(body.output) - states)]
     (count,) = turns
+    parts = [row.type.shape[:axis] + row.type.shape[axis + 1 :] for row, axis in zip(rows, along, strict=True)]
     for turn in range(count):
         slices: list[Held] = []
         for place, (row, axis) in enumerate(zip(rows, along, strict=True)):
             at = count - 1 - turn if place < len(backward) and backward[place] else turn
-            shape = [extent for one, extent in enumerate(row.type.shape) if one != axis]
-            slices.append(emit.reshape(emit.part(row, axis, at, at + 1), shape))
+            slices.append(emit.reshape(emit.part(row, axis, at, at + 1), parts[place]))
         results = call.surroundings.run_body(body, (*variables, *slices))
         if any(isinstance(one, Lost) for one in results):
             return (LOST,) * call.outputs
@@ -265,4 +280,11 @@ def scanned(
         values[::-1] if place < len(out_backward) and out_backward[place] else values
         for place, values in enumerate(stacked)
     ]
-    return (*variables, *(stack(call, values, body.output[states + place]) for place, values in enumerate(ordered)))
+    # Without a turn the body is looked at with slices of which nothing is known.
+    looked_at = [] if count else [unknown(call, part, row.type.dtype) for part, row in zip(parts, rows, strict=True)]
+    return *variables, *stacks(call, ordered, body, (*variables, *looked_at))
+
+
+def unknown(call: Call, shape: Sequence[int], dtype: str) -> Value:
+    """Return a tensor of which only the type is known; no graph comes to have it."""
+    return call.emit.apply("input", {}, shape=tuple(shape), dtype=dtype, name="slice")

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 TRAINING_DOMAIN = "ai.onnx.preview.training"
 LEARNING_DOMAIN = "ai.onnx.ml"
 TEXT_OPERATORS = ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
-DATA_SHAPE_OPERATORS = {
-    "ImageDecoder": "the size of the image is in its compressed bytes",
-    "NonMaxSuppression": "how many boxes are left depends on their scores",
-    "Unique": "how many different elements there are depends on the data",
-}
 
 
 @operator(*TEXT_OPERATORS, takes_all=True)
@@ -36,12 +31,12 @@ def maps(call: Call) -> Held:
     raise UnsupportedNodeError(reason, "it works on text or on a map", workaround="export the model without it")
 
 
-@operator(*DATA_SHAPE_OPERATORS, takes_all=True)
-def data_shapes(call: Call) -> Held:
-    """Refuse an operator whose result has a shape that is not known."""
+@operator("ImageDecoder", takes_all=True)
+def compressed_image(_: Call) -> Held:
+    """Refuse an operator whose result has the size that an image says."""
     raise UnsupportedNodeError(
         Reason.DATA_SHAPE,
-        DATA_SHAPE_OPERATORS[call.operator],
+        "the size of the image is in its compressed bytes",
         workaround="end the model before it and do the rest on the host",
     )
 

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.callsite import warn
 from aneforge.errors import GraphError
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 from aneforge.importers.sampling import Tap, gathered, sampled
+from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
     from aneforge.importers.emitter import Emitter
     from aneforge.importers.onnx.call import Call
     from aneforge.importers.onnx.values import Value
+    from aneforge.ops.types import Array
 
+Pair = tuple[int, int]
+"""Of rows and of columns."""
 PADDINGS = {"zeros": "constant", "border": "border", "reflection": "reflection"}
 
 
@@ -55,17 +60,45 @@ def grid_sample(call: Call) -> Value:
     return sampled(call.emit, x, grid, mode, padding, align=align)
 
 
+@operator("AffineGrid")
+def affine_grid(call: Call) -> Value:
+    """Convert places of a regular grid under an affine transform for every image: the grid times the transform."""
+    theta, emit = call.value(0), call.emit
+    align = call.flag("align_corners")
+    size = call.known_integers(1, "the size of the grid") or ()
+    batch, extents = size[:1], size[2:]
+    axes = len(extents)
+    if axes not in (2, 3) or theta.type.shape != (*batch, axes, axes + 1) or min(extents) < 1:
+        raise GraphError(
+            "the transforms do not fit the size",
+            seen=f"{theta.type} for {list(size)}",
+            limit="[N, 2, 3] for [N, C, H, W], or [N, 3, 4] for [N, C, D, H, W], each 1 or more",
+        )
+    if align and min(extents) == 1:
+        warn(
+            f"AffineGrid at {emit.location} aligns corners and has one place along an axis: it is taken at 1, as "
+            "onnxruntime has it; onnx's own evaluator has it at −1, PyTorch at 0"
+        )
+    emit.room(axes + 1, *extents)
+    along = np.meshgrid(*(grid_places(extent, align=align) for extent in extents), indexing="ij")
+    # The last axis of the images comes first in a place; a one at its end takes up the transform's offset.
+    places = np.stack([*along[::-1], np.ones(extents)], axis=-1).reshape(-1, axes + 1)
+    moved = emit.matmul(emit.constant(places, theta.type.dtype), theta, transpose_y=True)
+    return emit.reshape(moved, (*batch, *extents, axes))
+
+
+def grid_places(extent: int, *, align: bool) -> Array:
+    """Return places along an axis that goes from −1 to 1: from end to end, or in the middles of equal parts."""
+    if not align:
+        return (2 * np.arange(extent) + 1) / extent - 1
+    return np.linspace(-1.0, 1.0, extent) if extent > 1 else np.ones(1)
+
+
 @operator("RoiAlign")
 def region_align(call: Call) -> Value:
     """Convert regions read between elements, several places for each result, averaged or the largest taken."""
     x, regions, images, emit = call.value(0), call.value(1), call.value(2), call.emit
     ratio = call.integer("sampling_ratio")
-    if ratio < 1:
-        raise UnsupportedNodeError(
-            Reason.DATA_SHAPE,
-            "how many places are read for a result depends on the size of its region",
-            workaround="export it with a sampling_ratio of 1 or more",
-        )
     size = call.integer("output_height"), call.integer("output_width")
     if (
         x.type.rank != 4
@@ -75,19 +108,68 @@ def region_align(call: Call) -> Value:
         or min(size) < 1
     ):
         raise GraphError("images or regions are not [N, C, H, W] and [R, 4]", seen=f"{x.type} and {regions.type}")
+    if ratio < 0:
+        raise GraphError("sampling_ratio is negative", seen=ratio)
     half = "coordinate_transformation_mode" in call.rules.attributes and (
         call.choice("coordinate_transformation_mode", "half_pixel", "output_half_pixel") == "half_pixel"
     )
+    least = 0.0 if half else 1.0
     scaled = emit.mul(regions, call.number("spatial_scale"))
     bounds = emit.add(scaled, -0.5) if half else scaled
+    if ratio:
+        return aligned(call, bounds, images, size, (ratio, ratio), least)
+    groups = adaptive_ratios(bounds, size, least)
+    parts = [
+        aligned(call, emit.take(bounds, rows, 0), emit.take(images, rows, 0), size, ratios, least)
+        for ratios, rows in groups.items()
+    ]
+    if not parts:
+        return emit.empty((0, x.type.shape[1], *size), x.type.dtype)
+    order = np.argsort(np.concatenate(list(groups.values())))
+    return parts[0] if len(parts) == 1 else emit.take(emit.concat(parts, 0), order, 0)
+
+
+def adaptive_ratios(bounds: Value, size: Pair, least: float) -> dict[Pair, list[int]]:
+    """Return how many rows and columns of places are read for a result: one for each begun element of its part.
+
+    Regions that read alike are together; the numbers are those of fp32, in which runtimes compute them.
+
+    Raises:
+        UnsupportedNodeError: The regions are computed.
+        GraphError: They are not finite.
+    """
+    if not isinstance(bounds, Constant):
+        raise UnsupportedNodeError(
+            Reason.DATA_SHAPE,
+            "how many places are read for a result depends on the size of its region",
+            workaround="export it with a sampling_ratio of 1 or more",
+        )
+    known = bounds.dense().astype(np.float32)
+    if not np.isfinite(known).all():
+        raise GraphError("regions are not finite")
+    lengths = known[:, 3:1:-1] - known[:, 1::-1]  # bounds are x, y of one corner and x, y of the other
+    if least:
+        lengths = np.maximum(lengths, np.float32(least))
+    groups: dict[Pair, list[int]] = {}
+    for row, (height, width) in enumerate(np.ceil(lengths / np.array(size, np.float32)).tolist()):
+        groups.setdefault((int(height), int(width)), []).append(row)
+    return groups
+
+
+def aligned(call: Call, bounds: Value, images: Value, size: Pair, ratios: Pair, least: float) -> Value:
+    """Return what is read in regions, so many rows and columns of places for each result; without any it is zero."""
+    x, emit = call.value(0), call.emit
+    count, channels = bounds.type.shape[0], x.type.shape[1]
+    mode = call.choice("mode", "avg", "max")
+    if min(ratios) < 1:
+        return emit.filled((count, channels, *size), 0, x.type.dtype)
     chosen = emit.apply("gather", {"x": x, "indices": images}, axis=0)
     rows, columns = (
-        region_taps(emit, bounds, axis, size[axis], ratio, x.type.shape[2 + axis], least=0.0 if half else 1.0)
+        region_taps(emit, bounds, axis, size[axis], ratios[axis], x.type.shape[2 + axis], least=least)
         for axis in (0, 1)
     )
-    count, channels = regions.type.shape[0], x.type.shape[1]
     # [R, height · ratio, 1] and [R, 1, width · ratio] broadcast to all places.
-    grid = (count, size[0] * ratio, size[1] * ratio)
+    grid = (count, size[0] * ratios[0], size[1] * ratios[1])
     taps = [
         [
             (emit.spread(emit.expand(one, axis_at), grid), emit.spread(emit.expand(weight, axis_at), grid))
@@ -95,16 +177,13 @@ def region_align(call: Call) -> Value:
         ]
         for axis_taps, axis_at in ((rows, -1), (columns, 1))
     ]
-    if call.choice("mode", "avg", "max") == "avg":
-        read = gathered(emit, chosen, taps)
-        cells = emit.reshape(read, (count, channels, size[0], ratio, size[1], ratio))
-        return emit.reduce("reduce_mean", cells, (3, 5), keep=False)
+    cells = (count, channels, size[0], ratios[0], size[1], ratios[1])
+    if mode == "avg":
+        return emit.reduce("reduce_mean", emit.reshape(gathered(emit, chosen, taps), cells), (3, 5), keep=False)
     # The largest is that of the weighted neighbours, not of what lies between them: so ONNX's cases have it.
     terms = [gathered(emit, chosen, [[row], [column]]) for row, column in product(*taps)]
     largest = reduce(lambda one, other: emit.binary("maximum", one, other), terms)
-    return emit.reduce(
-        "reduce_max", emit.reshape(largest, (count, channels, size[0], ratio, size[1], ratio)), (3, 5), keep=False
-    )
+    return emit.reduce("reduce_max", emit.reshape(largest, cells), (3, 5), keep=False)
 
 
 def region_taps(
