@@ -2,13 +2,16 @@
 
 Nearest elements are a gather, anything smoother is a product with a constant matrix of weights. Where the places are
 those of one of the op table's own resizes, that is used.
+
+Which element is the nearest is decided in single precision, as the frameworks do: 3 / 0.6 is 5 there, and a little less
+in double precision, since 0.6 as a float32 is a little more. Smoother kernels change little with such a place.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -23,10 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Along", "Reading", "resized"]
 
+Precision: TypeAlias = type[np.float32] | type[np.float64]
+
 SAME_PLACES = 1e-9
 """Places that differ by less are one: two formulas of one spacing differ by a rounding."""
 MATRIX_MOST = 2**26
 """Elements of a matrix of weights."""
+TIE = 1e-6
+"""What lies as near to the middle between two elements is a tie: onnxruntime's distance (its issue 28291, and as its
+results show: 2⁻²⁰ is a tie, 2⁻¹⁹ is none)."""
+SCALE_ROUNDING = 2**-22
+"""How much more than the whole number that was meant a product may be, as a part of it: its scale is rounded to 24 bits
+once, and the product once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,16 @@ class Along:
     region: tuple[float, float] = (0.0, 1.0)
     """What part of the source is read, in the mode that crops."""
 
+    @property
+    def length(self) -> float:
+        """The length before it was rounded down to a count; the count, if only the scale's rounding is between them.
+
+        >>> Along(30, 9, float(np.float32(0.3))).length, Along(7, 4, 0.6).length
+        (9, 4.2)
+        """
+        length = self.scale * self.extent
+        return self.count if math.isclose(length, self.count, rel_tol=SCALE_ROUNDING) else length
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -52,35 +73,38 @@ class Reading:
     antialias: bool = False
     exclude_outside: bool = False
 
-    def points(self, along: Along) -> Array:
-        """Return the place in the source of every result."""
-        index = np.arange(along.count, dtype=np.float64)
+    def points(self, along: Along, precision: Precision = np.float64) -> Array:
+        """Return the place in the source of every result, as it is computed in a precision."""
+        index, scale = np.arange(along.count, dtype=precision), precision(along.scale)
         if self.transform == "tf_crop_and_resize":
-            return cropped_points(along, index)
+            return cropped_points(along, index, precision)
         if self.transform == "align_corners":
-            wanted = along.scale * along.extent  # before it was rounded down to a count
-            return index * (along.extent - 1) / (wanted - 1) if wanted > 1 else np.zeros(along.count)
+            spaces = precision(along.length) - 1
+            return index * precision(along.extent - 1) / spaces if spaces > 0 else np.zeros_like(index)
         if self.transform == "pytorch_half_pixel" and along.count == 1:
-            return np.zeros(1)
+            return np.zeros_like(index)
+        if self.transform == "half_pixel_symmetric":
+            return symmetric_points(along, precision)
         shift = 0.0 if self.transform == "asymmetric" else 0.5
         back = 0.0 if self.transform in ("asymmetric", "tf_half_pixel_for_nn") else 0.5
-        points = (index + shift) / along.scale - back
-        if self.transform == "half_pixel_symmetric":  # what rounding the length cut off is shared by both ends
-            points += along.extent / 2 * (1 - along.count / (along.scale * along.extent))
-        return points
+        return (index + precision(shift)) / scale - precision(back)
 
     def nearest_places(self, along: Along) -> Array:
         """Return the element that stands for every result."""
-        points = self.points(along)
+        points = self.points(along, np.float32).astype(np.float64)  # so that rounding adds no error of its own
+        lower = np.floor(points)
+        tie = np.abs(points - lower - 0.5) <= TIE
         match self.nearest:
             case "round_prefer_floor":
-                rounded = np.ceil(points - 0.5)
+                rounded = np.where(tie, lower, np.floor(points + 0.5))
             case "round_prefer_ceil":
-                rounded = np.floor(points + 0.5)
-            case "floor":
-                rounded = np.floor(points)
-            case _:
+                rounded = np.where(tie, lower + 1, np.floor(points + 0.5))
+            case "ceil":
                 rounded = np.ceil(points)
+            case "ceil_if_shrunk" if along.scale < 1:
+                rounded = np.ceil(points)
+            case _:
+                rounded = lower
         return np.clip(rounded, 0, along.extent - 1).astype(np.int64)
 
     def narrowing(self, along: Along) -> float:
@@ -123,13 +147,24 @@ def triangle(distance: Array) -> Array:
     return np.clip(1 - np.abs(distance), 0, None)
 
 
-def cropped_points(along: Along, index: Array) -> Array:
+def cropped_points(along: Along, index: Array, precision: Precision) -> Array:
     """Return the places of results that are spread over a part of the source."""
-    start, end = along.region
-    last = along.extent - 1
+    start, end = (precision(bound) for bound in along.region)
+    last = precision(along.extent - 1)
     if along.count > 1:
-        return start * last + index * (end - start) * last / (along.count - 1)
-    return np.full(along.count, 0.5 * (start + end) * last)
+        return start * last + index * (end - start) * last / precision(along.count - 1)
+    return np.full_like(index, precision(0.5) * (start + end) * last)
+
+
+def symmetric_points(along: Along, precision: Precision) -> Array:
+    """Return the places of results where what rounding the length cut off is shared by both ends.
+
+    The share has the precision, and so has the sum; the terms of the sum have more, as onnxruntime's results show.
+    """
+    scale, extent = precision(along.scale), precision(along.extent)
+    share = extent / 2 * (1 - precision(along.count) / (scale * extent))
+    middles = (np.arange(along.count, dtype=np.float64) + 0.5) / float(scale)
+    return (float(share) + middles - 0.5).astype(precision)
 
 
 def resized(emit: Emitter, x: Value, alongs: dict[int, Along], reading: Reading) -> Value:

@@ -30,6 +30,8 @@ TRANSFORMS = (
     "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
 )
+FARTHEST = 2.0**40
+"""Where a region may start and end, in lengths of the source: places there are finite in single precision."""
 NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
@@ -52,13 +54,18 @@ def resize_asymmetric(call: Call) -> Value:
 
 
 def upsampled(call: Call, scales: Array) -> Value:
-    """Return a tensor resized by scales for all of its axes."""
+    """Return a tensor resized by scales for all of its axes.
+
+    Along an axis that gets shorter, places are rounded up to the nearest element: no text of ONNX says so, but its case
+    test_resize_downsample_nearest of release 1.5 does, and so does onnxruntime.
+    """
     x = call.value(0)
     mode = {"nearest": "nearest", "linear": "linear", "bilinear": "linear"}[
         call.choice("mode", "nearest", "linear", "bilinear")
     ]
-    axes = tuple(range(x.type.rank))
-    return resized(call.emit, x, scaled_axes(x, axes, scales), Reading(mode, "asymmetric", "floor"))
+    alongs = scaled_axes(x, tuple(range(x.type.rank)), scales)
+    reading = Reading(mode, "asymmetric", "ceil_if_shrunk")
+    return x if copied(alongs, reading) else resized(call.emit, x, alongs, reading)
 
 
 @operator("Resize", since=11)
@@ -80,6 +87,8 @@ def resize(call: Call) -> Value:
     alongs = scaled_axes(x, axes, call.known(2, "the list of scales")) if scaled else sized_axes(call, x, axes)
     if scaled and reading.transform == "align_corners":
         warn_of_fractions(alongs)
+    if copied(alongs, reading):
+        return x
     if reading.transform == "tf_crop_and_resize":
         alongs = cropped_axes(alongs, axes, call.known(1, "the region of interest"))
     return extrapolated(call, resized(call.emit, x, alongs, reading), alongs, reading)
@@ -105,13 +114,32 @@ def scaled_axes(x: Value, axes: Sequence[int], scales: Array) -> dict[int, Along
 
 def warn_of_fractions(alongs: Mapping[int, Along]) -> None:
     """Warn of corners that are aligned at a length with a fraction: ONNX keeps the fraction, others cut it off."""
-    lengths = [along.extent * along.scale for along in alongs.values() if along.count > 1]
-    moved = [f"{length:g}" for length in lengths if not math.isclose(length, round(length), rel_tol=1e-6)]
+    moved = [f"{along.length:.8g}" for along in alongs.values() if along.count > 1 and along.length != along.count]
     if moved:
         warn(
             f"Resize aligns corners at a length of {', '.join(moved)}, fraction included, as ONNX defines it; PyTorch "
             "and onnxruntime cut the fraction off first. Export with sizes instead of scales for their numbers"
         )
+
+
+def copied(alongs: Mapping[int, Along], reading: Reading) -> bool:
+    """Tell whether a tensor is taken as it is, since its shape stays; warn if ONNX's formula would move elements.
+
+    onnxruntime does so whatever the scales are, and PyTorch does in most of its modes. What is cropped is not copied,
+    and corners that are aligned are at their own places, or warned of for the fraction.
+    """
+    if reading.transform in ("tf_crop_and_resize", "align_corners"):
+        return False
+    if any(along.count != along.extent for along in alongs.values()):
+        return False
+    scales = [f"{along.scale:.8g}" for along in alongs.values() if along.scale != 1]
+    ahead = reading.transform == "tf_half_pixel_for_nn" and reading.nearest in ("ceil", "round_prefer_ceil")
+    if scales or (ahead and reading.mode == "nearest"):
+        warn(
+            f"Resize by {', '.join(scales) or 1} ({reading.transform}) leaves the shape as it is, so the tensor is "
+            "copied, as in onnxruntime; ONNX's formula would move its elements. Leaving this Resize out says the same"
+        )
+    return True
 
 
 def sized_axes(call: Call, x: Value, axes: Sequence[int]) -> dict[int, Along]:
@@ -144,11 +172,13 @@ def cropped_axes(alongs: dict[int, Along], axes: Sequence[int], region: Array) -
     """Return how axes are resized when a region of the source is read.
 
     Raises:
-        GraphError: The region has not a start and an end for each axis.
+        GraphError: The region has not a start and an end for each axis, or not a finite one.
     """
     bounds = [float(one) for one in np.ravel(region)]
     if len(bounds) != 2 * len(axes):
         raise GraphError("the region has not a start and an end for each axis", seen=len(bounds), limit=2 * len(axes))
+    if not all(abs(one) <= FARTHEST for one in bounds):
+        raise GraphError("the region is not at a place that can be computed", seen=bounds[:16], limit=FARTHEST)
     return {
         axis: Along(
             alongs[axis].extent, alongs[axis].count, alongs[axis].scale, (bounds[place], bounds[place + len(axes)])
@@ -164,7 +194,7 @@ def extrapolated(call: Call, x: Value, alongs: dict[int, Along], reading: Readin
     call.emit.room(*(along.count for along in alongs.values()))
     beyond = np.zeros((1,) * x.type.rank, np.bool_)
     for axis, along in alongs.items():
-        points = reading.points(along)
+        points = reading.points(along, np.float32)  # what lies beyond by a rounding does so in onnxruntime too
         outside = (points < 0) | (points > along.extent - 1)
         beyond = beyond | outside.reshape([-1 if one == axis else 1 for one in range(x.type.rank)])
     if not beyond.any():
