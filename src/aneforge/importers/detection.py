@@ -8,6 +8,7 @@ or more.
 from __future__ import annotations
 
 import mmap
+import os
 import zipfile
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphError, Location
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
 __all__ = ["ModelFormat", "detect_format", "is_program_file"]
@@ -48,6 +48,8 @@ MOST_VARINT = 10
 MOST_SAFETENSORS = 100_000_000
 """Bytes of the text before the tensors, as the format limits them."""
 ZIP = b"PK\x03\x04"
+ZIP_END, ZIP_END_SIZE, ZIP_COMMENT_MOST = b"PK\x05\x06", 22, 2**16
+"""How the record at the end of a zip archive begins, its bytes, and those that may be behind it."""
 ARCHIVE_MARKS = ("archive_format", "serialized_exported_program.json")
 """Files that an archive of an exported program has."""
 EXPORT = 'torch.export.save(torch.export.export(model, example), "model.pt2")'
@@ -87,6 +89,9 @@ OTHERS = {
 LITE = Other("a TensorFlow Lite model", "convert the model that it was made of to ONNX, or with coremltools")
 SAFETENSORS = Other(
     "weights in safetensors, without a graph", f"build the model in PyTorch, load them, and write {EXPORT}"
+)
+CUT_OFF = Other(
+    "a zip archive that is cut off: it has no directory at its end", "write, copy or fetch the whole file again"
 )
 NO_EXPORT = "a zip archive that torch.export did not write"
 ARCHIVES = (
@@ -205,6 +210,20 @@ def is_exported_program(path: Path, head: bytes) -> bool:
     return head.startswith(ZIP) and any(Path(name).name in ARCHIVE_MARKS for name in names_in(path))
 
 
+def has_end(path: Path) -> bool:
+    """Tell whether a zip archive ends with the record that says where its directory is.
+
+    An archive within a cut one may have such a record too, but not at the end of the file.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - ZIP_END_SIZE - ZIP_COMMENT_MOST, 0))
+        tail = file.read()
+    at = tail.rfind(ZIP_END)
+    comment = int.from_bytes(tail[at + ZIP_END_SIZE - 2 : at + ZIP_END_SIZE], "little")
+    return at >= 0 and at + ZIP_END_SIZE + comment == len(tail)
+
+
 def names_in(path: Path) -> list[str]:
     """Return the names of the files in a zip archive; none where it is damaged."""
     try:
@@ -285,6 +304,8 @@ def unknown(path: Path, head: bytes, place: Location) -> GraphError:
 def other_kind(path: Path, head: bytes) -> Other | None:
     """Return what a file is that is no model; None for one that nobody takes for a model."""
     if head.startswith(ZIP):
+        if not has_end(path):
+            return CUT_OFF
         names = names_in(path)
         known = (other for end, other in ARCHIVES if any(name.endswith(end) for name in names))
         return next(known, Other(NO_EXPORT, f"if it holds a model, unpack it; a PyTorch model is written by {EXPORT}"))

@@ -112,7 +112,7 @@ NONE: dict[str, tuple[bytes, str]] = {
     "program": (b"\x89ANEPRG\n\x02\x00\x00\x00", "a program that was compiled for one target.*aneforge run FILE"),
     "pointer": (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
     "huge varint": (b"\xff" * 64, "no model of a format that is known"),
-    "cut zip": (b"PK\x03\x04broken", "a zip archive that torch.export did not write"),
+    "cut zip": (b"PK\x03\x04broken", "a zip archive that is cut off"),
     "huge length": (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "no model of a format that is known"),
 }
 
@@ -235,3 +235,21 @@ def test_files_of_torch_are_named(tmp_path: Path) -> None:
     for file, words in (("weights.pt", "a state dict or a pickled model"), ("old.pt", "a pickle, as torch.save wrote")):
         with pytest.raises(GraphError, match=words):
             af.load_model(tmp_path / file)
+
+
+@pytest.mark.parametrize("cut", [30, 200, 2000])
+def test_an_exported_program_that_is_cut_off_is_named(tmp_path: Path, cut: int) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    program = torch.export.export(torch.nn.Linear(3, 2), (torch.zeros(1, 3),))
+    torch.export.save(program, tmp_path / "whole.pt2")
+    (tmp_path / "cut.pt2").write_bytes((tmp_path / "whole.pt2").read_bytes()[:-cut])
+    with pytest.raises(GraphError, match="a zip archive that is cut off: it has no directory at its end"):
+        af.load_model(tmp_path / "cut.pt2")
+
+
+def test_an_archive_with_a_comment_is_not_cut_off(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("x.npy", b"")
+        archive.comment = b"a comment"
+    with pytest.raises(GraphError, match="NumPy arrays"):
+        af.load_model(tmp_path / "a.zip")

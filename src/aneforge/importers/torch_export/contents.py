@@ -12,6 +12,9 @@ import math
 import re
 from typing import TYPE_CHECKING, cast
 
+import torch
+from torch._export.serde.schema import SCHEMA_VERSION
+
 from aneforge.errors import GraphError
 from aneforge.importers.extents import checked_extents
 from aneforge.importers.torch_export.numbers import MATH_NAMES, OPERATOR_NAMES, SYMBOLIC_NAMES
@@ -82,6 +85,8 @@ def check_program(program: object) -> None:
     if not isinstance(program, dict) or "graph_module" not in program:
         raise GraphError("models/model.json holds no program")
     tree = cast("object", program)
+    if "schema_version" in program:  # PyTorch says itself what a program without one misses
+        check_version(cast("dict[str, object]", program)["schema_version"])
     for name, value in every_item(tree):
         if name == "expr_str":
             check_expression(value)
@@ -91,6 +96,23 @@ def check_program(program: object) -> None:
         target = cast("dict[str, object]", node).get("target") if isinstance(node, dict) else None
         if not isinstance(target, str) or not (OPERATOR.fullmatch(target) or target in PLAIN_TARGETS):
             raise GraphError("a node of the program calls no operator", seen=repr(target)[:120])
+
+
+def check_version(version: object) -> None:
+    """Check that a program is written in the form that the installed PyTorch reads.
+
+    Raises:
+        GraphError: It is of another form, or does not say of which.
+    """
+    major = cast("dict[str, object]", version).get("major") if isinstance(version, dict) else None
+    if type(major) is int and major == SCHEMA_VERSION[0]:
+        return
+    raise GraphError(
+        "the program is written in another version of torch.export's form",
+        seen=f"schema version {repr(major)[:120]}",
+        limit=f"{SCHEMA_VERSION[0]}, which PyTorch {torch.__version__} reads",
+        remedy="export it again with the installed PyTorch, or install the one that it was written with",
+    )
 
 
 def listed(value: object) -> list[object]:

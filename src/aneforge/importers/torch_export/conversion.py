@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["graph_of", "states_of"]
 
 STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+ORDER = "TOKEN"
+"""The kind of inputs and outputs by which PyTorch keeps operators in order; they hold nothing."""
 WRITTEN = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
 """Kinds of outputs that are written back; older releases of PyTorch have the first alone."""
 
@@ -159,6 +161,8 @@ class Reading:
             if spec.kind is InputKind.USER_INPUT:
                 if not isinstance(spec.arg, TensorArgument):
                     found[node.name] = cast("Held", getattr(spec.arg, "value", None))
+            elif spec.kind.name == ORDER:
+                found[node.name] = None
             elif spec.kind not in STORED:
                 self.gather(node.name, "input", Reason.FORM, f"it is a {spec.kind.name.lower()}", "")
             else:
@@ -210,6 +214,8 @@ class Reading:
         outputs: dict[str, Output] = {}
         writes: dict[str, Output] = {}
         for spec, held in zip(specs, results, strict=True):
+            if spec.kind.name == ORDER:
+                continue
             if spec.kind.name in WRITTEN:
                 target = str(spec.target)
                 value = self.tensor_of(target, held, emitter)

@@ -7,10 +7,9 @@ over.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -29,7 +28,10 @@ from aneforge.importers.findings import (
 )
 from aneforge.importers.torch_export.call import Call
 from aneforge.importers.torch_export.dtypes import part_type
+from aneforge.importers.torch_export.evaluation import evaluated_by_torch, is_evaluated
+from aneforge.importers.torch_export.loops import UNROLLED, scanned, while_known
 from aneforge.importers.torch_export.numbers import number_function
+from aneforge.importers.torch_export.places import is_users
 from aneforge.importers.torch_export.registry import complex_converter_of, converter_of
 from aneforge.importers.torch_export.schemas import Schema, operator_name, runs_graphs, schema_of
 from aneforge.importers.torch_export.tensors import stored_of
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Interpreter", "location_of"]
 
-PYTORCH = str(Path(torch.__file__).parent) + os.sep
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 DEPTH_MOST = 32
 """Graphs within graphs; a program that PyTorch traced has a few."""
@@ -57,12 +58,9 @@ CHECKS = frozenset({
 """Operators that check and give nothing."""
 INLINED = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4, "wrap": 0, "hints_wrapper": 0}
 """Operators that run a graph as it is: the place of the graph among their arguments."""
-CONTROL = {
-    "while_loop": "how often its body runs depends on the data",
-    "scan": "its body runs once for each slice",
-    "map_impl": "its body runs once for each slice",
-    "associative_scan": "its body runs once for each slice",
-}
+LOOPS = ("while_loop", "scan", "map_impl")
+"""Operators that run a graph several times, which are unrolled."""
+CONTROL = {"associative_scan": "its body runs once for each pair of slices"}
 """Operators of control flow that are not taken over, and why."""
 
 
@@ -177,16 +175,25 @@ class Interpreter:
         named = {name: self.resolved(one, held) for name, one in node.kwargs.items()}
         schema = schema_of(node.target)
         if schema is not None:
-            return self.by_converter(node, schema, arguments, named)
+            return self.by_converter(node, node.target, schema, arguments, named)
         function = number_function(node.target)
         if function is None or any(isinstance(one, Output | Constant) for one in arguments):
             raise UnsupportedNodeError(Reason.OPERATOR, "it is a Python function that is not known here")
         return function(*arguments)
 
     def by_converter(
-        self, node: torch.fx.Node, schema: Schema, positional: Sequence[Held], named: Mapping[str, Held]
+        self,
+        node: torch.fx.Node,
+        target: object,
+        schema: Schema,
+        positional: Sequence[Held],
+        named: Mapping[str, Held],
     ) -> Held:
-        """Return what a converter makes of a node."""
+        """Return what a converter makes of a node, or what PyTorch computes of constants.
+
+        Raises:
+            UnsupportedNodeError: It has neither.
+        """
         if schema.name in CHECKS:
             return None
         types, shapes = described_results(node)
@@ -194,6 +201,9 @@ class Interpreter:
         arguments = bound_arguments(schema, positional, named)
         call = Call(schema.name, schema.form, arguments, types, shapes, emitter)
         known = schema.space in ("aten", "prims")
+        if known and is_evaluated(schema):
+            function = cast("Callable[..., object]", target)
+            return evaluated_by_torch(function, schema, positional, named, types, shapes)
         if known and call.is_complex:
             convert = complex_converter_of(schema.name)
             if convert is None:
@@ -226,8 +236,12 @@ class Interpreter:
             return self.run(inner, inputs, depth + 1)
         if name == "cond":
             return self.choice(module, node, held, depth)
+        if name in LOOPS:
+            return self.loop(name, module, node, held, depth)
+        if name == "with_effects":
+            return self.ordered(node, held)
         reason = Reason.CONTROL if name in CONTROL else Reason.OPERATOR
-        workaround = "unroll it in Python, with a number of turns that is known" if name in CONTROL else ""
+        workaround = UNROLLED if name in CONTROL else ""
         raise UnsupportedNodeError(reason, CONTROL.get(name, "it is not known here"), workaround=workaround)
 
     def graph_within(self, module: torch.fx.GraphModule, argument: object) -> torch.fx.GraphModule:
@@ -240,6 +254,43 @@ class Interpreter:
         if not isinstance(found, torch.fx.GraphModule):
             raise GraphError("the graph that it runs is missing")
         return found
+
+    def loop(
+        self,
+        name: str,
+        module: torch.fx.GraphModule,
+        node: torch.fx.Node,
+        held: Mapping[torch.fx.Node, Held],
+        depth: int,
+    ) -> Held:
+        """Return the results of a loop, unrolled."""
+        graphs = 2 if name == "while_loop" else 1
+        bodies = [partial(self.turn, self.graph_within(module, one), depth) for one in node.args[:graphs]]
+        groups = [listed(self.resolved(one, held)) for one in node.args[graphs:]]
+        if name == "while_loop":
+            return while_known(bodies[0], bodies[1], groups[0], groups[1])
+        carried = groups[0] if name == "scan" else ()
+        emitter = Emitter(location_of(node, self.file), self.budget)
+        return scanned(emitter, bodies[0], carried, groups[-2], groups[-1])
+
+    def turn(self, body: torch.fx.GraphModule, depth: int, inputs: Sequence[Held]) -> tuple[Held, ...]:
+        """Return the outputs of a body that is run once more; all of its nodes count, whatever they come to."""
+        self.budget.take_nodes(len(body.graph.nodes))
+        return self.run(body, inputs, depth + 1)
+
+    def ordered(self, node: torch.fx.Node, held: Mapping[torch.fx.Node, Held]) -> Held:
+        """Return the token of an operator that PyTorch keeps in order; those of ATen check, and give nothing else.
+
+        Raises:
+            UnsupportedNodeError: It is no operator with one form.
+        """
+        token, target, *rest = node.args
+        schema = schema_of(target)
+        if schema is None:
+            raise UnsupportedNodeError(Reason.OPERATOR, f"it runs {operator_name(target)}, which is not known here")
+        named = {name: self.resolved(one, held) for name, one in node.kwargs.items()}
+        self.by_converter(node, target, schema, [self.resolved(one, held) for one in rest], named)
+        return (self.resolved(token, held),)
 
     def choice(
         self, module: torch.fx.GraphModule, node: torch.fx.Node, held: Mapping[torch.fx.Node, Held], depth: int
@@ -269,6 +320,17 @@ class Interpreter:
                 raise GraphError("a branch gives something else than tensors")
             chosen.append(emitter.select(flag, one, other))
         return tuple(chosen)
+
+
+def listed(held: Held) -> tuple[Held, ...]:
+    """Return a list of arguments.
+
+    Raises:
+        GraphError: It is none.
+    """
+    if not isinstance(held, tuple):
+        raise GraphError("an argument of the loop is no list", seen=type(held).__name__)
+    return held
 
 
 def unknown_operator(schema: Schema) -> UnsupportedNodeError:
@@ -330,10 +392,5 @@ def location_of(node: torch.fx.Node, file: str | None) -> Location:
     """Return the place of a node: the file of the program if there is one, else the user's own line."""
     if file is not None:
         return Location(file, node=node.name)
-    frames = [one for one in FRAME.findall(str(node.meta.get("stack_trace") or "")) if not is_pytorch(one[0])]
+    frames = [one for one in FRAME.findall(str(node.meta.get("stack_trace") or "")) if is_users(one[0])]
     return Location(frames[-1][0], int(frames[-1][1]), node.name) if frames else Location(node=node.name)
-
-
-def is_pytorch(file: str) -> bool:
-    """Tell whether a file is PyTorch's own; some of its traces leave out where it is installed."""
-    return file.startswith((PYTORCH, "torch/", "<"))

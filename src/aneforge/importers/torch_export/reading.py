@@ -15,16 +15,21 @@ from torch.utils import _pytree as pytree
 
 from aneforge.errors import GraphError, GraphTypeError, Location, NotSupportedError
 from aneforge.importers.torch_export.archive import load_archive
+from aneforge.importers.torch_export.places import is_users
+from aneforge.importers.torch_export.quiet import quiet_loggers, without_printed_graph
 
 __all__ = ["ExampleInputs", "ProgramSource", "ReadProgram", "flat_inputs", "read_program"]
 
 ProgramSource = torch.nn.Module | torch.export.ExportedProgram | str | os.PathLike[str]
 ExampleInputs = torch.Tensor | tuple[object, ...] | list[object] | Mapping[str, object]
-PYTORCH = str(Path(torch.__file__).parent) + os.sep
 MESSAGE_LINES = 3
 """Lines of PyTorch's own message that an error quotes; the rest is advice on its flags."""
 OWN_WEIGHTS = r"The tensor attributes? (self\.[\w.]*_?flat_weights\[\d+\](, | and )?)+ (was|were) assigned"
 """What PyTorch warns of in its own recurrent layers; where a module's attributes are among them, it is shown."""
+PACKED = ("PackedParams", "quantized nyi in meta tensors")
+"""Signs of modules whose weights are packed for kernels of PyTorch's own."""
+LOOKS_AT_MASK = "_detect_is_causal_mask"
+"""The function of PyTorch's transformer layers that compares a mask with a causal one."""
 DATA_DEPENDENT = ("data-dependent", "data dependent", "GuardOnDataDependent", "Dynamic control flow")
 
 
@@ -76,7 +81,7 @@ def exported(module: torch.nn.Module, example_inputs: ExampleInputs | None) -> t
         )
     positional, named = arguments_of(example_inputs)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), quiet_loggers(), without_printed_graph():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own, of its tree specifications
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.filterwarnings("ignore", OWN_WEIGHTS, UserWarning)
@@ -115,13 +120,7 @@ def export_error(module: torch.nn.Module, error: Exception) -> NotSupportedError
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()][:MESSAGE_LINES]
     said = " ".join(lines)[:500]
-    depends = any(sign in text or sign in type(error).__name__ for sign in DATA_DEPENDENT)
-    remedy = (
-        "choose with torch.where, or with torch.cond between two functions; the numbers of a tensor cannot be read"
-        if depends
-        else "check that the module runs with the example inputs, and with torch.export.export"
-    )
-    what = "its control flow or a shape depends on data" if depends else "PyTorch cannot export it"
+    what, remedy = explained(error, text)
     return NotSupportedError(
         f"{type(module).__name__}: {what}: {type(error).__name__}: {said}",
         location=users_frame(error),
@@ -129,10 +128,32 @@ def export_error(module: torch.nn.Module, error: Exception) -> NotSupportedError
     )
 
 
+def explained(error: Exception, text: str) -> tuple[str, str]:
+    """Return why PyTorch cannot export a module, as far as it is known, and what to do."""
+    if any(sign in text for sign in PACKED):
+        return (
+            "its modules were quantised to packed weights, which PyTorch exports to no program",
+            "give the module as it was before convert, convert_fx or quantize_dynamic",
+        )
+    if not any(sign in text or sign in type(error).__name__ for sign in DATA_DEPENDENT):
+        return (
+            "PyTorch cannot export it",
+            "check that the module runs with the example inputs, and with torch.export.export",
+        )
+    what = "its control flow or a shape depends on data"
+    if any(frame.name == LOOKS_AT_MASK for frame in traceback.extract_tb(error.__traceback__)):
+        return what, (
+            "PyTorch's layer looks whether the mask is causal: say it, with is_causal= of an encoder or tgt_is_causal= "
+            "of a decoder; example inputs with names are a mapping"
+        )
+    return what, (
+        "choose with torch.where, or with torch.cond between two functions; the numbers of a tensor cannot be read"
+    )
+
+
 def users_frame(error: Exception) -> Location | None:
-    """Return the innermost line of an error that is neither PyTorch's nor this package's."""
-    package = str(Path(__file__).parents[2]) + os.sep
+    """Return the innermost line of an error that is the user's."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith((PYTORCH, package, "<")):
+        if is_users(frame.filename):
             return Location(frame.filename, frame.lineno)
     return None

@@ -130,6 +130,14 @@ def test_texts_that_are_none(tmp_path: Path, good: bytes) -> None:
     refused(tmp_path, packed({**files, named(files, WEIGHTS): b"{}"}), "holds no weights")
 
 
+@pytest.mark.parametrize("version", [{"major": 99, "minor": 1}, {"major": "8"}, {}, 8, None])
+def test_a_program_of_another_form_is_named(tmp_path: Path, good: bytes, version: object) -> None:
+    def changed(tree: dict[str, object]) -> None:
+        tree["schema_version"] = version
+
+    refused(tmp_path, packed(edited(unpacked(good), MODEL, changed)), r"another version.*schema version.*which PyTorch")
+
+
 class Trap:
     """What a pickle would run."""
 

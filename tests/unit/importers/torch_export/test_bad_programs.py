@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -17,7 +20,9 @@ from torch import Tensor, nn
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnknownNameError
 from aneforge.importers.findings import Reason, UnsupportedModelError
+from aneforge.importers.torch_export.decomposition import symbol_ranges
 from aneforge.importers.torch_export.model import from_torch, torch_states
+from aneforge.importers.torch_export.places import is_users
 
 if TYPE_CHECKING:
     from aneforge.importers.torch_export.reading import ProgramSource
@@ -253,6 +258,84 @@ def test_an_input_that_is_written_comes_out() -> None:
 
     graph = from_torch(Writing(), torch.ones(2))
     assert list(graph.outputs) == ["x_written", "y"]
+
+
+def test_a_derived_dimension_of_a_file_is_bound_like_that_of_a_program(tmp_path: Path) -> None:
+    torch.export.save(doubled(), tmp_path / "doubled.pt2")
+    graph = from_torch(tmp_path / "doubled.pt2", shapes={"x": (5,)})
+    assert af.reference(graph, [np.arange(5.0), np.zeros(10)])["y"].tolist() == [*range(5), *range(5)]
+    read = torch.export.load(tmp_path / "doubled.pt2")
+    ranges = dict(symbol_ranges(read))
+    from_torch(read, shapes={"x": (5,)})
+    assert any(not getattr(one, "is_Symbol", True) for one in ranges)
+    assert symbol_ranges(read) == ranges, "the ranges of a caller's program are as they were"
+
+
+class Noisy(nn.Module):
+    """It writes to the standard error stream, and PyTorch cannot export it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x, or its negative."""
+        sys.stderr.write("the module's own words\n")
+        return x.clone() if (x + 1).sum() > 0 else -x
+
+
+def test_the_graph_that_pytorch_prints_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NotSupportedError, match="depends on data"):
+        from_torch(Noisy(), torch.ones(3))
+    assert capfd.readouterr() == ("", "the module's own words\n")
+    assert sys.stderr.write("") == 0
+
+
+def test_a_mask_of_a_transformer_has_a_remedy_that_helps() -> None:
+    layer = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 8), 1).eval()
+    inputs = {"tgt": torch.ones(3, 1, 8), "memory": torch.ones(2, 1, 8), "tgt_mask": torch.zeros(3, 3)}
+    with pytest.raises(NotSupportedError) as raised:
+        from_torch(layer, inputs)
+    assert "tgt_is_causal=" in str(raised.value.remedy)
+    assert from_torch(layer, {**inputs, "tgt_is_causal": False}).outputs["y"].shape == (3, 1, 8)
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's own, of a form that it gives up
+def test_packed_weights_are_told_of_without_a_line_of_the_standard_library() -> None:
+    quantised = torch.ao.quantization.quantize_dynamic  # pyright: ignore[reportDeprecated] - users still have it
+    module = quantised(nn.Sequential(nn.Linear(2, 2)), {nn.Linear})
+    with pytest.raises(NotSupportedError, match="quantised to packed weights") as raised:
+        from_torch(module, torch.ones(1, 2))
+    assert "quantize_dynamic" in str(raised.value.remedy)
+    place = raised.value.location
+    assert place is None or not str(place.file).startswith(str(Path(os.__file__).parent))
+
+
+def test_frames_of_the_standard_library_are_nobodys() -> None:
+    assert not is_users(contextlib.__file__)
+    assert not is_users(torch.export.__file__)
+    assert is_users(str(Path(os.__file__).parent / "site-packages" / "network" / "layers.py"))
+
+
+@pytest.mark.filterwarnings("ignore:.*lifted_tensor")
+def test_constants_that_are_sparse_or_without_data_are_named() -> None:
+    class Sparse(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.eye(4).to_sparse()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.sparse.mm(self.weight, x)
+
+    class Slope(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return cast("Tensor", torch.func.grad(squares)(x))
+
+    with pytest.raises(GraphError, match="'weight' is a sparse tensor constant") as raised:
+        from_torch(Sparse(), torch.ones(4, 2))
+    assert "to_dense()" in str(raised.value.remedy)
+    with pytest.raises(GraphError, match="is a constant without data"):
+        from_torch(Slope(), torch.ones(2))
+
+
+def squares(x: Tensor) -> Tensor:
+    return (x**2).sum()
 
 
 def test_nothing_of_pytorch_is_imported_before_a_program_is_read() -> None:

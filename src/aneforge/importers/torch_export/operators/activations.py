@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.types import is_float
 
@@ -36,6 +37,22 @@ def bounded(call: Call) -> Value:
 def leaky_relu(call: Call) -> Value:
     """Convert x, scaled below 0."""
     return call.emit.unary("leaky_relu", call.value("self"), alpha=float(call.number("negative_slope")))
+
+
+@operator("rrelu_with_noise", "rrelu_with_noise_functional")
+def random_relu(call: Call) -> Value | tuple[Value, Value]:
+    """Convert x, scaled below 0 by the mean of two slopes; what PyTorch keeps for gradients is left as it is.
+
+    Raises:
+        UnsupportedNodeError: It is in training, and draws its slopes.
+    """
+    if call.flag("training"):
+        raise UnsupportedNodeError(
+            Reason.TRAINING, "rrelu in training draws at random", workaround="export the module after module.eval()"
+        )
+    slope = (float(call.number("lower")) + float(call.number("upper"))) / 2
+    result = call.emit.unary("leaky_relu", call.value("self"), alpha=slope)
+    return (result, call.value("noise")) if call.operator.endswith("functional") else result
 
 
 @operator("prelu", "_prelu_kernel")

@@ -222,6 +222,25 @@ def is_negative(emit: Emitter, x: Value) -> Value:
     return emit.binary("logical_or", emit.binary("less", x, 0.0), emit.binary("less", inverse, 0.0))
 
 
+@operator("hypot")
+def hypotenuse(call: Call) -> Value:
+    """Convert √(x² + y²): the larger times √(1 + (smaller / larger)²), so that no square leaves the range."""
+    emit = call.emit
+    x, y = (emit.unary("abs", one) for one in pair(call, call.dtype()))
+    larger, smaller = emit.binary("maximum", x, y), emit.binary("minimum", x, y)
+    ratio = emit.div(smaller, emit.select(emit.binary("greater", larger, 0.0), larger, 1.0))
+    length = emit.mul(larger, emit.unary("sqrt", emit.add(emit.unary("square", ratio), 1.0)))
+    infinite = emit.binary("logical_or", *(emit.binary("equal", one, math.inf) for one in (x, y)))
+    return emit.select(infinite, math.inf, length)
+
+
+@operator("ldexp")
+def scaled_by_power(call: Call) -> Value:
+    """Convert x · 2ʸ."""
+    x, y = pair(call, call.dtype())
+    return call.emit.mul(x, call.emit.unary("exp2", y))
+
+
 @operator("maximum", "minimum", "max.other", "min.other")
 def extreme(call: Call) -> Value:
     """Convert the larger or smaller of both."""

@@ -120,6 +120,28 @@ def triangle(call: Call) -> Value:
     return emit.select(emit.constant(kept, "bool"), x, emit.number(0, x)) if x.type.size else x
 
 
+@operator("tril_indices", "triu_indices")
+def triangle_places(call: Call) -> Value:
+    """Convert the rows and columns of the elements below, or above, a diagonal, row by row."""
+    rows, columns, diagonal = (call.integer(name) for name in ("row", "col", "offset"))
+    call.emit.room(rows, columns)
+    right = np.arange(columns) - np.arange(rows)[:, None]
+    kept = right <= diagonal if call.operator == "tril_indices" else right >= diagonal
+    return call.emit.constant(np.stack(np.nonzero(kept)), call.dtype())
+
+
+@operator("repeat_interleave.Tensor")
+def repeated_places(call: Call) -> Value:
+    """Convert places that come as often as a list says, which must be known: it makes the length."""
+    repeats = call.known("repeats", "how often each element is repeated")
+    if np.any(repeats < 0):
+        raise GraphError("an element is repeated less than 0 times", seen=int(repeats.min()))
+    count = int(repeats.sum())
+    checked_extents("its length", (count,))
+    call.emit.room(count)
+    return call.emit.constant(np.repeat(np.arange(repeats.size), repeats), call.dtype())
+
+
 @operator("constant_pad_nd")
 def pad(call: Call) -> Value:
     """Convert a tensor with a value around its last axes; a negative width cuts."""

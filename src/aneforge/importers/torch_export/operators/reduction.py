@@ -172,6 +172,14 @@ def vector_norm(call: Call) -> Value:
     return norm(call.emit, x, float(call.number("ord")), axes_of(call, x), keep=keeps(call))
 
 
+@operator("dist")
+def distance(call: Call) -> Value:
+    """Convert the norm of a difference, over all of its elements."""
+    emit, dtype = call.emit, call.dtype()
+    x = emit.sub(call.operand("self", dtype), call.operand("other", dtype))
+    return norm(emit, x, float(call.number("p")), range(x.type.rank), keep=False)
+
+
 def norm(emit: Emitter, x: Value, order: float, axes: Sequence[int], *, keep: bool) -> Value:
     """Return the norm of an order along axes; that of no elements is 0."""
     if any(x.type.shape[axis] == 0 for axis in axes):
