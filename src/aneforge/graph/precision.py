@@ -1,15 +1,16 @@
-"""A graph in the precision of the engine: floating-point tensors become fp16, as every converter to it makes them.
+"""A graph in other element types: the engine's fp16, as every converter to it makes it, or those that a format has.
 
 Model files mostly hold fp32, which no engine takes. What is lost by the change is said: constants that are infinite in
 fp16 are named with the operation that reads them. Encoded weights keep their encoding, with scales in fp16. Whole
-numbers of 64 bits, which files use for indices, become those of 32 bits, if nothing computes with them and all
-constants fit; other whole numbers stay what they are.
+numbers of 64 bits, which files use for indices and masks, become those of 32 bits, what computes with them too; sums
+and products beyond 32 bits are then others, as they are for every converter that does so. A constant that has no room
+in 32 bits shows that the model needs more: then all of them stay what they are, and a note names it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,23 +19,23 @@ from aneforge.graph.node import Node, Output, new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Constant, Dense, dtype_name
-from aneforge.ops.op import Category, Trait
-from aneforge.ops.types import DTYPES
+from aneforge.ops.signature import AttributeKind
+from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from aneforge.graph.graph import GraphLike
     from aneforge.graph.node import Argument, Value
     from aneforge.ops.types import Array
 
-__all__ = ["Halved", "to_fp16"]
+__all__ = ["NARROWED", "Halved", "Retyped", "TooLarge", "held_types", "retyped", "to_fp16", "too_large"]
 
 NARROWED: dict[str, str] = dict.fromkeys(("fp32", "fp64", "bf16"), "fp16")
 SHORTENED: dict[str, str] = dict.fromkeys(("int64", "uint64"), "int32")
-WHOLE = np.iinfo(np.int32)
-LARGEST = float(np.finfo(np.float16).max)
 CAST = "cast"
+UNBOUNDED = {("minimum", True), ("maximum", False)}
+"""Operations for which a constant above a range, or below it, means "no bound": it becomes the end of the range."""
 SHOWN = 8
 """Infinite constants that are named; the rest are counted."""
 TAKEN = "the model's floating-point tensors were taken as fp16, the engine's own precision"
@@ -74,43 +75,97 @@ def to_fp16(graph: GraphLike) -> Halved:
     whole = as_graph(graph)
     held = {kind.dtype for node in whole.nodes for kind in node.types}
     narrowed = NARROWED if held & NARROWED.keys() else {}
-    shortened = SHORTENED if held & SHORTENED.keys() and can_be_shorter(whole) else {}
+    wide = SHORTENED if held & SHORTENED.keys() else {}
+    kept = next(too_large(whole, wide), None)
+    shortened = wide if kept is None else {}
+    left = () if kept is None else (f"the model's whole numbers of 64 bits were kept: {kept}",)
     if not narrowed and not shortened:
-        return Halved(whole)
-    halving = Halving(narrowed | shortened)
-    for node in whole.nodes:
-        halving.take(node)
-    ports = (
-        {name: halving.output(value) for name, value in values.items()} for values in (whole.outputs, whole.states)
-    )
-    infinite = halving.infinite[:SHOWN]
-    more = len(halving.infinite) - SHOWN
-    if more > 0:
-        infinite.append(f"{more} more constants are infinite in fp16")
+        return Halved(whole, notes=left)
+    made = retyped(whole, narrowed | shortened)
     notes = [text for text, changed in ((TAKEN, narrowed), (SHORT, shortened)) if changed]
-    if halving.decoded:
-        notes.append(f"{halving.decoded} encoded weights became dense, for fp16 does not hold what they are stored as")
-    return Halved(Graph(*ports), tuple(infinite), (*notes, *infinite), halving.before)
+    if made.decoded:
+        notes.append(f"{made.decoded} encoded weights became dense, for fp16 does not hold what they are stored as")
+    return Halved(made.graph, made.infinite, (*notes, *left, *made.infinite), made.before)
 
 
-def can_be_shorter(graph: Graph) -> bool:
-    """Tell whether whole numbers of 64 bits are places and constants alone, all of which have room in 32 bits."""
-    for node in graph.nodes:
-        moves = node.op.category is Category.STRUCTURAL or node.op.name in (CAST, *PLACEHOLDERS)
-        if any(kind.dtype in SHORTENED for kind in node.types) and not moves and Trait.INDICES not in node.op.traits:
-            return False
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """A number that has no room in the element type that is to hold it, and what reads it."""
+
+    node: Node
+    number: int | float
+    dtype: str
+
+    def __str__(self) -> str:
+        where = f" at {self.node.location}" if self.node.location else ""
+        return f"{self.node.op.name}{where} has the number {self.number}, for which {self.dtype} has no room"
+
+
+def too_large(graph: Graph, becomes: Mapping[str, str]) -> Iterator[TooLarge]:
+    """Yield the whole numbers that have no room in what their element types become; a bound that never holds has."""
+    for node in graph.nodes if becomes else ():
         for _, value in node.values():
-            if isinstance(value, Constant) and value.type.dtype in SHORTENED and not fits(value.dense()):
-                return False
-    return True
+            dtype = becomes.get(value.type.dtype)
+            if dtype is None or is_float(dtype) or not isinstance(value, Constant):
+                continue
+            numbers = value.dense()
+            ends = (int(numbers.min()), int(numbers.max())) if numbers.size else ()
+            lost = [number for number in dict.fromkeys(ends) if not has_room(number, dtype)]
+            yield from (TooLarge(node, one, dtype) for one in lost if (node.op.name, one > 0) not in UNBOUNDED)
+        dtype = becomes.get(node.types[0].dtype)
+        if dtype is not None and not is_float(dtype):
+            given = (node.attributes[one.name] for one in node.op.attributes if one.kind is AttributeKind.NUMBER)
+            numbers = [one for one in given if isinstance(one, int | float) and np.isfinite(one)]
+            yield from (TooLarge(node, number, dtype) for number in numbers if not has_room(number, dtype))
 
 
-def fits(array: Array) -> bool:
-    """Tell whether whole numbers have room in 32 bits."""
-    return not array.size or bool(WHOLE.min <= array.min() <= array.max() <= WHOLE.max)
+def has_room(number: float, dtype: str) -> bool:
+    """Tell whether a number lies in the range of a type of whole numbers."""
+    least, most = value_range(dtype)
+    return least <= number <= most
 
 
-class Halving:
+@dataclass(frozen=True, slots=True)
+class Retyped:
+    """A graph in other element types, and what was lost."""
+
+    graph: Graph
+    infinite: tuple[str, ...]
+    """Constants that are finite as they were given and infinite now; the first ones are named, the rest counted."""
+    decoded: int
+    """Encoded weights that became dense."""
+    before: Mapping[Node, Node]
+    """What nodes were that were made again."""
+
+
+def retyped(graph: Graph, becomes: Mapping[str, str]) -> Retyped:
+    """Return a graph whose tensors and constants of some element types are of others.
+
+    Whole numbers are expected to have room: `too_large` names those that have not.
+
+    Raises:
+        GraphError: An operation cannot take what an element type becomes.
+    """
+    retyping = Retyping(becomes)
+    for node in graph.nodes:
+        retyping.take(node)
+    ports = (
+        {name: retyping.output(value) for name, value in values.items()} for values in (graph.outputs, graph.states)
+    )
+    infinite = retyping.infinite[:SHOWN]
+    more = len(retyping.infinite) - SHOWN
+    if more > 0:
+        infinite.append(f"{more} more constants are infinite in {retyping.lost_in}")
+    return Retyped(Graph(*ports), tuple(infinite), retyping.decoded, retyping.before)
+
+
+def held_types(graph: Graph) -> frozenset[str]:
+    """Return the element types of all tensors and constants of a graph."""
+    tensors = {kind.dtype for node in graph.nodes for kind in node.types}
+    return frozenset(tensors | {constant.type.dtype for node in graph.nodes for constant in node.constants()})
+
+
+class Retyping:
     """The values made so far, the constants that became infinite, and what each element type becomes."""
 
     def __init__(self, becomes: Mapping[str, str]) -> None:
@@ -119,6 +174,8 @@ class Halving:
         self.before: dict[Node, Node] = {}
         self.constants: dict[int, Constant] = {}
         self.infinite: list[str] = []
+        self.lost_in = ""
+        """The element type of constants that became infinite."""
         self.decoded = 0
 
     def take(self, node: Node) -> None:
@@ -157,37 +214,46 @@ class Halving:
 
     def constant(self, constant: Constant, node: Node) -> Constant:
         """Return a constant as it is now."""
-        encoded = narrowed_parts(constant)
+        dtype = self.becomes[constant.type.dtype]
+        encoded = encoded_as(constant, self.becomes)
         if encoded is not None:
             return encoded
         dense = constant.dense()
-        if constant.type.dtype in SHORTENED:
-            return Dense.owning(dense.astype(np.int32))
+        if not is_float(dtype):
+            return Dense.owning(np.asarray(np.clip(dense, *room_in(dense.dtype, dtype)), numpy_dtype(dtype)))
         self.decoded += not isinstance(constant, Dense)
         with np.errstate(over="ignore"):
-            half = dense.astype(np.float16)
-        if not within_half(dense):
-            lost = np.isinf(half)
+            narrow = dense.astype(numpy_dtype(dtype))
+        if not within(dense, dtype):
+            lost = np.isinf(narrow)
             finite = dense[lost & np.isfinite(dense)]
             if finite.size:
                 largest = float(finite.flat[np.argmax(np.abs(finite.astype(np.float64)))])
                 where = f" at {node.location}" if node.location else ""
+                self.lost_in = dtype
                 self.infinite.append(
-                    f"a constant of {node.op.name}{where} holds {largest:g}, which is infinite in fp16"
+                    f"a constant of {node.op.name}{where} holds {largest:g}, which is infinite in {dtype}"
                 )
-        return Dense.owning(half)
+        return Dense.owning(narrow)
 
 
-def narrowed_parts(constant: Constant) -> Constant | None:
-    """Return an encoded weight with fp16 in the place of wider numbers; None for others, and where one is infinite."""
+def room_in(source: np.dtype[Any], dtype: str) -> tuple[int, int]:
+    """Return the whole numbers that an array of one type can hold and another type too."""
+    least, most = value_range(dtype)
+    held = np.iinfo(source)
+    return max(least, int(held.min)), min(most, int(held.max))
+
+
+def encoded_as(constant: Constant, becomes: Mapping[str, str]) -> Constant | None:
+    """Return an encoded weight whose parts are of other floating types; None for others, and where one is infinite."""
     parts = {
-        name: part
+        name: (part, becomes[dtype_name(part)])
         for name, part in constant.parts.items()
-        if not isinstance(constant, Dense | Composed) and dtype_name(part) in NARROWED
+        if not isinstance(constant, Dense | Composed) and is_float(becomes.get(dtype_name(part), ""))
     }
-    if not parts or not all(map(within_half, parts.values())):
+    if not parts or not all(within(part, dtype) for part, dtype in parts.values()):
         return None
-    return replace(constant, **{name: part.astype(np.float16) for name, part in parts.items()})  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType] - every encoding is a dataclass of its parts
+    return replace(constant, **{name: part.astype(numpy_dtype(dtype)) for name, (part, dtype) in parts.items()})  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType] - every encoding is a dataclass of its parts
 
 
 def is_idle(source: Tensor, dtype: object) -> bool:
@@ -195,10 +261,11 @@ def is_idle(source: Tensor, dtype: object) -> bool:
     return source.type.dtype == dtype and source.node.op.name not in PLACEHOLDERS
 
 
-def within_half(array: Array) -> bool:
-    """Tell whether every number is finite in fp16; two passes over an array are faster than a look at each of its bits.
+def within(array: Array, dtype: str) -> bool:
+    """Tell whether every number is finite in a type; two passes over an array are faster than a look at all its bits.
 
-    >>> within_half(np.float32([65504.0, -1.0])), within_half(np.float32([1e9])), within_half(np.float32([np.nan]))
-    (True, False, False)
+    >>> [within(np.float32([number]), "fp16") for number in (65504.0, 1e9, np.nan)]
+    [True, False, False]
     """
-    return not array.size or bool(array.max() <= LARGEST and array.min() >= -LARGEST)
+    largest = float(np.finfo(numpy_dtype(dtype)).max)
+    return not array.size or bool(array.max() <= largest and array.min() >= -largest)

@@ -100,10 +100,11 @@ def test_a_cast_that_tells_an_output_from_an_input_stays() -> None:
     assert [node.op.name for node in made.nodes] == ["input", "cast"]
 
 
-def test_whole_numbers_of_64_bits_that_something_computes_keep_them() -> None:
+def test_whole_numbers_of_64_bits_that_something_computes_are_said_to_be_shorter() -> None:
     product = build("mul", {"x": af.input((1,), name="x").cast("int64"), "y": Dense(np.array(100_000))}, {})
-    kept = af.Graph({"y": af.Tensor(product)})
-    assert af.to_fp16(kept).graph is kept
+    made = af.to_fp16(af.Graph({"y": af.Tensor(product)}))
+    assert [node.types[0].dtype for node in made.graph.nodes] == ["fp16", "int32", "int32"]
+    assert made.notes == ("the model's whole numbers of 64 bits were taken as 32 bits wide",)
 
 
 def test_a_port_may_be_called_like_an_element_type() -> None:

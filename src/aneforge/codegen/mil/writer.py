@@ -39,6 +39,7 @@ from aneforge.ops.signature import OperandKind
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from aneforge.errors import Location
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node
     from aneforge.graph.node import Value as NodeValue
@@ -87,6 +88,8 @@ class FunctionWriter:
         self.output_ports: dict[str, str] = {}
         self.max_abs: dict[str, float] = {}
         self.nodes: set[str] = set()
+        self.places: dict[str, Location] = {}
+        """Where the user made the nodes that results and constants were written for, by name."""
 
     def function(self) -> Function:
         """Return the graph as a function.
@@ -166,11 +169,15 @@ class FunctionWriter:
                 wished.get((node, index)) or self.namer.new(f"t{number}" if single else f"t{number}_{index}")
                 for index in range(len(node.types))
             ]
+            written = len(self.statements)
             try:
                 self.write(node, f"t{number}", names)
             except AneforgeError as error:
                 error.operation, error.location = error.operation or node.op.name, error.location or node.location
                 raise
+            if node.location is not None:
+                results = (result.name for statement in self.statements[written:] for result in statement.results)
+                self.places.update(dict.fromkeys(results, node.location))
 
     def write(self, node: Node, base: str, names: list[str]) -> None:
         """Write one node."""

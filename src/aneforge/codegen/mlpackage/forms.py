@@ -1,7 +1,8 @@
 """Operations that Core ML takes in fewer forms than MIL text, rebuilt in those that it takes.
 
 Source of truth: what coremltools says when it reads a program: parameters of a normalisation have the element type of
-what is normalised, the bias of a convolution is constant, and every one of several boxes names its image.
+what is normalised, the bias of a convolution is constant, every one of several boxes names its image, and what is
+chosen has the shape of the result.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.codegen.mil.forms import made, one
+from aneforge.codegen.mlpackage.element_types import with_casts
 from aneforge.codegen.mlpackage.products import attention, labelled, matrices
 from aneforge.codegen.mlpackage.windows import (
     counted_axis,
@@ -19,8 +21,8 @@ from aneforge.codegen.mlpackage.windows import (
     mirrored,
     pooled,
     resized,
-    reversed_slice,
     stated_shape,
+    stated_slice,
 )
 from aneforge.errors import NotSupportedError
 from aneforge.graph.node import build
@@ -48,13 +50,17 @@ def in_package_form(graph: Graph) -> Graph:
     >>> y = af.conv(x, np.ones((3, 2, 1, 1), np.float16))
     >>> in_package_form(af.Graph({"y": y})) == af.Graph({"y": y})
     True
+
+    Raises:
+        NotSupportedError: Core ML has no form of an operation or of a constant.
     """
 
     def in_form(node: Node, operands: Operands) -> Sequence[Tensor] | None:
         form = FORMS.get(node.op.name)
         return form(node, operands) if form else None
 
-    return rewrite(graph, in_form) if any(node.op.name in FORMS for node in graph.nodes) else graph
+    known = any(node.op.name in FORMS for node in graph.nodes)
+    return with_casts(rewrite(graph, in_form) if known else graph)
 
 
 def over_axes(node: Node, operands: Operands) -> Sequence[Tensor] | None:
@@ -140,6 +146,43 @@ def sloped(node: Node, operands: Operands) -> Sequence[Tensor] | None:
     return [made(node, "sub", {"x": made(node, "relu", {"x": x}), "y": sloping})]
 
 
+def chosen(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """Spread what is chosen to the shape of the result, which coremltools takes from a and b and not from cond."""
+    a, b = one(operands, "a"), one(operands, "b")
+    shape = node.types[0].shape
+    if np.broadcast_shapes(a.type.shape, b.type.shape) == shape:
+        return None
+    own = (*(1,) * (len(shape) - a.type.rank), *a.type.shape)
+    raised = (
+        Dense.owning(a.dense().reshape(own)) if isinstance(a, Constant) else made(node, "reshape", {"x": a}, shape=own)
+    )
+    reps = tuple(1 if extent == count else count for count, extent in zip(shape, own, strict=True))
+    spread = made(node, "tile", {"x": raised}, reps=reps)
+    return [made(node, "select", {"cond": one(operands, "cond"), "a": spread, "b": b})]
+
+
+def inverse_sinh(node: Node, operands: Operands) -> Sequence[Tensor]:
+    """Rebuild asinh, which Core ML has not: by atanh near 0, and by logarithms that nothing overflows beyond 1.
+
+    asinh(a) = atanh(a / √(a² + 1)) = log(a) + log(1 + √(1 + 1/a²)) for a > 0, and asinh(−a) = −asinh(a).
+    """
+    x = one(operands, "x")
+    unit = Dense.owning(np.ones((), numpy_dtype(x.type.dtype)))
+
+    def root_beside_one(value: Value) -> Tensor:
+        square = made(node, "mul", {"x": value, "y": value})
+        return made(node, "sqrt", {"x": made(node, "add", {"x": square, "y": unit})})
+
+    size = made(node, "abs", {"x": x})
+    near, far = (made(node, bound, {"x": size, "y": unit}) for bound in ("minimum", "maximum"))
+    inside = made(node, "atanh", {"x": made(node, "real_div", {"x": near, "y": root_beside_one(near)})})
+    rest = made(node, "add", {"x": root_beside_one(made(node, "real_div", {"x": unit, "y": far})), "y": unit})
+    outside = made(node, "add", {"x": made(node, "log", {"x": far}), "y": made(node, "log", {"x": rest})})
+    is_near = made(node, "less", {"x": size, "y": unit})
+    result = made(node, "select", {"cond": is_near, "a": inside, "b": outside})
+    return [made(node, "mul", {"x": made(node, "sign", {"x": x}), "y": result})]
+
+
 def refused(reason: str, holds: Callable[[Node], bool]) -> Callable[[Node, Operands], None]:
     """Return the form of an operation that Core ML does not take where something holds."""
 
@@ -166,6 +209,7 @@ CONSTEXPR = tuple(name for name in ops() if name.startswith("constexpr_"))
 FORMS: dict[str, Callable[[Node, Operands], Sequence[Tensor] | None]] = {
     **dict.fromkeys(CONSTEXPR, refused("as a node: give an encoded constant", is_always)),
     "affine": refused("with another padding value than 0", fills_border),
+    "asinh": inverse_sinh,
     "batch_norm": alike,
     **dict.fromkeys(("avg_pool", "l2_pool", "max_pool"), pooled),
     **dict.fromkeys(("conv", "dynamic_conv"), convolved),
@@ -180,6 +224,7 @@ FORMS: dict[str, Callable[[Node, Operands], Sequence[Tensor] | None]] = {
     "prelu": sloped,
     "reshape": stated_shape,
     "resize": resized,
-    "slice_by_index": reversed_slice,
+    "select": chosen,
+    "slice_by_index": stated_slice,
     "sdpa": attention,
 }

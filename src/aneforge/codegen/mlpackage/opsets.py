@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from aneforge.errors import GraphError, NotSupportedError
+from aneforge.graph.precision import NARROWED
 from aneforge.importers.mil.calls import mil_ops
 from aneforge.importers.mil.constexpr import PACKED
 from aneforge.importers.mil.elements import TEXT
@@ -23,20 +24,26 @@ from aneforge.importers.mil.syntax import Blob, Immediate, ListType, Literal, Re
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from aneforge.errors import Location
     from aneforge.importers.mil.syntax import Argument, Function, Statement, Type, Value
     from aneforge.ops.op import Op
 
-__all__ = ["OPSETS", "Opsets", "for_opset", "needed_opset", "public_operations"]
+__all__ = ["ANY", "OPSETS", "Opsets", "for_opset", "needed_opset", "parameters_at", "public_operations"]
 
 OPSETS = ("ios15", "ios16", "ios17", "ios18")
 ANY = "*"
 STATES = "ios18"
 """The first opset with states, and with several functions in a package."""
 PADDED = ("avg_pool", "conv", "conv_transpose", "l2_pool", "max_pool")
-LATER_VALUES = {(op, "pad_type", "same_lower"): "ios16" for op in PADDED}
+LATER_VALUES = {
+    **{(op, "pad_type", "same_lower"): "ios16" for op in PADDED},
+    **{("cast", "dtype", dtype): "ios17" for dtype in ("int16", "int8", "uint16", "uint8")},
+}
 """Values of parameters that came later than the parameter."""
 HALF_PORTS = "ios16"
 """The first opset whose ports can be fp16."""
+HALVED = "write af.to_fp16(graph).graph"
+"""What helps a floating type that Core ML does not take."""
 Opsets = dict[str, dict[str, str]]
 """Element types of the parameters of an operation, by the opset that brought them."""
 
@@ -62,15 +69,22 @@ class Typed:
     value: Literal | None
 
 
-def needed_opset(function: Function) -> str:
-    """Return the lowest opset that has all that a function uses.
+def needed_opset(function: Function, places: Mapping[str, Location]) -> str:
+    """Return the lowest opset that has all that a function uses; `places` says where the user made results.
 
     Raises:
-        NotSupportedError: No public operation takes what a statement gives.
+        NotSupportedError: No public operation takes what a statement gives; the error names the place.
     """
     kinds = types_of(function)
     known = literals(function)
-    return max(port_opset(function, kinds), *(statement_opset(one, kinds, known) for one in calls(function)), OPSETS[0])
+    needed = [port_opset(function, kinds), OPSETS[0]]
+    for statement in calls(function):
+        try:
+            needed.append(statement_opset(statement, kinds, known))
+        except NotSupportedError as error:
+            error.location = next((places[one.name] for one in statement.results if one.name in places), None)
+            raise
+    return max(needed)
 
 
 def port_opset(function: Function, kinds: Mapping[str, Type]) -> str:
@@ -90,6 +104,7 @@ def statement_opset(statement: Statement, kinds: Mapping[str, Type], known: Mapp
     """
     given = [typed(argument, kinds, known) for argument in parameters_of(statement)]
     check_lists(statement, kinds)
+    check_cast(statement, kinds)
     public = public_operations().get(statement.op)
     if public is None:
         raise NotSupportedError(
@@ -111,8 +126,16 @@ def statement_opset(statement: Statement, kinds: Mapping[str, Type], known: Mapp
         operation=statement.op,
         seen=", ".join(sorted(wrong.dtypes)),
         limit=newest.get(wrong.name) or f"no {wrong.name}",
-        remedy="cast it" if wrong.name in newest else None,
+        remedy=type_remedy(wrong, newest),
     )
+
+
+def type_remedy(wrong: Typed, taken: Mapping[str, str]) -> str | None:
+    """Return what helps a parameter of another element type than those that are taken."""
+    if wrong.name not in taken:
+        return None
+    halved = "fp16" in taken[wrong.name].split() and wrong.dtypes <= NARROWED.keys()
+    return f"{HALVED}, or cast it" if halved else "cast it"
 
 
 def is_packed(statement: Statement) -> bool:
@@ -134,6 +157,26 @@ def check_lists(statement: Statement, kinds: Mapping[str, Type]) -> None:
                 operation=statement.op,
                 remedy="make the list with make_list, or use gather",
             )
+
+
+def check_cast(statement: Statement, kinds: Mapping[str, Type]) -> None:
+    """Check that a cast is to an element type from which there is one too.
+
+    Raises:
+        NotSupportedError: Core ML has no cast to it.
+    """
+    if statement.op != "cast":
+        return
+    dtype = dtype_of(Reference(statement.results[0].name), kinds)
+    taken = public_operations()["cast"]["ios17"]["x"]
+    if dtype not in taken.split():
+        raise NotSupportedError(
+            "Core ML does not take a cast to that type",
+            operation=statement.op,
+            seen=dtype,
+            limit=taken,
+            remedy=HALVED if dtype in NARROWED else None,
+        )
 
 
 def value_opset(op: str, given: Typed) -> str:

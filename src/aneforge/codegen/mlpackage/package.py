@@ -14,19 +14,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from aneforge.callsite import warn
 from aneforge.codegen.mil.constants import ConstantForms
 from aneforge.codegen.mil.text import graphs_of
 from aneforge.codegen.mil.writer import FunctionWriter
+from aneforge.codegen.mlpackage.element_types import in_package_types
 from aneforge.codegen.mlpackage.forms import in_package_form
 from aneforge.codegen.mlpackage.messages import rounded_numbers, write_build_info, write_function
 from aneforge.codegen.mlpackage.opsets import OPSETS, STATES, for_opset, needed_opset
-from aneforge.errors import GraphError, Location, NotSupportedError
+from aneforge.errors import GraphError, Location, NotSupportedError, PrecisionWarning
 from aneforge.graph.graph import Graph
 from aneforge.importers.mil.blob import BlobWriter
 from aneforge.importers.mil.syntax import StateType, ValueType
 from aneforge.importers.mlpackage.files import DATA, MANIFEST, MODEL_FOLDER
 from aneforge.importers.mlpackage.messages import messages
 from aneforge.ops.constant import Palette, Sparse
+from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     import os
@@ -48,6 +51,11 @@ ALIGNMENT = 64
 """Places of blobs are multiples of it, as coremltools' writer has them."""
 PORT_CODES = {"fp16": "FLOAT16", "fp32": "FLOAT32", "int32": "INT32"}
 """Element types that ports of a package can have, and the schema's names for them."""
+STATE_REMEDIES = {
+    True: "write af.to_fp16(graph).graph, or cast what is written to the state and what is read from it",
+    False: "cast what is written to the state and what is read from it, or leave the state out of the graph",
+}
+"""What helps a state of another element type, by whether that is a floating one."""
 MOST_AXES = 5
 """Axes of a tensor at a port of Core ML."""
 ITEMS = {
@@ -70,6 +78,9 @@ def save_mlpackage(
     The opset is the lowest that has all that is used, from ios15 to ios18. With `port_casts` the package takes and
     gives fp32 where the graph has fp16, and casts. A package that is already there is replaced.
 
+    Core ML has no tensors of 64 bits: whole numbers become int32 and fp64 becomes fp32. Its ports are no truth values
+    or small whole numbers either: those become int32. A warning says so.
+
     >>> import tempfile
     >>> import aneforge as af
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -86,13 +97,18 @@ def save_mlpackage(
     """
     target = Path(path)
     check_target(target)
-    model, blob = model_of(source, port_casts=port_casts)
+    taken = {name: in_package_types(given) for name, given in graphs_of(unwrapped(source)).items()}
+    model, blob = model_of({name: one.graph for name, one in taken.items()}, port_casts=port_casts)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         write_files(temporary, model, blob)
         put_in_place(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    for text in dict.fromkeys(one.narrowed for one in taken.values() if one.narrowed):
+        warn(text, PrecisionWarning)
+    for text in dict.fromkeys(one.ports for one in taken.values() if one.ports):
+        warn(text)
     return target
 
 
@@ -110,13 +126,13 @@ def check_target(target: Path) -> None:
         )
 
 
-def model_of(source: object, *, port_casts: bool) -> tuple[Model, BlobWriter]:
+def model_of(given: Mapping[str, Graph], *, port_casts: bool) -> tuple[Model, BlobWriter]:
     """Return the model file's message, and the weights that it refers to.
 
     Raises:
         NotSupportedError: An operation, a constant or a port has no form in Core ML.
     """
-    graphs = {name: in_package_form(given) for name, given in graphs_of(unwrapped(source)).items()}
+    graphs = {name: in_package_form(graph) for name, graph in given.items()}
     packed = any(isinstance(one, Palette | Sparse) for graph in graphs.values() for one in graph.constants.values())
     made = functions_of(graphs, port_casts=port_casts, packed=packed)
     if packed and made.opset == STATES:  # which has no packed form
@@ -152,13 +168,14 @@ def functions_of(graphs: Mapping[str, Graph], *, port_casts: bool, packed: bool)
     forms = ConstantForms(blob, f"@model_path/{WEIGHTS_FILE}", packed=packed, shared=len(graphs) > 1)
     info: dict[str, str] = {}
     functions: dict[str, Function] = {}
+    needed = [STATES if list(graphs) != ["main"] else OPSETS[0]]
     for name, graph in graphs.items():
         writer = FunctionWriter(name, graph, forms, port_casts=port_casts, rounded=False, for_package=True)
         functions[name] = writer.function()
         hints = replace(writer.hints(), numbers=rounded_numbers(functions[name]))
         info |= hints.entries(name)
-    opset = max(STATES if list(functions) != ["main"] else OPSETS[0], *map(needed_opset, functions.values()))
-    return Made(functions, opset, info, blob)
+        needed.append(needed_opset(functions[name], writer.places))
+    return Made(functions, max(needed), info, blob)
 
 
 def unwrapped(source: object) -> object:
@@ -198,32 +215,32 @@ def describe_ports(ports: Ports, function: Function) -> None:
                     f"state {port.name!r} is of a type that Core ML has no states of",
                     seen=port.type.held,
                     limit="fp16",
-                    remedy="cast what is written to the state and what is read from it",
+                    remedy=STATE_REMEDIES[is_float(port.type.held.dtype)],
                 )
         else:
             feature = ports.input.add()
             array = feature.type.multiArrayType
         feature.name = port.name
-        describe_array(array, port.name, port.type)
+        describe_array(array, port.name, port.type, least_axes=1)
     for output in function.outputs:
         feature = ports.output.add()
         feature.name = output.name
-        describe_array(feature.type.multiArrayType, output.name, kinds[output.name])
+        describe_array(feature.type.multiArrayType, output.name, kinds[output.name], least_axes=0)
 
 
-def describe_array(array: ArrayFeature, name: str, kind: Type) -> None:
-    """Describe an array at a port.
+def describe_array(array: ArrayFeature, name: str, kind: Type, *, least_axes: int) -> None:
+    """Describe an array at a port; an output may be one number, whose shape coremltools leaves empty.
 
     Raises:
         NotSupportedError: Core ML has no port of that type.
     """
     held = kind.held if isinstance(kind, StateType) else kind
-    tensor = isinstance(held, ValueType) and 1 <= held.rank <= MOST_AXES and 0 not in held.shape
+    tensor = isinstance(held, ValueType) and least_axes <= held.rank <= MOST_AXES and 0 not in held.shape
     if not isinstance(held, ValueType) or not tensor or held.dtype not in PORT_CODES:
         raise NotSupportedError(
             f"port {name!r} is of a type that no port of Core ML has",
             seen=held,
-            limit=f"1 to {MOST_AXES} axes, none empty, of {', '.join(PORT_CODES)}",
+            limit=f"{least_axes} to {MOST_AXES} axes, none empty, of {', '.join(PORT_CODES)}",
             remedy="cast or reshape it inside of the graph",
         )
     array.shape.extend(list(held.shape))

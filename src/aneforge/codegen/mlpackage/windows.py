@@ -18,6 +18,7 @@ from aneforge.graph.tensor import Tensor
 from aneforge.importers.mil.resizing import gathered
 from aneforge.ops.constant import Constant
 from aneforge.ops.interpolation import extended
+from aneforge.ops.types import value_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from aneforge.codegen.mil.forms import Operands
     from aneforge.graph.node import Argument, Node, Value
 
-__all__ = ["counted_axis", "dilated", "mirrored", "pooled", "resized", "reversed_slice", "stated_shape"]
+__all__ = ["counted_axis", "dilated", "mirrored", "pooled", "resized", "stated_shape", "stated_slice"]
+
+LEAST, MOST = value_range("int32")
 
 
 def rebuilt(node: Node, operands: Operands, **changed: object) -> Tensor:
@@ -87,18 +90,24 @@ def mirrored(node: Node, operands: Operands) -> Sequence[Tensor] | None:
     return [gathered(node, x, places)] if places else [made(node, "identity", {"x": x})]
 
 
-def reversed_slice(node: Node, operands: Operands) -> Sequence[Tensor] | None:
-    """Mark the end of a slice that runs backwards past the first element, which coremltools counts from the last."""
+def stated_slice(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+    """State a slice in numbers that Core ML takes.
+
+    The end of one that runs backwards past the first element, which coremltools counts from the last, is marked. A
+    begin or an end beyond 32 bits, by which files say "to the end", is the largest of 32 bits: both lie beyond the
+    axis.
+    """
     given, shape = node.attributes, one(operands, "x").type.shape
-    end, stride, mask = (cast("tuple[int, ...] | None", given[name]) for name in ("end", "stride", "end_mask"))
-    if end is None or stride is None:
+    begin, end = (cast("tuple[int, ...]", given[name]) for name in ("begin", "end"))
+    stride, mask = (cast("tuple[int, ...] | None", given[name]) for name in ("stride", "end_mask"))
+    marks, steps = mask or (False,) * len(end), stride or (1,) * len(end)
+    past = [step < 0 and stop < -extent for step, stop, extent in zip(steps, end, shape, strict=True)]
+    short_begin, short_end = (tuple(min(max(place, LEAST), MOST) for place in places) for places in (begin, end))
+    if not any(past) and (short_begin, short_end) == (begin, end):
         return None
-    marks = mask or (False,) * len(end)
-    past = [step < 0 and stop < -extent for step, stop, extent in zip(stride, end, shape, strict=True)]
-    if not any(past):
-        return None
-    ends = tuple(0 if passed else stop for passed, stop in zip(past, end, strict=True))
-    return [rebuilt(node, operands, end=ends, end_mask=tuple(map(any, zip(past, marks, strict=True))))]
+    ends = tuple(0 if passed else stop for passed, stop in zip(past, short_end, strict=True))
+    end_mask = tuple(map(any, zip(past, marks, strict=True))) if any(past) else mask
+    return [rebuilt(node, operands, begin=short_begin, end=ends, end_mask=end_mask)]
 
 
 def stated_shape(node: Node, operands: Operands) -> Sequence[Tensor] | None:
