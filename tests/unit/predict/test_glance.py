@@ -59,6 +59,24 @@ def test_a_promise_rules_the_crop_out() -> None:
         assert glanced(af.Graph({"y": cut}), ("h13", "h17s")).verdict is verdict
 
 
+def test_a_function_hides_the_crop() -> None:
+    cut = af.input((1, 4, 8, 16)).slice_by_size([0, 0, 0, 4], [1, 4, 8, 8])
+    for most, verdict in ((4094.0, Strength.NONE), (5000.0, Strength.SATURATION)):
+        assert glanced(af.Graph({"y": cut.clip(-most, most)}), ("h13", "h17s")).verdict is verdict
+
+
+def test_functions_behind_crops_are_computed_once() -> None:
+    graph = af.Graph({"y": af.input((1, 4, 8, 16)).slice_by_size([0, 0, 0, 4], [1, 4, 8, 8]).tanh()})
+    glance = Glance(promises_of(graph))
+    counts: list[int] = []
+    for target in ("h13", "h14", "h13g"):
+        made = retarget(graph, target)
+        glance.side(made.graph, made.changes, PIPELINE.run(lowered(made)))
+        counts.append(len(glance.numbering.crops.found))
+    assert counts[0] > 0
+    assert len(set(counts)) == 1
+
+
 def test_constants_are_not_read() -> None:
     weight = np.zeros((4, 4, 3, 3), np.float16)
     found = glanced(af.Graph({"y": af.conv(af.input((1, 4, 8, 8)), weight, pad=1)}), ("h13", "h17s"))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.compiler.ir.calls import call_of_layer
+from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
 from aneforge.compiler.pipeline import PIPELINE, lowered
 from aneforge.compiler.retarget import retarget
 from aneforge.engine.choices import entry_of
@@ -108,8 +109,14 @@ class Finding:
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""
         judged = "" if self.on_engine else "; the engine models both alike"
-        bound = "" if math.isnan(self.bound) else f", differs by at most {self.bound:.3g}"
-        return f"{self.strength}: {self.layer} {self.op}{where}: {self.cause}{bound} ({self.detail}{judged})"
+        return f"{self.strength}: {self.layer} {self.op}{where}: {self.cause}{self.apart} ({self.detail}{judged})"
+
+    @property
+    def apart(self) -> str:
+        """The bound in words; numbers that differ by nothing can be zeros of both signs, which are other bits."""
+        if math.isnan(self.bound):
+            return ""
+        return f", differs by at most {self.bound:.3g}" if self.bound else ", differs at most in the sign of zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,9 +401,13 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Finding:
 
 
 def notes_on(side: Side, layers: Sequence[Layer]) -> list[Note]:
-    """Return what the passes noted on layers, or on the layers that they were made of."""
+    """Return what the passes noted on layers, or on the layers that they were made of.
+
+    What was noted of a slice's route is no reason for a split: a slice that the crop changes is a finding of its own.
+    """
     stems = {layer.name.split(".")[0] for layer in layers}
-    return [note for note in side.numbered.program.notes if note.layer and note.layer.split(".")[0] in stems]
+    notes = (note for note in side.numbered.program.notes if note.stage != ChooseSliceRoute.name)
+    return [note for note in notes if note.layer and note.layer.split(".")[0] in stems]
 
 
 def unexplained(together: Alignment, first: Side, second: Side) -> list[Finding]:

@@ -4,12 +4,14 @@ A value's number stands for everything that makes it: the layer's operation and 
 numbers of its operands, the contents of its constants, and the arithmetic that the layer has on its target as far as
 targets differ. Two values of one number, of one program or of two, hold the same bits for the same inputs. So two
 programs whose outputs have the same numbers give the same outputs; what differs in the way they run does not count.
+Values that are parts or other shapes of others have the forms of `layouts`. A crop that nothing shows (`cropping`) is
+numbered as a copy: what is between it and the functions that hide it may hold other bits, and goes nowhere else.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,11 +21,16 @@ from aneforge.compiler.affine import Affine, affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
+from aneforge.compiler.passes.cuts import is_elementwise, reduced
+from aneforge.engine import reductions
 from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS
 from aneforge.engine.planar import host_fp16
 from aneforge.ops.constant import Dense
+from aneforge.ops.types import is_float
 from aneforge.predict.divergence.arithmetic import FEW_TERMS, Arithmetic, arithmetic_of_layer, terms_of
+from aneforge.predict.divergence.cropping import Crops
+from aneforge.predict.divergence.layouts import Layouts, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,6 +113,11 @@ class Numbering:
     """Products of dense weights by the numbers of their results."""
     keys: dict[int, tuple[Layer, Key]] = field(default_factory=dict[int, "tuple[Layer, Key]"])
     """What layers do to which values, by the layer's identity, for alignments."""
+    crops: Crops = field(default_factory=Crops)
+    layouts: Layouts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.layouts = Layouts(self.number)
 
     def number(self, key: Key) -> int:
         """Return the number of a key."""
@@ -130,9 +142,11 @@ class Numbering:
             numbers[port.value.name] = self.number(("input", port.name))
         for state in program.states:
             numbers[state.read.name] = self.number(("state", state.name))
-        arithmetics: dict[str, Arithmetic] = {}
+        found = {layer.name: arithmetic_of_layer(layer, program, ranges) for layer in program.layers}
+        arithmetics = dict(found)
         for layer in program.layers:
-            arithmetics[layer.name] = arithmetic_of_layer(layer, program, ranges)
+            if found[layer.name].route and self.crops.hidden(layer, program, found):
+                arithmetics[layer.name] = replace(found[layer.name], route="")
             made = self.layer(layer, arithmetics[layer.name], numbers)
             self.note_part(layer, arithmetics[layer.name], numbers, made[0])
             numbers.update({result.name: number for result, number in zip(layer.results, made, strict=True)})
@@ -144,23 +158,93 @@ class Numbering:
         A slot works on fp16 as a layer of its own does, so it has the number of one; all but a gain and offset directly
         behind a product or pair, which works on what was not rounded yet.
         """
-        operands = tuple((name, self.argument(argument, numbers)) for name, argument in sorted(layer.operands.items()))
-        joined, slots = parted_slots(layer)
         whole = self.joined_parts(layer, numbers)
         if whole is not None:
             return [whole]
-        if layer.kind.name == GAIN_OFFSET:
-            number = self.affine(affine_of_layer(layer), self.argument(layer.operands["input"], numbers))
-        else:
-            own = self.squared(layer, operands, arithmetic)
-            number = self.number((signature(layer, joined), operands, arithmetic.on_engine)) if own is None else own
-        if len(layer.results) > 1 or not slots:
+        joined, slots = parted_slots(layer)
+        if len(layer.results) > 1:
+            number = self.operation(layer, joined, arithmetic, numbers)
             return [self.number(("result", number, place)) for place, _ in enumerate(layer.results)]
-        flowing = self.number(("result", number, 0))
+        flowing = self.arranged(layer, arithmetic, numbers)
+        if flowing is None:
+            flowing = self.by_elements(layer, joined, arithmetic, numbers)
+        if flowing is None:
+            flowing = self.by_rows(layer, joined, arithmetic, numbers)
+        if flowing is None:
+            flowing = self.number(("result", self.operation(layer, joined, arithmetic, numbers), 0))
         kind = layer.core_types[0] if not joined else joined[0].type_of(layer.core_types[0])
         for stage in slots:
             flowing, kind = self.slot(stage, flowing, kind), stage.type_of(kind)
         return [flowing]
+
+    def operation(
+        self, layer: Layer, joined: tuple[Stage, ...], arithmetic: Arithmetic, numbers: Mapping[str, int]
+    ) -> int:
+        """Return the number of what a layer computes before the slots that work on fp16."""
+        if layer.kind.name == GAIN_OFFSET:
+            return self.affine(affine_of_layer(layer), self.argument(layer.operands["input"], numbers))
+        operands = tuple((name, self.argument(argument, numbers)) for name, argument in sorted(layer.operands.items()))
+        return self.number((signature(layer, joined), operands, arithmetic.on_engine))
+
+    def arranged(self, layer: Layer, arithmetic: Arithmetic, numbers: Mapping[str, int]) -> int | None:
+        """Return the number of what a layer makes that only shapes, cuts or joins; None for any other."""
+        if arithmetic.on_engine != PLAIN or len(layer.bottoms) != len(list(layer.refs())):
+            return None
+        values, shape = [(numbers[one.name], one.shape) for one in layer.bottoms], layer.core_types[0].shape
+        match layer.kind.name:
+            case "reshape" | "flatten" | "identity":
+                return self.layouts.shaped(self.layouts.content(*values[0]), shape)
+            case "slice":
+                return self.layouts.cut(*values[0], cast("tuple[int, ...]", layer.attributes["begin"]), shape)
+            case "concat" if not layer.attributes["interleave"]:
+                return self.layouts.joined(values, cast("int", layer.attributes["axis"]) % len(shape), shape)
+            case _:
+                return None
+
+    def by_elements(
+        self, layer: Layer, joined: tuple[Stage, ...], arithmetic: Arithmetic, numbers: Mapping[str, int]
+    ) -> int | None:
+        """Return the number of a function of single elements, the same for all of them; None for any other layer."""
+        shape = layer.core_types[0].shape
+        constants = [ref for _, ref in layer.refs() if not isinstance(ref, Value)]
+        single = all(one.type.size == 1 for one in (*constants, *stage_constants(joined)))
+        if not layer.bottoms or not single or any(one.shape != shape for one in layer.bottoms):
+            return None
+        if layer.kind.name != GAIN_OFFSET and not is_elementwise(layer.kind):
+            return None
+        names = list(dict.fromkeys(one.name for one in layer.bottoms))
+
+        def made(inner: tuple[int, ...]) -> int:
+            below = dict(zip(names, inner, strict=True))
+            return self.number(("result", self.operation(layer, joined, arithmetic, below), 0))
+
+        rank = max((one.type.rank for one in constants), default=0)
+        return self.layouts.mapped([numbers[name] for name in names], shape, made, rank)
+
+    def by_rows(
+        self, layer: Layer, joined: tuple[Stage, ...], arithmetic: Arithmetic, numbers: Mapping[str, int]
+    ) -> int | None:
+        """Return the number of a reduction, which adds or compares rows of elements; None for any other layer."""
+        x = layer.operands.get("x")
+        call = call_of_layer(layer)
+        if call is None or call.op not in BY_ROWS or joined or not isinstance(x, Value) or not is_float(x.type.dtype):
+            return None
+        rows, result = rows_of(x.shape, reduced(layer)), layer.core_types[0].shape
+
+        def reduction(kind: str, op: str) -> int:
+            def made(source: int, seen: Key) -> int:
+                number = self.number(((kind, op, seen, ()), (("x", source),), arithmetic.on_engine))
+                return self.number(("result", number, 0))
+
+            if rows is None:
+                return made(numbers[x.name], attributes_key(call.attributes))
+            content = self.layouts.content(numbers[x.name], x.shape)
+            return self.layouts.shaped(self.layouts.reduced(content, rows, made), result)
+
+        if not is_sum_squared(layer, arithmetic):
+            return reduction(layer.kind.name, call.op)
+        # So few terms leave one leaf of the adder's tree, which is rounded: the fused form is the sum and its square.
+        return self.activated(("sqr", "square", (), ()), "x", reduction("reduce_sum", "reduce_sum"), result)
 
     def note_part(self, layer: Layer, arithmetic: Arithmetic, numbers: Mapping[str, int], result: int) -> None:
         """Remember a product of dense weights, so that a join of several can be told from one that was cut."""
@@ -203,30 +287,33 @@ class Numbering:
     def slot(self, stage: Stage, flowing: int, kind: TensorType) -> int:
         """Return the number of what leaves a slot: that of a layer of its kind."""
         if stage.kind.name == GAIN_OFFSET:
-            return self.number(("result", self.affine(affine_of_stage(stage, kind.rank), flowing), 0))
+            affine = affine_of_stage(stage, kind.rank)
+
+            def gained(inner: tuple[int, ...]) -> int:
+                return self.number(("result", self.affine(affine, *inner), 0))
+
+            single = all(one.type.size == 1 for one in stage.operands.values())
+            return self.layouts.mapped([flowing], kind.shape, gained) if single else gained((flowing,))
         call = call_of_kind(stage.kind, stage.attributes, kind.shape)
         assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
         held = {name: self.digest(constant) for name, constant in stage.operands.items()}
-        operands = tuple(sorted({stage.kind.flowing: flowing, **held}.items()))
         key = (stage.kind.name, call.op, attributes_key(call.attributes), ())
-        return self.number(("result", self.number((key, operands, Arithmetic().on_engine)), 0))
+        if not held and is_elementwise(stage.kind):
+            return self.activated(key, stage.kind.flowing, flowing, kind.shape)
+        operands = tuple(sorted({stage.kind.flowing: flowing, **held}.items()))
+        return self.number(("result", self.number((key, operands, PLAIN)), 0))
+
+    def activated(self, key: Key, operand: str, flowing: int, shape: tuple[int, ...]) -> int:
+        """Return the number of a function of single elements that has one operand alone."""
+
+        def made(inner: tuple[int, ...]) -> int:
+            return self.number(("result", self.number((key, ((operand, *inner),), PLAIN)), 0))
+
+        return self.layouts.mapped([flowing], shape, made)
 
     def affine(self, affine: Affine, flowing: object) -> int:
         """Return the number of a gain and offset on fp16."""
         return self.number((GAIN_OFFSET, affine_key(affine), flowing))
-
-    def squared(self, layer: Layer, operands: Key, arithmetic: Arithmetic) -> int | None:
-        """Return the number of a sum's square that is fused, where the sum is fp16 before it is squared all the same.
-
-        So few terms leave one leaf of the adder's tree, which is rounded: the fused form is the sum and its square.
-        """
-        if layer.kind.name != SQUARED or terms_of(layer) > max(math.prod(arithmetic.adder[:2]), FEW_TERMS):
-            return None
-        call = call_of_layer(layer)
-        assert call is not None, "only gain and offset is no call"  # noqa: S101 - it is a reduction
-        plain = ("reduce_sum", "reduce_sum", attributes_key(call.attributes), ())
-        total = self.number(("result", self.number((plain, operands, arithmetic.on_engine)), 0))
-        return self.number((("sqr", "square", (), ()), (("x", total),), Arithmetic().on_engine))
 
     def argument(self, argument: Argument, numbers: Mapping[str, int]) -> object:
         """Return what stands for an operand in a key."""
@@ -240,6 +327,19 @@ class Numbering:
 
 
 TRANSPOSE = "transpose"
+PLAIN = Arithmetic().on_engine
+BY_ROWS = frozenset({*reductions.FOR_TARGET, "reduce_max", "reduce_min"})
+"""Reductions of real numbers whose results depend on the elements along their axes in a row, and on nothing else."""
+
+
+def stage_constants(stages: tuple[Stage, ...]) -> list[Constant]:
+    """Return the constants in slots."""
+    return [constant for stage in stages for constant in stage.operands.values()]
+
+
+def is_sum_squared(layer: Layer, arithmetic: Arithmetic) -> bool:
+    """Tell whether a layer squares a sum that is fp16 before it is squared, though the square is fused."""
+    return layer.kind.name == SQUARED and terms_of(layer) <= max(math.prod(arithmetic.adder[:2]), FEW_TERMS)
 
 
 def permutation(stage: Stage) -> tuple[int, ...]:
