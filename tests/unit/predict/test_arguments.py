@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.errors import GraphError, GraphTypeError
+from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 from aneforge.predict.ranges.interval import Range
 from aneforge.predict.ranges.program import samples_given
 
@@ -50,6 +50,14 @@ def test_numbers_and_arrays_of_numpy_mean_the_same(given: Any) -> None:  # noqa:
 def test_samples_of_another_sort(inputs: Any) -> None:  # noqa: ANN401 - what a caller may slip in
     with pytest.raises(GraphTypeError, match="sample inputs are not arrays by the names of inputs"):
         af.rescale(af.input((1, 1), name="x").relu(), inputs=inputs, target="h16")
+    with pytest.raises(GraphTypeError, match="sample inputs are not arrays by the names of inputs"):
+        af.ranges(af.input((1, 1), name="x").relu(), inputs=inputs, target="h16")
+
+
+def test_an_edge_that_there_is_not() -> None:
+    found = af.ranges(af.input((1, 1), name="x").relu(), target="h16")
+    with pytest.raises(UnknownNameError, match="unknown edge 'fp16'; known: fp16 overflow, accumulator edge"):
+        found.first("fp16")
 
 
 @pytest.mark.parametrize("bits", [1.5, "2", True])

@@ -8,10 +8,9 @@ margin is in bits: one bit is a factor of two.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -20,22 +19,23 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.pipeline import build_program
 from aneforge.engine.crop import FOR_TARGET as CROPS
+from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
 from aneforge.engine.execution.run import run
-from aneforge.engine.golden import EDGE
-from aneforge.engine.reductions import adder_of
-from aneforge.errors import GraphError
+from aneforge.engine.golden import EDGE, PRODUCT_GRID
+from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.precision import to_fp16
-from aneforge.ops.shapes import reduced_axes
 from aneforge.ops.types import is_float
 from aneforge.predict.divergence.arithmetic import crops
+from aneforge.predict.ranges.inner import nearest
+from aneforge.predict.ranges.inside import inside, inside_seen, inside_slots
 from aneforge.predict.ranges.interval import FINITE, INFINITY, MOST_FINITE, hull, of_values
 from aneforge.predict.ranges.layers import exact_pair, range_of_layer, situation_of
-from aneforge.predict.ranges.program import declared_ranges, flow
+from aneforge.predict.ranges.program import declared_ranges, flow, samples_given
 from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
     from aneforge.graph.graph import GraphLike
+    from aneforge.predict.ranges.inner import Inner
     from aneforge.predict.ranges.interval import Range
     from aneforge.predict.ranges.layers import Found
 
@@ -50,9 +51,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Concern", "Edge", "LayerRange", "RangeReport", "ranges"]
 
-PRODUCT_GRID = 2.0**-16
 JUST = 2.0**-20
-"""The margin of what reaches an edge and does not pass it, where reaching is too much."""
+"""Bits by which the accumulator's edge is passed at least where a sum reaches it: reaching is too much."""
 SIGNIFICANT_BITS = 11
 """Bits of an fp16 number, the hidden one included."""
 
@@ -65,6 +65,10 @@ class Edge(StrEnum):
     CROP = "fixed-point crop"
     INT8 = "int8 activations"
     GRID = "product grid"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise UnknownNameError.of("edge", value, [str(one) for one in cls])
 
 
 REMEDIES = {
@@ -82,11 +86,15 @@ class Concern:
 
     edge: Edge
     value: float
-    """The largest magnitude that can come near it: of a result, squares of a norm, a partial sum, an element, a
-    product."""
+    """The largest magnitude that can come near it: of a result or a value inside the operation, a partial sum, an
+    element, a product."""
     limit: float
     margin: float
     """Bits between the two; negative where the edge can be passed."""
+    what: str | None = None
+    """The value inside the operation that comes nearer than its result does, if one does."""
+    advice: str | None = None
+    """What helps against it."""
 
     @property
     def passed(self) -> bool:
@@ -96,10 +104,11 @@ class Concern:
     @property
     def remedy(self) -> str:
         """What helps."""
-        return REMEDIES[self.edge]
+        return REMEDIES[self.edge] if self.advice is None else self.advice
 
     def __str__(self) -> str:
-        return f"{self.edge}: {self.value:.4g} against {self.limit:.6g}, margin {self.margin:+.1f} bits"
+        inside = "" if self.what is None else f" of {self.what}"
+        return f"{self.edge}{inside}: {self.value:.4g} against {self.limit:.6g}, margin {self.margin:+.1f} bits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +201,7 @@ def ranges(
     original = half.graph
     program = build_program(original, resolved)
     if inputs is not None:
-        seen = observed(program, [inputs] if isinstance(inputs, Mapping) else list(inputs))
+        seen = observed(program, samples_given(inputs))
         return replace(seen, notes=half.notes)
     declared = declared_ranges(original, ranges, otherwise=FINITE)
     found = flow(program, declared)
@@ -210,19 +219,31 @@ def observed(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeR
     if not samples:
         raise GraphError("there is no sample to observe")
     seen: dict[str, Range] = {}
-    typical: dict[str, float] = {}
+    sizes = Sizes({}, {})
     for sample in samples:
         values = run(program, sample, keep=True).values
+        here = {name: of_values(array) for name, array in values.items()}
         for name, array in values.items():
-            here = of_values(array)
-            seen[name] = here | seen[name] if name in seen else here
-            typical[name] = max(typical.get(name, 0.0), root_mean_square(array))
+            seen[name] = here[name] | seen[name] if name in seen else here[name]
+            sizes.typical[name] = max(sizes.typical.get(name, 0.0), root_mean_square(array))
+        for layer in program.layers:
+            sizes.inside.setdefault(layer.name, []).extend(inside_seen(layer, here, program, values))
     layers: list[LayerRange] = []
     for layer in program.layers:
         found = range_of_layer(layer, seen, program.target)
-        layers.append(layer_range(layer, found, seen, program, typical))
+        layers.append(layer_range(layer, found, seen, program, sizes))
     given = {port.name: seen[port.value.name] for port in program.inputs}
     return RangeReport(program.target.name, "observed", given, tuple(layers))
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What sample inputs showed beside the ranges of values."""
+
+    typical: dict[str, float]
+    """The size of typical elements of every value."""
+    inside: dict[str, list[Inner]]
+    """The largest values inside every layer."""
 
 
 def root_mean_square(array: Array) -> float:
@@ -234,30 +255,25 @@ def root_mean_square(array: Array) -> float:
 
 
 def layer_range(
-    layer: Layer, found: Found, known: Mapping[str, Range], program: Program, typical: Mapping[str, float] | None
+    layer: Layer, found: Found, known: Mapping[str, Range], program: Program, sizes: Sizes | None
 ) -> LayerRange:
-    """Return one layer with the edges that it is held against; `typical` are sizes of elements that were seen."""
+    """Return one layer with the edges that it is held against; `sizes` are those that were seen."""
     call = call_of_layer(layer)
-    results = hull(known[result.name] for result in layer.results) if typical is not None else hull(found.results)
-    concerns = tuple(concerns_of(layer, found, results, known, program, typical))
+    results = hull(known[result.name] for result in layer.results) if sizes is not None else hull(found.results)
+    concerns = tuple(concerns_of(layer, found, results, known, program, sizes))
     op = layer.kind.name if call is None else call.op
     return LayerRange(layer.name, op, layer.location, results, concerns)
 
 
 def concerns_of(
-    layer: Layer,
-    found: Found,
-    results: Range,
-    known: Mapping[str, Range],
-    program: Program,
-    typical: Mapping[str, float] | None,
+    layer: Layer, found: Found, results: Range, known: Mapping[str, Range], program: Program, sizes: Sizes | None
 ) -> Iterator[Concern]:
     """Yield the edges that a layer is held against."""
-    if is_float(layer.results[0].type.dtype):
-        yield below(Edge.FP16, largest(layer, found, results, known, program, typical), MOST_FINITE)
+    if is_float(layer.core_types[0].dtype):
+        yield overflow(layer, found, results, known, program, sizes)
     if found.total is not None and found.total.reach > 0:
         yield below(Edge.ACCUMULATOR, found.total.reach + found.total.terms * 2.0**-15, EDGE)
-        yield from grid(layer, found, typical)
+        yield from grid(layer, found, None if sizes is None else sizes.typical)
     yield from int8(layer, known, program)
     call = call_of_layer(layer)
     if call is not None and call.op in CROPS and layer.bottoms:
@@ -266,64 +282,38 @@ def concerns_of(
             yield below(Edge.CROP, known[x.name].magnitude, FP16_SLICE_SAT)
 
 
+def overflow(
+    layer: Layer, found: Found, results: Range, known: Mapping[str, Range], program: Program, sizes: Sizes | None
+) -> Concern:
+    """Return what comes nearest to fp16's largest number: a result, or a value inside the operation or its slots."""
+    result = below(Edge.FP16, largest(layer, found, results, known, program, seen=sizes is not None), MOST_FINITE)
+    if sizes is None:
+        inner = nearest([*inside(layer, known, program), *inside_slots(layer, found, program)])
+    else:
+        inner = nearest(sizes.inside[layer.name])
+    if inner is None:
+        return result
+    within = replace(below(Edge.FP16, inner.value, inner.limit), what=inner.what, advice=inner.remedy)
+    # A result of which nothing is known but that it is infinite says less than what made it so.
+    return within if within.margin < result.margin or (within.passed and math.isinf(result.value)) else result
+
+
 def largest(
-    layer: Layer,
-    found: Found,
-    results: Range,
-    known: Mapping[str, Range],
-    program: Program,
-    typical: Mapping[str, float] | None,
+    layer: Layer, found: Found, results: Range, known: Mapping[str, Range], program: Program, *, seen: bool
 ) -> float:
     """Return the largest magnitude that is rounded to fp16: of the operation before its slots, or of the results.
 
     Behind a product or pair, gain and offset work before anything is rounded. Of values that were seen the results
-    alone count, and the squares of norms.
+    alone count.
     """
     leaves = results.magnitude if results.finite else math.inf
-    if layer.kind.name in NORMS:
-        return max(leaves, squares(layer, known, program, typical))
     stages = layer.epilogue.stages
-    if typical is not None or (stages and stages[0][0] is Slot.GAIN_OFFSET):
+    at_once = layer.kind.name in PRODUCT_KINDS or layer.kind.name in EXACT_PAIRS
+    if seen or (at_once and stages and stages[0][0] is Slot.GAIN_OFFSET):
         return leaves
     if found.core.finite:
         return max(found.core.magnitude, leaves)
     return unlimited(layer, known, program)
-
-
-def squares(layer: Layer, known: Mapping[str, Range], program: Program, typical: Mapping[str, float] | None) -> float:
-    """Return what the squares that a norm adds come to before the first sum that is no longer rounded to fp16.
-
-    No element is farther from the mean than the range is wide, and typical elements that were seen no farther than
-    half of that.
-    """
-    x, adder = layer.bottoms[0], adder_of(program.target)
-    within = known[x.name]
-    terms = min(x.type.size // NORMS[layer.kind.name](layer), adder.group * adder.tree)
-    distance = within.magnitude if layer.kind.name == "l2_norm" else min(within.high - within.low, 2 * within.magnitude)
-    if typical is None:
-        return terms * distance**2
-    seen = typical[x.name] if layer.kind.name == "l2_norm" else min(typical[x.name], distance / 2)
-    return max((distance / 2) ** 2, terms * seen**2)
-
-
-def rows_along_axes(layer: Layer) -> int:
-    """Return how many rows a norm along axes has."""
-    x = layer.bottoms[0].type
-    axes = reduced_axes(x.rank, cast("tuple[int, ...] | None", layer.attributes["axes"]))
-    return math.prod(extent for axis, extent in enumerate(x.shape) if axis not in axes)
-
-
-def rows_of_channels(layer: Layer) -> int:
-    """Return how many channels of images a norm has."""
-    return math.prod(layer.bottoms[0].type.shape[:2])
-
-
-NORMS: Mapping[str, Callable[[Layer], int]] = {
-    "instance_norm": rows_of_channels,
-    "l2_norm": rows_along_axes,
-    "layer_norm": rows_along_axes,
-}
-"""Layers that add squares of what they read, and how many rows they normalise."""
 
 
 def unlimited(layer: Layer, known: Mapping[str, Range], program: Program) -> float:
@@ -349,7 +339,7 @@ def below(edge: Edge, value: float, limit: float) -> Concern:
     """Return how far a magnitude is below an edge; one that reaches the accumulator's has passed it."""
     margin = math.inf if value == 0 else math.log2(limit / value) if math.isfinite(value) else -math.inf
     reaches = edge is Edge.ACCUMULATOR and value >= limit
-    return Concern(edge, value, limit, min(margin, -0.0 if not reaches else -(2.0**-20)) if reaches else margin)
+    return Concern(edge, value, limit, min(margin, -JUST) if reaches else margin)
 
 
 def grid(layer: Layer, found: Found, typical: Mapping[str, float] | None) -> Iterator[Concern]:

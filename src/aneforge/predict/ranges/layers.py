@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Found", "exact_pair", "range_of_layer", "shares_along", "situation_of"]
+__all__ = ["Found", "exact_pair", "known_ref", "range_of_layer", "shares_along", "situation_of", "situation_of_slot"]
 
 PLACES = ("reduce_argmax", "reduce_argmin", "argmax", "argsort", "global_arg_min_max")
 INTERPOLATIONS = ("resize", "upsample", "upsample_bilinear", "upsample_nearest_neighbor", "resize_bilinear")
 NO_SHARES: Mapping[str, int] = {}
+NO_VALUES: Mapping[str, Array] = {}
 SAME_ELEMENTS = ("max_pool", "reduce_max", "reduce_min", "sort", "topk")
 
 
@@ -54,6 +55,8 @@ class Found:
     """What the operation gives before the slots behind it."""
     total: Total | None = None
     """What the accumulator can hold, of a product."""
+    flowing: tuple[Range, ...] = ()
+    """What enters the last slots, those that round by themselves, one after the other."""
 
 
 def range_of_layer(
@@ -90,25 +93,37 @@ def shares_along(layer: Layer) -> int | None:
 
 
 def situation_of(
-    layer: Layer, call: Call, ranges: Mapping[str, Range], target: Target, shares: Mapping[str, int] = NO_SHARES
+    layer: Layer,
+    call: Call,
+    ranges: Mapping[str, Range],
+    target: Target,
+    shares: Mapping[str, int] = NO_SHARES,
+    values: Mapping[str, Array] = NO_VALUES,
 ) -> Situation:
-    """Return a layer as an operation of the table with what is known of its operands."""
-    operands = {name: known_of(argument, ranges, shares) for name, argument in layer.operands.items()}
+    """Return a layer as an operation of the table with what is known of its operands; `values` are those seen."""
+    operands = {name: known_of(argument, ranges, shares, values) for name, argument in layer.operands.items()}
     renamed = cast("dict[str, Known | tuple[Known, ...]]", call.renamed(operands))
     return Situation(call.op, call.attributes, renamed, layer.core_types, target)
 
 
-def known_of(argument: Argument, ranges: Mapping[str, Range], shares: Mapping[str, int]) -> Known | tuple[Known, ...]:
+def known_of(
+    argument: Argument, ranges: Mapping[str, Range], shares: Mapping[str, int], seen: Mapping[str, Array]
+) -> Known | tuple[Known, ...]:
     """Return what is known of an operand."""
     if isinstance(argument, tuple):
-        return tuple(known_ref(ref, ranges, shares) for ref in argument)
-    return known_ref(argument, ranges, shares)
+        return tuple(known_ref(ref, ranges, shares, seen) for ref in argument)
+    return known_ref(argument, ranges, shares, seen)
 
 
-def known_ref(ref: Ref, ranges: Mapping[str, Range], shares: Mapping[str, int] = NO_SHARES) -> Known:
+def known_ref(
+    ref: Ref,
+    ranges: Mapping[str, Range],
+    shares: Mapping[str, int] = NO_SHARES,
+    seen: Mapping[str, Array] = NO_VALUES,
+) -> Known:
     """Return what is known of a value or a constant."""
     if isinstance(ref, Value):
-        return Known(ref.type, ranges[ref.name], shares_along=shares.get(ref.name))
+        return Known(ref.type, ranges[ref.name], seen.get(ref.name), shares.get(ref.name))
     values = ref.dense()
     return Known(ref.type, of_values(values), values)
 
@@ -180,13 +195,14 @@ def through(
 ) -> Found:
     """Take a range through the slots that are left."""
     first = flowing if core is None else core
-    kind = layer.core_types[0]
+    kind, entering = layer.core_types[0], list[Range]()
     for _, stage in layer.epilogue.stages:
         before, kind = kind, stage.type_of(kind)
         if all(stage is not one for _, one in stages):
             continue
+        entering.append(flowing)
         flowing = behind_slot(flowing, before, kind, stage, target)
-    return Found((flowing,), first, total)
+    return Found((flowing,), first, total, tuple(entering))
 
 
 def behind_slot(flowing: Range, before: TensorType, after: TensorType, stage: Stage, target: Target) -> Range:
@@ -194,12 +210,16 @@ def behind_slot(flowing: Range, before: TensorType, after: TensorType, stage: St
     if stage.kind.name == GAIN_OFFSET:
         affine = affine_of_stage(stage, before.rank)
         return affine_range(flowing, affine.gain, affine.offset)
-    call = call_of_kind(stage.kind, stage.attributes, before.shape)
-    assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
+    return ranges_of(situation_of_slot(Known(before, flowing), after, stage, target))[0]
+
+
+def situation_of_slot(entering: Known, after: TensorType, stage: Stage, target: Target) -> Situation:
+    """Return a slot that is a call as an operation of the table."""
+    call = call_of_kind(stage.kind, stage.attributes, entering.type.shape)
+    assert call is not None, "only gain and offset is no call"  # noqa: S101 - the caller looked
     constants = {name: Known(one.type, of_values(one.dense()), one.dense()) for name, one in stage.operands.items()}
-    operands = call.renamed({stage.kind.flowing: Known(before, flowing), **constants})
-    situation = Situation(call.op, call.attributes, cast("dict[str, Known]", operands), (after,), target)
-    return ranges_of(situation)[0]
+    operands = call.renamed({stage.kind.flowing: entering, **constants})
+    return Situation(call.op, call.attributes, cast("dict[str, Known]", operands), (after,), target)
 
 
 # Operations.

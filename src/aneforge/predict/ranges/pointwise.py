@@ -230,6 +230,18 @@ def affine_range(x: Range, gain: Array | None, offset: Array | None) -> Range:
     return hull([rounded(float(total.min()), float(total.max())), Range(float(results.min()), float(results.max()))])
 
 
+def softplus_parametric(situation: Situation) -> Range:
+    """Return the range of alpha · softplus(beta · x), each product rounded by itself."""
+    exact = products(situation.range("x"), situation.range("beta"))
+    inner = rounded(exact.low, exact.high)
+    operands, results = table("softplus", "fp16", (), Attributes({}))
+    first, last = np.searchsorted(operands, inner.low, "left"), np.searchsorted(operands, inner.high, "right")
+    found = products(
+        Range(float(results[first:last].min()), float(results[first:last].max())), situation.range("alpha")
+    )
+    return rounded(found.low, found.high)
+
+
 def quantised(situation: Situation) -> Range:
     """Return the range of x / scale in whole numbers, plus the zero point, within the type."""
     x, axis = situation.range("x" if "x" in situation.operands else "input"), None
@@ -272,6 +284,7 @@ PAIRS: Mapping[str, Callable[[Situation], Range]] = {
     "real_div": quotients,
     "scaled_elementwise": scaled,
     "select": chosen,
+    "softplus_parametric": softplus_parametric,
     "sub": differences,
 }
 """Ranges of operations of the table by their names."""
