@@ -7,7 +7,6 @@ range analysis: bounds that are proven, and the proof that the rescaled program 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,13 @@ import numpy as np
 
 from aneforge.compiler.pipeline import build_program
 from aneforge.errors import GraphError
+from aneforge.graph.methods.arguments import whole as whole_number
 from aneforge.graph.precision import to_fp16
 from aneforge.ops.types import is_float
 from aneforge.predict.ranges.analysis import Edge
 from aneforge.predict.ranges.analysis import ranges as range_report
 from aneforge.predict.ranges.interval import FINITE
-from aneforge.predict.ranges.program import declared_ranges, flow
+from aneforge.predict.ranges.program import declared_ranges, flow, samples_given
 from aneforge.runtime.rescaling.observing import probes_of
 from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.scaling import SEED, operands_of, rescaled
@@ -28,7 +28,7 @@ from aneforge.runtime.rescaling.trials import as_it_was
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -65,8 +65,9 @@ def rescale(
     ends of inputs, they are chosen by what is proven of all inputs within them, and errors are measured on inputs that
     are drawn there. With neither, inputs are drawn.
 
-    What does not make outputs better on those inputs and on fresh ones of the same distribution is not done; nor is,
-    with `ranges`, what is not proven to stay below the accumulator's edge, or what loses rows far smaller than those.
+    What does not make outputs better on those inputs and on fresh ones of the same distribution is not done; nor is
+    what makes an output worse on smaller ones, unless it leaves no more than a tenth of the error on samples, or mends
+    an infinite one; nor, with `ranges`, what is not proven to stay below the accumulator's edge.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.random.default_rng(0).standard_normal((16, 1024)) / 32
@@ -77,18 +78,18 @@ def rescale(
 
     Raises:
         GraphError: Both inputs and ranges are given, a sample or range does not fit, or safety_bits is out of range.
+        GraphTypeError: Samples are no arrays by name, ranges no numbers by name, or safety_bits is no whole number.
         UnknownNameError: There is no input of that name.
         IllegalGraphError: An operation cannot run on the target.
     """
     if inputs is not None and ranges is not None:
         raise GraphError("sizes are either declared or observed", remedy="give ranges= or inputs=, not both")
-    if safety_bits is not None and not 0 <= safety_bits <= math.log2(FINITE.high):
-        raise GraphError("safety_bits is no number of bits to leave free", seen=safety_bits, limit="0 to 15")
+    bits, samples = checked_bits(safety_bits), samples_of(inputs)
     half, resolved = to_fp16(graph), resolve(target)
     if ranges is None:
-        found = rescaled(half.graph, resolved, samples_of(inputs), safety_bits=safety_bits)
+        found = rescaled(half.graph, resolved, samples, safety_bits=bits)
     else:
-        found = within(half.graph, resolved, ranges, safety_bits or 0)
+        found = within(half.graph, resolved, ranges, bits or 0)
     return replace(found, remarks=(*half.notes, *found.remarks))
 
 
@@ -126,6 +127,21 @@ def accumulator_margin(graph: Graph, declared: Mapping[str, tuple[float, float] 
     return range_report(graph, declared, target=target).margin(Edge.ACCUMULATOR)
 
 
+def checked_bits(safety_bits: object) -> int | None:
+    """Return bits to leave free, where a number of them is given.
+
+    Raises:
+        GraphError: They are too few or too many.
+        GraphTypeError: It is no whole number.
+    """
+    if safety_bits is None:
+        return None
+    bits = whole_number(safety_bits, "rescale", "safety_bits")
+    if not 0 <= bits <= math.log2(FINITE.high):
+        raise GraphError("safety_bits is no number of bits to leave free", seen=bits, limit="0 to 15")
+    return bits
+
+
 def samples_of(
     inputs: Mapping[str, Array] | Sequence[Mapping[str, Array]] | None,
 ) -> Sequence[Mapping[str, Array]] | None:
@@ -133,10 +149,11 @@ def samples_of(
 
     Raises:
         GraphError: There is none.
+        GraphTypeError: They are not arrays by name.
     """
     if inputs is None:
         return None
-    samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    samples = samples_given(inputs)
     if not samples:
         raise GraphError("there is no sample to choose factors by", remedy="leave inputs out, and some are drawn")
     return samples

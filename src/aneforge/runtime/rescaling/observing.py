@@ -39,14 +39,19 @@ class Observed:
     """The largest magnitude of a tensor."""
     sums: dict[tuple[Key, int], float] = field(default_factory=dict[tuple["Key", int], float])
     """The largest sum of magnitudes along an axis of a tensor."""
-    arrays: dict[Key, Array] = field(default_factory=dict["Key", "Array"])
-    """The values of the first sample, as the engine has them."""
+    seen: list[dict[Key, Array]] = field(default_factory=list[dict["Key", "Array"]])
+    """The values of the first sample, as the engine has them; and of others, where those are to be tried too."""
     proven: bool = False
     """Magnitudes hold for all inputs."""
 
     def declared(self, bounds: Mapping[Key, float]) -> Observed:
         """Return the same with magnitudes that were proven in the place of those that were seen."""
-        return Observed(dict(bounds), {}, self.arrays, proven=True)
+        return Observed(dict(bounds), {}, self.seen, proven=True)
+
+    @property
+    def arrays(self) -> dict[Key, Array]:
+        """The values of the first sample."""
+        return self.seen[0]
 
     def magnitude(self, value: Output) -> float:
         """Return the largest magnitude of a tensor."""
@@ -75,8 +80,18 @@ def probes_of(values: Iterable[Output]) -> Graph | None:
     return Graph(named) if named else None
 
 
-def observe(graph: Graph, values: Sequence[Output], target: Target, samples: Sequence[Mapping[str, Array]]) -> Observed:
-    """Return what sample inputs show of values: on the target's engine, or in float64 where those cannot be outputs."""
+def observe(
+    graph: Graph,
+    values: Sequence[Output],
+    target: Target,
+    samples: Sequence[Mapping[str, Array]],
+    *,
+    kept: int = 1,
+) -> Observed:
+    """Return what sample inputs show of values: on the target's engine, or in float64 where those cannot be outputs.
+
+    Sizes are those of all samples, the values themselves are `kept` of so many.
+    """
     found = Observed()
     probes = probes_of(values)
     keys = [] if probes is None else [(output.node, output.index) for output in probes.outputs.values()]
@@ -95,17 +110,23 @@ def observe(graph: Graph, values: Sequence[Output], target: Target, samples: Seq
             fed = {name: sample[name] for name in probes.inputs}
             outputs = evaluate(probes, fed)[0] if ready is None else quietly(ready, fed).outputs
             seen.update(zip(keys, outputs.values(), strict=True))
-        add(found, seen)
+        numbers = {key: as_engine(array) for key, array in seen.items()}
+        add_sizes(found, numbers)
+        if len(found.seen) < kept:
+            found.seen.append(numbers)
     return found
 
 
-def add(found: Observed, seen: Mapping[Key, Array]) -> None:
-    """Add the values of one sample to what was seen."""
-    for key, array in seen.items():
-        with np.errstate(over="ignore"):
-            numbers = array.astype(np.float16).astype(np.float64)
+def as_engine(array: Array) -> Array:
+    """Return values as the engine has them, to calculate with."""
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16).astype(np.float64)
+
+
+def add_sizes(found: Observed, seen: Mapping[Key, Array]) -> None:
+    """Add the sizes of one sample's values to what was seen."""
+    for key, numbers in seen.items():
         magnitudes = np.abs(numbers)
-        found.arrays.setdefault(key, numbers)
         found.most[key] = max(found.most.get(key, 0.0), float(magnitudes.max(initial=0.0)))
         for axis in range(max(numbers.ndim - 2, 0), numbers.ndim):
             most = float(magnitudes.sum(axis=axis).max(initial=0.0))

@@ -43,12 +43,34 @@ class RowSum(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class SmallRows(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Rows far smaller than declared ranges, which norms must not lose."""
+    """Inputs far smaller than declared ranges, which nothing may lose."""
 
     parts: tuple[float, ...]
     """So much of its range an input is."""
     worse: float
-    """An error that grows by more is a loss."""
+    """The error of a norm alone that grows by more is a loss."""
+    unless: float
+    """Not where errors of inputs that fill their ranges fall to so much of what they were."""
+    reason: str
+
+
+class Loss(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """From which growth on an error is worse than by the luck of rounding."""
+
+    one: float
+    """On one set of inputs."""
+    mean: float
+    """On all sets together, as the mean of the logarithms tells."""
+    reason: str
+
+
+class Less(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Inputs smaller than samples, on which nothing may become worse."""
+
+    parts: tuple[float, ...]
+    """So much of a sample an input is."""
+    unless: float
+    """Not where errors on samples fall to so much."""
     reason: str
 
 
@@ -72,6 +94,8 @@ class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     finer: Bits
     slack: Bits
     smaller: Part
+    loss: Loss
+    less: Less
     moved: Part
     worth: Part
     worth_a_layer: Part

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, cast
 from aneforge.compress.products import CONVOLUTIONS, MATRIX_PRODUCTS, axes_of
 from aneforge.graph.graph import STATE
 from aneforge.graph.node import Output
-from aneforge.ops.constant import Dense
+from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
+from aneforge.runtime.rescaling.encoded import can_scale, has_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,17 +27,23 @@ __all__ = [
     "LiveGroup",
     "WeightedProduct",
     "bias_of",
+    "contracted",
     "depends_on_state",
+    "depth_of",
     "host_of",
+    "left_alone",
     "live_groups",
     "numbered",
     "readers_of",
+    "second_of",
     "weighted_products",
 ]
 
 MOVEMENTS = frozenset({"reshape", "transpose", "expand_dims", "squeeze", "slice_by_index", "slice_by_size"})
 """Operations that leave every element as it is, and have one tensor to read."""
-HOSTS = CONVOLUTIONS | MATRIX_PRODUCTS | {"linear", "conv_transpose", "add", "sub", "mul"}
+PRODUCTS = CONVOLUTIONS | MATRIX_PRODUCTS | {"linear", "conv_transpose"}
+"""Operations whose sums are of products of two operands, and nothing else."""
+HOSTS = PRODUCTS | {"add", "sub", "mul"}
 """Operations with a gain slot behind them, into which a factor goes without a layer more."""
 
 
@@ -49,7 +56,7 @@ class WeightedProduct:
     operand: str
     """The weights."""
     other: str
-    weights: Dense
+    weights: Constant
     rows: int | None
     """The axis of the weights that is the output channels; None where one factor serves for all."""
     axis: int
@@ -75,7 +82,7 @@ def numbered(graph: Graph) -> Iterator[tuple[str, Node]]:
 
 
 def weighted_products(graph: Graph) -> tuple[WeightedProduct, ...]:
-    """Return the products with constant weights, held as they are, of real numbers.
+    """Return the products with constant weights, in an encoding that can be multiplied, of real numbers.
 
     >>> import numpy as np, aneforge as af
     >>> graph = af.Graph({"y": af.input((1, 4)).linear(np.ones((8, 4)))})
@@ -87,21 +94,21 @@ def weighted_products(graph: Graph) -> tuple[WeightedProduct, ...]:
 
 def weighted(node: Node, name: str) -> WeightedProduct | None:
     """Return a node as a product with weights, if it is one."""
-    operand = next((one for one in ("weight", "y", "x") if isinstance(node.operands.get(one), Dense)), None)
+    operand = next((one for one in ("weight", "y", "x") if isinstance(node.operands.get(one), Constant)), None)
     if operand is None or not is_float(node.types[0].dtype):
         return None
-    weights, axes = cast("Dense", node.operands[operand]), axes_of(node, operand)
+    weights, axes = cast("Constant", node.operands[operand]), axes_of(node, operand)
     other = "y" if operand == "x" else "x"
-    if axes is None or not weights.type.size or not is_float(weights.type.dtype):
+    if axes is None or not weights.type.size or not is_float(weights.type.dtype) or not can_scale(weights):
         return None
     if not isinstance(node.operands.get(other), Output) or not (bias_of(node) is None or constant_bias(node)):
         return None
     shape, rank = weights.type.shape, node.types[0].rank
     groups = int(cast("int", node.attributes.get("groups", 1)))
     if node.op.name in CONVOLUTIONS or node.op.name == "conv_transpose":
-        rows = axes.rows if axes.rows == 0 or groups == 1 else None
+        rows = axes.rows if (axes.rows == 0 or groups == 1) and has_rows(weights, axes.rows) else None
         return WeightedProduct(node, name, operand, other, weights, rows, 1, weights.type.size // shape[axes.rows])
-    by_channel = operand != "x" and weights.type.rank == 2 and rank > 1
+    by_channel = operand != "x" and weights.type.rank == 2 and rank > 1 and has_rows(weights, axes.rows)
     rows = axes.rows if by_channel else None
     return WeightedProduct(node, name, operand, other, weights, rows, rank - 1, shape[axes.columns])
 
@@ -112,9 +119,9 @@ def bias_of(node: Node) -> Value | None:
 
 
 def constant_bias(node: Node) -> bool:
-    """Tell whether sums start at constants that are held as they are."""
+    """Tell whether sums start at constants that can be multiplied."""
     bias = bias_of(node)
-    return isinstance(bias, Dense) and is_float(bias.type.dtype)
+    return isinstance(bias, Constant) and is_float(bias.type.dtype) and can_scale(bias)
 
 
 def live_groups(graph: Graph) -> tuple[LiveGroup, ...]:
@@ -129,7 +136,7 @@ def live_groups(graph: Graph) -> tuple[LiveGroup, ...]:
     groups: list[LiveGroup] = []
     taken: set[Node] = set()
     for node in names:
-        for operand in ("y", "x"):
+        for operand in (second_of(node), "x"):
             shared = cast("Output", node.operands[operand])
             key = (shared.node, shared.index)
             host = None if key in leaving else host_of(shared, graph, leaving)
@@ -141,20 +148,72 @@ def live_groups(graph: Graph) -> tuple[LiveGroup, ...]:
     alone: dict[tuple[Node, int], list[tuple[Node, str, str]]] = {}
     for node, name in names.items():
         if node not in taken:
-            shared = cast("Output", node.operands["y"])
-            alone.setdefault((shared.node, shared.index), []).append((node, name, "y"))
+            second = second_of(node)
+            shared = cast("Output", node.operands[second])
+            alone.setdefault((shared.node, shared.index), []).append((node, name, second))
     groups += [LiveGroup(Output(*key), tuple(members), None) for key, members in alone.items()]
     return tuple(groups)
 
 
+def second_of(node: Node) -> str:
+    """Return the name of the operand with which a product multiplies x."""
+    return "y" if node.op.name in MATRIX_PRODUCTS else "weight"
+
+
 def is_live(node: Node) -> bool:
-    """Tell whether a node multiplies two different tensors of real numbers."""
-    if node.op.name not in MATRIX_PRODUCTS or not is_float(node.types[0].dtype):
+    """Tell whether a node multiplies two different tensors of real numbers, from nothing on."""
+    if node.op.name not in PRODUCTS or not is_float(node.types[0].dtype) or bias_of(node) is not None:
         return False
-    x, y = node.operands.get("x"), node.operands.get("y")
+    x, y = node.operands.get("x"), node.operands.get(second_of(node))
     if not isinstance(x, Output) or not isinstance(y, Output):
         return False
     return min(x.type.rank, y.type.rank) > 1 and (x.node, x.index) != (y.node, y.index)
+
+
+def depth_of(node: Node) -> int:
+    """Return the terms of one sum of a product of two tensors; of a convolution, those of a place within its image."""
+    if node.op.name in MATRIX_PRODUCTS:
+        return cast("Output", node.operands["x"]).shape[contracted(node, "x")]
+    axes, weight = axes_of(node, "weight"), cast("Output", node.operands["weight"])
+    return weight.type.size // weight.shape[0 if axes is None else axes.rows]
+
+
+def contracted(node: Node, operand: str) -> int:
+    """Return the axis of an operand along which a matrix product adds."""
+    transposed = bool(node.attributes.get(f"transpose_{operand}", False))
+    return -1 if (operand == "x") != transposed else -2
+
+
+def left_alone(graph: Graph) -> tuple[tuple[Node, str, str], ...]:
+    """Return the products that nothing can be multiplied of, each with its name and the reason.
+
+    >>> import aneforge as af
+    >>> x = af.input((4, 4))
+    >>> [(name, reason) for _, name, reason in left_alone(af.Graph({"y": x @ x}))]
+    [('t1', 'both operands are the same tensor')]
+    """
+    taken = {product.node for product in weighted_products(graph)}
+    taken.update(node for group in live_groups(graph) for node, _, _ in group.members)
+    return tuple(
+        (node, name, why_alone(node))
+        for name, node in numbered(graph)
+        if node.op.macs is not None and node not in taken and node.sources() and is_float(node.types[0].dtype)
+    )
+
+
+def why_alone(node: Node) -> str:
+    """Return why nothing of a product can be multiplied."""
+    if node.op.name not in PRODUCTS:
+        return "its sums lie within the operation, where no factor can go"
+    x, y = node.operands.get("x"), node.operands.get(second_of(node))
+    constant = next((one for one in (x, y) if isinstance(one, Constant)), None)
+    if constant is not None and not can_scale(constant):
+        return f"its weights are encoded as {constant.encoding}, which is not multiplied"
+    if isinstance(x, Output) and isinstance(y, Output) and (x.node, x.index) == (y.node, y.index):
+        return "both operands are the same tensor"
+    if bias_of(node) is not None:
+        return "its sums start at a bias that a factor does not reach"
+    return "an operand is a vector or empty, which is not multiplied"
 
 
 def readers_of(graph: Graph) -> Mapping[tuple[Node, int], list[tuple[Node, str]]]:

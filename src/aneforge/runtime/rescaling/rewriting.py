@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node
+    from aneforge.ops.constant import Constant
     from aneforge.runtime.rescaling.norms import NormGroup
     from aneforge.runtime.rescaling.products import LiveGroup, WeightedProduct
 
@@ -37,7 +38,7 @@ class WeightScaling:
 
     product: WeightedProduct
     exponents: tuple[int, ...]
-    operands: Mapping[str, Dense]
+    operands: Mapping[str, Constant]
     """The new ones."""
 
 
@@ -130,7 +131,7 @@ def rewritten(graph: Graph, scalings: Iterable[Scaling]) -> Rewritten:
         GraphError: It would not mean the same: a node was made of another type.
     """
     behind = Behind()
-    constants: dict[Node, Mapping[str, Dense]] = {}
+    constants: dict[Node, Mapping[str, Constant]] = {}
     norms: dict[Node, int] = {}
     before: dict[Node, tuple[str, int]] = {}
     for scaling in scalings:

@@ -11,6 +11,7 @@ from aneforge.errors import GraphError
 from aneforge.graph.graph import as_graph
 from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.runtime.magnitudes import promises_of
+from aneforge.runtime.rescaling.judging import Expected
 from aneforge.runtime.rescaling.measuring import Whole, results_of
 from aneforge.runtime.rescaling.norms import NORMS, lost_squares
 from aneforge.runtime.rescaling.observing import fresh
@@ -53,7 +54,8 @@ def rescaled(
 
     `samples` are sets of inputs; without them some are drawn: of a standard normal distribution, within what inputs
     promise. `bounds` are proven magnitudes of the tensors that products read, in the place of those that are seen, and
-    `small` are inputs far below them, whose rows norms must not lose.
+    `small` are inputs far below them. Without bounds samples are tried at a few smaller sizes, too. On such inputs
+    nothing may become worse.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.random.default_rng(0).standard_normal((16, 1024)) / 32
@@ -70,7 +72,8 @@ def rescaled(
     given = [drawn_within(whole)] if samples is None else [handed_over(whole, sample) for sample in samples]
     source = "declared" if bounds is not None else "observed" if samples is not None else "drawn"
     safety = policy().safety(source) if safety_bits is None else safety_bits
-    sets = [*given, *fresh(given, whole, fresh_count(whole, len(given)), SEED)]
+    populations = 1 if bounds is None else len(given)
+    sets = [*given, *fresh_sets(whole, given, populations)]
     try:
         exact = [results_of(whole, one) for one in sets]
     except GraphError as error:
@@ -79,8 +82,9 @@ def rescaled(
         return unchanged(whole, resolved, source, safety, f"nothing to compare with: {error.message}")
     before = Whole.of(whole, resolved, sets, exact)
     shown = [*given, *extremes(whole)] if samples is None else given
-    far_below = [handed_over(whole, one) for one in small]
-    search = Search(whole, before, Evidence(resolved, sets, exact, shown, bounds, safety, far_below))
+    smaller = [handed_over(whole, one) for one in small] if bounds is not None else lessened(whole, given[0])
+    expected = Expected(sets, exact, populations)
+    search = Search(whole, before, Evidence(resolved, expected, shown, bounds, safety, smaller))
     search.run()
     after, count = search.errors, len(given)
     outputs = tuple(
@@ -123,6 +127,25 @@ def fresh_count(graph: Graph, given: int) -> int:
     chosen = policy().fresh
     work = max((graph.work().macs + chosen.element * elements) * given, 1)
     return max(1, min(chosen.most, chosen.work // work))
+
+
+def fresh_sets(graph: Graph, given: Sequence[Sample], populations: int) -> list[dict[str, Array]]:
+    """Return sets of fresh inputs: like all that were given, or in turns like the first of them, the second, and on."""
+    count = fresh_count(graph, len(given))
+    if populations == 1:
+        return fresh(given, graph, count, SEED)
+    turns = max(1, count // populations)
+    like = [fresh([one], graph, turns, SEED + place) for place, one in enumerate(given)]
+    return [one for turn in zip(*like, strict=True) for one in turn]
+
+
+def lessened(graph: Graph, sample: Sample) -> list[dict[str, Array]]:
+    """Return a sample at smaller sizes; whole numbers and truth values stay, for they may be indices."""
+    real = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}
+    return [
+        handed_over(graph, {name: value * part if name in real else value for name, value in sample.items()})
+        for part in policy().less.parts
+    ]
 
 
 def handed_over(graph: Graph, sample: Sample) -> dict[str, Array]:

@@ -2,21 +2,30 @@
 
 A norm whose squares overflow gives zeros, or numbers far too large, so what later layers were seen to read tells
 nothing about them until it is mended. Rescalings stay where every output that they change has a smaller error on every
-set of inputs: those that factors were chosen by, and fresh ones of the same distribution. Where all together do not,
-those that gain most are tried alone.
+set of inputs, those that factors were chosen by and fresh ones of the same distribution, and no larger one on smaller
+inputs (`judging`). Where all together do not, those that gain most are tried alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from aneforge.runtime.rescaling.judging import Smaller, improved, left_of
 from aneforge.runtime.rescaling.norms import norm_groups
 from aneforge.runtime.rescaling.observing import observe
 from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.products import depends_on_state, live_groups, numbered, weighted_products
+from aneforge.runtime.rescaling.products import (
+    depends_on_state,
+    left_alone,
+    live_groups,
+    numbered,
+    second_of,
+    weighted_products,
+)
 from aneforge.runtime.rescaling.rewriting import rewritten
 from aneforge.runtime.rescaling.trials import Situation, as_it_was, not_tried, try_live, try_norms, try_weights
 
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node, Output
+    from aneforge.runtime.rescaling.judging import Expected
     from aneforge.runtime.rescaling.measuring import Whole
     from aneforge.runtime.rescaling.report import ProductRescaling
     from aneforge.runtime.rescaling.rewriting import Rewritten
@@ -40,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["Evidence", "Search", "operands_of"]
 
 NOT_BETTER = "with it an output of the whole graph was not smaller in error on every set of inputs"
+LOSES_SMALL = "with it an output of the whole graph was worse for smaller inputs"
 READS_STATE = "it reads what depends on a state, whose later values no run from zeros shows"
 
 
@@ -50,7 +61,9 @@ def operands_of(graph: Graph) -> tuple[Output, ...]:
     """
     found: list[Output] = [cast("Output", one.node.operands[one.other]) for one in weighted_products(graph)]
     for group in live_groups(graph):
-        found += [cast("Output", node.operands[name]) for node, _, _ in group.members for name in ("x", "y")]
+        found += [
+            cast("Output", node.operands[name]) for node, _, _ in group.members for name in ("x", second_of(node))
+        ]
     found += [group.shared for group in norm_groups(graph)]
     hidden = depends_on_state(graph)
     return tuple({(value.node, value.index): value for value in found if value.node not in hidden}.values())
@@ -61,16 +74,14 @@ class Evidence:
     """What rescalings are judged by."""
 
     target: Target
-    sets: Sequence[Sample]
-    exact: Sequence[Sample]
-    """What the mathematics gives for each."""
+    expected: Expected
     shown: Sequence[Sample]
     """Inputs that show how large operands get."""
     bounds: Bounds | None
     """Magnitudes of the graph that was given that are proven, in the place of those that are seen."""
     safety: int
-    small: Sequence[Sample] = ()
-    """Inputs far smaller than their declared ranges, the sets in the order of `small_rows` of the policy."""
+    smaller: Sequence[Sample] = ()
+    """Inputs on which nothing may be worse; with bounds that are proven in the order of `small_rows` of the policy."""
 
 
 class Search:
@@ -78,6 +89,8 @@ class Search:
 
     def __init__(self, graph: Graph, errors: Whole, evidence: Evidence) -> None:
         self.graph, self.errors, self.evidence = graph, errors, evidence
+        unless = policy().less.unless if evidence.bounds is None else policy().small_rows.unless
+        self.smaller = Smaller(evidence.target, evidence.smaller, unless)
         self.origins = {node: node for node in graph.nodes}
         """The nodes of the graph that was given, by those of the graph as it is now."""
         self.names = {node: name for name, node in numbered(graph)}
@@ -91,20 +104,25 @@ class Search:
             if not self.keep(list(self.norms(situation))):
                 break
             situation = self.situation()
-        hidden = any(report.reason == NOT_BETTER for report in self.reports.values())
+        hidden = any(report.reason in {NOT_BETTER, LOSES_SMALL} for report in self.reports.values())
         if self.keep(list(self.products(situation))) and hidden:
             self.keep(list(self.norms(self.situation())))
 
     def situation(self) -> Situation:
         """Return what the operands of the graph as it is now are seen or known to be."""
         evidence, values = self.evidence, operands_of(self.graph)
-        observed = observe(self.graph, values, evidence.target, evidence.shown)
+        kept = 1 if evidence.bounds is None else len(evidence.shown)
+        observed = observe(self.graph, values, evidence.target, evidence.shown, kept=kept)
         if evidence.bounds is not None:
             keys = [(value.node, value.index) for value in values if value.node in self.origins]
             proven = {key: evidence.bounds.get((self.origins[key[0]], key[1]), float("inf")) for key in keys}
             observed = observed.declared(proven)
-        small = [observe(self.graph, values, evidence.target, [one]).arrays for one in evidence.small]
-        return Situation(self.graph, evidence.target, observed, evidence.safety, small)
+        graph, target = self.graph, evidence.target
+
+        def far_below() -> list[Mapping[tuple[Node, int], Array]]:
+            return [observe(graph, values, target, [one]).arrays for one in evidence.smaller]
+
+        return Situation(graph, target, observed, evidence.safety, cache(far_below))
 
     def norms(self, situation: Situation) -> Iterator[Trial]:
         """Try every norm that was not rescaled yet, and say why where that cannot be."""
@@ -125,6 +143,8 @@ class Search:
             nodes = [(node, name) for node, name, _ in group.members]
             reason = hindrance([node for node, _ in nodes], most, skipped)
             yield not_tried(nodes, reason) if reason else try_live(group, situation)
+        for node, name, reason in left_alone(self.graph):
+            yield not_tried([(node, name)], reason)
 
     def is_done(self, node: Node) -> bool:
         """Tell whether a node was rescaled already."""
@@ -133,11 +153,11 @@ class Search:
 
     def keep(self, trials: Sequence[Trial]) -> bool:
         """Rescale what makes outputs better, say what became of the rest, and tell whether anything was."""
-        found = self.better(trials)
+        found, reason = self.better(trials)
         kept = () if found is None else found.kept
         old = {name: self.names[self.origins[node]] for name, node in numbered(self.graph) if node in self.origins}
         for trial in trials:
-            for report in reports_of(trial, kept):
+            for report in reports_of(trial, kept, reason):
                 self.reports[old[report.name]] = replace(report, name=old[report.name])
         if found is None:
             return False
@@ -145,19 +165,25 @@ class Search:
         self.origins = {now: self.origins[node] for now, node in found.made.origins.items() if node in self.origins}
         return True
 
-    def better(self, trials: Sequence[Trial]) -> Better | None:
-        """Return the rescalings that together make no output worse, with the graph and its errors; None without any."""
-        evidence = self.evidence
+    def better(self, trials: Sequence[Trial]) -> tuple[Better | None, str]:
+        """Return the rescalings that together make no output worse, with the graph and its errors; None without any.
+
+        Behind it is told why the others, or all of them, do not stay.
+        """
+        evidence, reason = self.evidence, NOT_BETTER
         kept = sorted((trial for trial in trials if trial.scaling is not None), key=lambda trial: trial.gain)
         while kept:
             made = rewritten(self.graph, [trial.scaling for trial in kept if trial.scaling is not None])
-            after = self.errors.improved(made.graph, evidence.target, evidence.sets, evidence.exact)
+            after = improved(self.errors, made.graph, evidence.target, evidence.expected)
             if after.whole is not None:
-                return Better(kept, made, after.whole)
-            if after.moved < policy().moved.part:
-                return None
+                left = left_of(self.errors, after.whole)
+                if not self.smaller.forbid(self.graph, made.graph, left):
+                    return Better(kept, made, after.whole), reason
+                reason = LOSES_SMALL
+            elif after.moved < policy().moved.part:
+                break
             kept = kept[: len(kept) // 2]
-        return None
+        return None, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +205,8 @@ def hindrance(nodes: Sequence[Node], most: Bounds, skipped: frozenset[Node]) -> 
     return "" if all(found) else "what it reads was zero throughout"
 
 
-def reports_of(trial: Trial, kept: Sequence[Trial]) -> tuple[ProductRescaling, ...]:
+def reports_of(trial: Trial, kept: Sequence[Trial], reason: str) -> tuple[ProductRescaling, ...]:
     """Return what is to be said of a trial, now that it is known whether it stays."""
     if trial.scaling is None or any(trial is one for one in kept):
         return trial.reports
-    return tuple(as_it_was(one, NOT_BETTER) for one in trial.reports)
+    return tuple(as_it_was(one, reason) for one in trial.reports)

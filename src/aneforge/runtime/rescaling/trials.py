@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.ops.arithmetic import laid_along
-from aneforge.ops.constant import Constant, Dense
-from aneforge.runtime.rescaling.choosing import RESULT_STEP, edge_margin, exactly_scaled, joined, limits, wanted
+from aneforge.ops.constant import Constant
+from aneforge.runtime.rescaling.choosing import RESULT_STEP, edge_margin, joined, limits, wanted
+from aneforge.runtime.rescaling.encoded import scaled_constant
 from aneforge.runtime.rescaling.gains import gains_behind
 from aneforge.runtime.rescaling.measuring import Measured, alone, measured_alone
 from aneforge.runtime.rescaling.norms import exponents_of, norm_margin, norm_reach, rescaled_norm
 from aneforge.runtime.rescaling.observing import sums_of
 from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.products import bias_of
+from aneforge.runtime.rescaling.products import bias_of, contracted, depth_of, second_of
 from aneforge.runtime.rescaling.report import ProductRescaling
 from aneforge.runtime.rescaling.rewriting import LiveScaling, NormScaling, WeightScaling, times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from aneforge.graph.graph import Graph
-    from aneforge.graph.node import Node, Output
+    from aneforge.graph.node import Node, Output, Value
     from aneforge.graph.tensor import Tensor
     from aneforge.runtime.rescaling.norms import NormGroup
     from aneforge.runtime.rescaling.observing import Observed
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
+    Read = Mapping[tuple[Node, int], Array]
 
 __all__ = ["Situation", "Trial", "as_it_was", "not_tried", "try_live", "try_norms", "try_weights"]
 
@@ -56,8 +57,8 @@ class Situation:
     observed: Observed
     """What the exponents are chosen by, seen or proven."""
     safety: int
-    small: Sequence[Mapping[tuple[Node, int], Array]] = ()
-    """What operands are for inputs far smaller than their declared ranges."""
+    small: Callable[[], Sequence[Read]]
+    """What operands are for inputs far smaller than their declared ranges; runs the graph when it is first asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +81,34 @@ def by_channel(values: Array, axis: int) -> Array:
         return np.sqrt(np.mean(np.square(values), axis=others))
 
 
-def growth_of(product: WeightedProduct) -> float:
+def growth_of(weights: Value) -> float:
     """Return by how much partial sums may grow where a convolution takes the Winograd form."""
-    shape = product.weights.type.shape
+    shape = weights.type.shape
     return WINOGRAD_GROWTH if len(shape) > 2 and shape[-1] == WINOGRAD_WIDTH else 1.0
+
+
+def first_worth(trials: Iterator[Trial]) -> Trial:
+    """Return the first trial that is worth it, and the first of all where none is; later ones are made on demand.
+
+    Trials are of one product, each with what it read for another sample. What gains for one may lose for another; that
+    is told by the whole graph, which is judged on all of them.
+    """
+    first = next(trials)
+    if first.scaling is not None:
+        return first
+    return next((one for one in trials if one.scaling is not None), first)
 
 
 def try_weights(product: WeightedProduct, situation: Situation) -> Trial:
     """Choose exponents for weights, and try them."""
+    return first_worth(weights_on(product, situation, seen) for seen in situation.observed.seen)
+
+
+def weights_on(product: WeightedProduct, situation: Situation, read: Read) -> Trial:
+    """Choose exponents for weights by what the product read for one sample, and try them with it."""
     node = product.node
     other = cast("Output", node.operands[product.other])
-    seen = situation.observed.arrays[other.node, other.index]
+    seen = read[other.node, other.index]
     result, inputs = alone(node, node.operands)
     values = {product.other: seen}
     exact = exact_result(node, values)
@@ -124,7 +142,7 @@ def weight_exponents(product: WeightedProduct, situation: Situation, exact: Arra
     """Return the bounds of partial sums as they are, and the exponents to try."""
     node, weights = product.node, product.weights.dense()
     magnitude = situation.observed.magnitude(cast("Output", node.operands[product.other]))
-    growth = growth_of(product)
+    growth = growth_of(product.weights)
     sums = sums_of(weights, product.rows, contracted_axis(product) if product.rows is None else None)
     start = bias_of(node)
     begun = np.abs(start.dense().astype(np.float64)) if isinstance(start, Constant) else np.zeros(1)
@@ -147,6 +165,8 @@ def contracted_axis(product: WeightedProduct) -> int | tuple[int, ...]:
     weights, node = product.weights.type, product.node
     if node.op.name == "conv_transpose":
         return (0, *range(2, weights.rank))
+    if product.operand == "weight":
+        return tuple(range(1, weights.rank))
     transposed = bool(node.attributes.get(f"transpose_{product.operand}", False))
     return weights.rank - (1 if (product.operand == "x") != transposed else 2)
 
@@ -154,12 +174,11 @@ def contracted_axis(product: WeightedProduct) -> int | tuple[int, ...]:
 def scaled_weights(product: WeightedProduct, exponents: tuple[int, ...]) -> WeightScaling | None:
     """Return weights and bias times powers of two; None where a number would not keep its bits."""
     factors = 2.0 ** np.array(exponents, np.float64)
-    along = factors if len(factors) == 1 else laid_along(factors, product.weights.type.rank, product.rows or 0)
-    operands = {product.operand: exactly_scaled(product.weights.dense(), along)}
+    operands = {product.operand: scaled_constant(product.weights, factors, product.rows or 0)}
     bias = bias_of(product.node)
     if isinstance(bias, Constant):
-        operands["bias"] = exactly_scaled(bias.dense(), factors)
-    made = {name: Dense(values) for name, values in operands.items() if values is not None}
+        operands["bias"] = scaled_constant(bias, factors)
+    made = {name: one for name, one in operands.items() if one is not None}
     return WeightScaling(product, exponents, made) if len(made) == len(operands) else None
 
 
@@ -180,15 +199,20 @@ def measured_weights(
 
 def try_live(group: LiveGroup, situation: Situation) -> Trial:
     """Choose an exponent for a tensor that products share, and try it with each."""
+    return first_worth(live_on(group, situation, seen) for seen in situation.observed.seen)
+
+
+def live_on(group: LiveGroup, situation: Situation, read: Read) -> Trial:
+    """Choose an exponent by what products read for one sample, and try it with each."""
     observed = situation.observed
     most = observed.magnitude(group.shared) * 2.0**situation.safety
     asked, rooms, reaches = 0.0, [float("inf")], list[float]()
     tried: list[tuple[Node, str, str, dict[str, Array], Array, Measured]] = []
     for node, name, operand in group.members:
-        x, y = (cast("Output", node.operands[one]) for one in ("x", "y"))
-        values = {one: observed.arrays[value.node, value.index] for one, value in (("x", x), ("y", y))}
+        both = {one: cast("Output", node.operands[one]) for one in ("x", second_of(node))}
+        values = {one: read[value.node, value.index] for one, value in both.items()}
         exact = exact_result(node, values)
-        depth = x.shape[contracted(node, "x")]
+        depth = depth_of(node)
         reach = live_reach(node, observed) + depth * 2.0**-16
         behind = np.array(gains_behind(node, situation.graph))
         room = limits(np.array([reach]), np.array([most]), behind, situation.safety)
@@ -228,9 +252,7 @@ def try_norms(group: NormGroup, situation: Situation) -> Trial:
     for (node, name), (reach, _) in zip(group.members, reaches, strict=True):
         before, after = try_norm(node, exponent, observed.arrays[x.node, x.index], situation.target)
         reason = reason or ("" if is_worth(before, after, longer=group.host is None) else not_worth(before, after))
-        reason = reason or lost_small(
-            node, exponent, [one[x.node, x.index] for one in situation.small], situation.target
-        )
+        reason = reason or lost_small(node, exponent, x, situation)
         reports.append(applied(name, node, "x", (exponent,), before, after, norm_margin(reach, exponent)))
     if reason:
         return Trial(tuple(as_it_was(one, reason) for one in reports), None)
@@ -247,13 +269,13 @@ def try_norm(node: Node, exponent: int, values: Array, target: Target) -> tuple[
     )
 
 
-def lost_small(node: Node, exponent: int, small: Sequence[Array], target: Target) -> str:
+def lost_small(node: Node, exponent: int, x: Output, situation: Situation) -> str:
     """Return why a norm is not to be scaled down: rows far smaller than declared would be lost; empty where none is."""
-    if exponent >= 0 or not small:
+    if exponent >= 0 or not situation.observed.proven:
         return ""
     chosen = policy().small_rows
-    for part, values in zip(chosen.parts, small, strict=True):
-        before, after = try_norm(node, exponent, values, target)
+    for part, seen in zip(chosen.parts, situation.small(), strict=True):
+        before, after = try_norm(node, exponent, seen[x.node, x.index], situation.target)
         if after.error > chosen.worse * max(before.error, RESULT_STEP):
             size = f"2^{math.log2(part):g}"
             return (
@@ -262,15 +284,11 @@ def lost_small(node: Node, exponent: int, small: Sequence[Array], target: Target
     return ""
 
 
-def contracted(node: Node, operand: str) -> int:
-    """Return the axis of an operand along which a matrix product adds."""
-    transposed = bool(node.attributes.get(f"transpose_{operand}", False))
-    return -1 if (operand == "x") != transposed else -2
-
-
 def live_reach(node: Node, observed: Observed) -> float:
     """Return a bound of any partial sum of a product of two tensors."""
-    x, y = (cast("Output", node.operands[name]) for name in ("x", "y"))
+    x, y = (cast("Output", node.operands[name]) for name in ("x", second_of(node)))
+    if second_of(node) == "weight":
+        return depth_of(node) * observed.magnitude(x) * observed.magnitude(y) * growth_of(y)
     return min(
         observed.total(x, contracted(node, "x")) * observed.magnitude(y),
         observed.magnitude(x) * observed.total(y, contracted(node, "y")),
