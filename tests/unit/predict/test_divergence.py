@@ -19,7 +19,7 @@ from aneforge.engine.execution.run import run
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.errors import IllegalGraphError, NotSupportedError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
-from aneforge.ops.constant import Int8Affine
+from aneforge.ops.constant import Dense, Int8Affine
 from aneforge.ops.table import op_named
 from aneforge.predict.divergence.arithmetic import IN_ORDER
 from aneforge.predict.divergence.graphs import Cause, Strength, divergence
@@ -282,3 +282,15 @@ def test_a_slot_is_a_layer_of_its_own() -> None:
     assert len(apart.layers) > len(whole.layers)
     first, second = (numbering.program(one, flow(one, {}).ranges).leaving() for one in (whole, apart))
     assert first == second
+
+
+def test_a_constant_that_is_resized() -> None:
+    picture = Dense(weights(1, 1, 2, 3))
+    scales = {"scale_factor_height": 2.0, "scale_factor_width": 2.0}
+    node = build(
+        op_named("upsample_bilinear"), {"x": picture}, {**scales, "align_corners": True, "half_pixel_centers": True}
+    )
+    total = af.Tensor(node, 0) + af.input((1, 1, 4, 6), name="x")
+    inputs = {"x": np.zeros((1, 1, 4, 6))}
+    one, other = (run(build_program(total, target), inputs).outputs["y"] for target in ("h13", "h14"))
+    assert divergence(total, "h13", "h14").verdict is not Strength.NONE or one.tobytes() == other.tobytes()

@@ -94,10 +94,16 @@ def resize(kind_attributes: Mapping[str, AttributeValue], extents: tuple[int, ..
     return Call("resize", {"input": "x"}, attributes)
 
 
+def resized(layer: Layer) -> Call:
+    """Return the call of a resizing; what it reads may be a constant."""
+    return resize(layer.attributes, layer.operand("input").type.shape)
+
+
 OWN_FORMS: Mapping[str, Callable[[Layer], Call]] = {
     "convolution": convolution,
     "deconvolution": deconvolution,
     "matmul": matmul,
+    "resize": resized,
     "slice": block,
     "strided_slice": strided_block,
 }
@@ -107,11 +113,14 @@ def call_of_layer(layer: Layer) -> Call | None:
     """Return the call that a layer without its epilogue is; None for gain and offset, which no operation is."""
     if layer.kind.name in OWN_FORMS:
         return OWN_FORMS[layer.kind.name](layer)
-    return call_of_kind(layer.kind, layer.attributes, layer.bottoms[0].shape if layer.bottoms else ())
+    return call_of_kind(layer.kind, layer.attributes, ())
 
 
 def call_of_kind(kind: Kind, attributes: Mapping[str, AttributeValue], extents: tuple[int, ...]) -> Call | None:
-    """Return the call of a kind on a tensor of given extents, as it stands in a slot; None for gain and offset."""
+    """Return the call of a kind on a tensor of given extents, as it stands in a slot; None for gain and offset.
+
+    Extents matter to a resizing alone.
+    """
     if kind.name == "resize":
         return resize(attributes, extents)
     return Call(kind.op, {}, attributes) if kind.op else None
