@@ -66,13 +66,13 @@ def corpus(samples: int = 2) -> Iterator[tuple[str, bytes]]:
     for name, op in ops().items():
         for number in range(samples):
             try:
-                model, blob = model_of(one_operation(op, generator), port_casts=False)
+                model, blob = model_of({"main": one_operation(op, generator)}, port_casts=False)
             except AneforgeError:
                 continue  # what has no form in Core ML is no model
             yield f"{name}_{number}", model.SerializeToString(deterministic=True) + SEPARATOR + blob.tobytes()
     x = af.input((1, 4), name="x")
     total = af.state("total", (1, 4)) + x
-    model, blob = model_of(af.Graph({"y": total}, {"total": total}), port_casts=False)
+    model, blob = model_of({"main": af.Graph({"y": total}, {"total": total})}, port_casts=False)
     yield "state", model.SerializeToString(deterministic=True) + SEPARATOR + blob.tobytes()
 
 
