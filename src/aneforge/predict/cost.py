@@ -261,7 +261,8 @@ def program_cost(segment: SegmentWork, machine: Machine) -> ProgramCost:
     """Return what the host does for one program."""
     whole = measured_whole(segment, machine)
     if whole is not None:
-        return ProgramCost(segment.number, whole.microseconds, 0.0, segment.bridge, whole.spread)
+        spread = max(whole.spread, machine.spread)  # no surer than what else is known of the chip
+        return ProgramCost(segment.number, whole.microseconds, 0.0, segment.bridge, spread)
     copies = segment.bytes_in / machine.host_in + segment.bytes_out / machine.host_out
     return ProgramCost(segment.number, machine.dispatch, copies, None)
 
