@@ -97,3 +97,11 @@ def test_parameters_may_be_left_out() -> None:
 def test_a_length_below_its_bound_is_the_bound() -> None:
     (result,) = arithmetic("l2_norm", resolve("m1")).compute({"x": np.full((1, 4), 0.5, np.float16)}, {"epsilon": 4.0})
     assert result.tolist() == [[0.25] * 4]
+
+
+def test_gamma_that_overflows_with_the_root_of_the_extent_warns_of_nothing() -> None:
+    found = arithmetic("rms_norm", resolve("h13"))
+    operands = {"x": np.ones((3, 5), np.float16), "gamma": np.array([1, 2, 3, -30700, 0.5], np.float16)}
+    (fast,) = found.compute(operands, {})
+    (golden,) = found.golden_results(operands, found.op.complete({}))
+    assert fast.tobytes() == golden.tobytes()
