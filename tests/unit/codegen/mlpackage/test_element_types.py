@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +25,7 @@ from aneforge.ops.constant import Dense
 from aneforge.ops.table import ops
 from aneforge.ops.types import numpy_dtype, value_range
 from fuzz_mil import one_operation
+from unit.codegen.mlpackage.coreml_loading import check_that_coremltools_loads
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
@@ -99,19 +98,8 @@ def test_coremltools_takes_them(tmp_path: Path) -> None:
     graphs["ports"] = af.Graph({"a": truth, "b": node("reduce_sum", {"x": X}, axes=(0, 1), keep_dims=False)})
     for name, graph in graphs.items():
         saved(graph, tmp_path / f"{name}.mlpackage")
-    code = (
-        "import sys, coremltools as ct\n"
-        "from coremltools.converters.mil.frontend.milproto.load import load\n"
-        "for path in sys.argv[1:]:\n"
-        "    model = ct.models.MLModel(path, skip_model_load=True)\n"
-        "    load(model.get_spec(), model.get_spec().specificationVersion, model.weights_dir)\n"
-        "    print('loaded')\n"
-    )
     paths = [str(tmp_path / f"{name}.mlpackage") for name in graphs]
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *paths], capture_output=True, text=True, check=False
-    )
-    assert run.stdout.split() == ["loaded"] * len(paths), run.stderr[-2000:]
+    check_that_coremltools_loads(paths)
 
 
 def test_what_becomes_narrower_is_warned_of_at_the_users_line(tmp_path: Path) -> None:
