@@ -29,7 +29,6 @@ import aneforge as af
 from aneforge.errors import AneforgeError
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 from aneforge.runtime.rescaling import judging
-from aneforge.runtime.rescaling.choosing import RESULT_STEP
 from aneforge.runtime.rescaling.measuring import Whole, results_of
 from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.scaling import handed_over, rescaled
@@ -396,7 +395,8 @@ def judge(seed: int, kind: Kind) -> Verdict | None:
         say(f"seed {seed} {kind.__name__} on {target}, bounds {found.source}: times {worst:.4f}, {sum(worse)} sets")
         say("; ".join(f"{name}: {first:.4%} -> {second:.4%}" for name, (first, second) in totals.items()))
         say("; ".join(str(one) for one in found.applied))
-    small, mean = small_growth(draw, graph, found, worst)
+    changed = [growth(*totals[name]) for name in before if before[name] != after[name]]
+    small, mean = small_growth(draw, graph, found, max(changed, default=1.0))
     if small > policy().small_rows.worse or mean > LUCK:
         say(
             f"seed {seed} {kind.__name__} on {target}, bounds {found.source}: small inputs {small:.4f}, mean {mean:.4f}"
@@ -405,15 +405,15 @@ def judge(seed: int, kind: Kind) -> Verdict | None:
     return Verdict(kind.__name__, rescaled=True, worst=worst, sets_worse=sum(worse), small=small, mean=mean)
 
 
-def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, worst: float) -> tuple[float, float]:
+def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, left: float) -> tuple[float, float]:
     """Return by how much the error of an output grew on small inputs, at most and on the mean; one rounding is none.
 
-    Samples say how small inputs get, where rescaling leaves little of errors on them; a range says nothing of it. An
-    infinite error that is mended is worth bits of small inputs in any case.
+    Samples say how small inputs get, where rescaling leaves little of errors on them (`left`); a range says nothing of
+    it. An infinite error that is mended is worth bits of small inputs in any case.
     """
     declared = found.source == "declared"
     mended = any(math.isinf(one.before) and not math.isinf(one.after) for one in found.outputs)
-    if mended or (not declared and worst <= 2 * policy().less.unless):
+    if mended or (not declared and left <= 2 * policy().less.unless):
         return 1.0, 1.0
     sets = [
         handed_over(graph, {name: value * 2.0**-bits for name, value in draw.values(graph).items()})
@@ -421,10 +421,9 @@ def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, worst: float) -> 
     ]
     exact = [results_of(graph, one) for one in sets]
     before, after = (Whole.of(one, resolve(found.target), sets, exact).errors for one in (graph, found.graph))
-    outputs = {name: list(zip(before[name], after[name], strict=True)) for name in before}
-    pairs = [pair for one in outputs.values() for pair in one]
-    grown = [growth(max(first, RESULT_STEP), max(second, RESULT_STEP)) for first, second in pairs if first < LOST]
-    means = [math.prod(judging.growth(*pair) for pair in one) ** (1 / FRESH) for one in outputs.values()]
+    outputs = judging.changes_of(before, after, exact)
+    grown = [change.growth for output in outputs for change in output if change.before < LOST]
+    means = [math.prod(change.growth for change in output) ** (1 / FRESH) for output in outputs]
     return (max(grown, default=1.0) if declared else 1.0), max(means)
 
 

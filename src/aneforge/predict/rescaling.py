@@ -23,7 +23,7 @@ from aneforge.predict.ranges.interval import FINITE
 from aneforge.predict.ranges.program import declared_ranges, flow, samples_given
 from aneforge.runtime.rescaling.observing import probes_of
 from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.scaling import SEED, operands_of, rescaled
+from aneforge.runtime.rescaling.scaling import SEED, operands_of, rescaled, sets_of_each
 from aneforge.runtime.rescaling.trials import as_it_was
 from aneforge.targets import resolve
 
@@ -195,8 +195,9 @@ def drawn_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Ar
 
 
 def far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
-    """Return inputs far smaller than their ranges: around what is nearest to zero there, by the policy's parts."""
-    random = np.random.default_rng(SEED)
+    """Return inputs far smaller than their ranges, in turns by the policy's parts: around what is nearest to zero."""
+    random, chosen = np.random.default_rng(SEED), policy().small_rows
+    turns = sets_of_each(graph, len(chosen.parts), chosen.sets)
 
     def small(part: float) -> Draw:
         def draw(one: Range, shape: tuple[int, ...]) -> Array:
@@ -205,7 +206,7 @@ def far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Arr
 
         return draw
 
-    return [inputs_of(graph, declared, small(part), random) for part in policy().small_rows.parts]
+    return [inputs_of(graph, declared, small(part), random) for _ in range(turns) for part in chosen.parts]
 
 
 def inputs_of(graph: Graph, declared: Mapping[str, Range], draw: Draw, random: np.random.Generator) -> dict[str, Array]:

@@ -10,8 +10,8 @@ import pytest
 
 import aneforge as af
 import fuzz_rescaling
-from aneforge.runtime.rescaling.judging import Expected, Improvement, Smaller, improved
-from aneforge.runtime.rescaling.measuring import Whole, results_of
+from aneforge.runtime.rescaling.judging import Change, Expected, Improvement, Smaller, improved
+from aneforge.runtime.rescaling.measuring import Whole, results_of, rounding_of
 from aneforge.runtime.rescaling.observing import fresh
 from aneforge.targets import resolve
 
@@ -93,12 +93,25 @@ def test_a_gain_around_the_middle_of_ranges_is_taken() -> None:
     [
         (12_000_219, fuzz_rescaling.kernels),  # zeros as it is, noise of GELU on samples of an eighth
         (13_000_302, fuzz_rescaling.live),
+        (33_000_141, fuzz_rescaling.encoded),  # at the rounding of fp16: worse by a tenth at 2^-4 of declared ranges
     ],
 )
 def test_a_large_gain_does_not_pay_for_a_loss(seed: int, kind: fuzz_rescaling.Kind) -> None:
     verdict = fuzz_rescaling.judge(seed, kind)
     assert verdict is not None
     assert not verdict.is_worse
+
+
+def test_numbers_below_the_normal_ones_lose_nothing_by_a_rounding() -> None:
+    verdict = fuzz_rescaling.judge(
+        41_002_514, fuzz_rescaling.shared
+    )  # subnormal at 2^-16 of its ranges, and zero as it was
+    assert verdict is not None
+    assert verdict.rescaled
+    assert verdict.worst < 0.2
+    assert not verdict.is_worse
+    assert Change(0.001, 0.01, rounding_of(np.array([2.0**-20, 0.0]))).growth == 1.0
+    assert Change(0.001, 0.01, rounding_of(np.array([2.0**-10, 0.0]))).growth == 10.0
 
 
 def test_what_leaves_little_of_errors_on_samples_is_not_forbidden() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from aneforge.compiler.pipeline import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.runtime.rescaling.choosing import RESULT_STEP
-from aneforge.runtime.rescaling.measuring import Whole, errors_of, results_of
+from aneforge.runtime.rescaling.measuring import Whole, errors_of, results_of, rounding_of
 from aneforge.runtime.rescaling.policy import policy
 
 if TYPE_CHECKING:
@@ -31,9 +31,52 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
     Sample = Mapping[str, Array]
-    Pairs = Sequence[tuple[float, float]]
 
-__all__ = ["Expected", "Improvement", "Smaller", "growth", "improved", "left_of"]
+__all__ = ["Change", "Expected", "Improvement", "Smaller", "changes_of", "improved", "left_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The error of an output on one set of inputs, before and after."""
+
+    before: float
+    after: float
+    rounding: float = RESULT_STEP
+    """The error that rounding the result to fp16 can make by itself."""
+
+    @property
+    def growth(self) -> float:
+        """By how much the error grew; what stays below a rounding of the result is none, and infinite ones are alike.
+
+        >>> [Change(*one).growth for one in ((0.01, 0.02), (1e-5, 1e-4), (math.inf, math.inf), (1.0, math.inf))]
+        [2.0, 1.0, 1.0, inf]
+        """
+        if self.after == self.before:
+            return 1.0
+        return max(self.after, self.rounding) / max(self.before, self.rounding)
+
+    @property
+    def moved(self) -> float:
+        """By which part of it the error changed, for better or worse.
+
+        >>> [Change(*one).moved for one in ((0.5, 0.5), (0.5, 0.25), (0.0, 1.0), (math.inf, 0.5))]
+        [0.0, 0.5, inf, inf]
+        """
+        if self.after == self.before:
+            return 0.0
+        if not self.before or math.inf in (self.after, self.before):
+            return math.inf
+        return abs(self.after / self.before - 1)
+
+    @property
+    def is_gain(self) -> bool:
+        """The error is smaller by as much as counts; infinite ones are alike, and so are those of nothing.
+
+        >>> [Change(*one).is_gain for one in ((1.0, 0.5), (1.0, 0.999), (math.inf, 1.0), (0.0, 0.0))]
+        [True, False, True, True]
+        """
+        part, alike = policy().smaller.part, self.before in (0.0, math.inf) and self.after == self.before
+        return alike or self.after <= self.before * part
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,85 +101,68 @@ def improved(before: Whole, graph: Graph, target: Target, expected: Expected) ->
     """Return the errors of a graph that are better than those before; none as soon as one set of inputs forbids it."""
     ready = prepare(build_program(graph, target))
     found: list[Mapping[str, float]] = []
+    changes: dict[str, list[Change]] = {name: [] for name in before.errors}
     moved = 0.0
-    for place, pair in enumerate(zip(expected.sets, expected.exact, strict=True)):
-        found.append(errors_of(ready, *pair))
-        moved = max(moved, *(moved_by(error, before.errors[name][place]) for name, error in found[-1].items()))
-        if not all(may_gain(pairs, expected.populations) for pairs in pairs_of(before, found)):
+    for place, (inputs, exact) in enumerate(zip(expected.sets, expected.exact, strict=True)):
+        found.append(errors_of(ready, inputs, exact))
+        for name, error in found[-1].items():
+            changes[name].append(Change(before.errors[name][place], error, rounding_of(exact[name])))
+        moved = max(moved, *(one[-1].moved for one in changes.values()))
+        if not all(may_gain(one, expected.populations) for one in changes.values()):
             return Improvement(None, moved)
     after = Whole.joined(ready, found)
-    pairs = pairs_of(before, found)
-    lost = any(loses(part) for one in pairs for part in parted(one, expected.populations))
+    lost = any(loses(part) for one in changes.values() for part in parted(one, expected.populations))
     return Improvement(None if lost or after.errors == before.errors else after, moved)
 
 
-def pairs_of(before: Whole, found: Sequence[Mapping[str, float]]) -> list[Pairs]:
-    """Return for every output its errors before and after, on the sets that were tried so far."""
-    return [[(before.errors[name][place], one[name]) for place, one in enumerate(found)] for name in found[0]]
+def changes_of(
+    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], exact: Sequence[Sample]
+) -> list[list[Change]]:
+    """Return for every output what became of its errors on every set."""
+    return [
+        [
+            Change(first, second, rounding_of(one[name]))
+            for first, second, one in zip(before[name], after[name], exact, strict=True)
+        ]
+        for name in before
+    ]
 
 
-def may_gain(pairs: Pairs, populations: int) -> bool:
+def may_gain(changes: Sequence[Change], populations: int) -> bool:
     """Tell whether the errors of an output so far are all the same, or fall on the last population and grow on no set.
 
     What changes no output at all gains nothing either, and the next inputs may show that it changes one for the worse;
     that is the caller's to see.
 
-    >>> may_gain([(1.0, 1.0), (1.0, 0.5)], 1), may_gain([(1.0, 1.0), (1.0, 0.5)], 2)
+    >>> same, smaller, larger = Change(1.0, 1.0), Change(1.0, 0.5), Change(1.0, 2.0)
+    >>> may_gain([same, smaller], 1), may_gain([same, smaller], 2)
     (False, True)
-    >>> may_gain([(1.0, 2.0), (1.0, 0.5)], 2), may_gain([(1.0, 0.5), (1.0, 1.0)], 2)
+    >>> may_gain([larger, smaller], 2), may_gain([smaller, same], 2)
     (False, False)
     """
-    if all(before == after for before, after in pairs):
+    if all(one.before == one.after for one in changes):
         return True
-    if any(growth(before, after) > policy().loss.one for before, after in pairs):
+    if any(one.growth > policy().loss.one for one in changes):
         return False
-    return all(is_smaller(after, before) for before, after in parted(pairs, populations)[-1])
+    return all(one.is_gain for one in parted(changes, populations)[-1])
 
 
-def parted(pairs: Pairs, populations: int) -> list[Pairs]:
+def parted(changes: Sequence[Change], populations: int) -> list[Sequence[Change]]:
     """Return the sets of each population."""
-    return [pairs[number::populations] for number in range(populations)]
+    return [changes[number::populations] for number in range(populations)]
 
 
-def growth(before: float, after: float) -> float:
-    """Return by how much an error grew; what stays below a rounding of the result is none, and infinite ones are alike.
-
-    >>> growth(0.01, 0.02), growth(1e-5, 1e-4), growth(float("inf"), float("inf")), growth(1.0, float("inf"))
-    (2.0, 1.0, 1.0, inf)
-    """
-    return 1.0 if after == before else max(after, RESULT_STEP) / max(before, RESULT_STEP)
-
-
-def loses(pairs: Pairs) -> bool:
+def loses(changes: Sequence[Change]) -> bool:
     """Tell whether an error grew by more than luck on some set, or by a little on the mean of all.
 
     The mean is that of the logarithms: a set of large errors counts no more than one of small ones.
 
-    >>> loses([(0.1, 0.101), (0.1, 0.09)]), loses([(0.1, 0.101), (0.1, 0.1)]), loses([(0.1, 0.2), (0.1, 0.001)])
+    >>> little, none = Change(0.1, 0.101), Change(0.1, 0.1)
+    >>> loses([little, Change(0.1, 0.09)]), loses([little, none]), loses([Change(0.1, 0.2), Change(0.1, 0.001)])
     (False, True, True)
     """
-    grown = [growth(*pair) for pair in pairs]
+    grown = [one.growth for one in changes]
     return any(one > policy().loss.one for one in grown) or math.prod(grown) > policy().loss.mean ** len(grown)
-
-
-def is_smaller(after: float, before: float) -> bool:
-    """Tell whether an error is smaller by as much as counts; infinite ones are alike, and so are those of nothing.
-
-    >>> is_smaller(0.5, 1.0), is_smaller(0.999, 1.0), is_smaller(1.0, float("inf")), is_smaller(0.0, 0.0)
-    (True, False, True, True)
-    """
-    return after <= before * policy().smaller.part or after == before == 0.0 or after == before == math.inf
-
-
-def moved_by(after: float, before: float) -> float:
-    """Return by which part of it an error changed, for better or worse.
-
-    >>> moved_by(0.5, 0.5), moved_by(0.25, 0.5), moved_by(1.0, 0.0), moved_by(0.5, float("inf"))
-    (0.0, 0.5, inf, inf)
-    """
-    if after == before:
-        return 0.0
-    return math.inf if not before or math.inf in (after, before) else abs(after / before - 1)
 
 
 def left_of(before: Whole, after: Whole) -> float:
@@ -173,8 +199,8 @@ class Smaller:
             self.exact = [results_of(graph, one) for one in self.sets]
             self.errors = Whole.of(graph, self.target, self.sets, self.exact)
         after = Whole.of(now, self.target, self.sets, self.exact)
-        pairs = [list(zip(errors, after.errors[name], strict=True)) for name, errors in self.errors.errors.items()]
-        if gained > self.unless and any(map(loses, pairs)):
+        changes = changes_of(self.errors.errors, after.errors, self.exact)
+        if gained > self.unless and any(map(loses, changes)):
             return True
         self.errors = after
         return False

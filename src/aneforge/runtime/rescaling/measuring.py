@@ -16,6 +16,7 @@ from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import Output, build
 from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor
+from aneforge.runtime.rescaling.choosing import RESULT_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Measured", "Whole", "alone", "error_of", "errors_of", "measured_alone", "quietly", "results_of"]
+__all__ = [
+    "Measured", "Whole", "alone", "error_of", "errors_of", "measured_alone", "quietly", "results_of", "rounding_of",
+]  # fmt: skip
+
+SUBNORMAL_STEP = 2.0**-25
+"""Half the distance of neighbours of fp16 below its normal numbers."""
 
 
 def error_of(given: Array, exact: Array) -> float:
@@ -42,6 +48,17 @@ def error_of(given: Array, exact: Array) -> float:
     if not np.all(np.isfinite(apart)):
         return float("inf")
     return norm(apart) / (size or 1.0)
+
+
+def rounding_of(exact: Array) -> float:
+    """Return the largest error that rounding a result to fp16 makes: small numbers have absolute steps, not relative.
+
+    >>> rounding_of(np.array([1.0, 0.0])) == RESULT_STEP, rounding_of(np.array([2.0**-20]))
+    (True, 0.03125)
+    """
+    return norm(np.maximum(np.abs(exact) * RESULT_STEP, np.where(exact == 0, 0.0, SUBNORMAL_STEP))) / (
+        norm(exact) or 1.0
+    )
 
 
 def norm(values: Array) -> float:

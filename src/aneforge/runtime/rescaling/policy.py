@@ -47,6 +47,8 @@ class SmallRows(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     parts: tuple[float, ...]
     """So much of its range an input is."""
+    sets: int
+    """So many sets of inputs are run for each of these, where that is not too much work."""
     worse: float
     """The error of a norm alone that grows by more is a loss."""
     unless: float
@@ -69,6 +71,8 @@ class Less(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     parts: tuple[float, ...]
     """So much of a sample an input is."""
+    sets: int
+    """So many sets of inputs are run for each of these, where that is not too much work."""
     unless: float
     """Not where errors on samples fall to so much."""
     reason: str

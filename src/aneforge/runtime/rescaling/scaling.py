@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Sample = Mapping[str, Array]
     Bounds = Mapping[tuple[Node, int], float]
 
-__all__ = ["operands_of", "rescaled"]
+__all__ = ["operands_of", "rescaled", "sets_of_each"]
 
 SEED = 0x52455343414C45
 """No seed that weights are likely to be drawn with: inputs that equal weights would show results of another size."""
@@ -121,17 +121,17 @@ def unchanged(graph: Graph, target: Target, source: str, safety: int, remark: st
     return Rescaled(graph, target.name, source, safety, (), (), 0, 0, (remark,))
 
 
-def fresh_count(graph: Graph, given: int) -> int:
-    """Return how many sets of fresh inputs are tried: one at least."""
+def sets_of_each(graph: Graph, kinds: int, most: int) -> int:
+    """Return how many sets of each kind of inputs are tried: one at least, and no more than the work allows."""
     elements = sum(kind.size for node in graph.nodes for kind in node.types)
     chosen = policy().fresh
-    work = max((graph.work().macs + chosen.element * elements) * given, 1)
-    return max(1, min(chosen.most, chosen.work // work))
+    work = max((graph.work().macs + chosen.element * elements) * kinds, 1)
+    return max(1, min(most, chosen.work // work))
 
 
 def fresh_sets(graph: Graph, given: Sequence[Sample], populations: int) -> list[dict[str, Array]]:
     """Return sets of fresh inputs: like all that were given, or in turns like the first of them, the second, and on."""
-    count = fresh_count(graph, len(given))
+    count = sets_of_each(graph, len(given), policy().fresh.most)
     if populations == 1:
         return fresh(given, graph, count, SEED)
     turns = max(1, count // populations)
@@ -140,11 +140,17 @@ def fresh_sets(graph: Graph, given: Sequence[Sample], populations: int) -> list[
 
 
 def lessened(graph: Graph, sample: Sample) -> list[dict[str, Array]]:
-    """Return a sample at smaller sizes; whole numbers and truth values stay, for they may be indices."""
+    """Return a sample, and fresh ones like it, at smaller sizes in turns.
+
+    Whole numbers and truth values stay, for they may be indices.
+    """
+    chosen = policy().less
     real = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}
+    more = sets_of_each(graph, len(chosen.parts), chosen.sets) - 1
     return [
-        handed_over(graph, {name: value * part if name in real else value for name, value in sample.items()})
-        for part in policy().less.parts
+        handed_over(graph, {name: value * part if name in real else value for name, value in one.items()})
+        for one in (sample, *fresh([sample], graph, more, SEED))
+        for part in chosen.parts
     ]
 
 

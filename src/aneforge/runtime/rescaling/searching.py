@@ -81,7 +81,7 @@ class Evidence:
     """Magnitudes of the graph that was given that are proven, in the place of those that are seen."""
     safety: int
     smaller: Sequence[Sample] = ()
-    """Inputs on which nothing may be worse; with bounds that are proven in the order of `small_rows` of the policy."""
+    """Inputs on which nothing may be worse; with bounds that are proven of the sizes of `small_rows` in turns."""
 
 
 class Search:
@@ -120,7 +120,8 @@ class Search:
         graph, target = self.graph, evidence.target
 
         def far_below() -> list[Mapping[tuple[Node, int], Array]]:
-            return [observe(graph, values, target, [one]).arrays for one in evidence.smaller]
+            sizes = len(policy().small_rows.parts)
+            return [observe(graph, values, target, [one]).arrays for one in evidence.smaller[:sizes]]
 
         return Situation(graph, target, observed, evidence.safety, cache(far_below))
 
