@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Node, Output
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Feed", "evaluate", "reference"]
+__all__ = ["Feed", "evaluate", "fitted", "reference"]
 
 MOST_ELEMENTS = 2**30
 """Largest tensor that the reference evaluates: 8 GiB of float64."""

@@ -14,7 +14,7 @@ import aneforge as af
 import fuzz_rescaling
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.strategies import networks
-from aneforge.errors import GraphError, IllegalGraphError, NotSupportedError, UnknownNameError
+from aneforge.errors import GraphError, GraphTypeError, IllegalGraphError, NotSupportedError, UnknownNameError
 from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
 from aneforge.runtime.rescaling.judging import Smaller
 from aneforge.runtime.rescaling.measuring import Whole, results_of
@@ -260,6 +260,9 @@ def test_what_cannot_be_compared_is_left_as_it_is() -> None:
         ({"inputs": {"z": np.ones((8, 64))}}, GraphError, "there is no input 'z'"),
         ({"inputs": {}}, GraphError, "input 'x' has no value"),
         ({"inputs": {"x": np.ones(3)}}, GraphError, "wrong shape"),
+        ({"inputs": [{"x": np.ones((8, 64))}, {"x": np.ones((7, 64))}]}, GraphError, "wrong shape"),
+        ({"inputs": {"x": np.full((8, 64), 1j)}}, GraphTypeError, "real numbers"),
+        ({"inputs": {"x": [[1.0], [1.0, 2.0]]}}, GraphTypeError, "no array"),
         ({"inputs": {"x": np.full((8, 64), 1e6)}}, GraphError, "not finite in fp16"),
         ({"ranges": {"z": 1.0}}, UnknownNameError, "unknown input 'z'"),
         ({"safety_bits": 16}, GraphError, "safety_bits is no number of bits"),

@@ -38,6 +38,18 @@ def test_a_set_of_inputs_without_a_gain_ends_the_comparison() -> None:
     assert improved(before, graph, resolve("h13"), expected) == Improvement(None, 0.0)  # changes nothing, no gain
 
 
+def test_fresh_inputs_keep_channels_that_are_larger() -> None:
+    graph = af.Graph({"y": af.input((2, 8, 4, 16), name="x").relu()})
+    last = np.where(np.arange(16) == 3, 100.0, 1.0) * np.ones((2, 8, 4, 16))
+    second = np.where(np.arange(8) == 5, 100.0, 1.0)[:, None, None] * np.ones((2, 8, 4, 16))
+    for sample, kept in ((last, [1]), (second, [2])):
+        sets = fresh([{"x": sample}], graph, 3, seed=5)
+        assert [turn for turn, one in enumerate(sets) if np.array_equal(one["x"], sample)] == kept
+    drawn_sets = fresh([{"x": drawn(2, 8, 4, 16)}, {"x": drawn(2, 8, 4, 16, seed=8)}], graph, 3, seed=5)
+    assert all(one["x"].shape == (2, 8, 4, 16) for one in drawn_sets)
+    assert len({one["x"].tobytes() for one in drawn_sets}) == 3
+
+
 def silu_network(seed: int) -> af.Graph:
     """Return a residual network in which errors cancel: products that round to zero hide what SiLU is off near zero."""
     random = np.random.default_rng(seed)
@@ -93,6 +105,7 @@ def test_a_gain_around_the_middle_of_ranges_is_taken() -> None:
     [
         (12_000_219, fuzz_rescaling.kernels),  # zeros as it is, noise of GELU on samples of an eighth
         (13_000_302, fuzz_rescaling.live),
+        (42_001_918, fuzz_rescaling.attention),  # one channel thirty times as large
         (33_000_141, fuzz_rescaling.encoded),  # at the rounding of fp16: worse by a tenth at 2^-4 of declared ranges
     ],
 )

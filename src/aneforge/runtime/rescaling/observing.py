@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     Key = tuple[Node, int]
 
 __all__ = ["Observed", "fresh", "observe", "probes_of", "sums_of"]
+
+ENOUGH_OF_A_CHANNEL = 4
+"""With fewer elements of a channel to draw from, inputs that are drawn so are nearly those that were given."""
 
 
 @dataclass(slots=True)
@@ -148,15 +152,43 @@ def sums_of(weights: Array, rows: int | None, columns: int | tuple[int, ...] | N
 def fresh(samples: Sequence[Mapping[str, Array]], graph: Graph, count: int, seed: int) -> list[dict[str, Array]]:
     """Return new inputs of the same distribution: elements drawn with replacement from all that the samples have.
 
-    An input of whole numbers or truth values keeps one of the values that it had, for its elements may be indices.
+    They are drawn in turns from all elements, from those of the same place of the last axis, and from those of the same
+    place of the second axis: channels may be there, and some of them far larger than others. An input of whole numbers
+    or truth values keeps one of the values that it had, for its elements may be indices.
     """
     random = np.random.default_rng(seed)
 
-    def drawn(name: str, node: Node) -> Array:
-        held = [np.asarray(sample[name]) for sample in samples]
+    def drawn(name: str, node: Node, turn: int) -> Array:
+        held = np.stack([np.asarray(sample[name]) for sample in samples])
         if not is_float(node.types[0].dtype):
             return held[int(random.integers(len(held)))]
-        pool = np.concatenate([one.reshape(-1) for one in held])
-        return random.choice(pool, node.types[0].shape)
+        axes = [None, *kept_axes(held)]
+        return redrawn(held, axes[turn % len(axes)], random)
 
-    return [{name: drawn(name, node) for name, node in graph.inputs.items()} for _ in range(count)]
+    return [{name: drawn(name, node, turn) for name, node in graph.inputs.items()} for turn in range(count)]
+
+
+def kept_axes(held: Array) -> list[int]:
+    """Return the axes of an input whose places may be channels, where each has enough elements to draw from.
+
+    >>> kept_axes(np.zeros((1, 8, 16))), kept_axes(np.zeros((1, 1, 16))), kept_axes(np.zeros((2, 1, 3, 4, 4)))
+    ([2], [], [4, 2])
+    """
+    found = list(dict.fromkeys([held.ndim - 1, 2])) if held.ndim > 3 else [held.ndim - 1]
+    return [axis for axis in found if held.shape[axis] > 1 and held.size >= ENOUGH_OF_A_CHANNEL * held.shape[axis]]
+
+
+def redrawn(held: Array, axis: int | None, random: np.random.Generator) -> Array:
+    """Return as many elements as one sample of all has, each drawn from those of the same place of an axis.
+
+    >>> held = np.arange(6.0).reshape(1, 3, 2)
+    >>> (redrawn(held, 2, np.random.default_rng(1)) % 2).tolist()
+    [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    """
+    shape = held.shape[1:]
+    if axis is None:
+        return random.choice(held.reshape(-1), shape)
+    places = np.moveaxis(held, axis, 0).reshape(held.shape[axis], -1)
+    others = shape[: axis - 1] + shape[axis:]
+    chosen = random.integers(places.shape[1], size=(places.shape[0], math.prod(others)))
+    return np.moveaxis(np.take_along_axis(places, chosen, axis=1).reshape(-1, *others), 0, axis - 1)
