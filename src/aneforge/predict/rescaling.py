@@ -23,7 +23,7 @@ from aneforge.predict.ranges.interval import FINITE
 from aneforge.predict.ranges.program import declared_ranges, flow, samples_given
 from aneforge.runtime.rescaling.observing import probes_of
 from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.scaling import SEED, operands_of, rescaled, sets_of_each
+from aneforge.runtime.rescaling.scaling import SEED, drawn_whole, operands_of, rescaled, sets_of_each
 from aneforge.runtime.rescaling.trials import as_it_was
 from aneforge.targets import resolve
 
@@ -195,24 +195,33 @@ def drawn_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Ar
 
 
 def far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
-    """Return inputs far smaller than their ranges, in turns by the policy's parts: around what is nearest to zero."""
+    """Return inputs far smaller than their ranges, in turns by the policy's parts: around what is nearest to zero.
+
+    In every fourth turn rows are of equal elements, whose roundings do not cancel.
+    """
     random, chosen = np.random.default_rng(SEED), policy().small_rows
     turns = sets_of_each(graph, len(chosen.parts), chosen.sets)
 
-    def small(part: float) -> Draw:
+    def small(part: float, *, alike: bool) -> Draw:
         def draw(one: Range, shape: tuple[int, ...]) -> Array:
             nearest = min(max(0.0, one.low), one.high)
-            return np.clip(random.normal(nearest, part * one.magnitude, shape), one.low, one.high)
+            drawn = random.normal(nearest, part * one.magnitude, (*shape[:-1], 1) if alike and shape else shape)
+            return np.broadcast_to(np.clip(drawn, one.low, one.high), shape)
 
         return draw
 
-    return [inputs_of(graph, declared, small(part), random) for _ in range(turns) for part in chosen.parts]
+    return [
+        inputs_of(graph, declared, small(part, alike=turn % 4 == 3), random)
+        for turn in range(turns)
+        for part in chosen.parts
+    ]
 
 
 def inputs_of(graph: Graph, declared: Mapping[str, Range], draw: Draw, random: np.random.Generator) -> dict[str, Array]:
-    """Return inputs drawn from their ranges; whole numbers are drawn from 0 and 1, which any index allows."""
-    kinds = {name: node.types[0] for name, node in graph.inputs.items()}
+    """Return inputs drawn from their ranges, and whole numbers."""
     return {
-        name: draw(declared[name], kind.shape) if is_float(kind.dtype) else random.integers(0, 2, kind.shape)
-        for name, kind in kinds.items()
+        name: draw(declared[name], node.types[0].shape)
+        if is_float(node.types[0].dtype)
+        else drawn_whole(graph, node, random)
+        for name, node in graph.inputs.items()
     }

@@ -16,7 +16,7 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.strategies import networks
 from aneforge.errors import GraphError, GraphTypeError, IllegalGraphError, NotSupportedError, UnknownNameError
 from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
-from aneforge.runtime.rescaling.judging import Smaller
+from aneforge.runtime.rescaling.judging import OtherSizes
 from aneforge.runtime.rescaling.measuring import Whole, results_of
 from aneforge.runtime.rescaling.norms import lost_squares
 from aneforge.runtime.rescaling.observing import fresh
@@ -528,12 +528,12 @@ def test_the_fuzzer_sees_small_rows_that_are_lost(monkeypatch: pytest.MonkeyPatc
     def nothing_lost(*_: object) -> str:
         return ""
 
-    def nothing_forbidden(*_: object) -> bool:
-        return False
+    def nothing_forbidden(*_: object) -> frozenset[str]:
+        return frozenset()
 
     kept = fuzz_rescaling.judge(9_000_104, fuzz_rescaling.normed)
     monkeypatch.setattr("aneforge.runtime.rescaling.trials.lost_small", nothing_lost)
-    monkeypatch.setattr(Smaller, "forbid", nothing_forbidden)
+    monkeypatch.setattr(OtherSizes, "worse", nothing_forbidden)
     lost = fuzz_rescaling.judge(9_000_104, fuzz_rescaling.normed)
     assert kept is not None
     assert lost is not None

@@ -10,7 +10,7 @@ import pytest
 
 import aneforge as af
 import fuzz_rescaling
-from aneforge.runtime.rescaling.judging import Change, Expected, Improvement, Smaller, improved
+from aneforge.runtime.rescaling.judging import Change, Expected, Improvement, OtherSizes, improved
 from aneforge.runtime.rescaling.measuring import Whole, results_of, rounding_of
 from aneforge.runtime.rescaling.observing import fresh
 from aneforge.targets import resolve
@@ -34,7 +34,8 @@ def test_a_set_of_inputs_without_a_gain_ends_the_comparison() -> None:
     assert after.whole == Whole.of(found.graph, resolve("h13"), sets, exact)
     assert after.whole is not None
     assert 0.5 < after.moved < 1.0
-    assert improved(after.whole, graph, resolve("h13"), expected).whole is None
+    back = improved(after.whole, graph, resolve("h13"), expected)
+    assert (back.whole, back.worse) == (None, {"y"})
     assert improved(before, graph, resolve("h13"), expected) == Improvement(None, 0.0)  # changes nothing, no gain
 
 
@@ -77,13 +78,13 @@ def test_a_loss_on_smaller_inputs_alone_is_told(monkeypatch: pytest.MonkeyPatch)
     found = af.rescale(silu_network(3), ranges={"x": 0.1}, target="h13")
     assert not found.applied
     assert {one.reason for one in found.products if one.error_before > 0.01} == {
-        "with it an output of the whole graph was worse for smaller inputs"
+        "with it an output of the whole graph was worse for smaller or larger inputs"
     }
 
-    def nothing_forbidden(*_: object) -> bool:
-        return False
+    def nothing_forbidden(*_: object) -> frozenset[str]:
+        return frozenset()
 
-    monkeypatch.setattr(Smaller, "forbid", nothing_forbidden)
+    monkeypatch.setattr(OtherSizes, "worse", nothing_forbidden)
     assert af.rescale(silu_network(3), ranges={"x": 0.1}, target="h13").applied
 
 
@@ -132,7 +133,7 @@ def test_what_leaves_little_of_errors_on_samples_is_not_forbidden() -> None:
     worse = af.Graph({"y": af.input((2, 2), name="x") * 0.26})
     sets = [{"x": drawn(2, 2)}]
     for unless, gained, forbidden in ((0.1, 0.05, False), (0.1, 0.5, True), (0.0, 0.0, False), (0.0, 0.001, True)):
-        assert Smaller(resolve("h13"), sets, unless).forbid(graph, worse, gained) is forbidden
+        assert bool(OtherSizes(resolve("h13"), sets, unless).worse(graph, worse, gained)) is forbidden
 
 
 def test_a_sum_that_overflows_within_its_ranges_is_mended_though_small_inputs_lose_bits() -> None:

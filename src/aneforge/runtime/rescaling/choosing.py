@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["MOST_GAIN", "RESULT_STEP", "edge_margin", "exactly_scaled", "joined", "limits", "wanted"]
+__all__ = ["MOST_GAIN", "MOST_OPERAND", "RESULT_STEP", "edge_margin", "exactly_scaled", "joined", "limits", "wanted"]
 
 MOST_GAIN = 14
 """A gain of 2^-14 is the smallest normal number of fp16."""

@@ -1,12 +1,12 @@
-"""Whether a rescaled graph is better: on inputs as they are expected, and never worse on smaller ones.
+"""Whether a rescaled graph is better: on inputs as they are expected, and never worse on smaller or larger ones.
 
 Inputs come in populations: samples and fresh ones like them; or, with declared ranges, those that are drawn evenly from
-them and those around their middle. A gain must show on every set of the last population, for one that some sets show
-and others do not is luck of rounding. The others must not lose: probabilities of inputs that fill their ranges are
-nearly all zeros, and say nothing of the sums that flat ones make.
+them and those around their middle. An output gains where its error falls on the mean of a population, and no set may
+lose: what some sets show and others deny is luck of rounding. Probabilities of inputs that fill their ranges are nearly
+all zeros, and say nothing of the sums that flat ones make; so a gain need not show on every population.
 
-Smaller inputs only forbid. Errors can cancel: a product that rounds small terms to zero hides what the table of an
-activation is off near zero, and shows it once it is rescaled.
+Inputs of other sizes only forbid. Errors can cancel: a product that rounds small terms to zero hides what the table of
+an activation is off near zero, and shows it once it is rescaled. Behind a gate operands grow by the square of inputs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Sample = Mapping[str, Array]
 
-__all__ = ["Change", "Expected", "Improvement", "Smaller", "changes_of", "improved", "left_of"]
+__all__ = ["Change", "Expected", "Improvement", "OtherSizes", "changes_of", "improved", "left_of", "mean_growth"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +41,17 @@ class Change:
 
     before: float
     after: float
-    rounding: float = RESULT_STEP
-    """The error that rounding the result to fp16 can make by itself."""
+    floor: float = RESULT_STEP
+    """Errors below it are none."""
 
     @property
     def growth(self) -> float:
-        """By how much the error grew; what stays below a rounding of the result is none, and infinite ones are alike.
+        """By how much the error grew; infinite ones are alike.
 
         >>> [Change(*one).growth for one in ((0.01, 0.02), (1e-5, 1e-4), (math.inf, math.inf), (1.0, math.inf))]
         [2.0, 1.0, 1.0, inf]
         """
-        if self.after == self.before:
-            return 1.0
-        return max(self.after, self.rounding) / max(self.before, self.rounding)
+        return 1.0 if self.after == self.before else max(self.after, self.floor) / max(self.before, self.floor)
 
     @property
     def moved(self) -> float:
@@ -69,14 +67,9 @@ class Change:
         return abs(self.after / self.before - 1)
 
     @property
-    def is_gain(self) -> bool:
-        """The error is smaller by as much as counts; infinite ones are alike, and so are those of nothing.
-
-        >>> [Change(*one).is_gain for one in ((1.0, 0.5), (1.0, 0.999), (math.inf, 1.0), (0.0, 0.0))]
-        [True, False, True, True]
-        """
-        part, alike = policy().smaller.part, self.before in (0.0, math.inf) and self.after == self.before
-        return alike or self.after <= self.before * part
+    def overflows(self) -> bool:
+        """The error is infinite, and was not."""
+        return self.before < self.after == math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +79,21 @@ class Expected:
     sets: Sequence[Sample]
     exact: Sequence[Sample]
     populations: int = 1
-    """So many distributions the sets are of, in turns: with two, every second set is one that gains must show on."""
+    """So many distributions the sets are of, in turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """What a change did to a graph: its errors now, where all are better, and how far the farthest error moved."""
+    """What a change did to a graph: its errors now, where it is better, and how far the farthest error moved."""
 
     whole: Whole | None
     moved: float
+    worse: frozenset[str] = frozenset()
+    """Outputs that are worse, of those that were looked at until one was."""
 
 
 def improved(before: Whole, graph: Graph, target: Target, expected: Expected) -> Improvement:
-    """Return the errors of a graph that are better than those before; none as soon as one set of inputs forbids it."""
+    """Return the errors of a graph that is better than before: no output is worse, and one at least has gained."""
     ready = prepare(build_program(graph, target))
     found: list[Mapping[str, float]] = []
     changes: dict[str, list[Change]] = {name: [] for name in before.errors}
@@ -106,45 +101,16 @@ def improved(before: Whole, graph: Graph, target: Target, expected: Expected) ->
     for place, (inputs, exact) in enumerate(zip(expected.sets, expected.exact, strict=True)):
         found.append(errors_of(ready, inputs, exact))
         for name, error in found[-1].items():
-            changes[name].append(Change(before.errors[name][place], error, rounding_of(exact[name])))
+            floor = rounding_of(exact[name]) * policy().loss.quiet
+            changes[name].append(Change(before.errors[name][place], error, floor))
         moved = max(moved, *(one[-1].moved for one in changes.values()))
-        if not all(may_gain(one, expected.populations) for one in changes.values()):
-            return Improvement(None, moved)
-    after = Whole.joined(ready, found)
-    lost = any(loses(part) for one in changes.values() for part in parted(one, expected.populations))
-    return Improvement(None if lost or after.errors == before.errors else after, moved)
-
-
-def changes_of(
-    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], exact: Sequence[Sample]
-) -> list[list[Change]]:
-    """Return for every output what became of its errors on every set."""
-    return [
-        [
-            Change(first, second, rounding_of(one[name]))
-            for first, second, one in zip(before[name], after[name], exact, strict=True)
-        ]
-        for name in before
-    ]
-
-
-def may_gain(changes: Sequence[Change], populations: int) -> bool:
-    """Tell whether the errors of an output so far are all the same, or fall on the last population and grow on no set.
-
-    What changes no output at all gains nothing either, and the next inputs may show that it changes one for the worse;
-    that is the caller's to see.
-
-    >>> same, smaller, larger = Change(1.0, 1.0), Change(1.0, 0.5), Change(1.0, 2.0)
-    >>> may_gain([same, smaller], 1), may_gain([same, smaller], 2)
-    (False, True)
-    >>> may_gain([larger, smaller], 2), may_gain([smaller, same], 2)
-    (False, False)
-    """
-    if all(one.before == one.after for one in changes):
-        return True
-    if any(one.growth > policy().loss.one for one in changes):
-        return False
-    return all(one.is_gain for one in parted(changes, populations)[-1])
+        worse = frozenset(name for name, one in changes.items() if one[-1].growth > policy().loss.one)
+        if worse:
+            return Improvement(None, moved, worse)
+    parts = [(name, part) for name, one in changes.items() for part in parted(one, expected.populations)]
+    worse = frozenset(name for name, part in parts if loses(part))
+    better = not worse and any(gains(part) for _, part in parts)
+    return Improvement(Whole.joined(ready, found) if better else None, moved, worse)
 
 
 def parted(changes: Sequence[Change], populations: int) -> list[Sequence[Change]]:
@@ -152,17 +118,36 @@ def parted(changes: Sequence[Change], populations: int) -> list[Sequence[Change]
     return [changes[number::populations] for number in range(populations)]
 
 
+def mean_growth(changes: Sequence[Change]) -> float:
+    """Return by how much errors grew on the mean of the logarithms: large errors count no more than small ones.
+
+    >>> mean_growth([Change(1.0, 2.0), Change(0.1, 0.05)]), mean_growth([Change(math.inf, 1.0), Change(1.0, 2.0)])
+    (1.0, 0.0)
+    """
+    grown = [one.growth for one in changes]
+    if 0.0 in grown or math.inf in grown:
+        return math.inf if math.inf in grown else 0.0
+    return math.exp(math.fsum(map(math.log, grown)) / len(grown))
+
+
+def gains(changes: Sequence[Change]) -> bool:
+    """Tell whether an error falls by as much as counts, on the mean of some sets.
+
+    >>> gains([Change(1.0, 0.9), Change(1.0, 1.0)]), gains([Change(1.0, 0.99)]), gains([Change(math.inf, 1.0)])
+    (True, False, True)
+    """
+    return mean_growth(changes) <= policy().smaller.part
+
+
 def loses(changes: Sequence[Change]) -> bool:
     """Tell whether an error grew by more than luck on some set, or by a little on the mean of all.
-
-    The mean is that of the logarithms: a set of large errors counts no more than one of small ones.
 
     >>> little, none = Change(0.1, 0.101), Change(0.1, 0.1)
     >>> loses([little, Change(0.1, 0.09)]), loses([little, none]), loses([Change(0.1, 0.2), Change(0.1, 0.001)])
     (False, True, True)
     """
-    grown = [one.growth for one in changes]
-    return any(one > policy().loss.one for one in grown) or math.prod(grown) > policy().loss.mean ** len(grown)
+    chosen = policy().loss
+    return any(one.growth > chosen.one for one in changes) or mean_growth(changes) > chosen.mean
 
 
 def left_of(before: Whole, after: Whole) -> float:
@@ -175,9 +160,22 @@ def left_of(before: Whole, after: Whole) -> float:
     return max((now / then if now < then else 1.0 for now, then in lengths), default=1.0)
 
 
+def changes_of(
+    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], exact: Sequence[Sample]
+) -> dict[str, list[Change]]:
+    """Return for every output what became of its errors on every set; what stays below a rounding is none."""
+    return {
+        name: [
+            Change(first, second, rounding_of(one[name]))
+            for first, second, one in zip(before[name], after[name], exact, strict=True)
+        ]
+        for name in before
+    }
+
+
 @dataclass(slots=True)
-class Smaller:
-    """Inputs smaller than those that gains must show on; a graph is run on them once it has gained elsewhere."""
+class OtherSizes:
+    """Inputs smaller or larger than those that gains show on; a graph is run on them once it has gained elsewhere."""
 
     target: Target
     sets: Sequence[Sample]
@@ -188,19 +186,23 @@ class Smaller:
     errors: Whole | None = None
     """Of the graph as it is now, once they were asked for."""
 
-    def forbid(self, graph: Graph, now: Graph, gained: float) -> bool:
-        """Tell whether an output of a graph is worse with rescalings on any of the sets; if not, those are kept.
+    def worse(self, graph: Graph, now: Graph, gained: float) -> frozenset[str]:
+        """Return the outputs of a graph that are worse with rescalings on these sets; if none is, those are kept.
 
-        `gained` is the part that is left of errors elsewhere.
+        `gained` is the part that is left of errors elsewhere. It pays for lost bits, and for no overflow.
         """
         if not self.sets:
-            return False
+            return frozenset()
         if self.errors is None:
             self.exact = [results_of(graph, one) for one in self.sets]
             self.errors = Whole.of(graph, self.target, self.sets, self.exact)
         after = Whole.of(now, self.target, self.sets, self.exact)
         changes = changes_of(self.errors.errors, after.errors, self.exact)
-        if gained > self.unless and any(map(loses, changes)):
-            return True
-        self.errors = after
-        return False
+        found = frozenset(
+            name
+            for name, one in changes.items()
+            if (gained > self.unless and loses(one)) or any(change.overflows for change in one)
+        )
+        if not found:
+            self.errors = after
+        return found

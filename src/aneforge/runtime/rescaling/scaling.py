@@ -9,9 +9,11 @@ import numpy as np
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphError
 from aneforge.graph.graph import as_graph
+from aneforge.graph.node import Output
 from aneforge.graph.reference import fitted
 from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.runtime.magnitudes import promises_of
+from aneforge.runtime.rescaling.choosing import MOST_OPERAND
 from aneforge.runtime.rescaling.judging import Expected
 from aneforge.runtime.rescaling.measuring import Whole, results_of
 from aneforge.runtime.rescaling.norms import NORMS, lost_squares
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.graph.graph import Graph, GraphLike
-    from aneforge.graph.node import Node
-    from aneforge.ops.types import TensorType
+    from aneforge.graph.node import Argument, Node
     from aneforge.runtime.rescaling.report import ProductRescaling
     from aneforge.targets import Target, TargetLike
 
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
     Sample = Mapping[str, Array]
     Bounds = Mapping[tuple[Node, int], float]
 
-__all__ = ["operands_of", "rescaled", "sets_of_each"]
+__all__ = ["drawn_whole", "operands_of", "rescaled", "sets_of_each"]
 
+INDICES = frozenset({"indices", "index"})
+"""Names of operands that choose elements."""
 SEED = 0x52455343414C45
 """No seed that weights are likely to be drawn with: inputs that equal weights would show results of another size."""
 
@@ -55,7 +58,7 @@ def rescaled(
 
     `samples` are sets of inputs; without them some are drawn: of a standard normal distribution, within what inputs
     promise. `bounds` are proven magnitudes of the tensors that products read, in the place of those that are seen, and
-    `small` are inputs far below them. Without bounds samples are tried at a few smaller sizes, too. On such inputs
+    `small` are inputs far below them. Without bounds samples are tried at a few other sizes, too. On such inputs
     nothing may become worse.
 
     >>> import numpy as np, aneforge as af
@@ -84,9 +87,10 @@ def rescaled(
         return unchanged(whole, resolved, source, safety, f"nothing to compare with: {error.message}")
     before = Whole.of(whole, resolved, sets, exact)
     shown = [*given, *extremes(whole)] if samples is None else given
-    smaller = [handed_over(whole, one) for one in small] if bounds is not None else lessened(whole, given[0])
+    others = [handed_over(whole, one) for one in small] if bounds is not None else resized(whole, given[0])
     expected = Expected(sets, exact, populations)
-    search = Search(whole, before, Evidence(resolved, expected, shown, bounds, safety, smaller))
+    evidence = Evidence(resolved, expected, shown, bounds, safety, samples is not None, others)
+    search = Search(whole, before, evidence)
     search.run()
     after, count = search.errors, len(given)
     outputs = tuple(
@@ -141,16 +145,23 @@ def fresh_sets(graph: Graph, given: Sequence[Sample], populations: int) -> list[
     return [one for turn in zip(*like, strict=True) for one in turn]
 
 
-def lessened(graph: Graph, sample: Sample) -> list[dict[str, Array]]:
-    """Return a sample, and fresh ones like it, at smaller sizes in turns.
+def resized(graph: Graph, sample: Sample) -> list[dict[str, Array]]:
+    """Return a sample, and fresh ones like it, at other sizes in turns, within what inputs promise.
 
     Whole numbers and truth values stay, for they may be indices.
     """
-    chosen = policy().less
+    chosen, promises = policy().less, promises_of(graph)
     real = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}
     more = sets_of_each(graph, len(chosen.parts), chosen.sets) - 1
+
+    def times(name: str, value: Array, part: float) -> Array:
+        if name not in real:
+            return value
+        most = promises.get(name, MOST_OPERAND)
+        return np.clip(value.astype(np.float64) * part, -most, most)
+
     return [
-        handed_over(graph, {name: value * part if name in real else value for name, value in one.items()})
+        handed_over(graph, {name: times(name, value, part) for name, value in one.items()})
         for one in (sample, *fresh([sample], graph, more, SEED))
         for part in chosen.parts
     ]
@@ -181,12 +192,28 @@ def drawn_within(graph: Graph) -> dict[str, Array]:
     """Return drawn inputs of moderate size, none beyond what its input promises."""
     promises, random = promises_of(graph), np.random.default_rng(SEED)
 
-    def drawn(name: str, kind: TensorType) -> Array:
+    def drawn(name: str, node: Node) -> Array:
+        kind = node.types[0]
         if not is_float(kind.dtype):
-            return random.integers(0, 2, kind.shape).astype(numpy_dtype(kind.dtype))
+            return drawn_whole(graph, node, random)
         return np.clip(random.standard_normal(kind.shape), *limits_of(promises.get(name)))
 
-    return handed_over(graph, {name: drawn(name, node.types[0]) for name, node in graph.inputs.items()})
+    return handed_over(graph, {name: drawn(name, node) for name, node in graph.inputs.items()})
+
+
+def drawn_whole(graph: Graph, node: Node, random: np.random.Generator) -> Array:
+    """Return whole numbers for an input: 0 and 1, which any index allows; or pixels, where bytes are no index."""
+    kind = node.types[0]
+    read_as = [
+        name for reader in graph.consumers[node] for name, value in reader.operands.items() if is_of(value, node)
+    ]
+    pixels = kind.dtype == "uint8" and not any(name in INDICES for name in read_as)
+    return random.integers(0, 256 if pixels else 2, kind.shape).astype(numpy_dtype(kind.dtype))
+
+
+def is_of(value: Argument, node: Node) -> bool:
+    """Tell whether an operand is what a node gives."""
+    return isinstance(value, Output) and value.node is node
 
 
 def limits_of(promise: float | None) -> tuple[float, float]:

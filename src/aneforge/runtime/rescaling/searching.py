@@ -1,9 +1,9 @@
 """Which rescalings stay: norms first, then products by what they read now, each judged on the whole graph.
 
 A norm whose squares overflow gives zeros, or numbers far too large, so what later layers were seen to read tells
-nothing about them until it is mended. Rescalings stay where every output that they change has a smaller error on every
-set of inputs, those that factors were chosen by and fresh ones of the same distribution, and no larger one on smaller
-inputs (`judging`). Where all together do not, those that gain most are tried alone.
+nothing about them until it is mended. Rescalings stay where they make an output better and none worse, on the inputs
+that factors were chosen by, on fresh ones of the same distribution, and on some of other sizes (`judging`). Where all
+together do not, those that made outputs worse are left out, and then those that gain least.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.runtime.rescaling.judging import Smaller, improved, left_of
+from aneforge.runtime.rescaling.judging import OtherSizes, improved, left_of
 from aneforge.runtime.rescaling.norms import norm_groups
 from aneforge.runtime.rescaling.observing import observe
 from aneforge.runtime.rescaling.policy import policy
@@ -49,8 +49,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "Search", "operands_of"]
 
-NOT_BETTER = "with it an output of the whole graph was not smaller in error on every set of inputs"
-LOSES_SMALL = "with it an output of the whole graph was worse for smaller inputs"
+NOT_BETTER = "with it an output of the whole graph was worse on some inputs, or none gained by as much as counts"
+LOSES_ELSEWHERE = "with it an output of the whole graph was worse for smaller or larger inputs"
+MOST_SAMPLES_TRIED = 3
+"""Values of so many are held at once."""
 READS_STATE = "it reads what depends on a state, whose later values no run from zeros shows"
 
 
@@ -80,7 +82,9 @@ class Evidence:
     bounds: Bounds | None
     """Magnitudes of the graph that was given that are proven, in the place of those that are seen."""
     safety: int
-    smaller: Sequence[Sample] = ()
+    several: bool = False
+    """Factors are chosen by the values of some of those, where the first show no gain."""
+    other_sizes: Sequence[Sample] = ()
     """Inputs on which nothing may be worse; with bounds that are proven of the sizes of `small_rows` in turns."""
 
 
@@ -90,7 +94,7 @@ class Search:
     def __init__(self, graph: Graph, errors: Whole, evidence: Evidence) -> None:
         self.graph, self.errors, self.evidence = graph, errors, evidence
         unless = policy().less.unless if evidence.bounds is None else policy().small_rows.unless
-        self.smaller = Smaller(evidence.target, evidence.smaller, unless)
+        self.other_sizes = OtherSizes(evidence.target, evidence.other_sizes, unless)
         self.origins = {node: node for node in graph.nodes}
         """The nodes of the graph that was given, by those of the graph as it is now."""
         self.names = {node: name for name, node in numbered(graph)}
@@ -104,14 +108,14 @@ class Search:
             if not self.keep(list(self.norms(situation))):
                 break
             situation = self.situation()
-        hidden = any(report.reason in {NOT_BETTER, LOSES_SMALL} for report in self.reports.values())
+        hidden = any(report.reason in {NOT_BETTER, LOSES_ELSEWHERE} for report in self.reports.values())
         if self.keep(list(self.products(situation))) and hidden:
             self.keep(list(self.norms(self.situation())))
 
     def situation(self) -> Situation:
         """Return what the operands of the graph as it is now are seen or known to be."""
         evidence, values = self.evidence, operands_of(self.graph)
-        kept = 1 if evidence.bounds is None else len(evidence.shown)
+        kept = MOST_SAMPLES_TRIED if evidence.several else 1
         observed = observe(self.graph, values, evidence.target, evidence.shown, kept=kept)
         if evidence.bounds is not None:
             keys = [(value.node, value.index) for value in values if value.node in self.origins]
@@ -121,7 +125,7 @@ class Search:
 
         def far_below() -> list[Mapping[tuple[Node, int], Array]]:
             sizes = len(policy().small_rows.parts)
-            return [observe(graph, values, target, [one]).arrays for one in evidence.smaller[:sizes]]
+            return [observe(graph, values, target, [one]).arrays for one in evidence.other_sizes[:sizes]]
 
         return Situation(graph, target, observed, evidence.safety, cache(far_below))
 
@@ -176,15 +180,33 @@ class Search:
         while kept:
             made = rewritten(self.graph, [trial.scaling for trial in kept if trial.scaling is not None])
             after = improved(self.errors, made.graph, evidence.target, evidence.expected)
+            worse = after.worse
             if after.whole is not None:
                 left = left_of(self.errors, after.whole)
-                if not self.smaller.forbid(self.graph, made.graph, left):
+                worse = self.other_sizes.worse(self.graph, made.graph, left)
+                if not worse:
                     return Better(kept, made, after.whole), reason
-                reason = LOSES_SMALL
+                reason = LOSES_ELSEWHERE
             elif after.moved < policy().moved.part:
                 break
-            kept = kept[: len(kept) // 2]
+            kept = self.fewer(kept, worse)
         return None, reason
+
+    def fewer(self, trials: Sequence[Trial], worse: frozenset[str]) -> Sequence[Trial]:
+        """Return some of the trials that together made outputs worse.
+
+        Those that no other output depends on are left out; if there are none, those that such an output depends on; and
+        where that leaves nothing, the half that gains least.
+        """
+        reached = reached_outputs(self.graph)
+        nodes = dict(numbered(self.graph))
+        touched = [frozenset[str]().union(*(reached[nodes[one.name]] for one in trial.reports)) for trial in trials]
+        with_others = [trial for trial, names in zip(trials, touched, strict=True) if names - worse]
+        without_worse = [trial for trial, names in zip(trials, touched, strict=True) if not names & worse]
+        for some in (with_others, without_worse):
+            if 0 < len(some) < len(trials):
+                return some
+        return trials[: len(trials) // 2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +226,18 @@ def hindrance(nodes: Sequence[Node], most: Bounds, skipped: frozenset[Node]) -> 
     if not np.all(np.isfinite(found)):
         return "what it reads is not bounded by finite numbers"
     return "" if all(found) else "what it reads was zero throughout"
+
+
+def reached_outputs(graph: Graph) -> dict[Node, frozenset[str]]:
+    """Return for every node the outputs, and states, that depend on it."""
+    found: dict[Node, frozenset[str]] = dict.fromkeys(graph.nodes, frozenset())
+    named = {**graph.outputs, **{f"state {name}": value for name, value in graph.states.items()}}
+    for name, value in named.items():
+        found[value.node] |= {name}
+    for node in reversed(graph.nodes):
+        for source in node.sources():
+            found[source.node] |= found[node]
+    return found
 
 
 def reports_of(trial: Trial, kept: Sequence[Trial], reason: str) -> tuple[ProductRescaling, ...]:
