@@ -39,7 +39,7 @@ def own_program(op: str, work: int, dispatch: float) -> OwnProgram | None:
     """Return the time of a layer where a program takes `dispatch` to start; None for one that nobody measured.
 
     One chip was measured. How much of a time follows the dispatch of another is not known, so all of it is scaled, and
-    half of the scaling counts as unsure.
+    half of the scaling counts as unsure. So does half of how far the work is beyond the last point.
 
     >>> found = own_program("argmax", 512, 63.3)
     >>> found.microseconds, found.spread
@@ -50,7 +50,9 @@ def own_program(op: str, work: int, dispatch: float) -> OwnProgram | None:
     if points is None:
         return None
     ratio = dispatch / constants.dispatch
-    return OwnProgram(ratio * between_points(points, work), math.hypot(SPREAD, math.log(ratio) / 2))
+    beyond = max(1.0, work / max(point.work for point in points))
+    spread = math.hypot(SPREAD, math.log(ratio) / 2, math.log(beyond) / 2)
+    return OwnProgram(ratio * between_points(points, work), spread)
 
 
 def between_points(points: Sequence[PointEntry], work: int) -> float:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.compiled import compile_graph
+from aneforge.compress.graphs import compressed
 from aneforge.errors import GraphTypeError, IllegalGraphError
 from aneforge.graph.precision import to_fp16
 from aneforge.predict.bridged import own_program
@@ -21,6 +22,7 @@ from aneforge.predict.energy import INTERVAL, Energy, energy_of
 from aneforge.predict.files import model
 from aneforge.predict.heuristic import heuristic
 from aneforge.predict.machine import Machine, machine_of, place_of
+from aneforge.predict.matrix import NOTHING
 from aneforge.predict.work import LayerWork, Planned, ProgramWork, work_of
 from aneforge.targets.peak import ANCHOR
 
@@ -247,11 +249,11 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
             f"{unknown} convolutions may run as Winograd, which nobody has measured; priced as the direct form"
         )
     if any(segment.bridge for segment in work.segments):
-        notes.append("layers that are programs of their own are priced between points measured on one chip")
+        notes.append("layers that are programs of their own are priced by points measured on one chip")
     if work.target != machine.target:
         notes.append(f"it does not compile for {machine.target}; the program of {work.target} stands for its own")
     if not work.layers:
-        notes.append("nothing runs: what comes in goes out as it is, and there is no program")
+        notes.append(NOTHING)
     elif machine.power is None:
         notes.append("no energy: nobody measured the power of this chip")
     return notes
@@ -335,7 +337,8 @@ def estimate(out: GraphLike, target: TargetLike = None, *, int8: bool = False) -
     """Return the predicted latency of one call in microseconds.
 
     Without a target it is the documented heuristic for the host, which compiles nothing; `int8` halves the bytes of the
-    weights of products there. With one it is `cost(out, target).microseconds`.
+    weights of products there. With one it is `cost(out, target).microseconds`, and `int8` encodes the weights first, as
+    `compile` does, which makes a program faster only where they stream.
 
     >>> import aneforge as af
     >>> x = af.input((64, 256))
@@ -350,4 +353,4 @@ def estimate(out: GraphLike, target: TargetLike = None, *, int8: bool = False) -
     """
     if target is None:
         return heuristic(out, int8=int8)
-    return cost(out, target).microseconds
+    return cost(compressed(out, "int8", target=target).graph if int8 else out, target).microseconds

@@ -42,6 +42,8 @@ __all__ = ["bridges_of", "cross_compile_check", "verdicts_on"]
 
 CROP = "width_slice_crop_x16"
 """The field that sends slices which begin inside the width through the fixed-point crop."""
+BY_CONSTANTS = ("batch_norm",)
+"""Norms whose means and deviations are constants: they add nothing up, so no order of sums is theirs."""
 
 
 def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike = None) -> bool:
@@ -123,13 +125,15 @@ def verdict_on(
     """Return the verdict on one node, told the slices that begin inside the width and how large what they cut gets.
 
     It is the documented one, but for joins of slices, which that does not know. A sum that nothing but a square or
-    product reads counts as squared.
+    product reads counts as squared. A square far from any sum is none, nor is a norm by constants.
     """
     kind = node.op.name
     if kind in CROPS:
         return slice_verdict(node, targets, cuts, bounds)
     if kind == "concat":
         return join_verdict(node, targets, cuts)
+    if kind in BY_CONSTANTS or (kind == "square" and not beside_a_sum(node, graph)):
+        return Strength.NONE
     source = next((value for value in node.sources()), None)
     shape = source.type.shape if source is not None else node.types[0].shape
     readers = graph.consumers[node]
@@ -141,6 +145,12 @@ def verdict_on(
 def squares(node: Node) -> bool:
     """Tell whether a node is a square, or a product."""
     return node.op.name in ("square", "mul")
+
+
+def beside_a_sum(node: Node, graph: Graph) -> bool:
+    """Tell whether a node reads a reduction, or one reads it."""
+    neighbours = [value.node for value in node.sources()] + list(graph.consumers[node])
+    return any(one.op.name.startswith("reduce") for one in neighbours)
 
 
 # Slices, and what joins them.

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.targets import Target
 
-__all__ = ["CompileMatrix", "Compiles", "compile_matrix"]
+__all__ = ["NOTHING", "CompileMatrix", "Compiles", "compile_matrix"]
 
 NO_DATA = "the compiler knows this name, and no source describes the target"
+NOTHING = "nothing runs: what comes in goes out as it is, and there is no program"
+"""What is said of a graph without a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,19 @@ class CompileMatrix:
 
 def lines_of(entry: Compiles) -> list[str]:
     """Return one verdict as text."""
-    size = f"{entry.layers} layers in {entry.segments} programs" if entry.ok else "does not compile"
+    size = f"{counted(entry.layers, 'layer')} in {counted(entry.segments, 'program')}" if entry.layers else NOTHING
+    size = size if entry.ok else "does not compile"
     head = f"{entry.family} ({entry.target}): {size}"
     return [head, *(f"  rebuilt: {one}" for one in entry.rebuilt), *(f"  {one}" for one in entry.reasons)]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    >>> counted(1, "layer"), counted(3, "program")
+    ('1 layer', '3 programs')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def compile_matrix(out: GraphLike, targets: str = "families") -> CompileMatrix:

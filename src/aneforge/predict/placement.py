@@ -19,6 +19,7 @@ from aneforge.graph.graph import INPUT, STATE
 from aneforge.graph.precision import to_fp16
 from aneforge.predict.cost import price
 from aneforge.predict.machine import machine_of, place_of
+from aneforge.predict.matrix import NOTHING
 from aneforge.predict.segmenter import Choice, Device, choose, reasons_against, switch
 from aneforge.predict.work import work_of
 from aneforge.rules.preflight import Status, preflight
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.predict.cost import Cost
+    from aneforge.predict.machine import Machine
     from aneforge.rules.preflight import OpReport
     from aneforge.targets import TargetLike
 
@@ -144,7 +146,7 @@ def placement(graph: GraphLike, target: TargetLike = None, path: str = "direct")
         UnknownNameError: There is no such path.
         UnknownTargetError: Nothing has that name.
     """
-    if path not in set(Path):
+    if path not in tuple(Path):  # not a set: what is asked for may have no hash
         raise UnknownNameError.of("path", path, Path)
     half = to_fp16(graph)
     found = direct(half.graph, target) if path == Path.DIRECT else coreml(half.graph, target)
@@ -158,9 +160,11 @@ def reports_of(graph: Graph, target: TargetLike) -> list[OpReport]:
     return [report for node, report in pairs if node.op.name not in (INPUT, STATE)]
 
 
-def why(report: OpReport) -> str:
+def why(report: OpReport, *, runs: bool) -> str:
     """Return what the worst finding says, or that there is none."""
-    return str(report.findings[0]) if report.findings else "native"
+    if report.findings:
+        return str(report.findings[0])
+    return "native" if runs else "native, and in a graph that is refused"
 
 
 def direct(graph: Graph, target: TargetLike) -> Placement:
@@ -183,13 +187,13 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
             Device.NONE if compiled is None else Device.ANE,
             report.status,
             0 if only else None,
-            why(report),
+            why(report, runs=compiled is not None),
         )
         for number, report in enumerate(reports)
     )
     if compiled is None:
         return Placement(place.target.name, Path.DIRECT, EvidenceKind.DECODED, operations, (), (), (), tuple(notes))
-    notes += objections(compiled)
+    notes += objections(compiled) if compiled.program.layers else [NOTHING]
     found = price(work_of(compiled), machine_of(target if target is not None else place.target))
     segments = direct_segments(compiled, found)
     hops = direct_hops(compiled.program, found)
@@ -200,7 +204,7 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
         operations,
         segments,
         hops,
-        tuple(direct_advice(compiled, hops)),
+        tuple(direct_advice(compiled, segments, hops, found.machine)),
         tuple(notes),
     )
 
@@ -212,7 +216,7 @@ def objections(compiled: Compiled) -> list[str]:
     except NoDataError as missing:
         return [f"the validators do not answer here: {missing}"]
     return [
-        f"%{part.name or part.op}: {part.verdict}: {part.findings[0]}"
+        f"%{part.name or part.op}, {part.verdict} by the compiler's validators: {part.findings[0]}"
         for part in parts
         if part.verdict is not Verdict.ACCEPT
     ]
@@ -251,16 +255,23 @@ def direct_hops(program: Program, found: Cost) -> tuple[Hop, ...]:
     return tuple(hops)
 
 
-def direct_advice(compiled: Compiled, hops: Sequence[Hop]) -> list[Advice]:
-    """Return which layers of their own stand between two programs that could be one."""
+def direct_advice(
+    compiled: Compiled, placed: Sequence[PlacedSegment], hops: Sequence[Hop], machine: Machine
+) -> list[Advice]:
+    """Return which layers of their own stand between two programs that could be one.
+
+    Without them there is one dispatch less beside their own, and what they read and wrote is not copied on either side.
+    """
     segments = compiled.program.segments
-    costs = {hop.first: hop.microseconds for hop in hops}
+    moved = {hop.first: hop.moved_bytes for hop in hops}
+    times = {segment.number: segment.microseconds for segment in placed}
     found: list[Advice] = []
     for before, middle, after in zip(segments, segments[1:], segments[2:], strict=False):
         if not middle.bridge or before.bridge or after.bridge:
             continue
         named = [f"{layer.kind.op or layer.kind.name} (%{layer.name})" for layer in middle.layers]
-        saves = costs[before.number] + costs[middle.number]
+        copies = moved[before.number] / machine.host_out + moved[middle.number] / machine.host_in
+        saves = times[middle.number] + machine.dispatch + copies
         found.append(advice(named, (before.number, after.number), saves))
     return found
 
@@ -302,7 +313,7 @@ def coreml(graph: Graph, target: TargetLike) -> Placement:
         segments,
         hops,
         tuple(coreml_advice(segments, operations, barred, hops)),
-        ("a model of the scheduler; branches are taken in the order of the graph",),
+        ("a model of the scheduler; branches are taken in the order of the graph",) if operations else (NOTHING,),
     )
 
 

@@ -90,11 +90,11 @@ def precision_risk(
 def passing(
     graph: Graph, ranges: Mapping[str, tuple[float, float] | float] | None, target: TargetLike
 ) -> Iterator[RiskyNode]:
-    """Yield the operations that can pass an edge beyond which nothing is left of a result."""
+    """Yield the operations that can pass an edge beyond which nothing is left of a result, not those behind them."""
     shapes = {(node.location, node.op.name): node.types[0].shape for node in graph.nodes}
     for layer in range_report(graph, ranges, target=target).layers:
         for concern in layer.passed:
-            if concern.edge in FATAL:
+            if concern.edge in FATAL and not concern.inherited:
                 place = str(layer.location) if layer.location else None
                 shape = shapes.get((layer.location, layer.op), ())
                 yield {"op": layer.op, "shape": shape, "location": place, "error": 1.0, "reason": str(concern)}

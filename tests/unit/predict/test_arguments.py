@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -52,6 +52,23 @@ def test_samples_of_another_sort(inputs: Any) -> None:  # noqa: ANN401 - what a 
         af.rescale(af.input((1, 1), name="x").relu(), inputs=inputs, target="h16")
     with pytest.raises(GraphTypeError, match="sample inputs are not arrays by the names of inputs"):
         af.ranges(af.input((1, 1), name="x").relu(), inputs=inputs, target="h16")
+
+
+@pytest.mark.parametrize(
+    "values", ["a", np.array([["a"]]), np.ones((1, 1), complex), np.ones((1, 1), object), [[1, 2], [3]], {}]
+)
+def test_samples_that_are_no_real_numbers(values: Any) -> None:  # noqa: ANN401 - what a caller may slip in
+    with pytest.raises(GraphTypeError, match="the sample of input 'x' is no array of real numbers"):
+        af.ranges(af.input((1, 1), name="x").relu(), inputs={"x": values}, target="h16")
+
+
+def test_samples_that_are_missing_or_of_no_input() -> None:
+    y = af.input((1, 1), name="x").relu()
+    for missing in ({}, {"x": cast("Any", None)}):
+        with pytest.raises(GraphError, match="input 'x' has no value"):
+            af.ranges(y, inputs=missing, target="h16")
+    with pytest.raises(UnknownNameError, match="unknown input 'z'; known: x"):
+        af.ranges(y, inputs={"x": np.ones((1, 1)), "z": np.ones(3)}, target="h16")
 
 
 def test_an_edge_that_there_is_not() -> None:

@@ -63,6 +63,17 @@ def test_another_chip_is_less_sure() -> None:
     assert own_program("relu", 1, 1.0) is None
 
 
+def test_work_beyond_the_last_point_is_less_sure() -> None:
+    points = host().layers["sort"]
+    last = max(point.work for point in points)
+    spreads = [own_program("sort", last * times, host().dispatch) for times in (1, 4, 128)]
+    assert [one and one.spread for one in spreads] == [
+        SPREAD,
+        pytest.approx(math.hypot(SPREAD, math.log(4) / 2)),
+        pytest.approx(math.hypot(SPREAD, math.log(128) / 2)),
+    ]
+
+
 def test_a_network_with_such_a_layer_is_as_unsure_as_its_share() -> None:
     query, key, value = (af.input((1, 8, 128, 64), name=name) for name in "qkv")
     found = af.cost(af.sdpa(query, key, value), "m5-pro")

@@ -265,6 +265,13 @@ def test_a_chip_without_measurements_widens_the_bars_by_the_share_of_the_host() 
     assert math.isclose(network.spread, spreads.network + host * (spreads.other_chip - spreads.network))
 
 
+@pytest.mark.parametrize(("target", "faster"), [("h13", False), ("h16", True)])
+def test_int8_makes_an_estimate_smaller_where_weights_stream(target: str, *, faster: bool) -> None:
+    weight = np.random.default_rng(0).standard_normal((2048, 2048)).astype(np.float16)
+    y = af.input((1, 2048)).linear(weight)
+    assert (af.estimate(y, target, int8=True) < af.estimate(y, target)) is faster
+
+
 def test_energy_is_there_where_power_was_measured_and_labelled() -> None:
     measured, other = af.cost(convolution(256, 64), "m1"), af.cost(convolution(256, 64), "m4-max")
     assert measured.energy is not None

@@ -114,6 +114,20 @@ def warned(out: af.Tensor | af.Graph, target: str = "h13", host: str = "h16s") -
     return [(message.split(" of ")[0], message.rsplit(": ", 1)[1]) for message in messages]
 
 
+def test_a_square_counts_beside_a_sum_alone() -> None:
+    x = af.input((4, 300))
+    assert warned(x.square(), "h13", "h14") == []
+    assert warned(x.relu().square().relu(), "h13", "h14") == []
+    for beside in (x.square().mean(-1), (x - x.mean(-1)).square().sum(-1), x.sum(-1).square()):
+        assert ("square", "round1") in warned(beside, "h13", "h14")
+
+
+def test_a_norm_by_constants_adds_nothing_up() -> None:
+    ones = np.ones(3, np.float16)
+    assert warned(af.batch_norm(af.input((1, 3, 8, 8)), ones, ones, ones, ones)) == []
+    assert warned(af.instance_norm(af.input((1, 3, 8, 8)))) == [("instance_norm", "ulp1")]
+
+
 def test_parts_of_a_split_begin_inside_the_width() -> None:
     x = af.input((1, 4, 8, 16))
     first, second = af.split(x, 2, 3)
@@ -193,6 +207,13 @@ def test_every_family_that_runs_mil() -> None:
     assert found.ok
     assert [entry.family for entry in found.entries] == [one.name for one in Family if one >= MIN_FAMILY]
     assert found["h13"] is found["A13"]
+
+
+def test_the_matrix_as_text() -> None:
+    lines = str(af.compile_matrix(network())).splitlines()
+    assert lines[0] == "A13 (h13): 1 layer in 1 program"
+    assert str(af.compile_matrix(af.input((1, 8)))).startswith("A13 (h13): nothing runs")
+    assert "2 layers in 2 programs" in str(af.compile_matrix(af.topk(af.input((1, 8)), 2)))
 
 
 def test_reasons_are_those_of_the_rules() -> None:
@@ -280,6 +301,12 @@ def test_magnitudes_that_are_known_count_as_a_risk() -> None:
         1.0,
         0.0,
     ]
+
+
+def test_what_only_hands_an_infinite_value_on_is_no_hotspot() -> None:
+    x = af.input((4, 8), max_abs=300.0)
+    found = af.precision_risk(x.square().transpose(1, 0).relu(), target="h16")
+    assert [node["op"] for node in found["hotspots"]] == ["square"]
 
 
 def test_operations_of_one_line_have_their_own_shapes() -> None:

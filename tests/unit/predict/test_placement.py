@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 import aneforge as af
 from aneforge.errors import UnknownNameError, UnknownTargetError
 from aneforge.evidence import EvidenceKind
+from aneforge.predict.machine import machine_of
 from aneforge.predict.placement import Path
 from aneforge.predict.segmenter import Device, switch
 from aneforge.rules.preflight import Status
@@ -108,7 +111,9 @@ def test_a_layer_of_its_own_is_a_cut_and_advice_names_it() -> None:
     assert {one.segment for one in found.operations} == {None}
     (advice,) = found.advice
     assert advice.text.startswith("remove sdpa (%")
-    assert advice.saves_microseconds == sum(hop.microseconds for hop in found.hops)
+    machine = machine_of("m5-pro")
+    copies = found.hops[0].moved_bytes / machine.host_out + found.hops[1].moved_bytes / machine.host_in
+    assert advice.saves_microseconds == pytest.approx(found.segments[1].microseconds + machine.dispatch + copies)
     assert found.hops[0].moved_bytes == 2 * 4 * 32 * 64
     assert f"cut to segment 1: {found.hops[0].microseconds:.1f} µs" in str(found)
 
@@ -117,6 +122,24 @@ def test_a_decomposed_operation_says_so() -> None:
     found = af.placement(af.input((1, 8)).sin(), "m1")
     assert found.operations[0].status is Status.DECOMPOSE
     assert found.operations[0].device is Device.ANE
+
+
+@pytest.mark.parametrize("path", [[], {}, None, 5])
+def test_what_is_no_name_is_one_error(path: Any) -> None:  # noqa: ANN401 - what a caller may slip in
+    with pytest.raises(UnknownNameError, match="unknown path"):
+        af.placement(convolution(16), "m4", path)
+
+
+@pytest.mark.parametrize("path", ["direct", "coreml"])
+def test_a_graph_in_which_nothing_runs_says_so(path: str) -> None:
+    found = af.placement(af.input((1, 8)), "m4", path)
+    assert (found.operations, found.segments) == ((), ())
+    assert str(found).endswith("nothing runs: what comes in goes out as it is, and there is no program")
+
+
+def test_objections_of_validators_are_told_as_theirs() -> None:
+    found = af.placement(af.input((1, 1, 70_000)).relu(), "m1")
+    assert found.notes[0].startswith("%x0, reject by the compiler's validators: ANE-EXTENT-001")
 
 
 def test_bad_names_are_one_error() -> None:
@@ -137,3 +160,4 @@ def test_nothing_of_a_graph_without_a_program_is_on_the_engine() -> None:
     found = af.placement(af.topk(af.input((1, 128)).relu(), 5), "m1")
     assert [one.status for one in found.operations] == [Status.NATIVE, Status.REJECT]
     assert {one.device for one in found.operations} == {Device.NONE}
+    assert found.operations[0].reason == "native, and in a graph that is refused"

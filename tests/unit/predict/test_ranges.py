@@ -20,6 +20,7 @@ from aneforge.compiler.strategies import networks
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.choices import choices
 from aneforge.engine.execution.run import run
+from aneforge.engine.golden import winograd_reach
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.reductions import accumulated
 from aneforge.errors import GraphError, UnknownNameError
@@ -29,7 +30,9 @@ from aneforge.ops.constant import Int8Affine
 from aneforge.predict.ranges.analysis import Edge, ranges
 from aneforge.predict.ranges.interval import ANYTHING, FINITE, Range, as_read, end_text, hull, of_values
 from aneforge.predict.ranges.program import flow
+from aneforge.predict.ranges.reached import reached
 from aneforge.predict.ranges.sums import TABLE_SLACK, slack, summed
+from aneforge.targets import resolve
 from divergence_tools import SLOW, TARGETS, is_real
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.strategies import DrawnGraph
+    from aneforge.predict.ranges.analysis import LayerRange
     from divergence_tools import Array, Inputs
     from golden_text import Golden
 
@@ -109,6 +113,39 @@ def test_networks_of_other_kinds_stay_within_and_differ_only_where_told(kind: fu
     assert tally["values in ranges"] > 0
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", fuzz_predictions.KINDS)
+def test_samples_come_no_nearer_to_an_edge_than_their_ranges_say(kind: fuzz_predictions.Kind) -> None:
+    compared = 0
+    for seed in range(9_100_000, 9_100_006):
+        draw = fuzz_predictions.Draw(np.random.default_rng(seed))
+        with np.errstate(all="ignore"):
+            try:
+                graph, target = kind(draw), str(draw.pick(*TARGETS))
+                drawn = fuzz_predictions.inputs_of(graph, draw.random, 4)
+                values = {name: np.nan_to_num(run_input(array)) for name, array in drawn.items()}
+                ends = {name: of_values(array) for name, array in values.items()}
+                declared = ranges(graph, {name: (one.low, one.high) for name, one in ends.items()}, target=target)
+                observed = ranges(graph, inputs=values, target=target)
+            except GraphError:
+                continue
+        compared += sum(map(assert_no_nearer, observed.layers, declared.layers))
+    assert compared > 0
+
+
+def assert_no_nearer(seen: LayerRange, proven: LayerRange) -> int:
+    """Check that what was seen is within what is proven, edge by edge; what is passed in both has no order."""
+    assert (seen.range | proven.range) == proven.range
+    bounds = {concern.edge: concern for concern in proven.concerns}
+    for concern in seen.concerns:
+        bound = bounds[concern.edge]
+        if concern.edge is Edge.GRID:
+            assert concern.margin <= bound.margin + 0.05
+        else:
+            assert bound.passed or concern.margin >= bound.margin - 0.02, (seen, concern, bound)
+    return len(seen.concerns)
+
+
 def test_infinities_are_numbers() -> None:
     assert of_values(np.array([np.inf, -np.inf])) == Range(-65536.0, 65536.0)
     assert not Range(0.0, 65536.0).finite
@@ -179,6 +216,23 @@ def test_the_accumulator(most: float, *, passes: bool) -> None:
     assert np.isinf(result).any() == passes
 
 
+@pytest.mark.parametrize("target", ["h13", "h17"])
+@pytest.mark.parametrize("bias", [758, 759, 760, 764, 767])
+def test_a_sum_that_rounds_to_the_edge_has_passed_it(target: str, bias: int) -> None:
+    x = af.input((1, 64), name="x")
+    y = x.linear(np.ones((2, 64), np.float16), bias=np.full(2, bias, np.float16))
+    report = ranges(y, {"x": 500.0}, target=target)
+    (result,) = run(build_program(y, target), {"x": np.full((1, 64), 500.0)}).outputs.values()
+    assert (report.first(Edge.ACCUMULATOR) is not None) == bool(np.isinf(result).any()) == (bias >= 760)
+
+
+def test_scores_that_round_to_the_edge_have_passed_it() -> None:
+    q, k, v = (af.input((1, 1, 1, 9), name=name) for name in "qkv")
+    for most, passes in ((69.9375, False), (70.0, True)):
+        report = ranges(af.sdpa(q, k, v, scale=1e-3), {"q": 52.0, "k": most, "v": 1.0}, target="h16")
+        assert [concern.what for concern in report.layers[-1].passed] == (["the scores"] if passes else [])
+
+
 def test_the_bias_counts() -> None:
     x = af.input((1, 64), name="x", max_abs=500.0)
     y = x.linear(np.ones((2, 64), np.float16), bias=np.full(2, 800.0, np.float16))
@@ -198,6 +252,14 @@ def test_int8_activations() -> None:
     found = ranges(y, {"x": 5000.0}, target="h16").first(Edge.INT8)
     assert found is not None
     assert ranges(y, {"x": 4094.0}, target="h16").first(Edge.INT8) is None
+
+
+def test_activations_beyond_int8_leave_the_other_edges_as_they_are() -> None:
+    weight = Int8Affine(np.ones((8, 4), np.int8), np.full(8, 0.01, np.float16), None, 0)
+    y = af.Tensor(build("linear", {"x": af.input((1, 4), name="x"), "weight": weight}, {}))
+    inside, beyond = (ranges(y, {"x": most}, target="h16") for most in (4000.0, 8000.0))
+    assert beyond.margin(Edge.ACCUMULATOR) == pytest.approx(inside.margin(Edge.ACCUMULATOR) - 1, abs=1e-3)
+    assert beyond.margin(Edge.GRID) == pytest.approx(inside.margin(Edge.GRID) + 1)
 
 
 def test_a_sum_beyond_int8_activations_is_infinite_behind_a_gain_too() -> None:
@@ -278,6 +340,83 @@ def test_what_was_seen() -> None:
     assert report.first(Edge.FP16) is None
 
 
+def test_sums_that_were_seen_reach_as_far_as_they_did() -> None:
+    generator = np.random.default_rng(3)
+    weight = generator.standard_normal((16, 512)).astype(np.float16)
+    y = af.input((4, 512), name="x").linear(weight, bias=np.full(16, -30.0, np.float16))
+    x = (generator.standard_normal((4, 512)) * 30).astype(np.float16)
+    products = x.astype(np.float64)[:, None, :] * weight.astype(np.float64)
+    apart = [np.maximum(sign * products, 0.0).sum(-1) + max(-30.0 * sign, 0.0) for sign in (1.0, -1.0)]
+    observed = ranges(y, inputs=[{"x": x / 2}, {"x": x}], target="h13")
+    expected = float(np.max(apart)) + 512 * 2.0**-15
+    assert observed.margin(Edge.ACCUMULATOR) == pytest.approx(math.log2(32768 / expected))
+    most = float(np.abs(x.astype(np.float64)).max())
+    assert ranges(y, {"x": most}, target="h13").first(Edge.ACCUMULATOR) is not None
+    assert observed.first(Edge.ACCUMULATOR) is None
+
+
+@pytest.mark.parametrize("width", [7, 8])
+def test_transformed_sums_that_were_seen_reach_as_far_as_they_did(width: int) -> None:
+    generator = np.random.default_rng(5)
+    weight = generator.standard_normal((4, 6, 3, 3)).astype(np.float16)
+    x = (generator.standard_normal((2, 6, 5, width)) * 20).astype(np.float16)
+    y = af.conv(af.input(x.shape, name="x"), weight, pad=1, bias=np.full(4, 3.0, np.float16))
+    (layer,) = build_program(y, "h17").layers
+    values = {layer.bottoms[0].name: x}
+    expected = winograd_reach(x, weight, np.full(4, 3.0), pad=1)
+    assert reached(layer, resolve("h17"), values) == pytest.approx(expected, rel=1e-4)
+    assert ranges(y, inputs={"x": x}, target="h17").margin("accumulator edge") > ranges(
+        y, {"x": float(np.abs(x).max())}, target="h17"
+    ).margin("accumulator edge")
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_an_overflow_between_a_gain_and_a_slot_is_told_though_the_slot_hides_it(*, observed: bool) -> None:
+    y = (af.input((1, 4), name="x").linear(np.ones((2, 4), np.float16)) * 1000.0).inverse(eps=0.0)
+    samples = {"x": np.full((1, 4), 50.0)}
+    report = ranges(y, inputs=samples, target="h16") if observed else ranges(y, {"x": (50.0, 50.0)}, target="h16")
+    first = report.first(Edge.FP16)
+    assert first is not None
+    assert (first.op, first.passed[0].what) == ("conv", "what enters a slot")
+    (result,) = run(build_program(y, "h16"), samples).outputs.values()
+    assert result[0, 0] == 0.0  # and not 1 / 200,000
+
+
+def test_what_adds_no_products_reaches_nothing() -> None:
+    scaling = af.conv(af.input((1, 1, 2, 4), name="x"), np.ones((1, 1, 1, 1), np.float16))
+    for y in (af.input((1, 4), name="x").relu(), scaling):
+        (layer,) = build_program(y, "h13").layers
+        assert reached(layer, resolve("h13"), {layer.bottoms[0].name: np.ones(layer.bottoms[0].shape)}) is None
+
+
+def test_shares_that_were_seen_weigh_no_more_than_they_did() -> None:
+    x, values = af.input((1, 1, 4, 512), name="x"), af.input((1, 1, 512, 8), name="v")
+    samples = {"x": np.zeros((1, 1, 4, 512)), "v": np.full((1, 1, 512, 8), 1000.0)}
+    report = ranges(x.softmax(-1) @ values, inputs=samples, target="h13")
+    assert report.margin(Edge.ACCUMULATOR) == pytest.approx(math.log2(32768 / 1000), abs=0.02)
+
+
+def test_an_overflow_that_was_seen_is_as_large_as_it_should_have_been() -> None:
+    y = af.input((1, 2), name="x").square().transpose(1, 0)
+    report = ranges(y, inputs={"x": np.array([[1.0, 1000.0]])}, target="h16")
+    (concern,) = report.layers[0].passed
+    assert str(concern) == "fp16 overflow of the exact result: 1e+06 against 65504, margin -3.9 bits"
+    (behind,) = report.layers[-1].passed
+    assert behind.margin == -math.inf
+    assert behind.remedy == "what it reads can be infinite already, so look at the layers before it"
+
+
+def test_a_product_that_overflowed_is_as_large_as_its_sums_were() -> None:
+    y = af.input((1, 64), name="x").linear(np.ones((2, 64), np.float16))
+    for report in (
+        ranges(y, {"x": 4000.0}, target="h13"),
+        ranges(y, inputs={"x": np.full((1, 64), 4000.0)}, target="h13"),
+    ):
+        first = report.first(Edge.FP16)
+        assert first is not None
+        assert first.passed[0].margin == pytest.approx(math.log2(65504 / 256_000), abs=1e-3)
+
+
 def layer_norm_of(x: af.Tensor) -> af.Tensor:
     return x.layer_norm(np.ones(384, np.float16), np.zeros(384, np.float16))
 
@@ -345,6 +484,17 @@ def test_a_state_has_the_range_that_it_is_given() -> None:
     graph = af.Graph({"y": total * 2.0}, states={"total": total})
     assert ranges(graph, {"total": 3.0}, target="h16").layers[0].range == Range(-6.0, 6.0)
     assert not ranges(graph, target="h16").layers[0].range.finite
+
+
+def test_a_state_may_be_among_the_samples() -> None:
+    total, x = af.state("total", (1, 32)), af.input((1, 32), name="x")
+    graph = af.Graph({"y": total + x}, states={"total": total + x})
+    sample = {"x": np.ones((1, 32))}
+    assert ranges(graph, inputs=sample, target="h16").layers[0].range == Range(1.0, 1.0)
+    report = ranges(graph, inputs=[sample, {**sample, "total": np.full((1, 32), 5.0)}], target="h16")
+    assert report.layers[0].range == Range(1.0, 6.0)
+    with pytest.raises(UnknownNameError, match="unknown input 'sum'; known: x, total"):
+        ranges(graph, inputs={**sample, "sum": np.ones((1, 32))}, target="h16")
 
 
 def test_the_report_as_text(golden: Golden) -> None:

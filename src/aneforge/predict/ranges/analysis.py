@@ -21,7 +21,7 @@ from aneforge.compiler.pipeline import build_program
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
-from aneforge.engine.execution.run import run
+from aneforge.engine.execution.run import prepare
 from aneforge.engine.golden import EDGE, PRODUCT_GRID
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.precision import to_fp16
@@ -30,8 +30,10 @@ from aneforge.predict.divergence.arithmetic import crops
 from aneforge.predict.ranges.inner import nearest
 from aneforge.predict.ranges.inside import inside, inside_seen, inside_slots
 from aneforge.predict.ranges.interval import FINITE, INFINITY, MOST_FINITE, hull, of_values
-from aneforge.predict.ranges.layers import exact_pair, range_of_layer, situation_of
+from aneforge.predict.ranges.layers import exact_pair, known_ref, range_of_layer, situation_of
+from aneforge.predict.ranges.products import LOST, ROUNDS_TO_EDGE
 from aneforge.predict.ranges.program import declared_ranges, flow, samples_given
+from aneforge.predict.ranges.reached import reached
 from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.layer import Layer, Ref
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
     from aneforge.graph.graph import GraphLike
@@ -80,6 +82,12 @@ REMEDIES = {
 }
 
 
+NOT_HERE = "what it reads can be infinite already, so look at the layers before it"
+"""What helps against an infinite result that came in as one."""
+INSIDE_ATTENTION = "scale what is read up by a power of two, and the result or scale= down by it"
+"""What helps against the grid inside attention."""
+
+
 @dataclass(frozen=True, slots=True)
 class Concern:
     """One edge that a layer is held against."""
@@ -100,6 +108,11 @@ class Concern:
     def passed(self) -> bool:
         """The edge can be reached."""
         return self.margin < 0
+
+    @property
+    def inherited(self) -> bool:
+        """The layer only hands an infinite value on that it reads."""
+        return self.advice == NOT_HERE
 
     @property
     def remedy(self) -> str:
@@ -181,7 +194,8 @@ def ranges(
     """Return how large values get, layer by layer, and how near they come to the edges of the engine.
 
     `ranges` gives inputs a magnitude or two ends; an input without one has what its `max_abs` promises, or else all
-    finite numbers of fp16. Instead, `inputs` gives sample values, one set or several: the report says what was seen.
+    finite numbers of fp16. Instead, `inputs` gives sample values, one set or several: the report says what was seen. A
+    state may be among either, as it is at the start of a run; else it can hold anything, or is zeros in a sample.
     Wider floating-point tensors count as fp16, as in `compile`.
 
     >>> import aneforge as af
@@ -201,7 +215,7 @@ def ranges(
     original = half.graph
     program = build_program(original, resolved)
     if inputs is not None:
-        seen = observed(program, samples_given(inputs))
+        seen = observed(program, samples_given(inputs, [*original.inputs, *original.state_placeholders]))
         return replace(seen, notes=half.notes)
     declared = declared_ranges(original, ranges, otherwise=FINITE)
     found = flow(program, declared)
@@ -219,15 +233,20 @@ def observed(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeR
     if not samples:
         raise GraphError("there is no sample to observe")
     seen: dict[str, Range] = {}
-    sizes = Sizes({}, {})
+    sizes, held = Sizes({}, {}, {}), {state.name for state in program.states}
+    ready = prepare(program)
     for sample in samples:
-        values = run(program, sample, keep=True).values
+        given = {name: values for name, values in sample.items() if name not in held}
+        states = {name: values for name, values in sample.items() if name in held}
+        values = ready.run(given, states, keep=True).values
         here = {name: of_values(array) for name, array in values.items()}
         for name, array in values.items():
             seen[name] = here[name] | seen[name] if name in seen else here[name]
             sizes.typical[name] = max(sizes.typical.get(name, 0.0), root_mean_square(array))
         for layer in program.layers:
             sizes.inside.setdefault(layer.name, []).extend(inside_seen(layer, here, program, values))
+            if (reach := reached(layer, program.target, values)) is not None:
+                sizes.reach[layer.name] = max(sizes.reach.get(layer.name, 0.0), reach)
     layers: list[LayerRange] = []
     for layer in program.layers:
         found = range_of_layer(layer, seen, program.target)
@@ -244,6 +263,8 @@ class Sizes:
     """The size of typical elements of every value."""
     inside: dict[str, list[Inner]]
     """The largest values inside every layer."""
+    reach: dict[str, float]
+    """How far partial sums of every product can have reached."""
 
 
 def root_mean_square(array: Array) -> float:
@@ -272,7 +293,8 @@ def concerns_of(
     if is_float(layer.core_types[0].dtype):
         yield overflow(layer, found, results, known, program, sizes)
     if found.total is not None and found.total.reach > 0:
-        yield below(Edge.ACCUMULATOR, found.total.reach + found.total.terms * 2.0**-15, EDGE)
+        reach = found.total.reach if sizes is None else sizes.reach[layer.name]
+        yield below(Edge.ACCUMULATOR, reach + found.total.terms * LOST, EDGE)
         yield from grid(layer, found, None if sizes is None else sizes.typical)
     yield from int8(layer, known, program)
     call = call_of_layer(layer)
@@ -280,13 +302,19 @@ def concerns_of(
         x = layer.bottoms[0]
         if crops(call.op, call.attributes, x.type, program.target):
             yield below(Edge.CROP, known[x.name].magnitude, FP16_SLICE_SAT)
+    if call is not None and call.op == "sdpa":
+        concern = grid_of_attention(layer, known, None if sizes is None else sizes.typical)
+        yield from [] if concern is None else [concern]
 
 
 def overflow(
     layer: Layer, found: Found, results: Range, known: Mapping[str, Range], program: Program, sizes: Sizes | None
 ) -> Concern:
     """Return what comes nearest to fp16's largest number: a result, or a value inside the operation or its slots."""
-    result = below(Edge.FP16, largest(layer, found, results, known, program, seen=sizes is not None), MOST_FINITE)
+    most = largest(layer, found, results, known, program) if sizes is None else largest_seen(layer, results, sizes)
+    result = below(Edge.FP16, most, MOST_FINITE)
+    if math.isinf(most) and not all(known[one.name].finite for one in layer.bottoms):
+        result = replace(result, advice=NOT_HERE)
     if sizes is None:
         inner = nearest([*inside(layer, known, program), *inside_slots(layer, found, program)])
     else:
@@ -294,33 +322,41 @@ def overflow(
     if inner is None:
         return result
     within = replace(below(Edge.FP16, inner.value, inner.limit), what=inner.what, advice=inner.remedy)
-    # A result of which nothing is known but that it is infinite says less than what made it so.
+    # What nothing is known of but that it is infinite says less than what made it so, or than what became of it.
+    if result.passed and math.isinf(inner.value):
+        return result
     return within if within.margin < result.margin or (within.passed and math.isinf(result.value)) else result
 
 
-def largest(
-    layer: Layer, found: Found, results: Range, known: Mapping[str, Range], program: Program, *, seen: bool
-) -> float:
+def largest_seen(layer: Layer, results: Range, sizes: Sizes) -> float:
+    """Return the largest magnitude of results that were seen; of infinite ones of a product, the reach of its sums."""
+    if results.finite:
+        return results.magnitude
+    return max(sizes.reach[layer.name], INFINITY) if layer.name in sizes.reach else math.inf
+
+
+def largest(layer: Layer, found: Found, results: Range, known: Mapping[str, Range], program: Program) -> float:
     """Return the largest magnitude that is rounded to fp16: of the operation before its slots, or of the results.
 
-    Behind a product or pair, gain and offset work before anything is rounded. Of values that were seen the results
-    alone count.
+    Behind a product or pair, gain and offset work before anything is rounded.
     """
     leaves = results.magnitude if results.finite else math.inf
     stages = layer.epilogue.stages
     at_once = layer.kind.name in PRODUCT_KINDS or layer.kind.name in EXACT_PAIRS
-    if seen or (at_once and stages and stages[0][0] is Slot.GAIN_OFFSET):
+    if at_once and stages and stages[0][0] is Slot.GAIN_OFFSET:
         return leaves
     if found.core.finite:
         return max(found.core.magnitude, leaves)
-    return unlimited(layer, known, program)
+    return unlimited(layer, found, known, program)
 
 
-def unlimited(layer: Layer, known: Mapping[str, Range], program: Program) -> float:
-    """Return the magnitude of results, were there no limit: of pairs, squares and sums; else infinite."""
+def unlimited(layer: Layer, found: Found, known: Mapping[str, Range], program: Program) -> float:
+    """Return the magnitude of results, were there no limit: of pairs, squares, sums and products; else infinite."""
     call = call_of_layer(layer)
     if call is None:
         return math.inf
+    if found.total is not None:
+        return max(found.total.reach, INFINITY)
     situation = situation_of(layer, call, known, program.target)
     exact = exact_pair(layer, situation)
     if exact is not None:
@@ -336,9 +372,9 @@ def unlimited(layer: Layer, known: Mapping[str, Range], program: Program) -> flo
 
 
 def below(edge: Edge, value: float, limit: float) -> Concern:
-    """Return how far a magnitude is below an edge; one that reaches the accumulator's has passed it."""
+    """Return how far a magnitude is below an edge; a sum that reaches the accumulator's, or rounds to it, passed it."""
     margin = math.inf if value == 0 else math.log2(limit / value) if math.isfinite(value) else -math.inf
-    reaches = edge is Edge.ACCUMULATOR and value >= limit
+    reaches = edge is Edge.ACCUMULATOR and value >= ROUNDS_TO_EDGE
     return Concern(edge, value, limit, min(margin, -JUST) if reaches else margin)
 
 
@@ -351,14 +387,37 @@ def grid(layer: Layer, found: Found, typical: Mapping[str, float] | None) -> Ite
     assert found.total is not None, "asked of products alone"  # noqa: S101 - the caller looked
     size = found.total.largest
     if typical is not None:
-        sizes = [
-            typical[ref.name] if isinstance(ref, Value) else root_mean_square(ref.dense())
-            for _, ref in list(layer.refs())[:2]
-        ]
-        size = math.prod(sizes)
+        size = math.prod(typical_size(ref, typical) for _, ref in list(layer.refs())[:2])
+    yield from above_grid(size)
+
+
+def grid_of_attention(layer: Layer, known: Mapping[str, Range], typical: Mapping[str, float] | None) -> Concern | None:
+    """Return the same of the two products inside attention, of the one that has fewer bits.
+
+    A share is at most 1, and one over their count where all are alike.
+    """
+    query, key, value = (layer.operand(name) for name in ("query", "key", "value"))
+    if typical is None:
+        magnitudes = [known_ref(ref, known).range.magnitude for ref in (query, key, value)]
+        scores, weighed = magnitudes[0] * magnitudes[1], magnitudes[2]
+    else:
+        scores = typical_size(query, typical) * typical_size(key, typical)
+        weighed = typical_size(value, typical) / max(value.type.shape[-2], 1)
+    both = [*above_grid(scores, "the scores"), *above_grid(weighed, "the values by their shares")]
+    return min(both, key=lambda concern: concern.margin, default=None)
+
+
+def typical_size(ref: Ref, typical: Mapping[str, float]) -> float:
+    """Return the size of typical elements of a value that was seen, or of a constant."""
+    return typical[ref.name] if isinstance(ref, Value) else root_mean_square(ref.dense())
+
+
+def above_grid(size: float, what: str | None = None) -> Iterator[Concern]:
+    """Yield how many bits products of a size have above the grid, less those of an fp16 number."""
     if size > 0 and math.isfinite(size):
         wanted = PRODUCT_GRID * 2.0 ** (SIGNIFICANT_BITS - 1)
-        yield Concern(Edge.GRID, size, wanted, math.log2(size / wanted))
+        advice = None if what is None else INSIDE_ATTENTION
+        yield Concern(Edge.GRID, size, wanted, math.log2(size / wanted), what, advice)
 
 
 def int8(layer: Layer, known: Mapping[str, Range], program: Program) -> Iterator[Concern]:

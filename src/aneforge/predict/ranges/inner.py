@@ -27,6 +27,7 @@ from aneforge.ops.shapes import reduced_axes
 from aneforge.ops.windows import windows_of
 from aneforge.predict.ranges.interval import INFINITY, MOST_FINITE, Range, as_read, products, rounded
 from aneforge.predict.ranges.pointwise import reciprocals
+from aneforge.predict.ranges.products import ROUNDS_TO_EDGE
 from aneforge.predict.ranges.sums import count_of, slack
 
 if TYPE_CHECKING:
@@ -73,8 +74,13 @@ class Inner:
 
 
 def nearest(found: Iterable[Inner]) -> Inner | None:
-    """Return the one that comes nearest to its limit, if there is any."""
-    return max(found, key=nearness, default=None)
+    """Return the one that comes nearest to its limit, if there is any.
+
+    Of those that pass it, one of which nothing is known but that it is infinite says less than one with a number.
+    """
+    everything = list(found)
+    numbered = [one for one in everything if one.limit < one.value < math.inf]
+    return max(numbered or everything, key=nearness, default=None)
 
 
 def nearness(inner: Inner) -> float:
@@ -345,8 +351,8 @@ def attention(situation: Situation) -> Iterator[Inner]:
         reach = extent * (query.range.magnitude * key.range.magnitude + PRODUCT_GRID / 2)
     else:
         reach = reach_of(as_read(query.values), as_read(key.values))
-    # A sum that reaches the edge is infinite, so the limit is the largest number below it.
-    yield Inner(reach, "the scores", BEFORE_THE_SCORES, math.nextafter(EDGE, 0.0))
+    # A sum that reaches the edge or rounds to it is infinite, so the limit is the largest number below.
+    yield Inner(reach, "the scores", BEFORE_THE_SCORES, math.nextafter(ROUNDS_TO_EDGE, 0.0))
     given = situation.attributes.get("scale")
     scale = abs(number(1 / math.sqrt(extent) if given is None else situation.number("scale")))
     above = max(situation.range("attn_mask").high, 0.0) if "attn_mask" in situation.operands else 0.0

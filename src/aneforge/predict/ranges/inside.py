@@ -10,15 +10,19 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
+from aneforge.compiler.ir.evaluate import evaluate_layer
 from aneforge.compiler.ir.layer import Epilogue
 from aneforge.engine.execution.layers import Constants, step_of
 from aneforge.engine.execution.values import Values
+from aneforge.errors import GraphError
 from aneforge.ops.types import is_float
 from aneforge.predict.ranges.inner import INNER, Inner, inner_of_affine
-from aneforge.predict.ranges.interval import of_values
+from aneforge.predict.ranges.interval import MOST_FINITE, of_values
 from aneforge.predict.ranges.layers import NO_VALUES, known_ref, range_of_layer, situation_of, situation_of_slot
 from aneforge.predict.ranges.situation import Known
 
@@ -56,14 +60,24 @@ def inside_slots(layer: Layer, found: Found, program: Program) -> Iterator[Inner
     entering = dict(zip(places_of(layer, found), found.flowing, strict=True))
     for place, (before, after, stage) in enumerate(slots_of(layer)):
         if place in entering:
+            yield into_slot(entering[place])
             yield from inside_slot(Known(before, entering[place]), after, stage, program.target)
+
+
+def into_slot(entering: Range) -> Inner:
+    """Return what enters a slot."""
+    return Inner(entering.magnitude if entering.finite else math.inf, "what enters a slot")
 
 
 def inside_seen(
     layer: Layer, known: Mapping[str, Range], program: Program, values: Mapping[str, Array]
 ) -> Iterator[Inner]:
-    """Yield the largest values inside a layer and between its slots for the values of a sample."""
+    """Yield the largest values inside a layer and between its slots for the values of a sample.
+
+    Of results that overflowed it is told how large they should have been.
+    """
     yield from inside(layer, known, program, values)
+    yield from overflowed(layer, known, values)
     if not layer.epilogue or not is_float(layer.core_types[0].dtype):
         return
     found = range_of_layer(layer, known, program.target)
@@ -76,8 +90,25 @@ def inside_seen(
             continue
         array = entering_slot(layer, place, program, values)
         seen = of_values(array)
-        yield Inner(seen.magnitude if seen.finite else math.inf, "what enters a slot")
+        yield into_slot(seen)
         yield from inside_slot(Known(before, seen, array), after, stage, program.target)
+
+
+def overflowed(layer: Layer, known: Mapping[str, Range], seen: Mapping[str, Array]) -> Iterator[Inner]:
+    """Yield the magnitude of results without a limit, where they are infinite and nothing that was read is.
+
+    Behind slots a large value has come through functions that make it larger still, so there nothing is told.
+    """
+    came, left = ([known[one.name] for one in values] for values in (layer.bottoms, layer.results))
+    if layer.epilogue or all(one.finite for one in left) or not all(one.finite for one in came):
+        return
+    try:
+        exact = evaluate_layer(layer, {one.name: seen[one.name].astype(np.float64) for one in layer.bottoms})
+    except GraphError:  # its mathematics is no one operation
+        return
+    largest = max(float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) for one in exact)
+    if largest > MOST_FINITE:
+        yield Inner(largest, "the exact result")
 
 
 def inside_slot(entering: Known, after: TensorType, stage: Stage, target: Target) -> Iterator[Inner]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,8 +20,10 @@ from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, 
 from aneforge.engine.planar import host_fp16, number, read
 from aneforge.ops.types import TensorType, is_float, is_integer
 from aneforge.predict.divergence.arithmetic import crops
-from aneforge.predict.ranges.interval import MOST_FINITE, RESULTS, Range, hull, of_type, of_values, products, rounded
-from aneforge.predict.ranges.pointwise import PAIRS, SINGLES, TRUTHS, affine_range, single
+from aneforge.predict.ranges.geometry import GEOMETRY
+from aneforge.predict.ranges.interval import MOST_FINITE, RESULTS, Range, hull, of_type, of_values, rounded
+from aneforge.predict.ranges.lengths import NO_LENGTHS, limit_by_length
+from aneforge.predict.ranges.pointwise import PAIRS, SINGLES, TRUTHS, affine_range, multiplied, single
 from aneforge.predict.ranges.products import leaving, total_of
 from aneforge.predict.ranges.situation import Known, Situation
 from aneforge.predict.ranges.sums import SUMS, random
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.calls import Call
     from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
+    from aneforge.predict.ranges.lengths import Length
     from aneforge.predict.ranges.products import Total
     from aneforge.targets import Target
 
@@ -60,9 +64,13 @@ class Found:
 
 
 def range_of_layer(
-    layer: Layer, ranges: Mapping[str, Range], target: Target, shares: Mapping[str, int] = NO_SHARES
+    layer: Layer,
+    ranges: Mapping[str, Range],
+    target: Target,
+    shares: Mapping[str, int] = NO_SHARES,
+    lengths: Mapping[str, Length] = NO_LENGTHS,
 ) -> Found:
-    """Return what a layer can give, told the ranges of the values that it reads, and which of them are shares."""
+    """Return what a layer can give, told the ranges of the values that it reads, and which are shares or lengths."""
     if layer.kind.name == GAIN_OFFSET:
         core = known_ref(layer.operand("input"), ranges).range
         affine = affine_of_layer(layer)
@@ -72,11 +80,12 @@ def range_of_layer(
     situation = situation_of(layer, call, ranges, target, shares)
     if layer.kind.name in PRODUCT_KINDS:
         return product(layer, call, situation, target)
-    found = ranges_of(situation)
+    most = limit_by_length(situation, lengths)
+    found = [within(one, rounded(-most, most)) for one in ranges_of(situation)]
     stages = layer.epilogue.stages
     if len(found) > 1 or not stages:
         return Found(tuple(found), found[0])
-    exact = exact_pair(layer, situation) if stages[0][0] is Slot.GAIN_OFFSET else None
+    exact = exact_pair(layer, situation, most) if stages[0][0] is Slot.GAIN_OFFSET else None
     if exact is not None:
         affine = affine_of_stage(stages[0][1], layer.core_types[0].rank)
         behind = once_rounded(np.array([exact.low]), np.array([exact.high]), affine)
@@ -123,7 +132,7 @@ def known_ref(
 ) -> Known:
     """Return what is known of a value or a constant."""
     if isinstance(ref, Value):
-        return Known(ref.type, ranges[ref.name], seen.get(ref.name), shares.get(ref.name))
+        return Known(ref.type, ranges[ref.name], seen.get(ref.name), shares.get(ref.name), ref.name)
     values = ref.dense()
     return Known(ref.type, of_values(values), values)
 
@@ -138,14 +147,14 @@ def product(layer: Layer, call: Call, situation: Situation, target: Target) -> F
     affine = Affine(None, None, 0)
     if stages and stages[0][0] is Slot.GAIN_OFFSET:
         affine, stages = affine_of_stage(stages[0][1], rank), stages[1:]
+    total = total_of(situation, form, held(affine.offset) if affine.gain is None else None, affine.axis)
     if encodes_activations(layer, target) and not through_the_crop(situation.known("x").range).finite:
         # The sum is infinite for the gain behind it, not the number that the engine reads.
-        behind = once_rounded(np.array([-np.inf]), np.array([np.inf]), affine)
-        return through(layer, behind, stages, target, core=RESULTS)
+        low, high = np.array([-np.inf]), np.array([np.inf])
+        total = replace(total, low=low, high=high)
+        return through(layer, once_rounded(low, high, affine), stages, target, core=RESULTS, total=total)
     if affine.gain is None:
-        total = total_of(situation, form, held(affine.offset), affine.axis)
         return through(layer, leaving(total), stages, target, total=total)
-    total = total_of(situation, form)
     low, high = total.low, total.high
     if affine.vector and ((affine.axis - total.axis) % rank or low.size == 1):
         low, high = low.min(keepdims=True), high.max(keepdims=True)
@@ -170,8 +179,18 @@ def once_rounded(low: Array, high: Array, affine: Affine) -> Range:
     return rounded(float(ends.min()), float(ends.max()))
 
 
-def exact_pair(layer: Layer, situation: Situation) -> Range | None:
-    """Return the exact range of an elementwise layer whose result is not rounded before gain and offset."""
+def within(found: Range, limit: Range) -> Range:
+    """Return what two ranges of the same values share; at an infinite end the first is left as it is."""
+    low = found.low if not limit.finite else max(found.low, min(limit.low, found.high))
+    high = found.high if not limit.finite else min(found.high, max(limit.high, found.low))
+    return Range(low, high)
+
+
+def exact_pair(layer: Layer, situation: Situation, most: float = math.inf) -> Range | None:
+    """Return the exact range of an elementwise layer whose result is not rounded before gain and offset.
+
+    `most` is a magnitude that is known not to be passed.
+    """
     if layer.kind.name not in EXACT_PAIRS:
         return None
     x, y = situation.range("x"), situation.range("y")
@@ -181,7 +200,7 @@ def exact_pair(layer: Layer, situation: Situation) -> Range | None:
         case "sub":
             return Range(x.low - y.high, x.high - y.low)
         case _:
-            return products(x, y)
+            return within(multiplied(situation), Range(-most, most))
 
 
 def through(
@@ -241,6 +260,9 @@ def fitted(found: Range | None, kind: TensorType) -> Range:
     return found
 
 
+MORE: Mapping[str, Callable[[Situation], Range]] = {**SUMS, **GEOMETRY}
+
+
 def range_of(situation: Situation) -> Range | None:
     """Return the range of an operation that gives one sort of results; None where nothing is known of it."""
     op = situation.op
@@ -253,8 +275,8 @@ def range_of(situation: Situation) -> Range | None:
     whole = any(is_integer(one.dtype) for one in situation.results)
     if op in PAIRS and not (whole and op not in ("quantize", "select")):
         return PAIRS[op](situation)
-    if op in SUMS and not whole:
-        return SUMS[op](situation)
+    if op in MORE and not whole:
+        return MORE[op](situation)
     return moved(situation)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["PAIRS", "SINGLES", "TRUTHS", "affine_range", "single"]
+__all__ = ["PAIRS", "SINGLES", "TRUTHS", "affine_range", "multiplied", "reciprocals", "single"]
 
 SINGLES = frozenset(
     {
@@ -54,7 +54,7 @@ def single(situation: Situation) -> Range:
     x = situation.known("x")
     dtype = "fp16" if is_float(x.type.dtype) else x.type.dtype
     if dtype != "fp16" and dtype not in SMALL_TYPES:
-        return of_type(situation.results[0].dtype)
+        return cast_ends(situation, dtype) if situation.op == "cast" else of_type(situation.results[0].dtype)
     key = tuple(sorted((name, repr(value)) for name, value in situation.attributes.items()))
     operands, results = table(situation.op, dtype, key, Attributes(situation.attributes))
     first = int(np.searchsorted(operands, x.range.low, "left"))
@@ -62,6 +62,20 @@ def single(situation: Situation) -> Range:
     if first >= last:  # an interval between two neighbours of fp16 holds no operand
         return Range(0.0, 0.0)
     return Range(float(results[first:last].min()), float(results[first:last].max()))
+
+
+def cast_ends(situation: Situation, dtype: str) -> Range:
+    """Return the range of whole numbers that are too many to be tried, cast to another type: that of their ends.
+
+    A cast to real numbers keeps their order; one to whole numbers may wrap around.
+    """
+    if not is_float(situation.results[0].dtype):
+        return of_type(situation.results[0].dtype)
+    x = situation.range("x")
+    ends = np.array([int(x.low), int(x.high)]).astype(numpy_dtype(dtype))
+    (results,) = arithmetic("cast", situation.target).compute({"x": ends}, situation.attributes)
+    numbers = read(host_fp16(results.astype(np.float64)))
+    return Range(float(numbers[0]), float(numbers[1]))
 
 
 class Attributes:
@@ -124,8 +138,17 @@ def differences(situation: Situation) -> Range:
 
 def multiples(situation: Situation) -> Range:
     """Return the range of x · y; that of a tensor with itself is no wider than its square."""
-    exact = products(situation.range("x"), situation.range("y"))
+    exact = multiplied(situation)
     return rounded(exact.low, exact.high)
+
+
+def multiplied(situation: Situation) -> Range:
+    """Return the exact range of x · y."""
+    x = situation.range("x")
+    if not situation.same("x", "y"):
+        return products(x, situation.range("y"))
+    least = 0.0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
+    return Range(least * least, x.magnitude * x.magnitude)
 
 
 def larger(situation: Situation) -> Range:
@@ -166,13 +189,21 @@ def reciprocal_table() -> tuple[Array, Array]:
 
 
 def powers(situation: Situation) -> Range:
-    """Return the range of x to the power y: of positive x its corners, which bound it; else anything."""
+    """Return the range of x to the power y: |x| to it is bounded by its corners, and what is no number is 0.
+
+    A negative x has a power that is whole alone, of either sign unless all powers are known to be even.
+    """
     x, y = situation.range("x"), situation.range("y")
-    if x.low <= 0 or not (x.finite and y.finite):
+    least = 0.0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
+    if not (x.finite and y.finite) or (least == 0 and y.low < 0):
         return RESULTS
     with np.errstate(over="ignore", under="ignore"):
-        corners = [float(np.power(base, end)) for base, end in itertools.product((x.low, x.high), (y.low, y.high))]
-    return rounded(min(corners), max(corners))
+        corners = [float(np.power(base, end)) for base, end in itertools.product((least, x.magnitude), (y.low, y.high))]
+    if x.low >= 0:
+        return rounded(min(corners), max(corners))
+    given = situation.known("y").values
+    even = given is not None and bool((read(host_fp16(given)) % 2 == 0).all())
+    return rounded(0.0 if even else -max(corners), max(corners))
 
 
 def scaled(situation: Situation) -> Range:

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["LOST", "Total", "leaving", "total_of"]
+__all__ = ["LOST", "ROUNDS_TO_EDGE", "Total", "leaving", "total_of", "unweighed"]
 
 LOST = 2.0**-15
 """What a product loses at most: one that is dropped is below it, one that is rounded moves by a quarter of it."""
 HALF_ULP, LEAST = 2.0**-11, 2.0**-24
+ROUNDS_TO_EDGE = EDGE * (1 - HALF_ULP / 2)
+"""A sum from here on, 32,760, is rounded to the edge where it leaves, and infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +175,25 @@ def averaged(found: Terms, y: Range) -> Terms:
 def weighed(x: Range, rows: Array | None, weight: Known, *, axis: int, terms: int, padded: bool = False) -> Terms:
     """Return the terms of sums of numbers of an interval, weighed; with padding zeros stand among them."""
     if rows is None:
-        exact = products(x, weight.range)
-        low, high = np.array([terms * exact.low]), np.array([terms * exact.high])
-        above, below = np.maximum(high, 0.0), np.maximum(-low, 0.0)
-        largest = max(-exact.low, exact.high)
+        found = unweighed(x, weight.range, terms, axis=axis)
     else:
         positive, negative = np.maximum(rows, 0.0).sum(axis=1), np.maximum(-rows, 0.0).sum(axis=1)
         low, high = positive * x.low - negative * x.high, positive * x.high - negative * x.low
         above = positive * max(x.high, 0.0) + negative * max(-x.low, 0.0)
         below = positive * max(-x.low, 0.0) + negative * max(x.high, 0.0)
         largest = x.magnitude * float(np.abs(rows).max(initial=0.0))
-    if padded:
-        low, high = np.minimum(low, -below), np.maximum(high, above)
-    return Terms(low, high, above, below, terms, largest, axis, terms * LOST)
+        found = Terms(low, high, above, below, terms, largest, axis, terms * LOST)
+    if not padded:
+        return found
+    return replace(found, low=np.minimum(found.low, -found.below), high=np.maximum(found.high, found.above))
+
+
+def unweighed(x: Range, y: Range, terms: int, *, axis: int) -> Terms:
+    """Return the terms of sums of products of two intervals."""
+    exact = products(x, y)
+    low, high = np.array([terms * exact.low]), np.array([terms * exact.high])
+    above, below = np.maximum(high, 0.0), np.maximum(-low, 0.0)
+    return Terms(low, high, above, below, terms, max(-exact.low, exact.high), axis, terms * LOST)
 
 
 def transformed(found: Terms, x: Range, weight: Known) -> Terms:

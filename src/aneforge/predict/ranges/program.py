@@ -14,13 +14,17 @@ from aneforge.graph.methods.arguments import described, entries, is_number, misu
 from aneforge.ops.types import is_float
 from aneforge.predict.ranges.interval import ANYTHING, Range, of_type, of_values
 from aneforge.predict.ranges.layers import Found, range_of_layer, shares_along
+from aneforge.predict.ranges.lengths import followed
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import numpy.typing as npt
 
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import TensorType
+    from aneforge.predict.ranges.lengths import Length
 
     Array = npt.NDArray[Any]
 
@@ -31,6 +35,8 @@ RANGE = "a magnitude, or a low and a high end"
 """What a range is given as."""
 ASKED = "ranges"
 """The argument, as errors name it."""
+REAL_KINDS = tuple("biufV")
+"""Sorts of NumPy's types that are real numbers; those of other packages, such as bfloat16, are the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +56,12 @@ def flow(program: Program, given: Mapping[str, Range]) -> Flow:
         ranges[state.read.name] = given.get(state.name, of_type(state.read.type.dtype))
     found: dict[str, Found] = {}
     shares: dict[str, int] = {}
+    lengths: dict[str, Length] = {}
     for layer in program.layers:
-        found[layer.name] = range_of_layer(layer, ranges, program.target, shares)
-        along = shares_along(layer)
+        found[layer.name] = range_of_layer(layer, ranges, program.target, shares, lengths)
+        along, length = shares_along(layer), followed(layer, lengths)
         shares.update({} if along is None else {layer.result.name: along})
+        lengths.update({} if length is None else {layer.result.name: length})
         ranges.update({result.name: one for result, one in zip(layer.results, found[layer.name].results, strict=True)})
     return Flow(ranges, found)
 
@@ -145,11 +153,14 @@ def ends_given(what: str, given: object) -> tuple[float, float]:
     return low, high
 
 
-def samples_given(inputs: Mapping[str, Array] | Iterable[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
-    """Return sets of sample inputs, of which one or several are given.
+def samples_given(
+    inputs: Mapping[str, Array] | Iterable[Mapping[str, Array]], names: Collection[str] | None = None
+) -> list[Mapping[str, Array]]:
+    """Return sets of sample inputs, of which one or several are given; `names` are those of all inputs, where known.
 
     Raises:
-        GraphTypeError: They are not arrays by the names of inputs.
+        GraphTypeError: They are not arrays of real numbers by the names of inputs.
+        UnknownNameError: There is no input of a name.
     """
     given = cast("object", inputs)
     several = isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes | np.ndarray)
@@ -159,4 +170,25 @@ def samples_given(inputs: Mapping[str, Array] | Iterable[Mapping[str, Array]]) -
             remedy = 'give a dict, such as {"x": array}, or a list of such'
             text = "sample inputs are not arrays by the names of inputs"
             raise GraphTypeError(text, seen=described(sample), remedy=remedy)
+        for name, values in cast("Mapping[str, object]", sample).items():
+            check_sample(name, values, names)
     return cast("list[Mapping[str, Array]]", samples)
+
+
+def check_sample(name: str, values: object, names: Collection[str] | None) -> None:
+    """Check that a sample is one of an input, and of real numbers; at its shape the engine looks.
+
+    Raises:
+        GraphTypeError: It holds something else than real numbers.
+        UnknownNameError: There is no input of that name.
+    """
+    if names is not None and name not in names:
+        raise UnknownNameError.of("input", name, names)
+    if values is None:  # the engine misses it as if it were left out
+        return
+    try:
+        kind = str(np.asarray(values).dtype.kind)
+    except ValueError:  # rows of different lengths
+        kind = ""
+    if kind not in REAL_KINDS:
+        raise GraphTypeError(f"the sample of input {name!r} is no array of real numbers", seen=described(values))

@@ -34,6 +34,8 @@ class Known:
     values: Array | None = None
     shares_along: int | None = None
     """The axis along which its elements are shares of a whole, as softmax gives them."""
+    name: str | None = None
+    """The value that it is, where it is one of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Situation:
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an operand."""
         return self.known(name).type.shape
+
+    def same(self, first: str, second: str) -> bool:
+        """Tell whether two operands are one value."""
+        return self.known(first).name is not None and self.known(first).name == self.known(second).name
 
     def everything(self) -> list[Range]:
         """Return the ranges of all operands, lists taken apart."""

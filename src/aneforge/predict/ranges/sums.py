@@ -240,13 +240,15 @@ def instance_norm(situation: Situation) -> Range:
 def l2_norm(situation: Situation) -> Range:
     """Return the range of x times the reciprocal root of Σ x², which is at least epsilon.
 
-    As for `standardised`, but nothing is divided by a count: a number is no larger than the length that holds it.
+    As for `standardised`, but nothing is divided by a count: a number is no larger than the length that holds it. From
+    2^-10 on a square, and a sum that it is alone in, are off by a sixteenth at most.
     """
     x, epsilon = situation.range("x"), float(np.float32(situation.number("epsilon")))
     off = slack_of(situation.target)
     root = min(1 / math.sqrt(max(epsilon, 2.0**-126)), INFINITY)
-    lost = min(x.magnitude, 2.0**-7) * root
-    most = max((1 + 4 * off) * max(1.0, x.magnitude / 255.0), lost) * (1 + 2 * TABLE_SLACK)
+    lost = min(x.magnitude, 2.0**-10) * root
+    held = (1 + 4 * off) * max(1.0, x.magnitude / 255.0) / math.sqrt(1 - 2.0**-4)
+    most = max(held, lost) * (1 + 2 * TABLE_SLACK)
     return rounded(-most if x.low < 0 else 0.0, most if x.high > 0 else 0.0)
 
 
