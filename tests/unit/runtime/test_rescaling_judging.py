@@ -41,11 +41,12 @@ def test_a_set_of_inputs_without_a_gain_ends_the_comparison() -> None:
 
 def test_fresh_inputs_keep_channels_that_are_larger() -> None:
     graph = af.Graph({"y": af.input((2, 8, 4, 16), name="x").relu()})
-    last = np.where(np.arange(16) == 3, 100.0, 1.0) * np.ones((2, 8, 4, 16))
-    second = np.where(np.arange(8) == 5, 100.0, 1.0)[:, None, None] * np.ones((2, 8, 4, 16))
-    for sample, kept in ((last, [1]), (second, [2])):
-        sets = fresh([{"x": sample}], graph, 3, seed=5)
-        assert [turn for turn, one in enumerate(sets) if np.array_equal(one["x"], sample)] == kept
+    for larger, turns in ((2.0, ([1], [2])), (100.0, ([0, 1, 2], [0, 1, 2]))):  # much larger channels are always kept
+        last = np.where(np.arange(16) == 3, larger, 1.0) * np.ones((2, 8, 4, 16))
+        second = np.where(np.arange(8) == 5, larger, 1.0)[:, None, None] * np.ones((2, 8, 4, 16))
+        for sample, kept in zip((last, second), turns, strict=True):
+            sets = fresh([{"x": sample}], graph, 3, seed=5)
+            assert [turn for turn, one in enumerate(sets) if np.array_equal(one["x"], sample)] == kept
     drawn_sets = fresh([{"x": drawn(2, 8, 4, 16)}, {"x": drawn(2, 8, 4, 16, seed=8)}], graph, 3, seed=5)
     assert all(one["x"].shape == (2, 8, 4, 16) for one in drawn_sets)
     assert len({one["x"].tobytes() for one in drawn_sets}) == 3

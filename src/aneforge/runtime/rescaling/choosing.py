@@ -75,7 +75,8 @@ def joined(asked: Array, limit: Array) -> tuple[int, ...]:
     most, least = float(asked.max()), float(limit.min())
     if least >= max(most - policy().slack.bits, 0.0) or len(asked) == 1:
         return (int(min(most, least)),)
-    return tuple(int(min(one, edge)) for one, edge in zip(asked, limit, strict=True))
+    found = tuple(int(min(one, edge)) for one, edge in zip(asked, limit, strict=True))
+    return found if len(set(found)) > 1 else found[:1]
 
 
 def edge_margin(reach: Array, exponents: tuple[int, ...]) -> float:

@@ -126,6 +126,8 @@ class Measured:
 
     error: float
     layers: int
+    channels: tuple[float, ...] = ()
+    """The errors of single channels, where they were asked for."""
 
 
 def alone(node: Node, operands: Mapping[str, Argument]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -140,8 +142,11 @@ def alone(node: Node, operands: Mapping[str, Argument]) -> tuple[Tensor, dict[st
     return Tensor(replace(node, operands={**operands, **inputs})), inputs
 
 
-def measured_alone(result: Tensor, values: Mapping[str, Array], exact: Array, target: Target) -> Measured:
-    """Return the error of a product alone."""
+def measured_alone(
+    result: Tensor, values: Mapping[str, Array], exact: Array, target: Target, axis: int | None = None
+) -> Measured:
+    """Return the error of a product alone, and of every channel where its axis is told."""
     program = build_program(Graph({"y": result}), target)
     given = quietly(prepare(program), values).outputs["y"]
-    return Measured(error_of(given, exact), len(program.layers))
+    pairs = () if axis is None else zip(np.moveaxis(given, axis, 0), np.moveaxis(exact, axis, 0), strict=True)
+    return Measured(error_of(given, exact), len(program.layers), tuple(error_of(*pair) for pair in pairs))

@@ -33,6 +33,8 @@ __all__ = ["Observed", "fresh", "observe", "probes_of", "sums_of"]
 
 ENOUGH_OF_A_CHANNEL = 4
 """With fewer elements of a channel to draw from, inputs that are drawn so are nearly those that were given."""
+UNEVEN = 4.0
+"""A channel so many times as large as the median makes sums that it does not make where its elements lie elsewhere."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,8 @@ class Observed:
     """The largest magnitude of a tensor."""
     sums: dict[tuple[Key, int], float] = field(default_factory=dict[tuple["Key", int], float])
     """The largest sum of magnitudes along an axis of a tensor."""
+    places: dict[tuple[Key, int], Array] = field(default_factory=dict[tuple["Key", int], "Array"])
+    """The largest magnitude of every place of an axis."""
     seen: list[dict[Key, Array]] = field(default_factory=list[dict["Key", "Array"]])
     """The values of the first sample, as the engine has them; and of others, where those are to be tried too."""
     proven: bool = False
@@ -50,7 +54,7 @@ class Observed:
 
     def declared(self, bounds: Mapping[Key, float]) -> Observed:
         """Return the same with magnitudes that were proven in the place of those that were seen."""
-        return Observed(dict(bounds), {}, self.seen, proven=True)
+        return Observed(dict(bounds), seen=self.seen, proven=True)
 
     @property
     def arrays(self) -> dict[Key, Array]:
@@ -135,6 +139,10 @@ def add_sizes(found: Observed, seen: Mapping[Key, Array]) -> None:
         for axis in range(max(numbers.ndim - 2, 0), numbers.ndim):
             most = float(magnitudes.sum(axis=axis).max(initial=0.0))
             found.sums[key, axis] = max(found.sums.get((key, axis), 0.0), most)
+        for axis in range(numbers.ndim):
+            others = tuple(other for other in range(numbers.ndim) if other != axis)
+            largest = magnitudes.max(axis=others, initial=0.0)
+            found.places[key, axis] = np.maximum(found.places.get((key, axis), 0.0), largest)
 
 
 def sums_of(weights: Array, rows: int | None, columns: int | tuple[int, ...] | None = None) -> Array:
@@ -153,8 +161,9 @@ def fresh(samples: Sequence[Mapping[str, Array]], graph: Graph, count: int, seed
     """Return new inputs of the same distribution: elements drawn with replacement from all that the samples have.
 
     They are drawn in turns from all elements, from those of the same place of the last axis, and from those of the same
-    place of the second axis: channels may be there, and some of them far larger than others. An input of whole numbers
-    or truth values keeps one of the values that it had, for its elements may be indices.
+    place of the second axis, for channels may be there. Where some places of such an axis are far larger than others,
+    elements keep to it. An input of whole numbers or truth values keeps one of the values that it had, for its elements
+    may be indices.
     """
     random = np.random.default_rng(seed)
 
@@ -162,8 +171,9 @@ def fresh(samples: Sequence[Mapping[str, Array]], graph: Graph, count: int, seed
         held = np.stack([np.asarray(sample[name]) for sample in samples])
         if not is_float(node.types[0].dtype):
             return held[int(random.integers(len(held)))]
-        axes = [None, *kept_axes(held)]
-        return redrawn(held, axes[turn % len(axes)], random)
+        axes = kept_axes(held)
+        turns = [axis for axis in axes if is_uneven(held, axis)] or [None, *axes]
+        return redrawn(held, turns[turn % len(turns)], random)
 
     return [{name: drawn(name, node, turn) for name, node in graph.inputs.items()} for turn in range(count)]
 
@@ -176,6 +186,19 @@ def kept_axes(held: Array) -> list[int]:
     """
     found = list(dict.fromkeys([held.ndim - 1, 2])) if held.ndim > 3 else [held.ndim - 1]
     return [axis for axis in found if held.shape[axis] > 1 and held.size >= ENOUGH_OF_A_CHANNEL * held.shape[axis]]
+
+
+def is_uneven(held: Array, axis: int) -> bool:
+    """Tell whether some place of an axis is far larger than most.
+
+    >>> held = np.ones((1, 8, 4))
+    >>> held[..., 3] = 30.0
+    >>> is_uneven(held, 2), is_uneven(held, 1)
+    (True, False)
+    """
+    others = tuple(other for other in range(held.ndim) if other != axis)
+    squares = np.mean(np.square(held, dtype=np.float64), axis=others)
+    return bool(squares.max() > UNEVEN**2 * np.median(squares))
 
 
 def redrawn(held: Array, axis: int | None, random: np.random.Generator) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,16 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
 
-__all__ = ["OutputError", "ProductRescaling", "Rescaled"]
+__all__ = ["OutputError", "ProductRescaling", "Rescaled", "percent"]
+
+
+def percent(error: float) -> str:
+    """Return an error as text.
+
+    >>> percent(0.00125), percent(math.inf)
+    ('0.125%', 'infinite')
+    """
+    return "infinite" if math.isinf(error) else f"{error:.3%}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,7 @@ class ProductRescaling:
             return f"{head}: as it was, {self.reason}"
         least, most = min(self.exponents), max(self.exponents)
         powers = f"2^{least}" if least == most else f"2^{least} to 2^{most} by channel"
-        errors = f"error {self.error_before:.3%} -> {self.error_after:.3%}"
+        errors = f"error {percent(self.error_before)} -> {percent(self.error_after)}"
         return f"{head}: {self.operand} times {powers}, {errors}, margin {self.margin:.1f} bits"
 
 
@@ -62,8 +72,8 @@ class OutputError:
 
     def __str__(self) -> str:
         return (
-            f"{self.name}: error {self.before:.3%} -> {self.after:.3%}, "
-            f"on fresh inputs {self.fresh_before:.3%} -> {self.fresh_after:.3%}"
+            f"{self.name}: error {percent(self.before)} -> {percent(self.after)}, "
+            f"on fresh inputs {percent(self.fresh_before)} -> {percent(self.fresh_after)}"
         )
 
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["drawn_whole", "operands_of", "rescaled", "sets_of_each"]
 
+LARGEST_DRAWN = 4.0
+"""Of a standard normal distribution one element of 16,000 is larger."""
 INDICES = frozenset({"indices", "index"})
 """Names of operands that choose elements."""
 SEED = 0x52455343414C45
@@ -86,7 +88,7 @@ def rescaled(
             raise
         return unchanged(whole, resolved, source, safety, f"nothing to compare with: {error.message}")
     before = Whole.of(whole, resolved, sets, exact)
-    shown = [*given, *extremes(whole)] if samples is None else given
+    shown = [*given, extremes(whole)] if samples is None else given
     others = [handed_over(whole, one) for one in small] if bounds is not None else resized(whole, given[0])
     expected = Expected(sets, exact, populations)
     evidence = Evidence(resolved, expected, shown, bounds, safety, samples is not None, others)
@@ -221,13 +223,14 @@ def limits_of(promise: float | None) -> tuple[float, float]:
     return (-np.inf, np.inf) if promise is None else (-promise, promise)
 
 
-def extremes(graph: Graph) -> list[dict[str, Array]]:
-    """Return inputs as large as is promised, where something is; they show sizes, and no errors are taken of them."""
+def extremes(graph: Graph) -> dict[str, Array]:
+    """Return inputs as large as is promised, or of four deviations. They show sizes; no errors are taken of them."""
     promises, random = promises_of(graph), np.random.default_rng(SEED)
-    if not promises:
-        return []
-    large = {
-        name: random.uniform(-promises[name], promises[name], value.shape) if name in promises else value
-        for name, value in drawn_within(graph).items()
-    }
-    return [handed_over(graph, large)]
+
+    def drawn(name: str, value: Array) -> Array:
+        if not is_float(graph.inputs[name].types[0].dtype):
+            return value
+        evenly = random.uniform(-1, 1, value.shape)
+        return evenly / np.abs(evenly).max(initial=2.0**-24) * promises.get(name, LARGEST_DRAWN)
+
+    return handed_over(graph, {name: drawn(name, value) for name, value in drawn_within(graph).items()})

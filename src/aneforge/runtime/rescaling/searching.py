@@ -127,7 +127,8 @@ class Search:
             sizes = len(policy().small_rows.parts)
             return [observe(graph, values, target, [one]).arrays for one in evidence.other_sizes[:sizes]]
 
-        return Situation(graph, target, observed, evidence.safety, cache(far_below))
+        by_samples = evidence.several and evidence.bounds is None
+        return Situation(graph, target, observed, evidence.safety, by_samples, cache(far_below))
 
     def norms(self, situation: Situation) -> Iterator[Trial]:
         """Try every norm that was not rescaled yet, and say why where that cannot be."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.ops.constant import Constant
+from aneforge.ops.constant import Constant, Dense
 from aneforge.runtime.rescaling.choosing import RESULT_STEP, edge_margin, joined, limits, wanted
 from aneforge.runtime.rescaling.encoded import scaled_constant
 from aneforge.runtime.rescaling.gains import gains_behind
@@ -17,7 +17,7 @@ from aneforge.runtime.rescaling.norms import exponents_of, norm_margin, norm_rea
 from aneforge.runtime.rescaling.observing import sums_of
 from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.products import bias_of, contracted, depth_of, second_of
-from aneforge.runtime.rescaling.report import ProductRescaling
+from aneforge.runtime.rescaling.report import ProductRescaling, percent
 from aneforge.runtime.rescaling.rewriting import LiveScaling, NormScaling, WeightScaling, times
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Situation:
     observed: Observed
     """What the exponents are chosen by, seen or proven."""
     safety: int
+    by_samples: bool
+    """Sizes of single channels are known, for samples were given."""
     small: Callable[[], Sequence[Read]]
     """What operands are for inputs far smaller than their declared ranges; runs the graph when it is first asked."""
 
@@ -105,14 +107,17 @@ def try_weights(product: WeightedProduct, situation: Situation) -> Trial:
 
 
 def weights_on(product: WeightedProduct, situation: Situation, read: Read) -> Trial:
-    """Choose exponents for weights by what the product read for one sample, and try them with it."""
+    """Choose exponents for weights by what the product read for one sample, and try them with it.
+
+    Where sums may pass the edge it need not be that sample which does; the whole graph tells whether one did.
+    """
     node = product.node
     other = cast("Output", node.operands[product.other])
     seen = read[other.node, other.index]
     result, inputs = alone(node, node.operands)
     values = {product.other: seen}
     exact = exact_result(node, values)
-    before = measured_alone(result, values, exact, situation.target)
+    before = measured_alone(result, values, exact, situation.target, product.axis)
     reach, exponents = weight_exponents(product, situation, exact)
     if not any(exponents):
         reason = NO_ROOM if worth_looking(product, exact) else GRID_COSTS_NOTHING
@@ -127,7 +132,8 @@ def weights_on(product: WeightedProduct, situation: Situation, read: Read) -> Tr
         if single is not None:
             tried, exponents = single, one
             after = measured_weights(product, tried, inputs[product.other], values, exact, situation)
-    if not is_worth(before, after):
+    mends = min(exponents) < 0 and after.error <= before.error * policy().loss.one
+    if not mends and not is_worth(before, after):
         return left(product.name, node, before, edge_margin(reach, (0,)), not_worth(before, after))
     margin = edge_margin(reach, exponents)
     return Trial((applied(product.name, node, product.operand, exponents, before, after, margin),), tried)
@@ -141,14 +147,9 @@ def worth_looking(product: WeightedProduct, exact: Array) -> bool:
 def weight_exponents(product: WeightedProduct, situation: Situation, exact: Array) -> tuple[Array, tuple[int, ...]]:
     """Return the bounds of partial sums as they are, and the exponents to try."""
     node, weights = product.node, product.weights.dense()
-    magnitude = situation.observed.magnitude(cast("Output", node.operands[product.other]))
     growth = growth_of(product.weights)
-    sums = sums_of(weights, product.rows, contracted_axis(product) if product.rows is None else None)
-    start = bias_of(node)
-    begun = np.abs(start.dense().astype(np.float64)) if isinstance(start, Constant) else np.zeros(1)
-    if len(sums) == 1:
-        begun = begun.max(keepdims=True)
-    reach = (magnitude * sums + begun) * growth + product.depth * 2.0**-16
+    sums = seen_sums(product, situation.observed) if situation.by_samples else largest_sums(product, situation.observed)
+    reach = sums * growth + product.depth * 2.0**-16
     largest = np.abs(weights.astype(np.float64))
     if product.rows is None:
         largest = largest.max().reshape(1)
@@ -158,6 +159,41 @@ def weight_exponents(product: WeightedProduct, situation: Situation, exact: Arra
     room = limits(reach, largest * growth, behind, situation.safety)
     typical = by_channel(exact, product.axis) if product.rows is not None else by_channel(exact.reshape(-1, 1), 1)
     return reach, joined(wanted(product.depth, typical), room)
+
+
+def largest_sums(product: WeightedProduct, observed: Observed) -> Array:
+    """Return bounds of the partial sums of every channel, or of all, told how large any element is that it reads."""
+    magnitude = observed.magnitude(cast("Output", product.node.operands[product.other]))
+    axis = contracted_axis(product) if product.rows is None else None
+    sums = sums_of(product.weights.dense(), product.rows, axis)
+    start = bias_of(product.node)
+    begun = np.abs(start.dense().astype(np.float64)) if isinstance(start, Constant) else np.zeros(1)
+    return magnitude * sums + (begun.max(keepdims=True) if len(sums) == 1 else begun)
+
+
+def seen_sums(product: WeightedProduct, observed: Observed) -> Array:
+    """Return bounds of partial sums for elements as large as any of their channel that was seen.
+
+    Outliers of a channel whose weights are small bound nothing else then.
+    """
+    node = product.node
+    other = cast("Output", node.operands[product.other])
+    axis = read_axis(product) % other.type.rank
+    along = [1] * other.type.rank
+    along[axis] = other.shape[axis]
+    most = np.broadcast_to(observed.places[(other.node, other.index), axis].reshape(along), other.shape)
+    operands = {name: Dense(np.abs(one.dense())) for name, one in node.operands.items() if isinstance(one, Constant)}
+    sums = exact_result(replace(node, operands={**node.operands, **operands}), {product.other: most})
+    if product.rows is None:
+        return np.array([sums.max()])
+    return sums.max(axis=tuple(place for place in range(sums.ndim) if place != product.axis % sums.ndim))
+
+
+def read_axis(product: WeightedProduct) -> int:
+    """Return the axis along which a product adds what it reads."""
+    if product.operand != "weight":
+        return contracted(product.node, product.other)
+    return -1 if product.node.op.name == "linear" else 1
 
 
 def contracted_axis(product: WeightedProduct) -> int | tuple[int, ...]:
@@ -194,7 +230,7 @@ def measured_weights(
     operands = {**product.node.operands, **scaling.operands, product.other: source}
     result, _ = alone(product.node, operands)
     inverse = tuple(-one for one in scaling.exponents)
-    return measured_alone(times(result, inverse, product.axis, None), values, exact, situation.target)
+    return measured_alone(times(result, inverse, product.axis, None), values, exact, situation.target, product.axis)
 
 
 def try_live(group: LiveGroup, situation: Situation) -> Trial:
@@ -307,14 +343,29 @@ def exact_result(node: Node, values: Mapping[str, Array]) -> Array:
 
 
 def is_worth(before: Measured, after: Measured, *, longer: bool = False) -> bool:
-    """Tell whether an error fell far enough."""
-    chosen = policy().worth_a_layer if longer or after.layers > before.layers else policy().worth
-    return after.error <= before.error * chosen.part and after.error < before.error
+    """Tell whether an error fell far enough: of all, or where the program is as long as before of a channel alone.
+
+    Large channels hide what small ones are off; a norm or slice behind them may make those as large.
+
+    >>> hidden = Measured(0.0002, 1, (0.0002, 0.01)), Measured(0.0002, 1, (0.0002, 0.0003))
+    >>> is_worth(*hidden), is_worth(*hidden, longer=True), is_worth(Measured(0.01, 1), Measured(0.002, 1))
+    (True, False, True)
+    """
+    longer = longer or after.layers > before.layers
+    chosen = policy().worth_a_layer if longer else policy().worth
+    if after.error <= before.error * chosen.part and after.error < before.error:
+        return True
+    grown = policy().loss.one
+    if longer or after.error > before.error * grown:
+        return False
+    part = policy().worth_a_layer.part
+    pairs = list(zip(before.channels, after.channels, strict=True))
+    return any(then > RESULT_STEP and now <= then * part for then, now in pairs)
 
 
 def not_worth(before: Measured, after: Measured) -> str:
     """Return why a rescaling that was tried is not kept."""
-    return f"scaled it has an error of {after.error:.3%} against {before.error:.3%}"
+    return f"scaled it has an error of {percent(after.error)} against {percent(before.error)}, too small a gain"
 
 
 def applied(
