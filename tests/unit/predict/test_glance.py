@@ -72,7 +72,7 @@ def test_functions_behind_crops_are_computed_once() -> None:
     for target in ("h13", "h14", "h13g"):
         made = retarget(graph, target)
         glance.side(made.graph, made.changes, PIPELINE.run(lowered(made)))
-        counts.append(len(glance.numbering.crops.found))
+        counts.append(len(glance.numbering.hiding.found))
     assert counts[0] > 0
     assert len(set(counts)) == 1
 

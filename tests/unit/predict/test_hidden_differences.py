@@ -13,8 +13,8 @@ from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.execution.run import prepare
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
-from aneforge.predict.divergence.cropping import MOST_LAYERS
 from aneforge.predict.divergence.graphs import Cause, Finding, Strength, divergence
+from aneforge.predict.divergence.hiding import MOST_LAYERS
 from aneforge.predict.divergence.numbering import BY_ROWS, Numbering
 from aneforge.predict.ranges.program import flow
 from aneforge.targets import resolve
@@ -60,6 +60,13 @@ def beyond(y: af.Tensor, number: float) -> af.Tensor:
     return af.Tensor(build("greater", {"x": y, "y": Dense(one(number))}, {})).cast("fp16")
 
 
+BY_CHANNEL = np.array([1.0, -0.5, 2.0, 0.25], np.float16).reshape(1, 4, 1, 1)
+
+
+def in_channels(y: af.Tensor) -> af.Tensor:
+    return y.reshape(1, 4, EVERY.size // 64, 16)
+
+
 HIDING: dict[str, Function] = {
     "relu6": lambda y: y.relu6(),
     "tanh": lambda y: y.tanh(),
@@ -80,7 +87,10 @@ HIDING: dict[str, Function] = {
     "another shape": lambda y: y.reshape(-1, 64).transpose(1, 0).tanh(),
     "another slice": lambda y: y.reshape(-1, 64).slice_by_size((0, 1), (EVERY.size // 64, 3)).tanh(),
     "a join": lambda y: af.concat([y, y.relu()], axis=1).tanh(),
+    "the largest": lambda y: y.reshape(-1, 64).amax(-1).amin(0).square().clip(0.0, 9.0),
     "several readers": lambda y: y.tanh() + y.sigmoid(),
+    "numbers by channel": lambda y: (in_channels(y) * BY_CHANNEL).tanh(),
+    "a gain and offset by channel": lambda y: (in_channels(y) * BY_CHANNEL + BY_CHANNEL).tanh(),
 }
 
 
@@ -132,9 +142,10 @@ def test_two_slices_and_a_function() -> None:
 
 
 OTHERS: dict[str, Function] = {
-    "numbers by channel": lambda y: y * np.linspace(0.5, 1.0, 4, dtype=np.float16).reshape(1, 4, 1, 1),
     "another operand": lambda y: af.minimum(y, y.tanh()),
-    "a reduction": lambda y: y.amax(-1),
+    "a sum": lambda y: y.sum(-1),
+    "the largest of two sorts": lambda y: af.concat([y, y.tanh()], axis=-1).amax(-1),
+    "the largest of what has no order": lambda y: y.cos().amax(-1),
 }
 
 

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Value
-from aneforge.predict.divergence.numbering import attributes_key
+from aneforge.predict.divergence.keys import attributes_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

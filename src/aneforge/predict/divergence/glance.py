@@ -8,7 +8,7 @@ different ways.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.crop import FOR_TARGET as CROPS
@@ -34,6 +34,8 @@ __all__ = ["Glance"]
 
 class ByType(Numbering):
     """Numbers values without reading the constants that make them."""
+
+    reads_weights: ClassVar[bool] = False
 
     def digest(self, constant: Constant) -> str:
         """Return the type and the encoding of a constant."""

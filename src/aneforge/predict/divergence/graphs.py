@@ -1,7 +1,7 @@
 """Where two targets can give different answers for one graph, why, and by how much.
 
 Two chips differ because they were given different programs, or because their datapaths differ. Both programs are
-compiled and every value of theirs is numbered (`divergence_numbering`): outputs of equal numbers are equal bit for bit,
+compiled and every value of theirs is numbered (`numbering`): outputs of equal numbers are equal bit for bit,
 which is proof of `none`. What is left is explained layer by layer. Some differences are known of silicon and modelled
 alike by the engine (the order of sums, the expansion of streamed weights): they are findings too, and say so.
 """

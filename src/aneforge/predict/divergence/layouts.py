@@ -4,22 +4,36 @@ Passes cut a layer that is too long for a target and join the parts, fold an axi
 column. What such layers do to single elements is the same, so it is numbered on the whole: a function of single
 elements goes below parts and shapes, parts that lie side by side are joined again, and a reduction sees rows. Elements
 lie in rows, the last axis innermost, so that a part along one axis is a part of every row of a table with two axes.
+
+Elements that are brought to any other places are known by these places, counted in what they come from at last. That
+costs memory, so transposes alone are only remembered; they are looked through where something else is gathered.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from aneforge.predict.divergence.passages import Passage
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy.typing as npt
+
+    Places = npt.NDArray[np.int32]
     Key = tuple[object, ...]
     Shape = tuple[int, ...]
     Rows = tuple[int, int, int]
 
 __all__ = ["Content", "Layouts", "rows_of"]
+
+MOST_PLACES = 1 << 24
+"""Of what elements are gathered from: what larger ones are made of is not looked through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,30 @@ class Part:
     begin: int
     size: int
 
+    @property
+    def places(self) -> Places:
+        """The places in the whole of all elements."""
+        first = np.arange(self.rows, dtype=np.int32)[:, None] * np.int32(self.length) + np.int32(self.begin)
+        return (first + np.arange(self.size, dtype=np.int32)).reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Another order of axes, of a tensor without axes of one place."""
+
+    shape: Shape
+    perm: Shape
+
+    @property
+    def turned(self) -> Shape:
+        """The shape behind it."""
+        return tuple(self.shape[axis] for axis in self.perm)
+
+    @property
+    def places(self) -> Places:
+        """The places before of all elements."""
+        return np.arange(math.prod(self.shape), dtype=np.int32).reshape(self.shape).transpose(self.perm).reshape(-1)
+
 
 @dataclass(slots=True)
 class Layouts:
@@ -50,6 +88,10 @@ class Layouts:
     """What lies under a number that stands for another shape."""
     parts: dict[int, tuple[Content, Part]] = field(default_factory=dict[int, tuple[Content, Part]])
     """Of what an element's number is a part."""
+    turns: dict[int, tuple[Content, Turn]] = field(default_factory=dict[int, tuple[Content, Turn]])
+    """Of what a number holds the elements with the axes in another order."""
+    gathers: dict[int, tuple[Content, Places]] = field(default_factory=dict[int, "tuple[Content, Places]"])
+    """Of what a number holds elements, and their places there."""
 
     def content(self, number: int, shape: Shape) -> Content:
         """Return the elements of a value."""
@@ -97,6 +139,44 @@ class Layouts:
         merged = Part(first.rows, first.length, first.begin, end - first.begin)
         return self.shaped(self.part(whole, merged), shape)
 
+    def transposed(self, number: int, shape: Shape, perm: Sequence[int]) -> int:
+        """Return the number of a value with its axes in another order."""
+        content, own = self.content(number, shape), [axis % len(shape) for axis in perm]
+        long = [axis for axis, extent in enumerate(shape) if extent != 1]
+        turn = Turn(tuple(shape[axis] for axis in long), tuple(long.index(axis) for axis in own if shape[axis] != 1))
+        behind = tuple(shape[axis] for axis in own)
+        base, before = self.turns.get(content.number, (content, None))
+        if before is not None and before.turned == turn.shape:
+            content, turn = base, Turn(before.shape, tuple(before.perm[axis] for axis in turn.perm))
+        if turn.perm == tuple(range(len(turn.perm))):
+            return self.shaped(content, behind)
+        if content.number in self.gathers:
+            return self.gathered(content, turn.places, Passage.COPY, behind)
+        made = self.number(("transposed", content.number, turn.shape, turn.perm))
+        self.turns[made] = content, turn
+        return self.shaped(Content(made, turn.turned), behind)
+
+    def gathered(self, source: Content, places: Places, passage: Passage, shape: Shape) -> int:
+        """Return the number of elements at some places, and in a shape, when each has passed something on its way.
+
+        Where they are all elements in order of something on the way to where they come from, they are that.
+        """
+        content, whole = source, places
+        while passage is not Passage.COPY or not in_order(whole, content):
+            found = self.gathers.get(content.number) or self.parts.get(content.number) or self.turns.get(content.number)
+            if found is None or math.prod(content.shape) > MOST_PLACES:
+                break
+            content, before = found
+            whole = (before.places if isinstance(before, Part | Turn) else before)[whole]
+        if passage is not Passage.COPY:
+            content = Content(self.number(("passed", passage, content.number)), content.shape)
+            source, places = content, whole
+        if in_order(whole, content):
+            return self.shaped(content, shape)
+        made = self.number(("gathered", content.number, hashlib.sha256(whole.tobytes()).digest()))
+        self.gathers.setdefault(made, (source, places))
+        return self.shaped(Content(made, whole.shape), shape)
+
     def mapped(
         self, numbers: Sequence[int], shape: Shape, make: Callable[[tuple[int, ...]], int], rank: int = 0
     ) -> int:
@@ -133,6 +213,12 @@ class Layouts:
             return Content(make(content.number, rows), (rows[0], rows[2]))
         whole, taken = wider
         return self.part(self.reduced(base, whole, make), taken)
+
+
+def in_order(places: Places, content: Content) -> bool:
+    """Tell whether places are all of a content, one behind another."""
+    size = math.prod(content.shape)
+    return places.size == size and np.array_equal(places, np.arange(size, dtype=np.int32))
 
 
 def in_whole_rows(part: Part, rows: Rows) -> tuple[Rows, Part] | None:

@@ -4,52 +4,51 @@ A value's number stands for everything that makes it: the layer's operation and 
 numbers of its operands, the contents of its constants, and the arithmetic that the layer has on its target as far as
 targets differ. Two values of one number, of one program or of two, hold the same bits for the same inputs. So two
 programs whose outputs have the same numbers give the same outputs; what differs in the way they run does not count.
-Values that are parts or other shapes of others have the forms of `layouts`. A crop that nothing shows (`cropping`) is
-numbered as a copy: what is between it and the functions that hide it may hold other bits, and goes nowhere else.
+Values that are parts or other shapes of others, or hold their elements in other places, have the forms of `layouts`.
+What elements pass on the way is left out where it changes nothing, and where nothing shows it (`judging`): what is
+between such a passage and the functions that hide it may hold other bits, and goes nowhere else.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
-from aneforge.compiler.affine import Affine, affine_of_layer, affine_of_stage
+from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
-from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.passes.cuts import is_elementwise, reduced
 from aneforge.engine import reductions
-from aneforge.engine.execution.layers import EXACT_PAIRS
-from aneforge.engine.execution.products import PRODUCT_KINDS
-from aneforge.engine.planar import host_fp16
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import is_float
-from aneforge.predict.divergence.arithmetic import FEW_TERMS, Arithmetic, arithmetic_of_layer, terms_of
-from aneforge.predict.divergence.cropping import Crops
+from aneforge.predict.divergence.arithmetic import FEW_TERMS, Arithmetic, terms_of
+from aneforge.predict.divergence.functions import parted_slots
+from aneforge.predict.divergence.hiding import Hiding
+from aneforge.predict.divergence.joining import WEIGHTS, Part, part_of, whole_of
+from aneforge.predict.divergence.judging import judged
+from aneforge.predict.divergence.keys import affine_key, attributes_key, signature
 from aneforge.predict.divergence.layouts import Layouts, rows_of
+from aneforge.predict.divergence.possible import SQUARED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy.typing as npt
-
+    from aneforge.compiler.affine import Affine
     from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.constant import Constant
-    from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
+    from aneforge.predict.divergence.judging import Judged
     from aneforge.predict.ranges.interval import Range
 
-    Array = npt.NDArray[Any]
     Key = tuple[object, ...]
 
-SQUARED = "square_after_reduction"
-
-__all__ = ["Numbered", "Numbering", "attributes_key"]
+__all__ = ["Numbered", "Numbering"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,39 +68,12 @@ class Numbered:
         return {**outputs, **states}
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A product of dense weights that may be a part of a larger one, cut along its output channels."""
-
-    key: Key
-    """Operation, attributes, the other operand and arithmetic."""
-    other: tuple[str, object]
-    """The operand that is no weight: its name and number."""
-    weight: Dense
-    affine: Affine | None
-    slots: tuple[Stage, ...]
-    on_engine: tuple[object, ...]
-    layer: Layer
-
-    @property
-    def channels(self) -> int:
-        """The axis of output channels, before the slots."""
-        return 1 if self.layer.kind.name == "convolution" else self.layer.core_types[0].rank - 1
-
-    @property
-    def axis(self) -> int:
-        """The axis of the result along which parts are joined: that of output channels, behind transposes."""
-        axis = self.channels
-        for stage in self.slots:
-            if stage.kind.name == TRANSPOSE:
-                perm = permutation(stage)
-                axis = [one % len(perm) for one in perm].index(axis)
-        return axis
-
-
 @dataclass(slots=True)
 class Numbering:
     """Hands out numbers: one for every key, whichever program asks."""
+
+    reads_weights: ClassVar[bool] = True
+    """Weights that choose elements are told from others."""
 
     known: dict[Key, int] = field(default_factory=dict["Key", int])
     digests: dict[int, str] = field(default_factory=dict[int, str])
@@ -113,7 +85,7 @@ class Numbering:
     """Products of dense weights by the numbers of their results."""
     keys: dict[int, tuple[Layer, Key]] = field(default_factory=dict[int, "tuple[Layer, Key]"])
     """What layers do to which values, by the layer's identity, for alignments."""
-    crops: Crops = field(default_factory=Crops)
+    hiding: Hiding = field(default_factory=Hiding)
     layouts: Layouts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -142,17 +114,13 @@ class Numbering:
             numbers[port.value.name] = self.number(("input", port.name))
         for state in program.states:
             numbers[state.read.name] = self.number(("state", state.name))
-        found = {layer.name: arithmetic_of_layer(layer, program, ranges) for layer in program.layers}
-        arithmetics = dict(found)
+        found = judged(program, ranges, self.hiding, weights=self.reads_weights)
         for layer in program.layers:
-            if found[layer.name].route and self.crops.hidden(layer, program, found):
-                arithmetics[layer.name] = replace(found[layer.name], route="")
-            made = self.layer(layer, arithmetics[layer.name], numbers)
-            self.note_part(layer, arithmetics[layer.name], numbers, made[0])
+            made = self.layer(layer, found, numbers)
             numbers.update({result.name: number for result, number in zip(layer.results, made, strict=True)})
-        return Numbered(program, numbers, arithmetics)
+        return Numbered(program, numbers, found.arithmetics)
 
-    def layer(self, layer: Layer, arithmetic: Arithmetic, numbers: Mapping[str, int]) -> list[int]:
+    def layer(self, layer: Layer, found: Judged, numbers: Mapping[str, int]) -> list[int]:
         """Return the numbers of a layer's results.
 
         A slot works on fp16 as a layer of its own does, so it has the number of one; all but a gain and offset directly
@@ -163,19 +131,48 @@ class Numbering:
             return [whole]
         joined, slots = parted_slots(layer)
         if len(layer.results) > 1:
-            number = self.operation(layer, joined, arithmetic, numbers)
+            number = self.operation(layer, joined, found.arithmetics[layer.name], numbers)
             return [self.number(("result", number, place)) for place, _ in enumerate(layer.results)]
-        flowing = self.arranged(layer, arithmetic, numbers)
-        if flowing is None:
-            flowing = self.by_elements(layer, joined, arithmetic, numbers)
-        if flowing is None:
-            flowing = self.by_rows(layer, joined, arithmetic, numbers)
-        if flowing is None:
-            flowing = self.number(("result", self.operation(layer, joined, arithmetic, numbers), 0))
+        flowing = self.core(layer, joined, found, numbers)
         kind = layer.core_types[0] if not joined else joined[0].type_of(layer.core_types[0])
         for stage in slots:
-            flowing, kind = self.slot(stage, flowing, kind), stage.type_of(kind)
+            before, kind = kind, stage.type_of(kind)
+            resized = found.textures.get(layer.name) if stage is layer.epilogue.texture else None
+            if resized is None:
+                flowing = self.slot(stage, flowing, before)
+            else:
+                flowing = self.layouts.gathered(self.layouts.content(flowing, before.shape), *resized, kind.shape)
+        part = part_of(layer, found.arithmetics[layer.name], partial(self.argument, numbers=numbers))
+        if part is not None and layer.name not in found.gathers:
+            self.parts[flowing] = part
         return [flowing]
+
+    def core(self, layer: Layer, joined: tuple[Stage, ...], found: Judged, numbers: Mapping[str, int]) -> int:
+        """Return the number of what a layer gives before the slots that work on fp16, in the first form that it has."""
+        arithmetic = found.arithmetics[layer.name]
+        if layer.name in found.ones:
+            return self.number(("ones", layer.core_types[0].shape))
+        if layer.name in found.idle:
+            return numbers[layer.bottoms[0].name]
+        forms = (
+            partial(self.arranged, layer, arithmetic, numbers),
+            partial(self.gathered, layer, found, numbers),
+            partial(self.by_elements, layer, joined, arithmetic, numbers),
+            partial(self.by_rows, layer, joined, arithmetic, numbers),
+        )
+        for form in forms:
+            number = form()
+            if number is not None:
+                return number
+        return self.number(("result", self.operation(layer, joined, arithmetic, numbers), 0))
+
+    def gathered(self, layer: Layer, found: Judged, numbers: Mapping[str, int]) -> int | None:
+        """Return the number of what a layer makes that brings elements to other places; None for any other."""
+        gather = found.gathers.get(layer.name)
+        if gather is None:
+            return None
+        content = self.layouts.content(numbers[gather.source.name], gather.source.shape)
+        return self.layouts.gathered(content, gather.places, gather.passage, layer.core_types[0].shape)
 
     def operation(
         self, layer: Layer, joined: tuple[Stage, ...], arithmetic: Arithmetic, numbers: Mapping[str, int]
@@ -198,6 +195,8 @@ class Numbering:
                 return self.layouts.cut(*values[0], cast("tuple[int, ...]", layer.attributes["begin"]), shape)
             case "concat" if not layer.attributes["interleave"]:
                 return self.layouts.joined(values, cast("int", layer.attributes["axis"]) % len(shape), shape)
+            case "transpose":
+                return self.layouts.transposed(*values[0], cast("tuple[int, ...]", layer.attributes["perm"]))
             case _:
                 return None
 
@@ -246,42 +245,22 @@ class Numbering:
         # So few terms leave one leaf of the adder's tree, which is rounded: the fused form is the sum and its square.
         return self.activated(("sqr", "square", (), ()), "x", reduction("reduce_sum", "reduce_sum"), result)
 
-    def note_part(self, layer: Layer, arithmetic: Arithmetic, numbers: Mapping[str, int], result: int) -> None:
-        """Remember a product of dense weights, so that a join of several can be told from one that was cut."""
-        place = WEIGHTS.get(layer.kind.name)
-        weight = layer.weight(place) if place else None
-        joined, slots = parted_slots(layer)
-        if not isinstance(weight, Dense) or len(layer.operands) != len(("weight", "other")) or not activations(slots):
-            return
-        other = next(name for name in layer.operands if name != place)
-        affine = affine_of_stage(joined[0], layer.core_types[0].rank) if joined else None
-        source = self.argument(layer.operands[other], numbers)
-        key = (*signature(layer, ())[:3], source, arithmetic.on_engine, stages_key(slots))
-        self.parts[result] = Part(key, (other, source), weight, affine, slots, arithmetic.on_engine, layer)
-
     def joined_parts(self, layer: Layer, numbers: Mapping[str, int]) -> int | None:
-        """Return the number of a product that was cut along its output channels, for the join of its parts.
-
-        Output channels have sums of their own, so the join holds the bits of the whole.
-        """
+        """Return the number of a product that was cut along its output channels, for the join of its parts."""
         values = layer.operands.get("values")
         if layer.kind.name != "concat" or layer.epilogue or not isinstance(values, tuple):
             return None
         found = [self.parts.get(numbers[one.name]) if isinstance(one, Value) else None for one in values]
-        parts = [part for part in found if part is not None]
-        if len(parts) != len(found) or len({part.key for part in parts}) != 1 or layer.attributes["interleave"]:
+        whole = whole_of(found, layer)
+        if whole is None:
             return None
-        first, affine = parts[0], joined_affine([part.affine for part in parts], parts[0].channels)
-        axis = cast("int", layer.attributes["axis"]) % layer.core_types[0].rank
-        if axis != first.axis or (affine is None) != (first.affine is None):
-            return None
-        flipped = first.layer.kind.name == "matmul" and not first.layer.attributes["transpose_rhs"]
-        weight = self.joined_digest([part.weight for part in parts], axis=1 if flipped else 0)
+        first, kind = whole.first, whole.type
+        weight = self.joined_digest(whole.weights, axis=whole.weight_axis)
         operands = tuple(sorted([first.other, (WEIGHTS[first.layer.kind.name], weight)]))
-        joined = () if affine is None else (affine_key(affine),)
+        joined = () if whole.affine is None else (affine_key(whole.affine),)
         flowing = self.number(("result", self.number(((*first.key[:3], joined), operands, first.on_engine)), 0))
         for stage in first.slots:
-            flowing = self.slot(stage, flowing, layer.core_types[0])
+            flowing, kind = self.slot(stage, flowing, kind), stage.type_of(kind)
         return flowing
 
     def slot(self, stage: Stage, flowing: int, kind: TensorType) -> int:
@@ -294,6 +273,8 @@ class Numbering:
 
             single = all(one.type.size == 1 for one in stage.operands.values())
             return self.layouts.mapped([flowing], kind.shape, gained) if single else gained((flowing,))
+        if stage.kind.name == "transpose":
+            return self.layouts.transposed(flowing, kind.shape, cast("tuple[int, ...]", stage.attributes["perm"]))
         call = call_of_kind(stage.kind, stage.attributes, kind.shape)
         assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
         held = {name: self.digest(constant) for name, constant in stage.operands.items()}
@@ -326,7 +307,6 @@ class Numbering:
         return numbers[ref.name] if isinstance(ref, Value) else self.digest(ref)
 
 
-TRANSPOSE = "transpose"
 PLAIN = Arithmetic().on_engine
 BY_ROWS = frozenset({*reductions.FOR_TARGET, "reduce_max", "reduce_min"})
 """Reductions of real numbers whose results depend on the elements along their axes in a row, and on nothing else."""
@@ -340,83 +320,3 @@ def stage_constants(stages: tuple[Stage, ...]) -> list[Constant]:
 def is_sum_squared(layer: Layer, arithmetic: Arithmetic) -> bool:
     """Tell whether a layer squares a sum that is fp16 before it is squared, though the square is fused."""
     return layer.kind.name == SQUARED and terms_of(layer) <= max(math.prod(arithmetic.adder[:2]), FEW_TERMS)
-
-
-def permutation(stage: Stage) -> tuple[int, ...]:
-    """Return the order of axes of a transpose."""
-    return cast("tuple[int, ...]", stage.attributes["perm"])
-
-
-WEIGHTS = {"convolution": "weights", "linear": "weight", "matmul": "rhs"}
-"""Products by their kinds, and the operand that is the weight."""
-
-
-def activations(slots: tuple[Stage, ...]) -> bool:
-    """Tell whether slots hold functions of single elements alone, the same for all channels, and transposes."""
-    return all(
-        stage.kind.name == TRANSPOSE or (not stage.operands and Slot.POST_ACTIVATION in stage.kind.fills)
-        for stage in slots
-    )
-
-
-def stages_key(slots: tuple[Stage, ...]) -> Key:
-    """Return activations in slots as a key."""
-    return tuple((stage.kind.name, attributes_key(stage.attributes)) for stage in slots)
-
-
-def joined_affine(parts: list[Affine | None], axis: int) -> Affine | None:
-    """Return the gain and offset of a whole whose parts have these; None where they do not fit together."""
-    found = [part for part in parts if part is not None]
-    if len(found) != len(parts) or any(part.vector and part.axis != axis for part in found):
-        return None
-    gains, offsets = [part.gain for part in found], [part.offset for part in found]
-    if not (fit(gains) and fit(offsets)):
-        return None
-    return Affine(one_behind_another(gains), one_behind_another(offsets), found[0].axis)
-
-
-def fit(parts: list[Array | None]) -> bool:
-    """Tell whether numbers of parts are those of a whole: rows, one number that all share, or none at all."""
-    arrays = [part for part in parts if part is not None]
-    if len(arrays) not in (0, len(parts)) or len({one.ndim for one in arrays}) > 1:
-        return False
-    return not arrays or arrays[0].ndim == 1 or len({one.tobytes() for one in arrays}) == 1
-
-
-def one_behind_another(parts: list[Array | None]) -> Array | None:
-    """Return the numbers of a whole, those of its parts fitting together."""
-    arrays = [part for part in parts if part is not None]
-    return None if not arrays else np.concatenate(arrays) if arrays[0].ndim else arrays[0]
-
-
-def parted_slots(layer: Layer) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
-    """Return the slots behind a layer: those that work on what was not rounded yet, and those that work on fp16."""
-    stages = tuple(stage for _, stage in layer.epilogue)
-    exact = layer.kind.name in PRODUCT_KINDS or layer.kind.name in EXACT_PAIRS
-    count = 1 if exact and stages and stages[0].kind.name == GAIN_OFFSET else 0
-    return stages[:count], stages[count:]
-
-
-def signature(layer: Layer, joined: tuple[Stage, ...]) -> Key:
-    """Return what a layer does, its operands left out: operation, attributes, and slots that belong to it.
-
-    Gains and offsets are those that the engine uses, in fp16.
-    """
-    call = call_of_layer(layer)
-    assert call is not None, "gain and offset alone is numbered otherwise"  # noqa: S101 - the caller looked
-    rank = layer.core_types[0].rank
-    slots = tuple(affine_key(affine_of_stage(stage, rank)) for stage in joined)
-    return (layer.kind.name, call.op, attributes_key(call.attributes), slots)
-
-
-def affine_key(affine: Affine) -> Key:
-    """Return a gain and an offset as the engine uses them; one number along no axis."""
-    return (
-        *(None if part is None else (part.shape, host_fp16(part).tobytes()) for part in (affine.gain, affine.offset)),
-        affine.axis if affine.vector else None,
-    )
-
-
-def attributes_key(attributes: Mapping[str, AttributeValue]) -> Key:
-    """Return attributes in an order of their own; their texts tell 0 and −0 apart."""
-    return tuple((name, repr(value)) for name, value in sorted(attributes.items()))
