@@ -29,6 +29,7 @@ import aneforge as af
 from aneforge.errors import AneforgeError
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 from aneforge.runtime.rescaling import judging
+from aneforge.runtime.rescaling.choosing import RESULT_STEP
 from aneforge.runtime.rescaling.measuring import Whole, results_of
 from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.scaling import handed_over, rescaled
@@ -341,10 +342,8 @@ def together(errors: Sequence[float], sizes: Sequence[float]) -> float:
 
 
 def growth(before: float, after: float) -> float:
-    """Return by how much an error grew."""
-    if before == after:
-        return 1.0
-    return math.inf if before == 0 or math.isinf(after) else after / before
+    """Return by how much an error grew; a 64th of a rounding is none."""
+    return judging.Change(before, after, RESULT_STEP * policy().loss.quiet).growth
 
 
 def rescaled_as_drawn(draw: Draw, graph: af.Graph, target: str) -> Rescaled:
@@ -421,10 +420,9 @@ def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, left: float) -> t
     ]
     exact = [results_of(graph, one) for one in sets]
     before, after = (Whole.of(one, resolve(found.target), sets, exact).errors for one in (graph, found.graph))
-    outputs = judging.changes_of(before, after, exact)
+    outputs = judging.changes_of(before, after, exact).values()
     grown = [change.growth for output in outputs for change in output if change.before < LOST]
-    means = [math.prod(change.growth for change in output) ** (1 / FRESH) for output in outputs]
-    return (max(grown, default=1.0) if declared else 1.0), max(means)
+    return (max(grown, default=1.0) if declared else 1.0), max(map(judging.mean_growth, outputs))
 
 
 def say(line: str) -> None:
