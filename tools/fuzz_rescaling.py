@@ -306,8 +306,33 @@ def kernels(draw: Draw) -> dict[str, af.Tensor]:
     return {"y": scaled_by(draw, y)}
 
 
+def fused_attention(draw: Draw) -> dict[str, af.Tensor]:
+    """Draw attention that is one operation, with any mask; its values may be the keys, an input, or an output too."""
+    causal, width, count = draw.chance(0.25), draw.pick(8, 16, 32), draw.pick(1, 2)
+    keys = draw.pick(16, 64, 128) if causal else draw.pick(16, 64, 256, 500)
+    queries = keys if causal else draw.pick(1, 4, 16)
+    memory = draw.input(1, count, keys, width)
+    x = memory if causal else draw.input(1, count, queries, width, deviation=1.0)
+    query, key = x.linear(draw.weight(width, width)), memory.linear(draw.weight(width, width))
+    match draw.pick("made", "made", "made", "keys", "given"):
+        case "made":
+            value = draw.activation(memory.linear(draw.weight(width, width), draw.bias(width)))
+        case "keys":
+            value = key
+        case _:
+            value = memory
+    hidden = np.where(draw.random.random((1, 1, queries, keys)) < 0.3, draw.pick(-30.0, -10000.0, -np.inf), 0.0)
+    hidden[..., 0] = 0.0  # a query that may see no key has no attention
+    mask = hidden.astype(np.float16) if not causal and draw.chance(0.4) else None
+    y = scaled_by(draw, af.sdpa(query, key, value, draw.pick(None, 0.1, 1.0), causal, mask))
+    if draw.chance(0.5):
+        y = y.linear(draw.weight(width, width), draw.bias(width))
+    return {"y": y, "value": value} if value is not memory and draw.chance(0.2) else {"y": y}
+
+
 KINDS: tuple[Kind, ...] = (
     perceptron, residual, grouped, transformer, attention, live, shared, normed, quiet, encoded, kernels,
+    fused_attention,
 )  # fmt: skip
 
 

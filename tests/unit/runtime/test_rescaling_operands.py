@@ -1,4 +1,4 @@
-"""Rescaling: weights that are encoded, kernels that are computed, and products that can only be listed."""
+"""Rescaling: encoded weights, computed kernels, the values of attention, and products that can only be listed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy.typing as npt
 import pytest
 
 import aneforge as af
+from aneforge.graph.node import Node, Output, build
+from aneforge.graph.tensor import Tensor
 from aneforge.ops.composed import Composed, Recipe
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.runtime.rescaling.encoded import scaled_constant
 from aneforge.runtime.rescaling.measuring import results_of
-from aneforge.runtime.rescaling.products import left_alone
+from aneforge.runtime.rescaling.policy import policy
+from aneforge.runtime.rescaling.products import LiveGroup, left_alone, live_groups
 
 Array = npt.NDArray[Any]
 
@@ -109,10 +112,138 @@ def test_a_kernel_that_is_computed_is_rescaled(given: str) -> None:
     assert same_meaning(graph, found.graph, inputs)
 
 
+LENGTH, WIDTH = 128, 16
+
+
+def projected(x: af.Tensor, seed: int) -> af.Tensor:
+    return x.linear(drawn(WIDTH, WIDTH, seed=seed, scale=0.25))
+
+
+def attended(values: str = "made", mask: str = "none") -> af.Graph:
+    """Return attention that is one operation, of queries, keys and values that are projections of one input."""
+    x = af.input((1, 2, LENGTH, WIDTH), name="x")
+    query, key = projected(x, 1), projected(x, 2)
+    value = {"made": projected(x, 3), "keys": key, "queries": query, "given": x}[values]
+    hidden = np.where(np.tri(LENGTH, dtype=np.bool_), 0.0, -np.inf).reshape(1, 1, LENGTH, LENGTH).astype(np.float16)
+    masks = {"added": hidden, "input": af.input(hidden.shape, name="mask")}
+    y = af.sdpa(query, key, value, is_causal=mask == "causal", attn_mask=masks.get(mask))
+    return af.Graph({"y": projected(y, 4)})
+
+
+def small_inputs(graph: af.Graph) -> dict[str, Array]:
+    given = {"x": drawn(1, 2, LENGTH, WIDTH, seed=9, scale=0.02)}
+    mask = np.where(np.tri(LENGTH, dtype=np.bool_), 0.0, -10000.0).reshape(1, 1, LENGTH, LENGTH).astype(np.float16)
+    return given | ({"mask": mask} if "mask" in graph.inputs else {})
+
+
+def attention_of(graph: af.Graph) -> Node:
+    (found,) = (node for node in graph.nodes if node.op.name == "sdpa")
+    return found
+
+
+def operands_read(graph: af.Graph, inputs: dict[str, Array]) -> dict[str, Array]:
+    """Return what attention reads, in float64."""
+    operands = dict(attention_of(graph).operands)
+    probes = af.Graph({name: Tensor(one.node, one.index) for name, one in operands.items() if isinstance(one, Output)})
+    constants = {name: one.dense() for name, one in operands.items() if isinstance(one, Constant)}
+    return constants | results_of(probes, {name: inputs[name] for name in probes.inputs})
+
+
+@pytest.mark.parametrize(
+    ("mask", "target"), [("none", "h13"), ("none", "h17"), ("causal", "h13"), ("added", "h17"), ("input", "h13")]
+)
+def test_the_values_of_attention_are_rescaled_where_they_are_made(mask: str, target: str) -> None:
+    graph = attended(mask=mask)
+    inputs = small_inputs(graph)
+    found = af.rescale(graph, inputs=inputs, target=target)
+    (report,) = (one for one in found.products if one.op == "sdpa")
+    assert (report.applied, report.operand, report.exponents[0] >= 8, report.margin > 0) == (True, "value", True, True)
+    assert (found.outputs[0].before > 0.005, found.outputs[0].after < 0.0015) == (True, True)
+    assert found.layers_after == found.layers_before
+    assert attention_of(found.graph).attributes == attention_of(graph).attributes
+    before, after = operands_read(graph, inputs), operands_read(found.graph, inputs)
+    for name, values in before.items():
+        factor = 2.0 ** report.exponents[0] if name == "value" else 1.0
+        assert np.array_equal(after[name], values * factor)
+    assert same_meaning(graph, found.graph, inputs)
+
+
+@pytest.mark.parametrize("values", ["keys", "queries", "given"])
+def test_values_that_others_read_are_multiplied_by_a_layer_of_their_own(values: str) -> None:
+    graph = attended(values)
+    inputs = small_inputs(graph)
+    found = af.rescale(graph, inputs=inputs, target="h15")
+    (report,) = (one for one in found.applied if one.op == "sdpa")
+    assert (found.outputs[0].before > 0.02, found.outputs[0].after < 0.0015) == (True, True)
+    query, key, value = (one.node for one in attention_of(found.graph).sources())
+    shared = {"keys": key, "queries": query, "given": found.graph.inputs["x"]}[values]
+    assert (value.op.name, value.attributes["k"]) == ("muls", 2.0 ** report.exponents[0])
+    assert [one.node for one in value.sources()] == [shared]
+    assert same_meaning(graph, found.graph, inputs)
+
+
+def test_attention_and_products_that_share_values_take_one_factor() -> None:
+    x = af.input((1, 2, LENGTH, WIDTH), name="x")
+    query, key, value = (projected(x, seed) for seed in (1, 2, 3))
+    both = {"y": af.sdpa(query, key, value), "z": query.transpose(0, 1, 3, 2) @ value}
+    (group,) = live_groups(af.Graph(both))
+    assert ([place for _, _, place in group.members], group.host) == (["value", "y"], value.node)
+    keys = {"y": af.sdpa(query, key, value), "z": query.transpose(0, 1, 3, 2) @ key}
+    assert [shape_of(group) for group in live_groups(af.Graph(keys))] == [(["value"], True), (["y"], False)]
+    leaving = {"y": af.sdpa(query, key, value), "value": value}
+    assert [shape_of(group) for group in live_groups(af.Graph(leaving))] == [(["value"], False)]
+
+
+def shape_of(group: LiveGroup) -> tuple[list[str], bool]:
+    return [place for _, _, place in group.members], group.host is not None
+
+
+@pytest.mark.parametrize("target", ["h13", "h17"])
+def test_declared_ranges_bound_the_values_of_attention(target: str) -> None:
+    graph = attended()
+    inputs, bound = small_inputs(graph), 0.1
+    found = af.rescale(graph, ranges={"x": bound}, target=target)
+    (report,) = (one for one in found.applied if one.op == "sdpa")
+    (exponent,) = report.exponents
+    assert (found.source, found.outputs[0].before > 0.01, found.outputs[0].after < 0.0015) == ("declared", True, True)
+    largest = bound * float(np.abs(drawn(WIDTH, WIDTH, seed=3, scale=0.25).astype(np.float64)).sum(1).max())
+    margin = 15 - np.log2(policy().softmax_row.sum * largest * 2.0**exponent)
+    assert report.margin == pytest.approx(margin, abs=0.1)
+    assert same_meaning(graph, found.graph, inputs)
+
+
+def test_large_values_of_attention_are_scaled_off_the_edge() -> None:
+    x, value = af.input((1, 1, 4, 8), name="x"), af.input((1, 1, 64, 8), name="v")
+    key = af.input((1, 1, 64, 8), name="k")
+    graph = af.Graph({"y": af.sdpa(x, key, value)})
+    inputs = {"x": drawn(1, 1, 4, 8), "k": drawn(1, 1, 64, 8, seed=8), "v": np.full((1, 1, 64, 8), 40000.0, np.float16)}
+    found = af.rescale(graph, inputs=inputs, target="h16")
+    (report,) = found.products
+    assert (report.applied, report.operand, report.exponents[0] < 0) == (True, "value", True)
+    assert (found.outputs[0].before > 0.1, found.outputs[0].after < 0.002) == (True, True)
+    assert same_meaning(graph, found.graph, inputs)
+
+
+def test_queries_and_masks_of_zeros_hide_nothing_of_the_values() -> None:
+    x, memory = af.input((1, 1, 4, 16), name="x"), af.input((1, 1, 256, 16), name="memory")
+    y = af.sdpa(x, memory.linear(drawn(16, 16)), memory, attn_mask=af.input((1, 1, 4, 256), name="mask"))
+    small = drawn(1, 1, 256, 16, seed=8, scale=0.02)
+    inputs = {"x": np.zeros((1, 1, 4, 16)), "memory": small, "mask": np.zeros((1, 1, 4, 256))}
+    found = af.rescale(y, inputs=inputs, target="h16")
+    (report,) = (one for one in found.products if one.op == "sdpa")
+    assert (report.applied, report.operand, report.error_after < 0.002) == (True, "value", True)
+    nothing = af.rescale(y, inputs=inputs | {"memory": np.zeros(small.shape)}, target="h16").products
+    assert {one.reason for one in nothing} == {"what it reads was zero throughout"}
+
+
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        ("sdpa", "its sums lie within the operation, where no factor can go"),
+        (
+            "sdpa",
+            "its values are constants, and the sums of its scores lie within the operation, where no factor can go",
+        ),
+        ("einsum", "its sums lie within the operation, where no factor can go"),
         ("twice", "both operands are the same tensor"),
         ("bias", "its sums start at a bias that a factor does not reach"),
         ("vector", "an operand is a vector or empty, which is not multiplied"),
@@ -123,7 +254,10 @@ def test_every_product_is_listed(made: str, reason: str) -> None:
     x, y = af.input((1, 2, 8, 8), name="x"), af.input((1, 2, 8, 8), name="y")
     match made:
         case "sdpa":
-            result = af.sdpa(x, y, y)
+            values = Dense(drawn(1, 2, 8, 8))
+            result = Tensor(build("sdpa", {"query": x, "key": y, "value": values}))
+        case "einsum":
+            result = Tensor(build("einsum", {"values": (x, y)}, {"equation": "abcd,abde->abce"}))
         case "twice":
             result = x @ x
         case "bias":

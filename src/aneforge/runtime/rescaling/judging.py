@@ -125,6 +125,8 @@ def mean_growth(changes: Sequence[Change]) -> float:
     (1.0, 0.0)
     """
     grown = [one.growth for one in changes]
+    if not grown:
+        return 1.0
     if 0.0 in grown or math.inf in grown:
         return math.inf if math.inf in grown else 0.0
     return math.exp(math.fsum(map(math.log, grown)) / len(grown))
@@ -133,10 +135,17 @@ def mean_growth(changes: Sequence[Change]) -> float:
 def gains(changes: Sequence[Change]) -> bool:
     """Tell whether an error falls by as much as counts, on the mean of some sets.
 
-    >>> gains([Change(1.0, 0.9), Change(1.0, 1.0)]), gains([Change(1.0, 0.99)]), gains([Change(math.inf, 1.0)])
-    (True, False, True)
+    It falls on half of them at least, or on one by more than luck: by half of what is above a rounding.
+
+    >>> luck, same = Change(6e-4, 4e-4), Change(1.0, 1.0)
+    >>> gains([luck, same]), gains([luck, same, same]), gains([Change(1.0, 0.99)])
+    (True, False, False)
+    >>> gains([Change(math.inf, 1.0), *(Change(1.0, 1.0) for _ in range(9))])
+    True
     """
-    return mean_growth(changes) <= policy().smaller.part
+    fallen = [one for one in changes if one.after < one.before]
+    sure = 2 * len(fallen) >= len(changes) or any(one.after < one.before / 2 > RESULT_STEP for one in fallen)
+    return sure and mean_growth(changes) <= policy().smaller.part
 
 
 def loses(changes: Sequence[Change]) -> bool:
@@ -181,6 +190,8 @@ class OtherSizes:
     sets: Sequence[Sample]
     unless: float
     """What brings errors elsewhere down to so much is not forbidden; with 0 only what mends an infinite error."""
+    larger: int = 0
+    """The last so many of the sets are larger, where errors are near the rounding: only their mean tells."""
     exact: list[Sample] = field(default_factory=list["Sample"])
     """What the mathematics gives for each, once it was asked for."""
     errors: Whole | None = None
@@ -201,8 +212,13 @@ class OtherSizes:
         found = frozenset(
             name
             for name, one in changes.items()
-            if (gained > self.unless and loses(one)) or any(change.overflows for change in one)
+            if (gained > self.unless and self.loses(one)) or any(change.overflows for change in one)
         )
         if not found:
             self.errors = after
         return found
+
+    def loses(self, changes: Sequence[Change]) -> bool:
+        """Tell whether an error grew by more than luck, on smaller or on larger inputs."""
+        smaller = len(changes) - self.larger
+        return loses(changes[:smaller]) or mean_growth(changes[smaller:]) > policy().loss.one

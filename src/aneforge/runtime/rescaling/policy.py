@@ -80,6 +80,16 @@ class Less(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reason: str
 
 
+class More(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Inputs larger than samples, on which nothing may become worse on the mean."""
+
+    parts: tuple[float, ...]
+    """So many times as large as a sample an input is."""
+    sets: int
+    """So many sets of inputs are run for each of these, where that is not too much work."""
+    reason: str
+
+
 class Fresh(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How many sets of fresh inputs are tried."""
 
@@ -102,6 +112,7 @@ class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     smaller: Part
     loss: Loss
     less: Less
+    more: More
     moved: Part
     worth: Part
     worth_a_layer: Part

@@ -2,7 +2,8 @@
 
 With constant weights it is the weights that are multiplied, each output channel by a factor of its own where the gain
 slot allows that. Of two tensors that are computed at run time one is multiplied: best where it is made, by an operation
-with a gain slot, from which only movements lead to the product.
+with a gain slot, from which only movements lead to the product. Attention that is one operation is linear in its
+values, so of its tensors these are multiplied; the sums of its scores lie ahead of a softmax, which takes no factor.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node, Value
 
 __all__ = [
+    "ATTENTION",
     "LiveGroup",
     "WeightedProduct",
     "bias_of",
@@ -36,6 +38,8 @@ __all__ = [
     "numbered",
     "readers_of",
     "second_of",
+    "sized_by",
+    "tensors_of",
     "weighted_products",
 ]
 
@@ -43,6 +47,8 @@ MOVEMENTS = frozenset({"reshape", "transpose", "expand_dims", "squeeze", "slice_
 """Operations that leave every element as it is, and have one tensor to read."""
 PRODUCTS = CONVOLUTIONS | MATRIX_PRODUCTS | {"linear", "conv_transpose"}
 """Operations whose sums are of products of two operands, and nothing else."""
+ATTENTION = frozenset({"sdpa"})
+"""Operations that weigh the rows of their values by softmax rows: linear in the values, and in nothing else."""
 HOSTS = PRODUCTS | {"add", "sub", "mul"}
 """Operations with a gain slot behind them, into which a factor goes without a layer more."""
 
@@ -67,7 +73,7 @@ class WeightedProduct:
 
 @dataclass(frozen=True, slots=True)
 class LiveGroup:
-    """Products of two tensors that share one, which is multiplied for all of them."""
+    """Products of two tensors, or attention, that share a tensor, which is multiplied for all of them."""
 
     shared: Output
     members: tuple[tuple[Node, str, str], ...]
@@ -125,10 +131,19 @@ def constant_bias(node: Node) -> bool:
 
 
 def live_groups(graph: Graph) -> tuple[LiveGroup, ...]:
-    """Return the products of two tensors, by the tensor that is to be multiplied.
+    """Return the products of two tensors, and attention, by the tensor that is to be multiplied.
 
     The one whose factor costs no layer is taken; where both do, the second operand, which is that of the values and the
-    keys in attention.
+    keys in attention. Attention that is one operation has its values multiplied and nothing else: where queries, keys
+    or anyone else read the same tensor, only a layer of its own can do that.
+
+    >>> import numpy as np, aneforge as af
+    >>> x = af.input((1, 2, 8, 4))
+    >>> query, key, value = (x.linear(np.eye(4)) for _ in range(3))
+    >>> apart, together = af.sdpa(query, key, value), af.sdpa(query, key, key)
+    >>> groups = [group for y in (apart, together) for group in live_groups(af.Graph({"y": y}))]
+    >>> [(group.members[0][2], group.host is None) for group in groups]
+    [('value', False), ('value', True)]
     """
     names = {node: name for name, node in numbered(graph) if is_live(node)}
     leaving = {(output.node, output.index) for output in (*graph.outputs.values(), *graph.states.values())}
@@ -136,12 +151,13 @@ def live_groups(graph: Graph) -> tuple[LiveGroup, ...]:
     groups: list[LiveGroup] = []
     taken: set[Node] = set()
     for node in names:
-        for operand in (second_of(node), "x"):
+        for operand in factors_of(node):
             shared = cast("Output", node.operands[operand])
             key = (shared.node, shared.index)
             host = None if key in leaving else host_of(shared, graph, leaving)
             together = readers[key]
-            if node in taken or host is None or not all(one in names and one not in taken for one, _ in together):
+            free = all(one in names and one not in taken and place in factors_of(one) for one, place in together)
+            if node in taken or host is None or not free:
                 continue
             groups.append(LiveGroup(shared, tuple((one, names[one], place) for one, place in together), host))
             taken.update(one for one, _ in together)
@@ -156,12 +172,45 @@ def live_groups(graph: Graph) -> tuple[LiveGroup, ...]:
 
 
 def second_of(node: Node) -> str:
-    """Return the name of the operand with which a product multiplies x."""
+    """Return the name of the operand with which a product multiplies x, and attention its weights."""
+    if node.op.name in ATTENTION:
+        return "value"
     return "y" if node.op.name in MATRIX_PRODUCTS else "weight"
 
 
+def factors_of(node: Node) -> tuple[str, ...]:
+    """Return the operands in which a product is linear, of which one can be multiplied; the best to take first."""
+    return (second_of(node),) if node.op.name in ATTENTION else (second_of(node), "x")
+
+
+def tensors_of(node: Node) -> tuple[str, ...]:
+    """Return the names of the operands that are tensors.
+
+    >>> import numpy as np, aneforge as af
+    >>> x = af.input((1, 1, 2, 4))
+    >>> tensors_of(af.sdpa(x, x, x, attn_mask=np.zeros((1, 1, 2, 2))).node)
+    ('query', 'key', 'value')
+    """
+    return tuple(name for name, value in node.values() if isinstance(value, Output))
+
+
+def sized_by(node: Node) -> tuple[Output, ...]:
+    """Return the tensors whose sizes bound the sums that are rescaled: of attention its values alone.
+
+    Its weights add up to one, whatever queries, keys and mask are.
+
+    >>> import aneforge as af
+    >>> x, y = af.input((1, 1, 2, 4)), af.input((1, 1, 2, 4))
+    >>> [value.node is y.node for value in sized_by(af.sdpa(x, x, y).node)]
+    [True]
+    """
+    return (cast("Output", node.operands["value"]),) if node.op.name in ATTENTION else node.sources()
+
+
 def is_live(node: Node) -> bool:
-    """Tell whether a node multiplies two different tensors of real numbers, from nothing on."""
+    """Tell whether a node multiplies two different tensors of real numbers, from nothing on, or weighs values."""
+    if node.op.name in ATTENTION:
+        return isinstance(node.operands["value"], Output)
     if node.op.name not in PRODUCTS or not is_float(node.types[0].dtype) or bias_of(node) is not None:
         return False
     x, y = node.operands.get("x"), node.operands.get(second_of(node))
@@ -171,7 +220,12 @@ def is_live(node: Node) -> bool:
 
 
 def depth_of(node: Node) -> int:
-    """Return the terms of one sum of a product of two tensors; of a convolution, those of a place within its image."""
+    """Return the terms of one sum of a product of two tensors; of a convolution, those of a place within its image.
+
+    Of attention they are those of the sum of values.
+    """
+    if node.op.name in ATTENTION:
+        return cast("Output", node.operands["value"]).shape[-2]
     if node.op.name in MATRIX_PRODUCTS:
         return cast("Output", node.operands["x"]).shape[contracted(node, "x")]
     axes, weight = axes_of(node, "weight"), cast("Output", node.operands["weight"])
@@ -203,6 +257,8 @@ def left_alone(graph: Graph) -> tuple[tuple[Node, str, str], ...]:
 
 def why_alone(node: Node) -> str:
     """Return why nothing of a product can be multiplied."""
+    if node.op.name in ATTENTION:
+        return "its values are constants, and the sums of its scores lie within the operation, where no factor can go"
     if node.op.name not in PRODUCTS:
         return "its sums lie within the operation, where no factor can go"
     x, y = node.operands.get("x"), node.operands.get(second_of(node))

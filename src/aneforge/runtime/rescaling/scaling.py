@@ -89,9 +89,13 @@ def rescaled(
         return unchanged(whole, resolved, source, safety, f"nothing to compare with: {error.message}")
     before = Whole.of(whole, resolved, sets, exact)
     shown = [*given, extremes(whole)] if samples is None else given
-    others = [handed_over(whole, one) for one in small] if bounds is not None else resized(whole, given[0])
+    less, more = policy().less, policy().more
+    smaller = [handed_over(whole, one) for one in small]
+    larger: list[dict[str, Array]] = []
+    if bounds is None:
+        smaller, larger = (resized(whole, given[0], one.parts, one.sets) for one in (less, more))
     expected = Expected(sets, exact, populations)
-    evidence = Evidence(resolved, expected, shown, bounds, safety, samples is not None, others)
+    evidence = Evidence(resolved, expected, shown, bounds, safety, samples is not None, smaller, larger)
     search = Search(whole, before, evidence)
     search.run()
     after, count = search.errors, len(given)
@@ -147,25 +151,25 @@ def fresh_sets(graph: Graph, given: Sequence[Sample], populations: int) -> list[
     return [one for turn in zip(*like, strict=True) for one in turn]
 
 
-def resized(graph: Graph, sample: Sample) -> list[dict[str, Array]]:
+def resized(graph: Graph, sample: Sample, parts: Sequence[float], most: int) -> list[dict[str, Array]]:
     """Return a sample, and fresh ones like it, at other sizes in turns, within what inputs promise.
 
     Whole numbers and truth values stay, for they may be indices.
     """
-    chosen, promises = policy().less, promises_of(graph)
+    promises = promises_of(graph)
     real = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}
-    more = sets_of_each(graph, len(chosen.parts), chosen.sets) - 1
+    more = sets_of_each(graph, len(parts), most) - 1
 
     def times(name: str, value: Array, part: float) -> Array:
         if name not in real:
             return value
-        most = promises.get(name, MOST_OPERAND)
-        return np.clip(value.astype(np.float64) * part, -most, most)
+        largest = promises.get(name, MOST_OPERAND)
+        return np.clip(value.astype(np.float64) * part, -largest, largest)
 
     return [
         handed_over(graph, {name: times(name, value, part) for name, value in one.items()})
         for one in (sample, *fresh([sample], graph, more, SEED))
-        for part in chosen.parts
+        for part in parts
     ]
 
 

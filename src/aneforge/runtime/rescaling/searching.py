@@ -23,7 +23,8 @@ from aneforge.runtime.rescaling.products import (
     left_alone,
     live_groups,
     numbered,
-    second_of,
+    sized_by,
+    tensors_of,
     weighted_products,
 )
 from aneforge.runtime.rescaling.rewriting import rewritten
@@ -63,9 +64,7 @@ def operands_of(graph: Graph) -> tuple[Output, ...]:
     """
     found: list[Output] = [cast("Output", one.node.operands[one.other]) for one in weighted_products(graph)]
     for group in live_groups(graph):
-        found += [
-            cast("Output", node.operands[name]) for node, _, _ in group.members for name in ("x", second_of(node))
-        ]
+        found += [cast("Output", node.operands[name]) for node, _, _ in group.members for name in tensors_of(node)]
     found += [group.shared for group in norm_groups(graph)]
     hidden = depends_on_state(graph)
     return tuple({(value.node, value.index): value for value in found if value.node not in hidden}.values())
@@ -84,8 +83,10 @@ class Evidence:
     safety: int
     several: bool = False
     """Factors are chosen by the values of some of those, where the first show no gain."""
-    other_sizes: Sequence[Sample] = ()
+    smaller: Sequence[Sample] = ()
     """Inputs on which nothing may be worse; with bounds that are proven of the sizes of `small_rows` in turns."""
+    larger: Sequence[Sample] = ()
+    """Inputs on which nothing may be worse on the mean."""
 
 
 class Search:
@@ -94,7 +95,8 @@ class Search:
     def __init__(self, graph: Graph, errors: Whole, evidence: Evidence) -> None:
         self.graph, self.errors, self.evidence = graph, errors, evidence
         unless = policy().less.unless if evidence.bounds is None else policy().small_rows.unless
-        self.other_sizes = OtherSizes(evidence.target, evidence.other_sizes, unless)
+        others = [*evidence.smaller, *evidence.larger]
+        self.other_sizes = OtherSizes(evidence.target, others, unless, len(evidence.larger))
         self.origins = {node: node for node in graph.nodes}
         """The nodes of the graph that was given, by those of the graph as it is now."""
         self.names = {node: name for name, node in numbered(graph)}
@@ -125,7 +127,7 @@ class Search:
 
         def far_below() -> list[Mapping[tuple[Node, int], Array]]:
             sizes = len(policy().small_rows.parts)
-            return [observe(graph, values, target, [one]).arrays for one in evidence.other_sizes[:sizes]]
+            return [observe(graph, values, target, [one]).arrays for one in evidence.smaller[:sizes]]
 
         by_samples = evidence.several and evidence.bounds is None
         return Situation(graph, target, observed, evidence.safety, by_samples, cache(far_below))
@@ -223,7 +225,7 @@ def hindrance(nodes: Sequence[Node], most: Bounds, skipped: frozenset[Node]) -> 
     """Return why products cannot be judged; empty where they can."""
     if any(node in skipped for node in nodes):
         return READS_STATE
-    found = [most.get((value.node, value.index), float("inf")) for node in nodes for value in node.sources()]
+    found = [most.get((value.node, value.index), float("inf")) for node in nodes for value in sized_by(node)]
     if not np.all(np.isfinite(found)):
         return "what it reads is not bounded by finite numbers"
     return "" if all(found) else "what it reads was zero throughout"

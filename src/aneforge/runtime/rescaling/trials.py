@@ -16,7 +16,7 @@ from aneforge.runtime.rescaling.measuring import Measured, alone, measured_alone
 from aneforge.runtime.rescaling.norms import exponents_of, norm_margin, norm_reach, rescaled_norm
 from aneforge.runtime.rescaling.observing import sums_of
 from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.products import bias_of, contracted, depth_of, second_of
+from aneforge.runtime.rescaling.products import ATTENTION, bias_of, contracted, depth_of, second_of, tensors_of
 from aneforge.runtime.rescaling.report import ProductRescaling, percent
 from aneforge.runtime.rescaling.rewriting import LiveScaling, NormScaling, WeightScaling, times
 
@@ -245,8 +245,8 @@ def live_on(group: LiveGroup, situation: Situation, read: Read) -> Trial:
     asked, rooms, reaches = 0.0, [float("inf")], list[float]()
     tried: list[tuple[Node, str, str, dict[str, Array], Array, Measured]] = []
     for node, name, operand in group.members:
-        both = {one: cast("Output", node.operands[one]) for one in ("x", second_of(node))}
-        values = {one: read[value.node, value.index] for one, value in both.items()}
+        tensors = {one: cast("Output", node.operands[one]) for one in tensors_of(node)}
+        values = {one: read[value.node, value.index] for one, value in tensors.items()}
         exact = exact_result(node, values)
         depth = depth_of(node)
         reach = live_reach(node, observed) + depth * 2.0**-16
@@ -321,7 +321,9 @@ def lost_small(node: Node, exponent: int, x: Output, situation: Situation) -> st
 
 
 def live_reach(node: Node, observed: Observed) -> float:
-    """Return a bound of any partial sum of a product of two tensors."""
+    """Return a bound of any partial sum of a product of two tensors; of attention, of values weighed by a row."""
+    if node.op.name in ATTENTION:
+        return policy().softmax_row.sum * observed.magnitude(cast("Output", node.operands["value"]))
     x, y = (cast("Output", node.operands[name]) for name in ("x", second_of(node)))
     if second_of(node) == "weight":
         return depth_of(node) * observed.magnitude(x) * observed.magnitude(y) * growth_of(y)
