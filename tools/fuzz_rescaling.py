@@ -432,12 +432,14 @@ def judge(seed: int, kind: Kind) -> Verdict | None:
 def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, left: float) -> tuple[float, float]:
     """Return by how much the error of an output grew on small inputs, at most and on the mean; one rounding is none.
 
-    Samples say how small inputs get, where rescaling leaves little of errors on them (`left`); a range says nothing of
-    it. An infinite error that is mended is worth bits of small inputs in any case.
+    Samples say how small inputs get, where rescaling leaves little of errors on them (`left`). A range says nothing of
+    it: little that is left pays for errors that double, and for no more. An infinite error that is mended is worth bits
+    of small inputs in any case.
     """
     declared = found.source == "declared"
     mended = any(math.isinf(one.before) and not math.isinf(one.after) for one in found.outputs)
-    if mended or (not declared and left <= 2 * policy().less.unless):
+    paid = left <= 2 * (policy().small_rows if declared else policy().less).unless
+    if mended or (paid and not declared):
         return 1.0, 1.0
     sets = [
         handed_over(graph, {name: value * 2.0**-bits for name, value in draw.values(graph).items()})
@@ -447,7 +449,8 @@ def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, left: float) -> t
     before, after = (Whole.of(one, resolve(found.target), sets, exact).errors for one in (graph, found.graph))
     outputs = judging.changes_of(before, after, exact).values()
     grown = [change.growth for output in outputs for change in output if change.before < LOST]
-    return (max(grown, default=1.0) if declared else 1.0), max(map(judging.mean_growth, outputs))
+    mean = 1.0 if paid else max(map(judging.mean_growth, outputs))
+    return (max(grown, default=1.0) if declared else 1.0), mean
 
 
 def say(line: str) -> None:

@@ -133,8 +133,8 @@ def test_what_leaves_little_of_errors_on_samples_is_not_forbidden() -> None:
     graph = af.Graph({"y": af.input((2, 2), name="x") * 0.25})
     worse = af.Graph({"y": af.input((2, 2), name="x") * 0.26})
     sets = [{"x": drawn(2, 2)}]
-    for unless, gained, forbidden in ((0.1, 0.05, False), (0.1, 0.5, True), (0.0, 0.0, False), (0.0, 0.001, True)):
-        assert bool(OtherSizes(resolve("h13"), sets, unless).worse(graph, worse, gained)) is forbidden
+    for gained, paid, forbidden in ((0.05, np.inf, False), (0.5, np.inf, True), (0.05, 2.0, True), (0.0, 2.0, False)):
+        assert bool(OtherSizes(resolve("h13"), sets, 0.1, paid).worse(graph, worse, gained)) is forbidden
 
 
 def test_a_sum_that_overflows_within_its_ranges_is_mended_though_small_inputs_lose_bits() -> None:

@@ -189,7 +189,9 @@ class OtherSizes:
     target: Target
     sets: Sequence[Sample]
     unless: float
-    """What brings errors elsewhere down to so much is not forbidden; with 0 only what mends an infinite error."""
+    """What brings errors elsewhere down to so much pays for lost bits."""
+    paid: float = math.inf
+    """By so much errors may grow then. What mends an infinite error pays for any."""
     larger: int = 0
     """The last so many of the sets are larger, where errors are near the rounding: only their mean tells."""
     exact: list[Sample] = field(default_factory=list["Sample"])
@@ -210,15 +212,15 @@ class OtherSizes:
         after = Whole.of(now, self.target, self.sets, self.exact)
         changes = changes_of(self.errors.errors, after.errors, self.exact)
         found = frozenset(
-            name
-            for name, one in changes.items()
-            if (gained > self.unless and self.loses(one)) or any(change.overflows for change in one)
+            name for name, one in changes.items() if self.loses(one, gained) or any(change.overflows for change in one)
         )
         if not found:
             self.errors = after
         return found
 
-    def loses(self, changes: Sequence[Change]) -> bool:
-        """Tell whether an error grew by more than luck, on smaller or on larger inputs."""
+    def loses(self, changes: Sequence[Change], gained: float) -> bool:
+        """Tell whether an error grew by more than luck, or than is paid for, on smaller or on larger inputs."""
+        if gained <= self.unless:
+            return gained > 0 and any(one.growth > self.paid for one in changes)
         smaller = len(changes) - self.larger
         return loses(changes[:smaller]) or mean_growth(changes[smaller:]) > policy().loss.one

@@ -50,9 +50,9 @@ class SmallRows(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     sets: int
     """So many sets of inputs are run for each of these, where that is not too much work."""
     worse: float
-    """The error of a norm alone that grows by more is a loss."""
+    """The error of a norm alone that grows by more is a loss, and so is one of the graph that is paid for."""
     unless: float
-    """Not where errors of inputs that fill their ranges fall to so much of what they were."""
+    """Where errors of inputs that fill their ranges fall to so much of what they were, that pays for lost bits."""
     reason: str
 
 

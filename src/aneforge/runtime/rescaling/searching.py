@@ -8,6 +8,7 @@ together do not, those that made outputs worse are left out, and then those that
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aneforge.runtime.rescaling.judging import OtherSizes, improved, left_of
+from aneforge.runtime.rescaling.live_trials import try_live
+from aneforge.runtime.rescaling.norm_trials import try_norms
 from aneforge.runtime.rescaling.norms import norm_groups
 from aneforge.runtime.rescaling.observing import observe
 from aneforge.runtime.rescaling.policy import policy
@@ -28,7 +31,8 @@ from aneforge.runtime.rescaling.products import (
     weighted_products,
 )
 from aneforge.runtime.rescaling.rewriting import rewritten
-from aneforge.runtime.rescaling.trials import Situation, as_it_was, not_tried, try_live, try_norms, try_weights
+from aneforge.runtime.rescaling.trials import Situation, as_it_was, not_tried
+from aneforge.runtime.rescaling.weight_trials import try_weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,9 +98,10 @@ class Search:
 
     def __init__(self, graph: Graph, errors: Whole, evidence: Evidence) -> None:
         self.graph, self.errors, self.evidence = graph, errors, evidence
-        unless = policy().less.unless if evidence.bounds is None else policy().small_rows.unless
+        less, small = policy().less, policy().small_rows
+        unless, paid = (less.unless, math.inf) if evidence.bounds is None else (small.unless, small.worse)
         others = [*evidence.smaller, *evidence.larger]
-        self.other_sizes = OtherSizes(evidence.target, others, unless, len(evidence.larger))
+        self.other_sizes = OtherSizes(evidence.target, others, unless, paid, len(evidence.larger))
         self.origins = {node: node for node in graph.nodes}
         """The nodes of the graph that was given, by those of the graph as it is now."""
         self.names = {node: name for name, node in numbered(graph)}
@@ -104,14 +109,20 @@ class Search:
         """By the name of the node in the graph that was given."""
 
     def run(self) -> None:
-        """Rescale norms as long as some gain, then products, then norms whose gain the errors of products hid."""
+        """Rescale norms as long as some gain, then products, then norms whose gain the errors of products hid.
+
+        Of products those come first whose sums pass the edge for some inputs.
+        """
         situation = self.situation()
         for _ in range(policy().norm_rounds.most):
             if not self.keep(list(self.norms(situation))):
                 break
             situation = self.situation()
         hidden = any(report.reason in {NOT_BETTER, LOSES_ELSEWHERE} for report in self.reports.values())
-        if self.keep(list(self.products(situation))) and hidden:
+        trials = list(self.products(situation))
+        if self.keep([trial for trial in trials if trial.only_mends]):
+            trials = list(self.products(self.situation()))  # sums that pass the edge hide what others are off
+        if self.keep([trial for trial in trials if not trial.only_mends]) and hidden:
             self.keep(list(self.norms(self.situation())))
 
     def situation(self) -> Situation:
@@ -142,13 +153,17 @@ class Search:
             yield not_tried(group.members, reason) if reason else try_norms(group, situation)
 
     def products(self, situation: Situation) -> Iterator[Trial]:
-        """Try every product, and say why where that cannot be."""
+        """Try every product that was not rescaled yet, and say why where that cannot be."""
         most, skipped = situation.observed.most, depends_on_state(self.graph)
         for product in weighted_products(self.graph):
+            if self.is_done(product.node):
+                continue
             reason = hindrance([product.node], most, skipped)
             yield not_tried([(product.node, product.name)], reason) if reason else try_weights(product, situation)
         for group in live_groups(self.graph):
             nodes = [(node, name) for node, name, _ in group.members]
+            if any(self.is_done(node) for node, _ in nodes):
+                continue
             reason = hindrance([node for node, _ in nodes], most, skipped)
             yield not_tried(nodes, reason) if reason else try_live(group, situation)
         for node, name, reason in left_alone(self.graph):
