@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 import aneforge as af
 from aneforge.runtime.rescaling.measuring import Whole, results_of
@@ -101,6 +102,31 @@ def test_sums_that_pass_the_edge_for_some_inputs_only_are_mended() -> None:
     found = af.rescale(graph, inputs=samples, target="h13")
     assert found.applied
     assert errors(found.graph, samples)["y"] < 0.001
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_what_is_read_is_scaled_down_where_weights_would_lose_bits(*, biased: bool) -> None:
+    weight, bias = drawn(16, 256), drawn(16, seed=5, scale=64.0)
+    weight[0, 0] = np.float16(3 * 2.0**-24)  # three quarters of it are no number of fp16
+    graph = af.Graph({"y": af.input((4, 256), name="x").linear(weight, bias if biased else None)})
+    sample = {"x": drawn(4, 256, seed=8, scale=1000.0)}
+    assert errors(graph, [sample])["y"] == np.inf
+    found = af.rescale(graph, inputs=sample, target="h13")
+    (report,) = found.applied
+    assert (report.operand, report.exponents[0] < 0) == ("x", True)
+    assert errors(found.graph, [sample])["y"] < 0.001
+    given = handed_over(graph, sample)
+    np.testing.assert_array_equal(results_of(found.graph, given)["y"], results_of(graph, given)["y"])
+
+
+def test_a_sum_beyond_fp16_that_a_gain_brings_back_is_mended() -> None:
+    q, k = af.input((1, 1, 8, 64), name="q"), af.input((1, 1, 8, 64), name="k")
+    graph = af.Graph({"y": (q @ k.transpose(0, 1, 3, 2)) * 0.125})
+    sample = {"q": drawn(1, 1, 8, 64, scale=100.0), "k": drawn(1, 1, 8, 64, seed=8, scale=100.0)}
+    assert errors(graph, [sample])["y"] == np.inf
+    found = af.rescale(graph, inputs=sample, target="h13")
+    assert found.applied
+    assert errors(found.graph, [sample])["y"] < 0.001
 
 
 def test_a_norm_that_is_wrong_throughout_its_range_is_scaled_by_less_than_its_ends_ask_for() -> None:

@@ -66,6 +66,7 @@ def live_on(group: LiveGroup, situation: Situation, read: Read) -> Trial:
         tried.append((node, name, operand, values, exact, measured_alone(result, values, exact, situation.target)))
     exponent = joined(np.array([asked]), np.array([min(rooms)]))[0]
     reports: list[ProductRescaling] = []
+    worth = True
     reason = "" if exponent else NO_ROOM if asked else GRID_COSTS_NOTHING
     for (node, name, operand, values, exact, before), reach in zip(tried, reaches, strict=True):
         after = before
@@ -73,12 +74,14 @@ def live_on(group: LiveGroup, situation: Situation, read: Read) -> Trial:
             result, _ = alone(node, node.operands)
             scaled = {**values, operand: values[operand] * 2.0**exponent}
             after = measured_alone(times(result, (-exponent,), 0, None), scaled, exact, situation.target)
-            reason = reason or ("" if is_worth(before, after, longer=group.host is None) else not_worth(before, after))
+            gained = is_worth(before, after, longer=group.host is None)
+            mends = exponent < 0 and after.error <= before.error * policy().loss.one
+            reason, worth = reason or ("" if gained or mends else not_worth(before, after)), worth and gained
         margin = edge_margin(np.array([reach]), (exponent,))
         reports.append(applied(name, node, operand, (exponent,), before, after, margin))
     if reason:
         return Trial(tuple(as_it_was(one, reason) for one in reports), None)
-    return Trial(tuple(reports), LiveScaling(group, exponent))
+    return Trial(tuple(reports), LiveScaling(group, exponent), only_mends=not worth)
 
 
 def live_reach(node: Node, observed: Observed) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +48,8 @@ class LiveScaling:
 
     group: LiveGroup
     exponent: int
+    operands: Mapping[Node, Mapping[str, Constant]] = field(default_factory=dict["Node", "Mapping[str, Constant]"])
+    """Constants that are multiplied with it: the bias of a product, which is added ahead of the inverse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,9 @@ def rewritten(graph: Graph, scalings: Iterable[Scaling]) -> Rewritten:
         before.update(multiplied_before(scaling))
         if isinstance(scaling, WeightScaling):
             constants[scaling.product.node] = scaling.operands
-        elif isinstance(scaling, NormScaling):
+        elif isinstance(scaling, LiveScaling):
+            constants.update(scaling.operands)
+        else:
             norms.update({node: scaling.exponent for node, _ in scaling.group.members})
     shared: dict[tuple[Node, int, int], Tensor] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -14,8 +14,8 @@ from aneforge.runtime.rescaling.gains import gains_behind
 from aneforge.runtime.rescaling.measuring import Measured, alone, measured_alone
 from aneforge.runtime.rescaling.observing import sums_of
 from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.products import bias_of, contracted
-from aneforge.runtime.rescaling.rewriting import WeightScaling, times
+from aneforge.runtime.rescaling.products import LiveGroup, bias_of, contracted
+from aneforge.runtime.rescaling.rewriting import LiveScaling, WeightScaling, times
 from aneforge.runtime.rescaling.trials import (
     GRID_COSTS_NOTHING,
     NO_ROOM,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from aneforge.runtime.rescaling.observing import Observed
     from aneforge.runtime.rescaling.products import WeightedProduct
     from aneforge.runtime.rescaling.trials import Read, Situation
+    from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
 
@@ -70,6 +71,8 @@ def weights_on(product: WeightedProduct, situation: Situation, read: Read) -> Tr
         reason = NO_ROOM if worth_looking(product, exact) else GRID_COSTS_NOTHING
         return left(product.name, node, before, edge_margin(reach, (0,)), reason)
     tried = scaled_weights(product, exponents)
+    if tried is None and min(exponents) < 0:
+        return scaled_down(product, min(exponents), Alone(values, exact, before, reach), situation.target)
     if tried is None:
         return left(product.name, node, before, edge_margin(reach, (0,)), NOT_EXACT)
     after = measured_weights(product, tried, inputs[product.other], values, exact, situation)
@@ -86,6 +89,36 @@ def weights_on(product: WeightedProduct, situation: Situation, read: Read) -> Tr
     margin = edge_margin(reach, exponents)
     report = applied(product.name, node, product.operand, exponents, before, after, margin)
     return Trial((report,), tried, only_mends=not worth)
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A product on its own: what it read, its result in the mathematics, its error, and the bounds of its sums."""
+
+    values: Mapping[str, Array]
+    exact: Array
+    error: Measured
+    reach: Array
+
+
+def scaled_down(product: WeightedProduct, exponent: int, found: Alone, target: Target) -> Trial:
+    """Try a product whose sums pass the edge with what it reads scaled down, for its weights would lose bits."""
+    node, factor = product.node, np.array([2.0**exponent])
+    bias = bias_of(node)
+    start = scaled_constant(bias, factor) if isinstance(bias, Constant) else None
+    if isinstance(bias, Constant) and start is None:
+        return left(product.name, node, found.error, edge_margin(found.reach, (0,)), NOT_EXACT)
+    operands = {} if start is None else {"bias": start}
+    result, _ = alone(node, {**node.operands, **operands})
+    values = {name: value * 2.0**exponent for name, value in found.values.items()}
+    after = measured_alone(times(result, (-exponent,), 0, None), values, found.exact, target)
+    worth = is_worth(found.error, after, longer=True)
+    if not worth and after.error > found.error.error * policy().loss.one:
+        return left(product.name, node, found.error, edge_margin(found.reach, (0,)), not_worth(found.error, after))
+    margin = edge_margin(found.reach, (exponent,))
+    report = applied(product.name, node, product.other, (exponent,), found.error, after, margin)
+    read = LiveGroup(cast("Output", node.operands[product.other]), ((node, product.name, product.other),), None)
+    return Trial((report,), LiveScaling(read, exponent, {node: operands}), only_mends=not worth)
 
 
 def worth_looking(product: WeightedProduct, exact: Array) -> bool:
