@@ -110,3 +110,16 @@ def test_products_inside_attention_lose_their_bits_under_the_grid() -> None:
             assert "scale what is read up" in first.passed[0].remedy
     assert ranges(attended, {"q": 4.0, "k": 4.0, "v": 4.0}, target="h16").first(Edge.GRID) is None
     assert ranges(attended, {"q": 0.0, "k": 0.0, "v": 0.0}, target="h16").margin(Edge.GRID) == float("inf")
+
+
+def test_sums_of_values_inside_attention_reach_the_edge_of_the_accumulator() -> None:
+    query, key, value = (af.input((1, 2, 16, 64), name=name) for name in "qkv")
+    attended = af.sdpa(query, key, value)
+    assert 0 < ranges(attended, {"q": 1.0, "k": 1.0, "v": 16384.0}, target="h16").margin(Edge.ACCUMULATOR) < 1
+    first = ranges(attended, {"q": 1.0, "k": 1.0, "v": 40000.0}, target="h16").first(Edge.ACCUMULATOR)
+    assert first is not None
+    (concern,) = [one for one in first.passed if one.edge is Edge.ACCUMULATOR]
+    assert str(concern).startswith("accumulator edge of the values by their shares: 4.")
+    assert "scale the values down" in concern.remedy
+    same = {name: np.full((1, 2, 16, 64), size) for name, size in (("q", 1.0), ("k", 1.0), ("v", 40000.0))}
+    assert np.isinf(af.run(af.build_program(attended, "h16"), same).outputs["y"]).all()

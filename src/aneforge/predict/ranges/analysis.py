@@ -34,6 +34,7 @@ from aneforge.predict.ranges.layers import exact_pair, known_ref, range_of_layer
 from aneforge.predict.ranges.products import LOST, ROUNDS_TO_EDGE
 from aneforge.predict.ranges.program import declared_ranges, flow, samples_given
 from aneforge.predict.ranges.reached import reached
+from aneforge.predict.ranges.sums import weighed
 from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ NOT_HERE = "what it reads can be infinite already, so look at the layers before 
 """What helps against an infinite result that came in as one."""
 INSIDE_ATTENTION = "scale what is read up by a power of two, and the result or scale= down by it"
 """What helps against the grid inside attention."""
+VALUES_DOWN = "scale the values down by a power of two, and the result up by it (af.rescale)"
+"""What helps against the edge inside attention."""
+BY_SHARES = "the values by their shares"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +307,7 @@ def concerns_of(
         if crops(call.op, call.attributes, x.type, program.target):
             yield below(Edge.CROP, known[x.name].magnitude, FP16_SLICE_SAT)
     if call is not None and call.op == "sdpa":
+        yield edge_of_attention(layer, known)
         concern = grid_of_attention(layer, known, None if sizes is None else sizes.typical)
         yield from [] if concern is None else [concern]
 
@@ -391,6 +396,13 @@ def grid(layer: Layer, found: Found, typical: Mapping[str, float] | None) -> Ite
     yield from above_grid(size)
 
 
+def edge_of_attention(layer: Layer, known: Mapping[str, Range]) -> Concern:
+    """Return how far sums of values, weighed by shares, are below the accumulator's edge; scores are told as inside."""
+    value = layer.operand("value")
+    reach = weighed(known_ref(value, known).range.magnitude, value.type.shape[-2])
+    return replace(below(Edge.ACCUMULATOR, reach, EDGE), what=BY_SHARES, advice=VALUES_DOWN)
+
+
 def grid_of_attention(layer: Layer, known: Mapping[str, Range], typical: Mapping[str, float] | None) -> Concern | None:
     """Return the same of the two products inside attention, of the one that has fewer bits.
 
@@ -399,11 +411,11 @@ def grid_of_attention(layer: Layer, known: Mapping[str, Range], typical: Mapping
     query, key, value = (layer.operand(name) for name in ("query", "key", "value"))
     if typical is None:
         magnitudes = [known_ref(ref, known).range.magnitude for ref in (query, key, value)]
-        scores, weighed = magnitudes[0] * magnitudes[1], magnitudes[2]
+        scores, weighed_size = magnitudes[0] * magnitudes[1], magnitudes[2]
     else:
         scores = typical_size(query, typical) * typical_size(key, typical)
-        weighed = typical_size(value, typical) / max(value.type.shape[-2], 1)
-    both = [*above_grid(scores, "the scores"), *above_grid(weighed, "the values by their shares")]
+        weighed_size = typical_size(value, typical) / max(value.type.shape[-2], 1)
+    both = [*above_grid(scores, "the scores"), *above_grid(weighed_size, BY_SHARES)]
     return min(both, key=lambda concern: concern.margin, default=None)
 
 

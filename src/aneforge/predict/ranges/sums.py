@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aneforge.predict.ranges.situation import Situation
     from aneforge.targets import Target
 
-__all__ = ["SUMS", "shares_total", "slack_of", "summed"]
+__all__ = ["SUMS", "shares_total", "slack_of", "summed", "weighed"]
 
 HALF_ULP = 2.0**-11
 """The share of a number by which a rounding to fp16 moves it at most."""
@@ -257,11 +257,15 @@ def shares_total(count: int) -> float:
     return min((1.0 + 8 * TABLE_SLACK) * count, 1.0 + 16 * TABLE_SLACK + count * HALF_ULP)
 
 
+def weighed(magnitude: float, count: int) -> float:
+    """Return how large sums of so many values get that are weighed by shares, each product rounded to the grid."""
+    return magnitude * shares_total(count) + count * 2.0**-15
+
+
 def attention(situation: Situation) -> Range:
     """Return the range of attention: values weighed by shares, added on the multiply-accumulate path."""
     value = situation.range("value")
-    count = situation.shape("value")[-2]
-    most = value.magnitude * shares_total(count) + count * 2.0**-15
+    most = weighed(value.magnitude, situation.shape("value")[-2])
     high = most if most < 2.0**15 * (1 - HALF_ULP) else INFINITY
     return Range(-high if value.low < 0 else 0.0, high if value.high > 0 else 0.0)
 
