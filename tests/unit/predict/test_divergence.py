@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 import aneforge as af
@@ -19,10 +19,11 @@ from aneforge.engine.execution.run import run
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.errors import IllegalGraphError, NotSupportedError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
+from aneforge.graph.strategies import DrawnGraph
 from aneforge.ops.constant import Dense, Int8Affine
 from aneforge.ops.table import op_named
 from aneforge.predict.divergence.arithmetic import IN_ORDER
-from aneforge.predict.divergence.graphs import Cause, Strength, divergence
+from aneforge.predict.divergence.graphs import Cause, Divergence, Strength, divergence
 from aneforge.predict.divergence.numbering import Numbering
 from aneforge.predict.ranges.program import flow
 from divergence_tools import PAIRS, SLOW, Tally, judged
@@ -30,7 +31,6 @@ from divergence_tools import PAIRS, SLOW, Tally, judged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aneforge.graph.strategies import DrawnGraph
     from golden_text import Golden
 
 GENERATOR = np.random.default_rng(7)
@@ -47,17 +47,32 @@ def convolution(kernel: int = 3, width: int = 8) -> af.Tensor:
 def test_whatever_differs_in_a_bit_was_not_none() -> None:
     tally = Tally()
 
-    @settings(max_examples=300, deadline=None, database=None, derandomize=True, suppress_health_check=SLOW)
+    @settings(max_examples=150, deadline=None, database=None, suppress_health_check=SLOW)
     @given(networks(most=8), st.sampled_from(PAIRS))
     def fuzz(drawn: DrawnGraph, pair: tuple[str, str]) -> None:
         judged(drawn, pair, tally)
 
-    fuzz()
+    for number in range(2):  # later graphs of one seed are often near copies of earlier ones
+        seed(number)(fuzz)()
     print(tally)  # noqa: T201 - the figure that the issue asks for, shown by pytest -s
     assert tally.answers > 250
-    # So few of 300 are other than none, and many of those near copies of one another, that the share of idle ones is
-    # chance here; tests/external holds that of thousands of graphs to its bound.
-    assert tally.flagged > 3
+    # So few of 300 are other than none that the share of idle ones is chance here; tests/external holds that of
+    # thousands of graphs to its bound.
+
+
+def test_the_judge_sees_bits_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally, x = Tally(), af.input((1, 4, 8, 16), name="x")
+    cropped = af.Graph({"y": x.slice_by_size((0, 0, 0, 3), (1, 4, 8, 8))})
+    drawn = DrawnGraph(cropped, {"x": np.full((1, 4, 8, 16), 5000.0)})
+    judged(drawn, ("h13", "h15"), tally)
+    assert (tally.flagged, tally.idle) == (1, 0)
+
+    def nothing_differs(*_: object) -> Divergence:
+        return divergence(cropped, "h13", "h13g")
+
+    monkeypatch.setattr("divergence_tools.divergence", nothing_differs)
+    with pytest.raises(AssertionError, match=r"bits differ between .* and the answer was none"):
+        judged(drawn, ("h13", "h15"), tally)
 
 
 @pytest.mark.parametrize("pair", [("h13", "h13g"), ("h16", "h16g"), ("h17", "h17s"), ("h13", "t1")])
