@@ -433,8 +433,8 @@ def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, left: float) -> t
     """Return by how much the error of an output grew on small inputs, at most and on the mean; one rounding is none.
 
     Samples say how small inputs get, where rescaling leaves little of errors on them (`left`). A range says nothing of
-    it: little that is left pays for errors that double, and for no more. An infinite error that is mended is worth bits
-    of small inputs in any case.
+    it: little that is left pays for errors that double on the mean, and no more. An infinite error that is mended is
+    worth bits of small inputs in any case.
     """
     declared = found.source == "declared"
     mended = any(math.isinf(one.before) and not math.isinf(one.after) for one in found.outputs)
@@ -448,8 +448,10 @@ def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, left: float) -> t
     exact = [results_of(graph, one) for one in sets]
     before, after = (Whole.of(one, resolve(found.target), sets, exact).errors for one in (graph, found.graph))
     outputs = judging.changes_of(before, after, exact).values()
+    mean = max(map(judging.mean_growth, outputs))
+    if paid:
+        return mean, 1.0
     grown = [change.growth for output in outputs for change in output if change.before < LOST]
-    mean = 1.0 if paid else max(map(judging.mean_growth, outputs))
     return (max(grown, default=1.0) if declared else 1.0), mean
 
 
