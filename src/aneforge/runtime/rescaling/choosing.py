@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["MOST_GAIN", "MOST_OPERAND", "RESULT_STEP", "edge_margin", "exactly_scaled", "joined", "limits", "wanted"]
+__all__ = [
+    "MOST_GAIN",
+    "MOST_OPERAND",
+    "RESULT_STEP",
+    "edge_margin",
+    "exactly_scaled",
+    "joined",
+    "limits",
+    "operand_margin",
+    "wanted",
+]
 
 MOST_GAIN = 14
 """A gain of 2^-14 is the smallest normal number of fp16."""
@@ -83,6 +93,15 @@ def edge_margin(reach: Array, exponents: tuple[int, ...]) -> float:
     """Return the bits between the largest bound of a partial sum, as it is then, and the edge."""
     most = float(np.max(reach * 2.0 ** np.array(exponents, np.float64), initial=0.0))
     return math.inf if most == 0 else math.log2(EDGE / most)
+
+
+def operand_margin(largest: float, exponent: int) -> float:
+    """Return the bits between the largest element of a tensor, as it is then, and the largest number of fp16.
+
+    >>> operand_margin(65504.0 / 8, 1), operand_margin(0.0, 14)
+    (2.0, inf)
+    """
+    return math.inf if largest == 0 else math.log2(MOST_OPERAND / largest) - exponent
 
 
 def exactly_scaled(values: Array, factor: Array) -> Array | None:

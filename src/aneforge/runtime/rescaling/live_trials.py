@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.runtime.rescaling.choosing import edge_margin, joined, limits, wanted
+from aneforge.runtime.rescaling.choosing import edge_margin, joined, limits, operand_margin, wanted
 from aneforge.runtime.rescaling.gains import gains_behind
 from aneforge.runtime.rescaling.measuring import Measured, alone, measured_alone
 from aneforge.runtime.rescaling.policy import policy
@@ -48,7 +48,8 @@ def try_live(group: LiveGroup, situation: Situation) -> Trial:
 def live_on(group: LiveGroup, situation: Situation, read: Read) -> Trial:
     """Choose an exponent by what products read for one sample, and try it with each."""
     observed = situation.observed
-    most = observed.magnitude(group.shared) * 2.0**situation.safety
+    magnitude = observed.magnitude(group.shared)
+    most = magnitude * 2.0**situation.safety
     asked, rooms, reaches = 0.0, [float("inf")], list[float]()
     tried: list[tuple[Node, str, str, dict[str, Array], Array, Measured]] = []
     for node, name, operand in group.members:
@@ -77,7 +78,7 @@ def live_on(group: LiveGroup, situation: Situation, read: Read) -> Trial:
             gained = is_worth(before, after, longer=group.host is None)
             mends = exponent < 0 and after.error <= before.error * policy().loss.one
             reason, worth = reason or ("" if gained or mends else not_worth(before, after)), worth and gained
-        margin = edge_margin(np.array([reach]), (exponent,))
+        margin = min(edge_margin(np.array([reach]), (exponent,)), operand_margin(magnitude, exponent))
         reports.append(applied(name, node, operand, (exponent,), before, after, margin))
     if reason:
         return Trial(tuple(as_it_was(one, reason) for one in reports), None)

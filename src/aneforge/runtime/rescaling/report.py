@@ -41,8 +41,9 @@ class ProductRescaling:
     """Of this product alone on the target's engine, against float64, in the norm of all results; NaN if not tried."""
     error_after: float
     margin: float
-    """Bits between the bound of any partial sum, as it is now, and 2^15; of a norm, those by which what it reads can
-    grow until the squares of a row add up to 65,504."""
+    """Bits between the bound of any partial sum, as it is now, and 2^15, or between a tensor that is multiplied and
+    65,504, if those are fewer; of a norm, those by which what it reads can grow until the squares of a row add up to
+    65,504."""
     applied: bool
     reason: str
     """Why it was left as it was; empty where it was rescaled."""
