@@ -419,8 +419,11 @@ def judge(seed: int, kind: Kind) -> Verdict | None:
         say(f"seed {seed} {kind.__name__} on {target}, bounds {found.source}: times {worst:.4f}, {sum(worse)} sets")
         say("; ".join(f"{name}: {first:.4%} -> {second:.4%}" for name, (first, second) in totals.items()))
         say("; ".join(str(one) for one in found.applied))
-    changed = [growth(*totals[name]) for name in before if before[name] != after[name]]
-    small, mean = small_growth(draw, graph, found, max(changed, default=1.0))
+    left = max((growth(*totals[name]) for name in before if before[name] != after[name]), default=1.0)
+    if found.source == "declared":  # inputs may fill their ranges, though these do not
+        filling = [growth(one.before, one.after) for one in found.outputs if one.before != one.after]
+        left = min(left, max(filling, default=1.0))
+    small, mean = small_growth(draw, graph, found, left)
     if small > policy().small_rows.worse or mean > LUCK:
         say(
             f"seed {seed} {kind.__name__} on {target}, bounds {found.source}: small inputs {small:.4f}, mean {mean:.4f}"

@@ -108,6 +108,7 @@ def test_a_gain_around_the_middle_of_ranges_is_taken() -> None:
         (12_000_219, fuzz_rescaling.kernels),  # zeros as it is, noise of GELU on samples of an eighth
         (13_000_302, fuzz_rescaling.live),
         (42_001_918, fuzz_rescaling.attention),  # one channel thirty times as large
+        (62_002_764, fuzz_rescaling.attention),  # at the rounding of fp16: a gain of some sets, a loss of others
         (33_000_141, fuzz_rescaling.encoded),  # at the rounding of fp16: worse by a tenth at 2^-4 of declared ranges
     ],
 )

@@ -12,6 +12,7 @@ an activation is off near zero, and shows it once it is rescaled. Behind a gate 
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -135,17 +136,20 @@ def mean_growth(changes: Sequence[Change]) -> float:
 def gains(changes: Sequence[Change]) -> bool:
     """Tell whether an error falls by as much as counts, on the mean of some sets.
 
-    It falls on half of them at least, or on one by more than luck: by half of what is above a rounding.
+    It falls on half of them at least, or on one by more than luck: by half of what is above a rounding. Of errors near
+    the rounding more must be gone.
 
     >>> luck, same = Change(6e-4, 4e-4), Change(1.0, 1.0)
-    >>> gains([luck, same]), gains([luck, same, same]), gains([Change(1.0, 0.99)])
-    (True, False, False)
+    >>> gains([luck, same]), gains([luck, same, same]), gains([Change(1.0, 0.99)]), gains([Change(6e-4, 5.4e-4)])
+    (True, False, False, False)
     >>> gains([Change(math.inf, 1.0), *(Change(1.0, 1.0) for _ in range(9))])
     True
     """
     fallen = [one for one in changes if one.after < one.before]
     sure = 2 * len(fallen) >= len(changes) or any(one.after < one.before / 2 > RESULT_STEP for one in fallen)
-    return sure and mean_growth(changes) <= policy().smaller.part
+    chosen = policy().smaller
+    near = statistics.median(one.before for one in changes) < chosen.near * RESULT_STEP
+    return sure and mean_growth(changes) <= (chosen.near_part if near else chosen.part)
 
 
 def loses(changes: Sequence[Change]) -> bool:

@@ -68,6 +68,17 @@ class Loss(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reason: str
 
 
+class Gain(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """To what an error must fall for a gain."""
+
+    part: float
+    near: float
+    """Errors below so many roundings are near the rounding."""
+    near_part: float
+    """To what those must fall."""
+    reason: str
+
+
 class Less(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Inputs smaller than samples, on which nothing may become worse."""
 
@@ -109,7 +120,7 @@ class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     safety_drawn: Bits
     finer: Bits
     slack: Bits
-    smaller: Part
+    smaller: Gain
     loss: Loss
     less: Less
     more: More
