@@ -440,7 +440,9 @@ def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, left: float) -> t
     worth bits of small inputs in any case.
     """
     declared = found.source == "declared"
-    mended = any(math.isinf(one.before) and not math.isinf(one.after) for one in found.outputs)
+    before_after = [(one.before, one.after) for one in found.outputs]
+    before_after += [(one.fresh_before, one.fresh_after) for one in found.outputs]
+    mended = any(math.isinf(first) and not math.isinf(second) for first, second in before_after)
     paid = left <= 2 * (policy().small_rows if declared else policy().less).unless
     if mended or (paid and not declared):
         return 1.0, 1.0
