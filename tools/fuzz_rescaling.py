@@ -30,7 +30,7 @@ from aneforge.errors import AneforgeError
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 from aneforge.runtime.rescaling import judging
 from aneforge.runtime.rescaling.choosing import RESULT_STEP
-from aneforge.runtime.rescaling.measuring import Whole, results_of
+from aneforge.runtime.rescaling.measuring import LOST, Whole, results_of
 from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.scaling import handed_over, rescaled
 from aneforge.targets import resolve
@@ -57,8 +57,6 @@ SMALL_BITS = 17
 """Inputs of declared ranges are tried as small as 2^-16 of what they are."""
 QUIET_BITS = (3, 7)
 """Inputs of samples are tried from an eighth to a 64th of what they are."""
-LOST = 0.1
-"""An error from which on an output was lost before anything was rescaled: small products are zeros on the grid."""
 TOLD_AFTER = 100
 """Trials after which the figures so far are printed."""
 

@@ -48,6 +48,9 @@ DEVIATIONS = 12
 """So many deviations is a declared range wide, for inputs that are drawn around its middle: what is bounded for good
 has few elements near its ends."""
 
+ALIKE_EVERY = 4
+"""In one of so many turns the elements of a row are alike: their roundings add up, where others cancel."""
+
 
 def rescale(
     graph: GraphLike,
@@ -211,7 +214,7 @@ def far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Arr
         return draw
 
     return [
-        inputs_of(graph, declared, small(part, alike=turn % 4 == 3), random)
+        inputs_of(graph, declared, small(part, alike=turn % ALIKE_EVERY == ALIKE_EVERY - 1), random)
         for turn in range(turns)
         for part in chosen.parts
     ]

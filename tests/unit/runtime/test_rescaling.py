@@ -289,7 +289,7 @@ def test_every_choice_has_a_reason() -> None:
     chosen = policy()
     entries = [getattr(chosen, name) for name in chosen.__struct_fields__]
     assert all(len(entry.reason) > 40 for entry in entries)
-    assert chosen.worth_a_layer.part < chosen.worth.part < chosen.smaller.part < 1
+    assert chosen.worth_a_layer.part < chosen.worth.part < chosen.gain.part < 1
 
 
 # Norms

@@ -54,21 +54,10 @@ NO_BIT = 99
 """Stands for the lowest bit of zero: higher than that of any number."""
 FEW_VALUES = ("int8", "uint8")
 """Types of whole numbers whose values are asked for one by one."""
-ONLY_MOVED = frozenset(
-    {"broadcast", "concat", "depth_to_space", "expand_dims", "flatten", "flatten2d", "identity", "pixel_shuffle"}
-    | {
-        "pad",
-        "pixel_unshuffle",
-        "reshape",
-        "reverse",
-        "space_to_depth",
-        "squeeze",
-        "stack",
-        "tile",
-        "transpose",
-        *CROPS,
-    }
-)
+ONLY_MOVED = frozenset(CROPS) | {
+    "broadcast", "concat", "depth_to_space", "expand_dims", "flatten", "flatten2d", "identity", "pad", "pixel_shuffle",
+    "pixel_unshuffle", "reshape", "reverse", "space_to_depth", "squeeze", "stack", "tile", "transpose",
+}  # fmt: skip
 """Operations whose results hold the elements of their operands, and what is padded; slices may pass the crop."""
 EXTREMES = frozenset({"maximum", "minimum", "max_pool", "reduce_max", "reduce_min"})
 """Operations that choose among the elements of their operands."""

@@ -147,7 +147,7 @@ def gains(changes: Sequence[Change]) -> bool:
     """
     fallen = [one for one in changes if one.after < one.before]
     sure = 2 * len(fallen) >= len(changes) or any(one.after < one.before / 2 > RESULT_STEP for one in fallen)
-    chosen = policy().smaller
+    chosen = policy().gain
     near = statistics.median(one.before for one in changes) < chosen.near * RESULT_STEP
     return sure and mean_growth(changes) <= (chosen.near_part if near else chosen.part)
 

@@ -23,6 +23,7 @@ from aneforge.runtime.rescaling.trials import (
     first_worth,
     growth_of,
     is_worth,
+    mends,
     not_worth,
 )
 
@@ -76,8 +77,8 @@ def live_on(group: LiveGroup, situation: Situation, read: Read) -> Trial:
             scaled = {**values, operand: values[operand] * 2.0**exponent}
             after = measured_alone(times(result, (-exponent,), 0, None), scaled, exact, situation.target)
             gained = is_worth(before, after, longer=group.host is None)
-            mends = exponent < 0 and after.error <= before.error * policy().loss.one
-            reason, worth = reason or ("" if gained or mends else not_worth(before, after)), worth and gained
+            kept = gained or mends(before, after, (exponent,))
+            reason, worth = reason or ("" if kept else not_worth(before, after)), worth and gained
         margin = min(edge_margin(np.array([reach]), (exponent,)), operand_margin(magnitude, exponent))
         reports.append(applied(name, node, operand, (exponent,), before, after, margin))
     if reason:

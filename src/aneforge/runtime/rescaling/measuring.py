@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 __all__ = [
-    "Measured", "Whole", "alone", "error_of", "errors_of", "measured_alone", "quietly", "results_of", "rounding_of",
+    "LOST", "Measured", "Whole", "alone", "error_of", "errors_of", "measured_alone", "quietly", "results_of",
+    "rounding_of",
 ]  # fmt: skip
 
 SUBNORMAL_STEP = 2.0**-25

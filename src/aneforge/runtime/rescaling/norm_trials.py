@@ -45,8 +45,8 @@ SQUARES_FIT = "its squares are neither too large nor too small for fp16"
 def try_norms(group: NormGroup, situation: Situation) -> Trial:
     """Choose an exponent for a tensor that norms read, and try it with each; what asks for none is not measured.
 
-    What is proven of all inputs may ask for so much that small ones are lost; then less is tried, which mends most of
-    them, down to half.
+    What is proven of all inputs may ask for so much that small ones are lost; then smaller factors are tried, down to
+    one half, which mend most inputs within their ranges.
     """
     asked, exponent = norm_exponent(group, situation.observed, situation.safety)
     if not exponent:

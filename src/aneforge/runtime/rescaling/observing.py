@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Observed", "fresh", "observe", "probes_of", "sums_of"]
 
-ENOUGH_OF_A_CHANNEL = 4
-"""With fewer elements of a channel to draw from, inputs that are drawn so are nearly those that were given."""
-UNEVEN = 4.0
-"""A channel so many times as large as the median makes sums that it does not make where its elements lie elsewhere."""
-
 
 @dataclass(slots=True)
 class Observed:
@@ -64,6 +59,10 @@ class Observed:
     def magnitude(self, value: Output) -> float:
         """Return the largest magnitude of a tensor."""
         return self.most[value.node, value.index] * grown()
+
+    def largest(self, value: Output, axis: int) -> Array:
+        """Return the largest magnitude of every place of an axis."""
+        return self.places[(value.node, value.index), axis] * grown()
 
     def total(self, value: Output, axis: int) -> float:
         """Return the largest sum of magnitudes along an axis."""
@@ -185,7 +184,8 @@ def kept_axes(held: Array) -> list[int]:
     ([2], [], [4, 2])
     """
     found = list(dict.fromkeys([held.ndim - 1, 2])) if held.ndim > 3 else [held.ndim - 1]
-    return [axis for axis in found if held.shape[axis] > 1 and held.size >= ENOUGH_OF_A_CHANNEL * held.shape[axis]]
+    enough = policy().channels.enough
+    return [axis for axis in found if held.shape[axis] > 1 and held.size >= enough * held.shape[axis]]
 
 
 def is_uneven(held: Array, axis: int) -> bool:
@@ -198,7 +198,7 @@ def is_uneven(held: Array, axis: int) -> bool:
     """
     others = tuple(other for other in range(held.ndim) if other != axis)
     squares = np.mean(np.square(held, dtype=np.float64), axis=others)
-    return bool(squares.max() > UNEVEN**2 * np.median(squares))
+    return bool(squares.max() > policy().channels.uneven ** 2 * np.median(squares))
 
 
 def redrawn(held: Array, axis: int | None, random: np.random.Generator) -> Array:

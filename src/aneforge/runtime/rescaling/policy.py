@@ -112,6 +112,16 @@ class Fresh(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reason: str
 
 
+class Channels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """When fresh inputs keep the channels of samples."""
+
+    enough: int
+    """With so many elements of a channel to draw from."""
+    uneven: float
+    """Always, where one is so many times as large as the median."""
+    reason: str
+
+
 class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The data file."""
 
@@ -120,7 +130,7 @@ class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     safety_drawn: Bits
     finer: Bits
     slack: Bits
-    smaller: Gain
+    gain: Gain
     loss: Loss
     less: Less
     more: More
@@ -133,6 +143,8 @@ class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     rounding_growth: Part
     softmax_row: RowSum
     fresh: Fresh
+    channels: Channels
+    samples: Count
 
     def safety(self, source: str) -> int:
         """Return the bits that are left free below the edges, told where bounds come from.

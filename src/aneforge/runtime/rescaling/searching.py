@@ -56,8 +56,6 @@ __all__ = ["Evidence", "Search", "operands_of"]
 
 NOT_BETTER = "with it an output of the whole graph was worse on some inputs, or none gained by as much as counts"
 LOSES_ELSEWHERE = "with it an output of the whole graph was worse for smaller or larger inputs"
-MOST_SAMPLES_TRIED = 3
-"""Values of so many are held at once."""
 READS_STATE = "it reads what depends on a state, whose later values no run from zeros shows"
 
 
@@ -85,7 +83,7 @@ class Evidence:
     bounds: Bounds | None
     """Magnitudes of the graph that was given that are proven, in the place of those that are seen."""
     safety: int
-    several: bool = False
+    tries_several: bool = False
     """Factors are chosen by the values of some of those, where the first show no gain."""
     smaller: Sequence[Sample] = ()
     """Inputs on which nothing may be worse; with bounds that are proven of the sizes of `small_rows` in turns."""
@@ -128,7 +126,7 @@ class Search:
     def situation(self) -> Situation:
         """Return what the operands of the graph as it is now are seen or known to be."""
         evidence, values = self.evidence, operands_of(self.graph)
-        kept = MOST_SAMPLES_TRIED if evidence.several else 1
+        kept = policy().samples.most if evidence.tries_several else 1
         observed = observe(self.graph, values, evidence.target, evidence.shown, kept=kept)
         if evidence.bounds is not None:
             keys = [(value.node, value.index) for value in values if value.node in self.origins]
@@ -140,7 +138,7 @@ class Search:
             sizes = len(policy().small_rows.parts)
             return [observe(graph, values, target, [one]).arrays for one in evidence.smaller[:sizes]]
 
-        by_samples = evidence.several and evidence.bounds is None
+        by_samples = evidence.tries_several and evidence.bounds is None
         return Situation(graph, target, observed, evidence.safety, by_samples, cache(far_below))
 
     def norms(self, situation: Situation) -> Iterator[Trial]:

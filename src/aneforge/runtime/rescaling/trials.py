@@ -42,6 +42,7 @@ __all__ = [
     "growth_of",
     "is_worth",
     "left",
+    "mends",
     "not_tried",
     "not_worth",
 ]
@@ -138,6 +139,16 @@ def is_worth(before: Measured, after: Measured, *, longer: bool = False) -> bool
     part = policy().worth_a_layer.part
     pairs = list(zip(before.channels, after.channels, strict=True))
     return any(then > RESULT_STEP and now <= then * part for then, now in pairs)
+
+
+def mends(before: Measured, after: Measured, exponents: Sequence[int]) -> bool:
+    """Tell whether what is scaled down loses nothing on a sample, so that other inputs may tell what it is good for.
+
+    >>> fine, worse = Measured(0.01, 1), Measured(0.02, 1)
+    >>> mends(fine, fine, (-2, 0)), mends(fine, fine, (2, 0)), mends(fine, worse, (-2,))
+    (True, False, False)
+    """
+    return min(exponents) < 0 and after.error <= before.error * policy().loss.one
 
 
 def compared(before: Measured, after: Measured) -> str:

@@ -13,7 +13,6 @@ from aneforge.runtime.rescaling.encoded import scaled_constant
 from aneforge.runtime.rescaling.gains import gains_behind
 from aneforge.runtime.rescaling.measuring import Measured, alone, measured_alone
 from aneforge.runtime.rescaling.observing import sums_of
-from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.products import LiveGroup, bias_of, contracted
 from aneforge.runtime.rescaling.rewriting import LiveScaling, WeightScaling, times
 from aneforge.runtime.rescaling.trials import (
@@ -27,6 +26,7 @@ from aneforge.runtime.rescaling.trials import (
     growth_of,
     is_worth,
     left,
+    mends,
     not_worth,
 )
 
@@ -83,8 +83,7 @@ def weights_on(product: WeightedProduct, situation: Situation, read: Read) -> Tr
             tried, exponents = single, one
             after = measured_weights(product, tried, inputs[product.other], values, exact, situation)
     worth = is_worth(before, after)
-    mends = min(exponents) < 0 and after.error <= before.error * policy().loss.one
-    if not worth and not mends:
+    if not worth and not mends(before, after, exponents):
         return left(product.name, node, before, edge_margin(reach, (0,)), not_worth(before, after))
     margin = edge_margin(reach, exponents)
     report = applied(product.name, node, product.operand, exponents, before, after, margin)
@@ -113,7 +112,7 @@ def scaled_down(product: WeightedProduct, exponent: int, found: Alone, target: T
     values = {name: value * 2.0**exponent for name, value in found.values.items()}
     after = measured_alone(times(result, (-exponent,), 0, None), values, found.exact, target)
     worth = is_worth(found.error, after, longer=True)
-    if not worth and after.error > found.error.error * policy().loss.one:
+    if not worth and not mends(found.error, after, (exponent,)):
         return left(product.name, node, found.error, edge_margin(found.reach, (0,)), not_worth(found.error, after))
     margin = edge_margin(found.reach, (exponent,))
     report = applied(product.name, node, product.other, (exponent,), found.error, after, margin)
@@ -163,7 +162,7 @@ def seen_sums(product: WeightedProduct, observed: Observed) -> Array:
     axis = read_axis(product) % other.type.rank
     along = [1] * other.type.rank
     along[axis] = other.shape[axis]
-    most = np.broadcast_to(observed.places[(other.node, other.index), axis].reshape(along), other.shape)
+    most = np.broadcast_to(observed.largest(other, axis).reshape(along), other.shape)
     operands = {name: Dense(np.abs(one.dense())) for name, one in node.operands.items() if isinstance(one, Constant)}
     sums = exact_result(replace(node, operands={**node.operands, **operands}), {product.other: most})
     if product.rows is None:
