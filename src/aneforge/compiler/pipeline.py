@@ -15,6 +15,8 @@ from aneforge.compiler.passes.fusion import FUSION
 from aneforge.compiler.passes.legalisation import LEGALISATION
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import UnknownNameError
+from aneforge.rules.operations import op_status
+from aneforge.rules.preflight import Status
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.retarget import Retargeted
     from aneforge.graph.graph import GraphLike
 
-__all__ = ["PIPELINE", "Pipeline", "Step", "build_program"]
+__all__ = ["COMPOSED", "PIPELINE", "Pipeline", "Step", "build_program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Pipeline:
         return self.run(program, write)
 
 
+COMPOSED = "compose"
+"""The stage of notes on operations that the target has, and that every program has in several layers."""
 PIPELINE = Pipeline((*FUSION, *LEGALISATION))
 """Fusion, then legalisation."""
 
@@ -135,9 +139,14 @@ def build_program(
 
 def lowered(retargeted: Retargeted) -> Program:
     """Return the program of a retargeted graph before any pass, with a note of everything that was rebuilt."""
+    target = resolve(retargeted.target)
     notes = [
-        Note("retarget", "", f"{change.op}{f' at {change.location}' if change.location else ''} became {change.detail}")
+        Note(
+            COMPOSED if op_status(change.op, target) == Status.NATIVE else "retarget",
+            "",
+            f"{change.op}{f' at {change.location}' if change.location else ''} became {change.detail}",
+        )
         for change in retargeted.changes
     ]
-    program = lower(retargeted.graph, resolve(retargeted.target))
+    program = lower(retargeted.graph, target)
     return replace(program, notes=(*notes, *program.notes)) if notes else program

@@ -18,7 +18,7 @@ from aneforge.engine.choices import choices, switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.rounding import decoded
 from aneforge.ops.groups.convolution import ConvAttributes, TransposeAttributes, conv_transpose_type, window_attributes
-from aneforge.ops.groups.matmul import label_extents, labels_of
+from aneforge.ops.labels import label_extents, labels_of
 from aneforge.ops.types import TensorType
 from aneforge.ops.windows import slides
 

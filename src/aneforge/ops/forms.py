@@ -21,6 +21,8 @@ from aneforge.ops.types import Array, TensorType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from aneforge.ops.decomposition import Decomposition
+
 __all__ = ["Details", "Domain", "ElementDetails", "binary", "comparison", "reduction", "unary"]
 
 
@@ -35,6 +37,7 @@ class Details(TypedDict, total=False):
     catalogued: bool
     traits: frozenset[Trait]
     aliases: tuple[str, ...]
+    decompositions: tuple[Decomposition, ...]
 
 
 class ElementDetails(Details, total=False):

@@ -15,6 +15,7 @@ from aneforge.ops.definition import Definition, OperandTypes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from aneforge.ops.decomposition import Decomposition
     from aneforge.ops.sampling import Chooser, Sample
     from aneforge.ops.signature import AttributeValue
 
@@ -150,6 +151,8 @@ class Op(Definition):
     traits: frozenset[Trait] = frozenset()
     aliases: tuple[str, ...] = ()
     """Other names by which it is found."""
+    decompositions: tuple[Decomposition, ...] = ()
+    """The ways to write it in other operations, the usual one first."""
     gradient: Callable[..., object] | None = None
     """How a gradient passes through it; training fills it in and says what it takes and gives."""
 

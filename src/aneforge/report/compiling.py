@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.compiler.ir.program import Program
-    from aneforge.compiler.retarget import Change, Retargeted
+    from aneforge.compiler.retarget import Retargeted
+    from aneforge.graph.convert import Change
     from aneforge.graph.graph import GraphLike
     from aneforge.importers.shapes import Shapes
     from aneforge.targets import TargetLike

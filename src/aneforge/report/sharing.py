@@ -23,7 +23,7 @@ from aneforge.targets import Properties
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aneforge.compiler.retarget import Change
+    from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph
     from aneforge.targets import Property, Target, Value
 

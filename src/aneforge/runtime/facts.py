@@ -11,8 +11,8 @@ from aneforge.errors import DispatchFloorWarning, PrecisionWarning, SliceSaturat
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from aneforge.compiler.forms import SuppliedInput
     from aneforge.compress.graphs import WeightReport
+    from aneforge.graph.convert import SuppliedInput
 
 __all__ = ["CATEGORIES", "Caution", "ModelFacts", "give_warnings"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aneforge.compiler.pipeline import COMPOSED
 from aneforge.engine.exactness import Exactness
 from aneforge.rules.preflight import Status
 from aneforge.runtime.exactness import labels_of_layers
@@ -22,7 +23,7 @@ __all__ = ["slice_cautions", "strict_findings"]
 ROUTES = "choose-slice-route"
 SATURATING = ("q.4", "unknown")
 """The formats of a crop in which values may change: fixed point, and not known."""
-HARMLESS = {"cut-segments", "fold-dequantise", ROUTES}
+HARMLESS = {COMPOSED, "cut-segments", "fold-dequantise", ROUTES}
 """Passes whose notes tell of no decomposition and no folding; slices are told of by their routes."""
 
 

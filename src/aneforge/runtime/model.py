@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from aneforge.compiler.forms import SuppliedInput
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note, Program, Segment
     from aneforge.compiler.memory.plan import MemoryPlan
     from aneforge.compiler.schedule.schedule import Schedule
     from aneforge.compress.graphs import WeightReport
     from aneforge.engine.exactness import Label
+    from aneforge.graph.convert import SuppliedInput
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
     from aneforge.runtime.backends import Backend

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import aneforge as af
+from aneforge.compiler.dialect import is_lowerable
 from aneforge.compiler.ir.catalogue import kinds
 from aneforge.compiler.ir.evaluate import evaluate_program
 from aneforge.compiler.ir.kind import Engine
@@ -22,6 +23,8 @@ from aneforge.graph.strategies import DrawnGraph, one_operation
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.table import ops
+from aneforge.rules.operations import op_status
+from aneforge.targets import Target, group
 from program_tools import ALGEBRAIC, expect_close, kinds_of, lowered
 
 if TYPE_CHECKING:
@@ -30,14 +33,15 @@ if TYPE_CHECKING:
 
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 RUNS_SOMEWHERE = [
-    op for op in ops().values() if op.support.floor is not None and op.name not in (*PLACEHOLDERS, "const")
+    op
+    for op in ops().values()
+    if op.support.floor is not None and op.name not in (*PLACEHOLDERS, "const") and is_lowerable(op.name)
 ]
 ROUNDED = {
     "constexpr_affine_dequantize": 2e-3,
     "constexpr_blockwise_shift_scale": 2e-3,
     "constexpr_lut_to_dense": 2e-3,
     "constexpr_sparse_blockwise_shift_scale": 2e-3,
-    "rms_norm": 2e-3,
 }
 """Operations that compute a constant beforehand and round it to its element type."""
 
@@ -58,6 +62,14 @@ def test_every_operation_keeps_its_meaning(op: Op) -> None:
             expect_close(array, found[name], ROUNDED.get(op.name, ALGEBRAIC))
 
     kept()
+
+
+@pytest.mark.parametrize("target", group("all"), ids=lambda target: target.name)
+def test_what_is_native_is_lowerable_or_decomposed_into_what_is(target: Target) -> None:
+    for op in ops().values():
+        if op.name in (*PLACEHOLDERS, "const") or op_status(op.name, target) != "native":
+            continue
+        assert is_lowerable(op.name) or op.decompositions, op.name
 
 
 def test_what_no_family_runs_has_no_layers() -> None:

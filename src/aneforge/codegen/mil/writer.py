@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 
 from aneforge.codegen.mil.attributes import attribute_literals, scalar
 from aneforge.codegen.mil.constants import MINUS_ZERO, ConstantForms
-from aneforge.codegen.mil.forms import in_mil_form
 from aneforge.codegen.mil.names import Namer
 from aneforge.errors import AneforgeError
+from aneforge.graph.convert import convert
 from aneforge.graph.graph import INPUT, STATE
 from aneforge.graph.node import Output
 from aneforge.importers.mil.constexpr import CONSTEXPR
+from aneforge.importers.mil.dialect import OPSET, mil_dialect
 from aneforge.importers.mil.elements import TEXT
 from aneforge.importers.mil.metadata import Hints
 from aneforge.importers.mil.ports import ENGINE, HOST
@@ -47,9 +48,8 @@ if TYPE_CHECKING:
     from aneforge.ops.composed import Recipe
     from aneforge.ops.types import TensorType
 
-__all__ = ["OPSET", "FunctionWriter"]
+__all__ = ["FunctionWriter"]
 
-OPSET = "ios18"
 LISTS = {"make_list", "list_write", "list_scatter"}
 """Operations that give a list, which is a tensor of its elements in a graph."""
 BLOCKWISE = f"{CONSTEXPR}blockwise_shift_scale"
@@ -75,7 +75,7 @@ class FunctionWriter:
         self.for_package = for_package
         """Every value is a const of its own, and no output has the name of an input, as ML packages have it."""
         self.name = name
-        self.graph = in_mil_form(graph)
+        self.graph = convert(graph, mil_dialect()).graph
         self.forms = forms
         self.port_casts = port_casts
         self.rounded = rounded

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.codegen.mil.forms import made
 from aneforge.codegen.mlpackage.opsets import ANY, OPSETS, parameters_at, public_operations
 from aneforge.errors import NotSupportedError
 from aneforge.graph.graph import INPUT, Graph
@@ -29,9 +28,8 @@ from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import value_range
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from aneforge.codegen.mil.forms import Operands
     from aneforge.graph.node import Argument, Node, Output, Value
 
 __all__ = ["Taken", "in_package_types", "with_casts"]
@@ -53,7 +51,6 @@ SAME_IN_WHOLE = frozenset(
 """Operations that compare numbers, choose among them, move them or take them for places: int32 gives the same."""
 CHOOSING_MODES = ("update", "max", "min")
 """Modes of scattering that compute no new number."""
-CAST = "cast"
 LISTED = 4
 """Ports that a warning names; the rest are counted."""
 
@@ -142,18 +139,23 @@ def with_whole_ports(graph: Graph) -> Graph:
     """Return a graph whose ports are int32 where they were truth values or small whole numbers."""
     inside = rewrite(graph, whole_input)
     outputs = {
-        name: made(value.node, CAST, {"x": value}, dtype=WHOLE) if value.type.dtype in SMALL else tensor_of(value)
+        name: cast_to(value.node, value, WHOLE) if value.type.dtype in SMALL else tensor_of(value)
         for name, value in inside.outputs.items()
     }
     return Graph(outputs, {name: tensor_of(value) for name, value in inside.states.items()})
 
 
-def whole_input(node: Node, _: Operands) -> Sequence[Tensor] | None:
+def whole_input(node: Node, _: Mapping[str, Argument]) -> Sequence[Tensor] | None:
     """Rebuild an input as one of int32 that is cast; it keeps its place in the order of inputs."""
     if node.op.name != INPUT or node.types[0].dtype not in SMALL:
         return None
     port = build(node.op, {}, {**node.attributes, "dtype": WHOLE}, node.location)
-    return [made(node, CAST, {"x": Tensor(replace(port, created=node.created))}, dtype=node.types[0].dtype)]
+    return [cast_to(node, Tensor(replace(port, created=node.created)), node.types[0].dtype)]
+
+
+def cast_to(node: Node, value: Value, dtype: str) -> Tensor:
+    """Return a value cast to an element type, in the place of a node."""
+    return Tensor(build("cast", {"x": value}, {"dtype": dtype}, node.location))
 
 
 def tensor_of(value: Output) -> Tensor:
@@ -173,7 +175,7 @@ def with_casts(graph: Graph) -> Graph:
     return rewrite(graph, in_whole_numbers) if any(map(refused_operands, graph.nodes)) else graph
 
 
-def in_whole_numbers(node: Node, operands: Operands) -> Sequence[Tensor] | None:
+def in_whole_numbers(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
     """Rebuild an operation with operands in int32, and its results in their own types."""
     names = refused_operands(node)
     if not names:
@@ -184,7 +186,7 @@ def in_whole_numbers(node: Node, operands: Operands) -> Sequence[Tensor] | None:
     rebuilt = build(node.op, given, node.attributes, node.location)
     results = (Tensor(rebuilt, index) for index in range(len(rebuilt.types)))
     return [
-        result if result.type == kind else made(node, CAST, {"x": result}, dtype=kind.dtype)
+        result if result.type == kind else cast_to(node, result, kind.dtype)
         for result, kind in zip(results, node.types, strict=True)
     ]
 
@@ -217,4 +219,4 @@ def as_whole(node: Node, argument: Argument) -> Argument:
         return tuple(cast("Value", as_whole(node, one)) for one in argument)
     if isinstance(argument, Constant):
         return Dense.owning(argument.dense().astype(np.int32))
-    return made(node, CAST, {"x": argument}, dtype=WHOLE)
+    return cast_to(node, argument, WHOLE)

@@ -18,11 +18,12 @@ from aneforge.callsite import warn
 from aneforge.codegen.mil.constants import ConstantForms
 from aneforge.codegen.mil.text import graphs_of
 from aneforge.codegen.mil.writer import FunctionWriter
-from aneforge.codegen.mlpackage.element_types import in_package_types
-from aneforge.codegen.mlpackage.forms import in_package_form
+from aneforge.codegen.mlpackage.dialect import COREML
+from aneforge.codegen.mlpackage.element_types import in_package_types, with_casts
 from aneforge.codegen.mlpackage.messages import rounded_numbers, write_build_info, write_function
 from aneforge.codegen.mlpackage.opsets import OPSETS, STATES, for_opset, needed_opset
 from aneforge.errors import GraphError, Location, NotSupportedError, PrecisionWarning
+from aneforge.graph.convert import convert
 from aneforge.graph.graph import Graph
 from aneforge.importers.mil.blob import BlobWriter
 from aneforge.importers.mil.syntax import StateType, ValueType
@@ -146,6 +147,15 @@ def model_of(given: Mapping[str, Graph], *, port_casts: bool) -> tuple[Model, Bl
         write_build_info(model.mlProgram, made.info)
     describe(model, made.functions)
     return model, made.blob
+
+
+def in_package_form(graph: Graph) -> Graph:
+    """Return a graph in element types of Core ML in the operations that it takes, and casts where it asks for them.
+
+    Raises:
+        NotSupportedError: Core ML has no form of an operation or of a constant.
+    """
+    return with_casts(convert(graph, COREML).graph)
 
 
 @dataclass(frozen=True, slots=True)

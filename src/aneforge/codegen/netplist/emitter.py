@@ -20,8 +20,8 @@ from aneforge.codegen.netplist.values import (
     canonical,
     in_order,
 )
-from aneforge.compiler.retarget import Change
 from aneforge.errors import GraphError, NotSupportedError
+from aneforge.graph.convert import Change
 from aneforge.importers.netplist.parameters import bits_of, number_of
 from aneforge.importers.netplist.schema import Dim, layer_table
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.codegen.netplist.call import Call
-from aneforge.codegen.netplist.compose import Compose
-from aneforge.codegen.netplist.compositions import ARITHMETIC, COMPOSITIONS
+from aneforge.codegen.netplist.dialect import netplist_dialect
 from aneforge.codegen.netplist.draft import Payload, Port
 from aneforge.codegen.netplist.emit import WRITERS
 from aneforge.codegen.netplist.emit.movement import rearranged
 from aneforge.codegen.netplist.emit.ranking import columns
 from aneforge.codegen.netplist.emitter import Emitter
 from aneforge.codegen.netplist.patterns import Blocks, find_patterns
-from aneforge.codegen.netplist.refusals import refused
 from aneforge.codegen.netplist.values import Known, canonical
-from aneforge.compiler.retarget import Change
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
-from aneforge.graph.graph import INPUT, Graph
+from aneforge.graph.convert import Change, choice, convert
+from aneforge.graph.graph import INPUT
 from aneforge.graph.node import Output
-from aneforge.graph.rewrite import rewrite
-from aneforge.graph.tensor import Tensor
 from aneforge.importers.netplist.document import RESERVED
 from aneforge.importers.netplist.schema import layer_table
 from aneforge.ops.constant import Dense
@@ -30,17 +26,15 @@ if TYPE_CHECKING:
 
     from aneforge.codegen.netplist.patterns import Pattern
     from aneforge.codegen.netplist.values import Held
+    from aneforge.graph.convert import Converted
+    from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node, Value
     from aneforge.importers.netplist.document import Network, Procedure
 
-__all__ = ["lower"]
+__all__ = ["converted", "lower"]
 
 HELD_TYPES = ("fp16", "uint16", "uint8", "int8", "bool", "int32")
 """Element types that are held: those of the table of layers, truth values as numbers, and places of elements."""
-WRITTEN = frozenset({INPUT, *WRITERS, *COMPOSITIONS})
-"""Operations that a description has a form for, at least sometimes."""
-MOST_ROUNDS = 8
-"""How deep compositions of compositions may be; a composition that never ends is a mistake here, not the user's."""
 
 
 def lower(graph: Graph, name: str, payload: Payload, *, subtract_max: bool) -> tuple[Network, Procedure, list[Change]]:
@@ -50,46 +44,29 @@ def lower(graph: Graph, name: str, payload: Payload, *, subtract_max: bool) -> t
         NotSupportedError: A description cannot express an operation; the error names the nearest form.
         GraphError: A number or a tensor has no form in a description.
     """
-    changes: list[Change] = []
-    composed = composed_graph(graph, changes)
-    lowering = Lowering(composed, graph.inputs, subtract_max=subtract_max)
+    made = converted(graph)
+    changes = list(made.changes)
+    lowering = Lowering(made.graph, graph.inputs, subtract_max=subtract_max)
     ports = lowering.run(changes)
     network, procedure = lowering.emitter.draft.network(name, ports, payload)
     return network, procedure, [*changes, *lowering.emitter.changes]
 
 
-def composed_graph(graph: Graph, changes: list[Change]) -> Graph:
-    """Return a graph in which operations without a layer are rebuilt from those that have one."""
+def converted(graph: Graph) -> Converted:
+    """Return a graph in which every operation has a layer, or ends a pattern that is one.
 
-    def replace(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
-        composition = COMPOSITIONS.get(node.op.name)
-        if composition is None:
-            return None
-        to = Compose(node, operands)
-        if node.op.name in ARITHMETIC and node.types[0].dtype != "fp16":
-            raise to.refuse(
-                "layers of a description compute in Float16", seen=node.types[0].dtype, nearest="the same in fp16"
-            )
-        made = composition.build(to)
-        if made is None:
-            return None
-        changes.append(Change(node.op.name, node.location, "; ".join([composition.form, *to.notes])))
-        return [made] if isinstance(made, Tensor) else made
-
-    patterns = find_patterns(graph)
+    Raises:
+        NotSupportedError: A description cannot express an operation.
+        GraphError: A number or a tensor has no form in a description.
+    """
+    dialect = netplist_dialect(find_patterns(graph))
     for node in graph.nodes:
-        if node.op.name not in WRITTEN and node not in patterns:
-            raise refused(node)
+        objection = None if node.op.name == INPUT else dialect.objection(node)
+        if objection is not None and objection.restated is None and choice(node.op, objection, dialect) is None:
+            raise dialect.refusal(node, objection)
     for node in graph.nodes:
         check_types(node)
-    for _ in range(MOST_ROUNDS):
-        before = len(changes)
-        graph = rewrite(graph, replace)
-        if len(changes) == before:
-            break
-    else:
-        raise RuntimeError(f"compositions go deeper than {MOST_ROUNDS}")
-    return graph
+    return convert(graph, dialect)
 
 
 class Lowering:
@@ -139,11 +116,8 @@ class Lowering:
         pattern = self.patterns.get(node)
         if pattern is not None:
             return [self.pattern(pattern, node)]
-        writer = WRITERS.get(node.op.name)
-        if writer is None:
-            raise refused(node)
         operands = {name: self.argument(value) for name, value in node.operands.items()}
-        results = writer(Call(self.emitter, node, operands))
+        results = WRITERS[node.op.name](Call(self.emitter, node, operands))
         return results if isinstance(results, tuple) else [results]
 
     def placeholder(self, node: Node) -> Held:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from aneforge.errors import DataFileError, NotSupportedError
+from aneforge.errors import DataFileError
 
-if TYPE_CHECKING:
-    from aneforge.graph.node import Node
-
-__all__ = ["FormsFile", "forms_table", "refused"]
+__all__ = ["FormsFile", "forms_table"]
 
 PATH = Path(__file__).with_name("forms.toml")
 
@@ -57,16 +53,3 @@ def forms_table(path: Path = PATH) -> FormsFile:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), FormsFile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise DataFileError(f"{path.name}: {error}") from error
-
-
-def refused(node: Node) -> NotSupportedError:
-    """Return the error for an operation that has no layer."""
-    table = forms_table()
-    entry = table.forms.get(node.op.name)
-    reason = table.groups[entry.group].reason if entry else "nobody has said how a description has it"
-    return NotSupportedError(
-        f"a network description cannot express it: {reason}",
-        operation=node.op.name,
-        location=node.location,
-        remedy=f"nearest form: {entry.nearest if entry else 'none is known'}",
-    )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from aneforge.codegen.netplist.draft import PAYLOAD_FILE, Payload
 from aneforge.codegen.netplist.lowering import lower
 from aneforge.codegen.netplist.plist import document_bytes
-from aneforge.compiler.retarget import Change, Retargeted
+from aneforge.compiler.retarget import Retargeted
 from aneforge.errors import GraphError
 from aneforge.graph.graph import Graph, as_graph, check_name
 from aneforge.importers.netplist.document import Document
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
+    from aneforge.graph.convert import Change
     from aneforge.graph.graph import GraphLike
     from aneforge.importers.netplist.document import Network, Procedure
 

@@ -14,6 +14,7 @@ from aneforge.errors import AneforgeError, GraphError, Location
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
+from aneforge.importers.netplist.broadcasts import with_implicit_broadcasts
 from aneforge.importers.netplist.keys import unknown_name
 from aneforge.importers.netplist.plist import MOST_BYTES, shown
 from aneforge.importers.netplist.schema import layer_table
@@ -176,7 +177,7 @@ def graph_of(
         outputs[shown_names[entry.operation, entry.symbol]] = value
     graph = named_graph(outputs, chosen)
     warn_unread(graph, chosen, names)
-    return graph
+    return with_implicit_broadcasts(graph)
 
 
 def chosen_procedure(document: Document, name: str | None, place: Location | None) -> Procedure:

@@ -11,6 +11,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along, logistic, rectified, softmax
 from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -287,6 +288,7 @@ RELU6 = unary(
     domain=Domain(-4, 9),
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    decompositions=(activations.RELU6,),
 )
 LEAKY_RELU = unary(
     "leaky_relu",
@@ -307,6 +309,7 @@ PRELU = Op(
     sample=sample_prelu,
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    decompositions=(activations.PRELU, activations.PRELU_BY_RELU),
 )
 CLAMPED_RELU = unary(
     "clamped_relu",
@@ -316,6 +319,7 @@ CLAMPED_RELU = unary(
     attributes=(number("alpha"), number("beta")),
     domain=Domain(attributes=draw_slope_and_top),
     surface=Surface.FUSED,
+    decompositions=(activations.CLAMPED_RELU,),
 )
 THRESHOLDED_RELU = unary(
     "thresholded_relu",
@@ -338,6 +342,7 @@ THRESHOLD = unary(
     check=expect_level,
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    decompositions=(activations.THRESHOLD,),
 )
 CLIP = unary(
     "clip",
@@ -370,6 +375,7 @@ SIGMOID_HARD = unary(
     domain=Domain(attributes=draw_line),
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    decompositions=(activations.SIGMOID_HARD,),
 )
 TANH = unary("tanh", CATEGORY, "tanh x", np.tanh, surface=Surface.FUSED)
 SCALED_TANH = unary(
@@ -381,6 +387,7 @@ SCALED_TANH = unary(
     domain=Domain(attributes=draw_line),
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    decompositions=(activations.SCALED_TANH,),
 )
 GELU = unary(
     "gelu",
@@ -390,8 +397,17 @@ GELU = unary(
     attributes=(Attribute("mode", AttributeKind.TEXT, "EXACT", choices=GELU_MODES),),
     domain=Domain(attributes=draw_mode),
     surface=Surface.FUSED,
+    decompositions=(activations.GELU,),
 )
-SILU = unary("silu", CATEGORY, "x / (1 + e⁻ˣ)", sigmoid_linear, domain=Domain(-12, 12), surface=Surface.FUSED)
+SILU = unary(
+    "silu",
+    CATEGORY,
+    "x / (1 + e⁻ˣ)",
+    sigmoid_linear,
+    domain=Domain(-12, 12),
+    surface=Surface.FUSED,
+    decompositions=(activations.SILU,),
+)
 SOFTMAX = Op(
     name="softmax",
     category=CATEGORY,
@@ -423,7 +439,15 @@ SOFTPLUS_PARAMETRIC = Op(
     sample=sample_softplus_parametric,
     support=LIKELY_F0,
 )
-SOFTSIGN = unary("softsign", CATEGORY, "x / (1 + |x|)", soft_sign, surface=Surface.FUSED, support=LIKELY_F0)
+SOFTSIGN = unary(
+    "softsign",
+    CATEGORY,
+    "x / (1 + |x|)",
+    soft_sign,
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+    decompositions=(activations.SOFTSIGN,),
+)
 LINEAR_ACTIVATION = unary(
     "linear_activation",
     Category.LAYER,

@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import softmax
+from aneforge.ops.decompositions import products
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
 from aneforge.ops.shapes import broadcast, common_dtype, expect_float, expect_least_rank
@@ -142,4 +143,8 @@ SDPA = Op(
     mil="scaled_dot_product_attention",
     opset="ios18",
     support=F2,
+    decompositions=(
+        products.ATTENTION_PLAIN,
+        products.ATTENTION_ALIKE,
+    ),
 )

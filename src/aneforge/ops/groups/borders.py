@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.decompositions import movement
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_least_rank, expect_rank, expect_representable
@@ -145,6 +146,10 @@ PAD = Op(
     infer=pad_type,
     meaning=padded,
     sample=sample_pad,
+    decompositions=(
+        movement.PADDED_BY_CONCAT,
+        movement.MIRRORED_BY_GATHER,
+    ),
 )
 CROP = Op(
     name="crop",
@@ -159,6 +164,7 @@ CROP = Op(
     meaning=crop,
     sample=sample_crop,
     surface=Surface.FUSED,
+    decompositions=(movement.CROP_BY_VIEWS,),
 )
 BAND_PART = Op(
     name="band_part",

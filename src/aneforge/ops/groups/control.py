@@ -10,6 +10,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import dtype_attribute
+from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.op import Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
@@ -211,6 +212,7 @@ COND = Op(
     meaning=branch,
     sample=sample_branch,
     support=INTERNAL,
+    decompositions=(movement.BRANCHES,),
 )
 WHILE_LOOP = Op(
     name="while_loop",

@@ -10,6 +10,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along, wide
+from aneforge.ops.decompositions import products
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, expect_number, expect_one_each, expect_rank
@@ -285,10 +286,16 @@ def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: 
     )
 
 
-CONV = convolution("conv", surface=Surface.FUSED, traits=CONVOLUTION)
-NE_CONV = convolution("ne_conv", support=LIKELY_F0, traits=CONVOLUTION)
+CONV = convolution("conv", surface=Surface.FUSED, traits=CONVOLUTION, decompositions=(products.BIAS_ADDED,))
+NE_CONV = convolution("ne_conv", support=LIKELY_F0, traits=CONVOLUTION, decompositions=(products.PLAIN_CONVOLUTION,))
 DYNAMIC_CONV = convolution(
-    "dynamic_conv", OperandKind.TENSOR, surface=Surface.FUSED, mil="conv", catalogued=False, traits=CONVOLUTION
+    "dynamic_conv",
+    OperandKind.TENSOR,
+    surface=Surface.FUSED,
+    mil="conv",
+    catalogued=False,
+    traits=CONVOLUTION,
+    decompositions=(products.BIAS_ADDED,),
 )
 CONV_TRANSPOSE = Op(
     name="conv_transpose",
@@ -302,4 +309,5 @@ CONV_TRANSPOSE = Op(
     sample=sample_conv_transpose,
     surface=Surface.FUSED,
     traits=CONVOLUTION,
+    decompositions=(products.CONVOLUTION_OF_ZEROS, products.BIAS_ADDED),
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.ops.arithmetic import wide
 from aneforge.ops.attributes import epsilon_attribute
+from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, binary, unary
 from aneforge.ops.op import Category, Surface
 from aneforge.ops.sampling import NUMBERS
@@ -84,7 +85,9 @@ def plus(x: Array, k: float) -> Array:
 
 
 ABS = unary("abs", CATEGORY, "|x|", np.abs, dtypes=NUMBERS, surface=Surface.FUSED)
-SQUARE = unary("square", CATEGORY, "x²", np.square, dtypes=NUMBERS, surface=Surface.FUSED)
+SQUARE = unary(
+    "square", CATEGORY, "x²", np.square, dtypes=NUMBERS, surface=Surface.FUSED, decompositions=(activations.SQUARE,)
+)
 SQRT = unary("sqrt", CATEGORY, "√x", np.sqrt, domain=Domain(0, 9), surface=Surface.FUSED, support=F2)
 RSQRT = unary(
     "rsqrt",
@@ -95,6 +98,7 @@ RSQRT = unary(
     domain=Domain(0.1, 9, lambda chooser: {"epsilon": chooser.choose([0.0, 1e-3])}),
     surface=Surface.FUSED,
     support=F2,
+    decompositions=(activations.EPSILON_BEFORE,),
 )
 INVERSE = unary(
     "inverse",
@@ -105,6 +109,7 @@ INVERSE = unary(
     domain=Domain(0.1, 9, lambda chooser: {"epsilon": chooser.choose([0.0, 1e-4])}),
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    decompositions=(activations.EPSILON_BEFORE,),
 )
 MULS = unary(
     "muls",
@@ -129,12 +134,49 @@ ADDS = unary(
     catalogued=False,
 )
 
-ADD = binary("add", CATEGORY, "x + y", np.add, surface=Surface.FUSED)
-SUB = binary("sub", CATEGORY, "x − y", np.subtract, surface=Surface.FUSED)
-MUL = binary("mul", CATEGORY, "x · y", np.multiply, surface=Surface.FUSED)
-MAXIMUM = binary("maximum", CATEGORY, "the larger of x and y", np.maximum, surface=Surface.FUSED)
-MINIMUM = binary("minimum", CATEGORY, "the smaller of x and y", np.minimum, surface=Surface.FUSED)
-REAL_DIV = binary("real_div", CATEGORY, "x / y", real_quotient, surface=Surface.FUSED, support=LIKELY_F0)
-FLOOR_DIV = binary("floor_div", CATEGORY, "⌊x / y⌋", floor_quotient, support=LIKELY_F0)
+ADD = binary("add", CATEGORY, "x + y", np.add, surface=Surface.FUSED, decompositions=(activations.SPREAD_FIRST,))
+SUB = binary("sub", CATEGORY, "x − y", np.subtract, surface=Surface.FUSED, decompositions=(activations.SPREAD_FIRST,))
+MUL = binary("mul", CATEGORY, "x · y", np.multiply, surface=Surface.FUSED, decompositions=(activations.SPREAD_FIRST,))
+MAXIMUM = binary(
+    "maximum",
+    CATEGORY,
+    "the larger of x and y",
+    np.maximum,
+    surface=Surface.FUSED,
+    decompositions=(activations.SPREAD_FIRST,),
+)
+MINIMUM = binary(
+    "minimum",
+    CATEGORY,
+    "the smaller of x and y",
+    np.minimum,
+    surface=Surface.FUSED,
+    decompositions=(activations.SPREAD_FIRST,),
+)
+REAL_DIV = binary(
+    "real_div",
+    CATEGORY,
+    "x / y",
+    real_quotient,
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+    decompositions=(activations.REAL_DIV, activations.REAL_DIV_BY_RECIPROCAL),
+)
+FLOOR_DIV = binary(
+    "floor_div",
+    CATEGORY,
+    "⌊x / y⌋",
+    floor_quotient,
+    support=LIKELY_F0,
+    decompositions=(activations.FLOOR_DIV, activations.FLOOR_DIV_BY_RECIPROCAL),
+)
 MOD = binary("mod", CATEGORY, "x − y · ⌊x / y⌋", remainder, support=NOWHERE)
-POW = binary("pow", CATEGORY, "x to the power y", power, domain=Domain(0.1, 3), surface=Surface.FUSED)
+POW = binary(
+    "pow",
+    CATEGORY,
+    "x to the power y",
+    power,
+    domain=Domain(0.1, 3),
+    surface=Surface.FUSED,
+    decompositions=(activations.SPREAD_FIRST,),
+)

@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import SHAPE, dtype_attribute
+from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Sample, draw_any, draw_shape
@@ -110,6 +111,7 @@ FILL = Op(
     meaning=fill,
     sample=sample_fill,
     support=LIKELY_F2,
+    decompositions=(movement.FILLED,),
 )
 FILL_LIKE = Op(
     name="fill_like",
@@ -125,6 +127,7 @@ FILL_LIKE = Op(
     sample=sample_fill_like,
     opset="ios16",
     support=LIKELY_F2,
+    decompositions=(movement.FILLED,),
 )
 RANGE_1D = Op(
     name="range_1d",
@@ -141,4 +144,5 @@ RANGE_1D = Op(
     meaning=number_range,
     sample=sample_range,
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
+    decompositions=(movement.COMPUTED_BEFOREHAND,),
 )

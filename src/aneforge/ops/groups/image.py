@@ -14,6 +14,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import SHAPE
+from aneforge.ops.decompositions import movement
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.interpolation import (
     SAMPLING_MODES,
@@ -342,6 +343,7 @@ RESIZE_OP = Op(
     sample=sample_resize,
     opset="ios17",
     support=RESIZE,
+    decompositions=(movement.NEAREST_BY_GATHER,),
 )
 RESIZE_BILINEAR = Op(
     name="resize_bilinear",
@@ -407,6 +409,7 @@ UPSAMPLE = Op(
     mil="upsample_nearest_neighbor",
     support=RESIZE,
     catalogued=False,
+    decompositions=(movement.UPSAMPLED_BY_FACTORS,),
 )
 GAMMA = unary(
     "gamma",

@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.decompositions import movement
 from aneforge.ops.op import Basis, Category, Op, Support, Surface
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import common_dtype, divisible, expect_entries, normalised_axis
@@ -190,6 +191,7 @@ STACK = Op(
     meaning=stack,
     sample=sample_stack,
     surface=Surface.FUSED,
+    decompositions=(movement.STACKED_BY_CONCAT,),
 )
 SPLIT = Op(
     name="split",
@@ -205,6 +207,7 @@ SPLIT = Op(
     meaning=split,
     sample=sample_split,
     surface=Surface.FUSED,
+    decompositions=(movement.SPLIT_BY_VIEWS,),
 )
 TILE = Op(
     name="tile",
@@ -217,4 +220,5 @@ TILE = Op(
     sample=sample_tile,
     surface=Surface.FUSED,
     support=F2,
+    decompositions=(movement.REPEATED_BY_CONCAT,),
 )

@@ -10,6 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along, unchanged
 from aneforge.ops.attributes import SHAPE
+from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, binary
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
@@ -123,6 +124,7 @@ PE_ELEMENTWISE = binary(
     combined,
     attributes=(Attribute("mode", AttributeKind.TEXT, "add", choices=tuple(MODES)),),
     domain=Domain(attributes=draw_mode),
+    decompositions=(activations.NAMED_PAIR,),
 )
 PE_GOC = Op(
     name="pe_goc",
@@ -133,6 +135,7 @@ PE_GOC = Op(
     meaning=gained,
     sample=sample_goc,
     support=BRIDGE_F0,
+    decompositions=(activations.PLANAR_GAIN,),
 )
 NE_BYPASS = Op(
     name="ne_bypass",

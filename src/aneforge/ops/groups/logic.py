@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.ops.decompositions import movement
 from aneforge.ops.forms import binary, comparison, unary
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
@@ -65,4 +66,5 @@ SELECT = Op(
     sample=sample_select,
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    decompositions=(movement.SELECT_OF_ONE_SHAPE,),
 )

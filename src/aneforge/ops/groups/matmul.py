@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import string
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import wide
+from aneforge.ops.decompositions import products
+from aneforge.ops.labels import label_extents, labels_of
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_least_rank, expect_number, expect_one_each, expect_rank
@@ -18,8 +19,6 @@ from aneforge.ops.supports import LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from aneforge.ops.forms import Details
 
 CATEGORY = Category.LAYER
@@ -186,78 +185,6 @@ def sample_linear(chooser: Chooser) -> Sample:
     )
 
 
-def labels_of(equation: str) -> tuple[str, str, str]:
-    """Return the labels of the two operands and of the result.
-
-    >>> labels_of("ij, jk -> ik")
-    ('ij', 'jk', 'ik')
-
-    Raises:
-        GraphError: The equation is not of this form, or the result's labels are not the operands'.
-    """
-    inputs, arrow, result = equation.replace(" ", "").partition("->")
-    operands = inputs.split(",")
-    if not arrow or len(operands) != 2:
-        raise GraphError(
-            "the equation is not of two operands and a result", seen=repr(equation), limit="such as 'ij,jk->ik'"
-        )
-    for label in "".join((*operands, result)):
-        if label not in string.ascii_letters:
-            raise GraphError(f"the equation has {label!r} for a label", seen=repr(equation), limit="letters")
-    for label in result:
-        if label not in inputs:
-            raise GraphError(f"the result has the label {label!r}, which no operand has", seen=repr(equation))
-        if result.count(label) > 1:
-            raise GraphError(f"the result has the label {label!r} twice", seen=repr(equation))
-    return operands[0], operands[1], result
-
-
-def label_extents(values: Sequence[TensorType], equation: str) -> dict[str, int]:
-    """Return the length that every label stands for; a label of both operands and the result may be 1 long in one.
-
-    Raises:
-        GraphError: There are not two operands, one has not as many axes as labels, or one label has two lengths.
-    """
-    *operands, result = labels_of(equation)
-    if len(values) != 2:
-        raise GraphError("einsum takes two operands", seen=f"{len(values)} operands", limit=2)
-    extents: dict[str, int] = {}
-    for position, (labels, value) in enumerate(zip(operands, values, strict=True)):
-        if len(labels) != value.rank:
-            raise GraphError(
-                f"operand {position} has labels {labels!r} and shape {list(value.shape)}",
-                seen=f"rank {value.rank}",
-                limit=f"rank {len(labels)}",
-            )
-        for label, extent in own_extents(labels, value, equation).items():
-            known = extents.setdefault(label, extent)
-            if known == extent:
-                continue
-            if label not in result or 1 not in (known, extent):
-                raise GraphError(
-                    f"the label {label!r} of {equation!r} has two lengths",
-                    seen=f"{known} and {extent}",
-                    limit="one length, or 1 in one operand for a label of the result",
-                )
-            extents[label] = known if extent == 1 else extent
-    return extents
-
-
-def own_extents(labels: str, value: TensorType, equation: str) -> dict[str, int]:
-    """Return the length that every label of one operand stands for.
-
-    Raises:
-        GraphError: One label has two lengths.
-    """
-    extents: dict[str, int] = {}
-    for label, extent in zip(labels, value.shape, strict=True):
-        if extents.setdefault(label, extent) != extent:
-            raise GraphError(
-                f"the label {label!r} of {equation!r} has two lengths", seen=f"{extents[label]} and {extent}"
-            )
-    return extents
-
-
 def einsum_type(values: tuple[TensorType, ...], *, equation: str) -> TensorType:
     """Return the type of a sum of products by labels."""
     extents = label_extents(values, equation)
@@ -323,7 +250,7 @@ def general_product(name: str, **details: Unpack[Details]) -> Op:
     )
 
 
-MATMUL = general_product("matmul", surface=Surface.FUSED)
+MATMUL = general_product("matmul", surface=Surface.FUSED, decompositions=(products.MATRICES_OF_VECTORS,))
 NE_MATMUL = general_product("ne_matmul", support=LIKELY_F0)
 BMM = Op(
     name="bmm",
@@ -366,6 +293,7 @@ LINEAR = Op(
     sample=sample_linear,
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    decompositions=(products.LINEAR_BY_MATMUL,),
 )
 EINSUM = Op(
     name="einsum",
@@ -379,4 +307,5 @@ EINSUM = Op(
     sample=sample_einsum,
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    decompositions=(products.LABELS_BY_MATMUL,),
 )

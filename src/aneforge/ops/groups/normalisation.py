@@ -14,6 +14,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import euclidean_length, laid_along
 from aneforge.ops.attributes import AXES, epsilon_attribute
+from aneforge.ops.decompositions import norms
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import (
@@ -162,6 +163,12 @@ BATCH_NORM = Op(
     sample=sample_batch_norm,
     surface=Surface.FUSED,
     support=F2,
+    decompositions=(
+        norms.BATCH_GAIN,
+        norms.AS_IMAGE,
+        norms.ONE_TYPE_OF_PARAMETERS,
+        norms.ONE_TYPE,
+    ),
 )
 
 
@@ -219,6 +226,11 @@ LAYER_NORM = Op(
     sample=sample_layer_norm,
     surface=Surface.FUSED,
     support=F2,
+    decompositions=(
+        norms.LAYER_MEANS,
+        norms.ONE_TYPE_OF_PARAMETERS,
+        norms.ONE_TYPE,
+    ),
 )
 
 
@@ -257,6 +269,12 @@ INSTANCE_NORM = Op(
     sample=sample_instance_norm,
     surface=Surface.FUSED,
     support=replace(F2, gate="instance_norm_support"),
+    decompositions=(
+        norms.INSTANCE_MEANS,
+        norms.AS_IMAGE,
+        norms.ONE_TYPE_OF_PARAMETERS,
+        norms.ONE_TYPE,
+    ),
 )
 
 
@@ -303,6 +321,7 @@ CHANNEL_LAYER_NORM = Op(
     in_mil=False,
     support=F2,
     catalogued=False,
+    decompositions=(norms.CHANNEL_MEANS,),
 )
 
 
@@ -346,6 +365,7 @@ GROUP_NORM = Op(
     in_mil=False,
     support=F2,
     catalogued=False,
+    decompositions=(norms.GROUP_MEANS,),
 )
 
 
@@ -384,6 +404,7 @@ L2_NORM = Op(
     sample=sample_l2_norm,
     surface=Surface.FUSED,
     support=F2,
+    decompositions=(norms.LENGTH,),
 )
 
 
@@ -421,6 +442,7 @@ RMS_NORM = Op(
     in_mil=False,
     support=F2,
     catalogued=False,
+    decompositions=(norms.SCALED_LENGTH,),
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import euclidean_length
+from aneforge.ops.decompositions import reductions
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import expect_float, expect_number, expect_rank
@@ -220,6 +221,7 @@ def unit_pool(name: str) -> Op:
         meaning=by_mode,
         sample=pool_sampler(MODE, CEIL_MODE, EXCLUDE_PADDING),
         support=LIKELY_F0,
+        decompositions=(reductions.NAMED_POOL,),
     )
 
 

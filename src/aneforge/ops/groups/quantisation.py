@@ -9,6 +9,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
+from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
@@ -486,6 +487,7 @@ DEQUANTIZE = Op(
     sample=sample_dequantize,
     opset="ios17",
     support=Support(floor=0, basis=Basis.SYMBOL),
+    decompositions=(movement.COMPUTED_BEFOREHAND,),
 )
 CONSTEXPR_LUT_TO_DENSE = Op(
     name="constexpr_lut_to_dense",
@@ -498,6 +500,7 @@ CONSTEXPR_LUT_TO_DENSE = Op(
     sample=sample_dense_from_table,
     opset="ios18",
     support=LIKELY_F2,
+    decompositions=(movement.COMPUTED_BEFOREHAND,),
 )
 CONSTEXPR_SPARSE_TO_DENSE = Op(
     name="constexpr_sparse_to_dense",
@@ -509,6 +512,7 @@ CONSTEXPR_SPARSE_TO_DENSE = Op(
     sample=sample_sparse,
     opset="ios18",
     support=LIKELY_F2,
+    decompositions=(movement.COMPUTED_BEFOREHAND,),
 )
 CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_blockwise_shift_scale",
@@ -520,6 +524,7 @@ CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     sample=sample_scaled_blocks,
     opset="ios18",
     support=FROM_BLOCKS,
+    decompositions=(movement.COMPUTED_BEFOREHAND,),
 )
 CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_sparse_blockwise_shift_scale",
@@ -536,6 +541,7 @@ CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     sample=sample_sparse_scaled,
     opset="ios18",
     support=FROM_BLOCKS,
+    decompositions=(movement.COMPUTED_BEFOREHAND,),
 )
 CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     name="constexpr_affine_dequantize",
@@ -548,6 +554,7 @@ CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     sample=sample_affine_weights,
     opset="ios16",
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.FOLD),
+    decompositions=(movement.COMPUTED_BEFOREHAND,),
 )
 CONSTEXPR_LUT_TO_SPARSE = Op(
     name="constexpr_lut_to_sparse",
@@ -560,6 +567,7 @@ CONSTEXPR_LUT_TO_SPARSE = Op(
     sample=sample_sparse_from_table,
     opset="ios18",
     support=LIKELY_BRIDGE_F2,
+    decompositions=(movement.COMPUTED_BEFOREHAND,),
 )
 CONSTEXPR_CAST = Op(
     name="constexpr_cast",
@@ -572,4 +580,5 @@ CONSTEXPR_CAST = Op(
     sample=sample_constexpr_cast,
     opset="ios16",
     support=NOWHERE,
+    decompositions=(movement.COMPUTED_BEFOREHAND,),
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import SHAPE
+from aneforge.ops.decompositions import drawing
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
@@ -151,6 +152,7 @@ RANDOM_UNIFORM = Op(
     meaning=uniform,
     sample=sample_uniform,
     support=BLOCK,
+    decompositions=(drawing.NUMBERS_OF_HOST,),
 )
 RANDOM_NORMAL = Op(
     name="random_normal",
@@ -206,6 +208,7 @@ DROPOUT = unary(
     in_mil=False,
     support=LAYER,
     catalogued=False,
+    decompositions=(drawing.MASK_OF_HOST,),
 )
 RANDOM = Op(
     name="random",
@@ -219,4 +222,5 @@ RANDOM = Op(
     in_mil=False,
     support=LAYER,
     catalogued=False,
+    decompositions=(drawing.NUMBERS_OF_HOST,),
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.decompositions import movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any
 from aneforge.ops.shapes import divisible, expect_entries, expect_rank
@@ -272,6 +273,10 @@ SPACE_TO_BATCH = Op(
     sample=sample_space_to_batch,
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
+    decompositions=(
+        movement.SPACE_TO_BATCH,
+        movement.SPACE_TO_BATCH_AFTER_PAD,
+    ),
 )
 BATCH_TO_SPACE = Op(
     name="batch_to_space",
@@ -287,4 +292,8 @@ BATCH_TO_SPACE = Op(
     sample=sample_batch_to_space,
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
+    decompositions=(
+        movement.BATCH_TO_SPACE,
+        movement.BATCH_TO_SPACE_THEN_CROP,
+    ),
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import logistic, rectified, unchanged
+from aneforge.ops.decompositions import recurrent
 from aneforge.ops.op import Category, Op
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, divisible, expect_float, expect_rank
@@ -385,6 +386,7 @@ RNN = Op(
     macs=one_way_macs,
     sample=sample_rnn,
     support=NOWHERE,
+    decompositions=(recurrent.FORWARD,),
 )
 GRU = Op(
     name="gru",
@@ -405,6 +407,7 @@ GRU = Op(
     sample=sample_gru,
     opset="ios18",
     support=NOWHERE,
+    decompositions=(recurrent.FORWARD,),
 )
 LSTM = Op(
     name="lstm",
@@ -434,4 +437,5 @@ LSTM = Op(
     macs=lstm_macs,
     sample=sample_lstm,
     support=NOWHERE,
+    decompositions=(recurrent.FORWARD,),
 )

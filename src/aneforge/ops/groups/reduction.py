@@ -5,12 +5,13 @@ Names and defaults are MIL's. Sums and products of whole numbers stay in their o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from aneforge.ops.arithmetic import euclidean_length
 from aneforge.ops.attributes import INDEX_DTYPES, KEEP_DIMS, axis_attribute, index_dtype_attribute
+from aneforge.ops.decompositions import reductions
 from aneforge.ops.forms import Details, Domain, reduction
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -30,7 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CATEGORY = Category.REDUCTION
-FUSED: Details = {"surface": Surface.FUSED, "support": F2}
+
+
+class FusedDetails(TypedDict):
+    """What all reductions that the builder emits have in common."""
+
+    surface: Surface
+    support: Support
+
+
+FUSED: FusedDetails = {"surface": Surface.FUSED, "support": F2}
 FUSED_REDUCTION: Details = {**FUSED, "traits": frozenset({Trait.REDUCTION})}
 INDICES = frozenset({Trait.INDICES})
 
@@ -200,13 +210,17 @@ def sample_cumsum(chooser: Chooser) -> Sample:
 
 
 REDUCE_SUM = reduction("reduce_sum", "Σ x", total, dtypes=NUMBERS, **FUSED_REDUCTION)
-REDUCE_SUM_SQUARE = reduction("reduce_sum_square", "Σ x²", total_of_squares, dtypes=NUMBERS, **FUSED)
-REDUCE_L1_NORM = reduction("reduce_l1_norm", "Σ |x|", total_of_magnitudes, dtypes=NUMBERS, **FUSED)
+REDUCE_SUM_SQUARE = reduction(
+    "reduce_sum_square", "Σ x²", total_of_squares, dtypes=NUMBERS, **FUSED, decompositions=(reductions.SUM_SQUARE,)
+)
+REDUCE_L1_NORM = reduction(
+    "reduce_l1_norm", "Σ |x|", total_of_magnitudes, dtypes=NUMBERS, **FUSED, decompositions=(reductions.L1_NORM,)
+)
 REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED_REDUCTION)
 REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED_REDUCTION)
 REDUCE_PROD = reduction("reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=NUMBERS, support=NOWHERE)
 REDUCE_MEAN = reduction("reduce_mean", "Σ x / n", mean, **FUSED_REDUCTION)
-REDUCE_L2_NORM = reduction("reduce_l2_norm", "√(Σ x²)", euclidean_length, **FUSED)
+REDUCE_L2_NORM = reduction("reduce_l2_norm", "√(Σ x²)", euclidean_length, **FUSED, decompositions=(reductions.L2_NORM,))
 REDUCE_LOG_SUM = reduction("reduce_log_sum", "log Σ x", log_of_total, domain=Domain(0.1, 9), **FUSED)
 REDUCE_LOG_SUM_EXP = reduction(
     "reduce_log_sum_exp", "log Σ eˣ", log_of_total_of_powers, domain=Domain(-900, 900), **FUSED
@@ -225,6 +239,7 @@ SQ_AFTER_REDUCE = reduction(
         mil_otherwise=MilStatus.BRIDGE,
     ),
     catalogued=False,
+    decompositions=(reductions.SQUARE_AFTER_SUM,),
 )
 
 REDUCE_ARGMAX = arg_reduction(
@@ -266,6 +281,7 @@ GLOBAL_ARG_MIN_MAX = Op(
     catalogued=False,
     traits=INDICES,
     aliases=("global_argmax", "global_argmin"),
+    decompositions=(reductions.ARG_REDUCTION_OF_ONE_ROW,),
 )
 
 CUMSUM = Op(

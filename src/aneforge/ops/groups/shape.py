@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import AXES, axis_attribute
+from aneforge.ops.decompositions import movement
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_rank, normalised_axes, own_type
@@ -201,6 +202,7 @@ RESHAPE_LIKE = Op(
     sample=sample_reshape_like,
     opset="ios16",
     support=LIKELY_F0,
+    decompositions=(movement.RESHAPED,),
 )
 FLATTEN2D = Op(
     name="flatten2d",
@@ -212,6 +214,7 @@ FLATTEN2D = Op(
     meaning=flatten2d,
     sample=sample_flatten2d,
     surface=Surface.FUSED,
+    decompositions=(movement.RESHAPED,),
 )
 FLATTEN = Op(
     name="flatten",
@@ -332,6 +335,7 @@ EXPAND_DIMS = Op(
     meaning=expand_dims,
     sample=sample_expand_dims,
     surface=Surface.FUSED,
+    decompositions=(movement.RESHAPED,),
 )
 SQUEEZE = Op(
     name="squeeze",
@@ -343,6 +347,7 @@ SQUEEZE = Op(
     meaning=squeeze,
     sample=sample_squeeze,
     surface=Surface.FUSED,
+    decompositions=(movement.RESHAPED,),
 )
 TRANSPOSE = Op(
     name="transpose",

@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.decompositions import movement
 from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import (
@@ -234,6 +235,7 @@ SLICE_BY_SIZE = Op(
     meaning=slice_by_size,
     sample=sample_slice_by_size,
     surface=Surface.FUSED,
+    decompositions=(movement.SLICE_OF_SIZE_BY_VIEWS,),
 )
 SLICE_BY_INDEX = Op(
     name="slice_by_index",
@@ -245,6 +247,7 @@ SLICE_BY_INDEX = Op(
     meaning=slice_by_index,
     sample=sample_slice_by_index,
     support=Support(floor=0, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
+    decompositions=(movement.SLICE_BY_VIEWS,),
 )
 SLICE_UPDATE = Op(
     name="slice_update",

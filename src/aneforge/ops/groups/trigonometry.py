@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from aneforge.ops.decompositions import trigonometry
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Below, Category, Support, Surface
 from aneforge.ops.supports import F2, NOWHERE
@@ -17,8 +18,26 @@ F4 = Support(floor=4, below=Below.DECOMPOSE, mil_since=4)
 WIDE = Domain(-9, 9)
 UNIT = Domain(-1, 1)
 
-SIN = unary("sin", CATEGORY, "sin x", np.sin, domain=WIDE, surface=Surface.FUSED, support=F4)
-COS = unary("cos", CATEGORY, "cos x", np.cos, domain=WIDE, surface=Surface.FUSED, support=F4)
+SIN = unary(
+    "sin",
+    CATEGORY,
+    "sin x",
+    np.sin,
+    domain=WIDE,
+    surface=Surface.FUSED,
+    support=F4,
+    decompositions=(trigonometry.SINE_BY_POLYNOMIAL,),
+)
+COS = unary(
+    "cos",
+    CATEGORY,
+    "cos x",
+    np.cos,
+    domain=WIDE,
+    surface=Surface.FUSED,
+    support=F4,
+    decompositions=(trigonometry.COSINE_BY_POLYNOMIAL,),
+)
 ATAN = unary("atan", CATEGORY, "arctan x", np.arctan, domain=WIDE, surface=Surface.FUSED, support=F2)
 
 TAN = unary("tan", CATEGORY, "tan x", np.tan, support=NOWHERE)
@@ -26,6 +45,14 @@ ASIN = unary("asin", CATEGORY, "arcsin x", np.arcsin, domain=UNIT, support=NOWHE
 ACOS = unary("acos", CATEGORY, "arccos x", np.arccos, domain=UNIT, support=NOWHERE)
 SINH = unary("sinh", CATEGORY, "(eˣ − e⁻ˣ) / 2", np.sinh, support=NOWHERE)
 COSH = unary("cosh", CATEGORY, "(eˣ + e⁻ˣ) / 2", np.cosh, support=NOWHERE)
-ASINH = unary("asinh", CATEGORY, "the number whose sinh is x", np.arcsinh, domain=WIDE, support=NOWHERE)
+ASINH = unary(
+    "asinh",
+    CATEGORY,
+    "the number whose sinh is x",
+    np.arcsinh,
+    domain=WIDE,
+    support=NOWHERE,
+    decompositions=(trigonometry.INVERSE_SINH,),
+)
 ACOSH = unary("acosh", CATEGORY, "the number ≥ 0 whose cosh is x", np.arccosh, domain=Domain(1, 9), support=NOWHERE)
 ATANH = unary("atanh", CATEGORY, "the number whose tanh is x", np.arctanh, domain=Domain(-0.99, 0.99), support=NOWHERE)

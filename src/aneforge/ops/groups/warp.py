@@ -11,6 +11,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.decompositions import movement
 from aneforge.ops.interpolation import SAMPLING_MODES, folded, grid_points, normalised, pixels, places, sampled
 from aneforge.ops.op import Category, Op, Support, Surface
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape
@@ -319,6 +320,7 @@ CROP_RESIZE = Op(
     sample=sample_crop_resize,
     opset="ios17",
     support=TEXTURE,
+    decompositions=(movement.BOXES_WITH_IMAGES,),
 )
 RESAMPLE = Op(
     name="resample",

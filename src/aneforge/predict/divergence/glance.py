@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.compiler.ir.program import Program
-    from aneforge.compiler.retarget import Change
+    from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph
     from aneforge.ops.constant import Constant, Dense
     from aneforge.predict.divergence.graphs import Divergence

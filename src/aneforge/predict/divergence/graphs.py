@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note
-    from aneforge.compiler.retarget import Change
     from aneforge.errors import Location
+    from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.predict.divergence.alignment import Alignment, Apart
     from aneforge.predict.divergence.arithmetic import Arithmetic

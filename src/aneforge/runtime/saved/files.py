@@ -27,10 +27,10 @@ import msgspec
 import numpy as np
 
 from aneforge._version import __version__
-from aneforge.compiler.forms import SuppliedInput
 from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import AneforgeError, ProgramFileError, UnknownNameError
+from aneforge.graph.convert import SuppliedInput
 from aneforge.ops.types import DTYPES
 from aneforge.runtime.facts import CATEGORIES, Caution, ModelFacts
 from aneforge.runtime.saved.records import (

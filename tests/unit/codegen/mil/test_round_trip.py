@@ -38,7 +38,7 @@ REFUSED = {"call", "const", "while_loop"}
 """Operations of which a graph holds no more than the name."""
 COMPOSITE = {"channel_layer_norm", "group_norm", "rms_norm"}
 """Operations that are not in MIL and are written as several."""
-ROUNDED = {*COMPOSITE, "sdpa"}
+ROUNDED = {"sdpa"}
 """Operations whose form in MIL is the same mathematics in another order, so that float64 rounds it otherwise."""
 RENAMED = {
     "adds": "adds",
@@ -53,7 +53,7 @@ RENAMED = {
     "write_state": "identity",
     "channel_layer_norm": "add",
     "group_norm": "add",
-    "rms_norm": "muls",
+    "rms_norm": "mul",
 }
 """Operations that come back as another, and as which."""
 WRITTEN = [op for name, op in ops().items() if (op.in_mil or name in COMPOSITE) and name not in REFUSED]
@@ -107,7 +107,9 @@ def test_every_operation_means_the_same(op: Op) -> None:
             return
         before, after = evaluate(drawn.graph, drawn.inputs)[0], evaluate(again, fed(again, drawn))[0]
         for name, value in before.items():
-            if op.name in ROUNDED:
+            if op.name in COMPOSITE:  # parameters become constants of the tensor's own element type
+                np.testing.assert_allclose(after[name], value, rtol=2.0**-10, atol=1e-3)
+            elif op.name in ROUNDED:
                 np.testing.assert_allclose(after[name], value, rtol=1e-11, atol=1e-12)
             else:
                 assert same(after[name], value), name
@@ -132,7 +134,12 @@ def test_what_a_graph_holds_only_by_name_is_refused(name: str) -> None:
     refused()
 
 
-LAYERS = sorted(name for name, op in ops().items() if not op.in_mil and name not in COMPOSITE and name != "input")
+LAYERS = sorted(
+    name
+    for name, op in ops().items()
+    if not op.in_mil and name != "input" and all(one.supplies for one in op.decompositions)
+)
+"""Operations that are layers of their own, and no others."""
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -182,7 +189,7 @@ def test_networks_read_back(name: str) -> None:
     assert list(again.states) == list(graph.states)
     assert mil_text(again).text == made.text
     assert mil_text(again).weights.tobytes() == made.weights.tobytes()
-    if name != "unet":  # its group norms are written as several operations
+    if name not in ("unet", "llama_block"):  # whose norms are written as several operations
         assert sorted(one.digest for one in again.constants.values()) == sorted(
             one.digest for one in graph.constants.values()
         )
@@ -198,7 +205,7 @@ def test_a_network_gives_the_same_numbers() -> None:
     for one, other in zip(before, after, strict=True):
         assert list(one) == list(other)
         for name in one:
-            np.testing.assert_allclose(other[name], one[name], rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(other[name], one[name], rtol=2e-3, atol=2e-3)  # gamma · √D is fp16
 
 
 # Constants.

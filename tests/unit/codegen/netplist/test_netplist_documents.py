@@ -336,7 +336,7 @@ def test_a_parameter_without_an_fp16() -> None:
     ones, zeros = np.ones(2, np.float32), np.zeros(2, np.float32)
     x = af.input((1, 2, 3))
     norm = op("batch_norm", x, Dense(zeros), Dense(ones), Dense(ones * np.float32(1e6)), Dense(zeros))
-    with pytest.raises(GraphError, match="gamma over the deviation has numbers without an fp16"):
+    with pytest.raises(GraphError, match="gamma over the deviation has numbers that fp16 cannot hold"):
         netplist(norm)
 
 
@@ -363,7 +363,7 @@ COMPOSED: list[tuple[Tensor, list[str], str]] = [
     (af.input((1, 4)).relu6(), ["ClampedReLU"], "clip(x, 0, 6)"),
     (af.input((1, 4)).square(), ["ElementWise"], "x · x"),
     (af.input((1, 4)).softsign(), ["ElementWise", "GOC", "Inv", "ElementWise"], "x · inverse(1 + |x|)"),
-    (af.input((1, 4)).rsqrt(0.5), ["GOC", "Rsqrt"], "rsqrt(x + epsilon)"),
+    (af.input((1, 4)).rsqrt(0.5), ["GOC", "Rsqrt"], "the function of x + epsilon"),
 ]
 
 
@@ -383,7 +383,7 @@ def test_comparisons_that_include_equality() -> None:
 
 def test_floor_division_warns_that_it_can_miss() -> None:
     quotient = op("floor_div", af.input((1, 4)), af.input((1, 4)))
-    with pytest.warns(PrecisionWarning, match="a whole quotient can be one too small"):
+    with pytest.warns(PrecisionWarning, match="a quotient can be one too small"):
         written = netplist(quotient)
     assert types(written) == ["Inv", "ElementWise", "Floor"]
 
@@ -391,4 +391,4 @@ def test_floor_division_warns_that_it_can_miss() -> None:
 def test_an_epsilon_that_fp16_does_not_have_is_left_out_with_a_note() -> None:
     written = netplist(af.input((1, 4)).rsqrt(1e-12))
     assert types(written) == ["GOC", "Rsqrt"]
-    assert details(written) == ["rsqrt(x + epsilon)", "the summand 1e-12 is rounded to 0.0, its fp16"]
+    assert details(written) == ["the summand 1e-12 is rounded to 0.0, its fp16", "the function of x + epsilon"]

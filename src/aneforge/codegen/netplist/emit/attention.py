@@ -90,19 +90,14 @@ def product(to: Emitter, x: Held, y: Held) -> Placed:
 
 
 def einsum(call: Call) -> Held:
-    """Write the one equation that is the layer's own.
+    """Write the one equation that is the layer's own; others are converted before.
 
     Raises:
-        NotSupportedError: It is another one.
+        NotSupportedError: It is not in Float16.
     """
     to, values = call.to, call.several("values")
-    if call.text("equation").replace(" ", "") != EINSUM or any(value.dtype != "fp16" for value in values):
-        raise to.refuse(
-            "a description has one equation alone, and in Float16",
-            seen=call.text("equation"),
-            limit=EINSUM,
-            nearest="af.einsum, which builds it from matmul, transpose and reshape",
-        )
+    if any(value.dtype != "fp16" for value in values):
+        raise to.refuse("a description multiplies in Float16", seen=values[0].dtype, nearest="the same in fp16")
     (batch, rows, height, columns), inner = call.shape, max(values[0].shape[3], values[1].shape[1])
     left = to.spread(values[0], (batch, rows, height, inner), IMAGE)
     right = to.spread(values[1], (batch, inner, height, columns), IMAGE)

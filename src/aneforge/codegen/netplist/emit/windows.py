@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.codegen.netplist.compositions.layers import transposed_padding
 from aneforge.codegen.netplist.values import Held, Known, Placed, canonical
 from aneforge.importers.netplist.schema import Dim, layer_table
+from aneforge.ops.decompositions.products import transposed_padding
 from aneforge.ops.windows import slides
 
 if TYPE_CHECKING:

@@ -1,0 +1,157 @@
+"""The dialects of the engines: which operations of a graph are layers of a target, on each of the two routes.
+
+The ordinary route is that of MIL programs: what a model runs is what its MIL says, so an operation that MIL has in
+other forms alone is not taken as it is here either, unless both have the same bits. The direct route is that of network
+descriptions, which alone reaches the two oldest families; those engines have no native reshape, broadcast or divide. A
+reshape runs there if it is a flatten, a broadcast is a product with ones along the channels and an addition of zeros
+along other axes, and a division is a product with a reciprocal that was rounded to fp16 beforehand.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+from aneforge.compiler.ir.catalogue import kind_of_op
+from aneforge.compiler.lowering.lower import RULES
+from aneforge.errors import NotSupportedError
+from aneforge.graph.convert import choice
+from aneforge.graph.dialect import Dialect, Objection
+from aneforge.importers.mil.dialect import mil_objection
+from aneforge.ops.constant import Constant
+from aneforge.ops.decomposition import Limits
+from aneforge.ops.op import Below
+from aneforge.rules.operations import op_status
+from aneforge.rules.preflight import Status
+from aneforge.targets import Target, family_of
+
+if TYPE_CHECKING:
+    from aneforge.graph.node import Node, Value
+
+__all__ = ["DIRECT_FORMS", "Route", "engine_dialect", "is_flatten", "is_lowerable"]
+
+ARG_REDUCTION_EXTENT = 2048
+"""Longest axis that the layer of an arg-reduction takes, on every target; indices are exact in fp16 up to there too."""
+LIMITS = Limits(arg_reduction=ARG_REDUCTION_EXTENT)
+NOT_A_FLATTEN = "cannot be lowered as Flatten on ANE"
+"""The compiler's own text for squeeze and expand_dims."""
+RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten2d")
+PAIRS = ("add", "sub", "mul", "maximum", "minimum", "pow")
+DIVISIONS = ("real_div", "floor_div")
+DIRECT_FORMS = frozenset({*RESHAPES, *PAIRS, *DIVISIONS})
+"""Operations that the direct route has in a form of its own, whatever the rules of the ordinary one say."""
+
+
+class Route(StrEnum):
+    """How a program reaches the engine."""
+
+    MIL = "mil"
+    DIRECT = "direct"
+
+
+def is_lowerable(op: str) -> bool:
+    """Tell whether an operation has layers."""
+    return op in RULES or kind_of_op(op) is not None
+
+
+@cache
+def engine_dialect(target: Target, route: Route = Route.MIL) -> Dialect:
+    """Return what a target's engine takes on a route.
+
+    Raises:
+        NotSupportedError: The direct route was asked for a target that the ordinary one reaches.
+    """
+    if route is Route.MIL:
+        return mil_route(target)
+    if target.limits.flag("mil_programs"):
+        raise NotSupportedError(
+            "the direct route answers for the families below the floor of MIL programs alone",
+            target=target.name,
+            remedy='use route="mil"',
+        )
+    return direct_route(target)
+
+
+def mil_route(target: Target) -> Dialect:
+    """Return what an engine takes of a MIL program."""
+
+    @cache
+    def missing(op: str) -> Objection | None:
+        if op_status(op, target) != Status.NATIVE:
+            return Objection(f"{target.name} does not have it")
+        return None if is_lowerable(op) else Objection("no layer of the engine computes it")
+
+    def objection(node: Node) -> Objection | None:
+        return missing(node.op.name) or mil_form(node)
+
+    def mil_form(node: Node) -> Objection | None:
+        """Return what MIL has against an operation of its own, where the form that it takes has other bits."""
+        found = mil_objection(node) if node.op.in_mil else None
+        chosen = choice(node.op, found, dialect) if found else None
+        return None if chosen is None or chosen.same_bits else found
+
+    dialect = Dialect(f"the engine of {target.name}", objection, LIMITS)
+    return dialect
+
+
+def direct_route(target: Target) -> Dialect:
+    """Return what an engine takes of a network description."""
+    family = family_of(target)
+
+    def objection(node: Node) -> Objection | None:
+        support = node.op.support
+        if support.floor is not None and family < support.floor and support.below is Below.DECOMPOSE:
+            return Objection(f"{target.name} does not have it")
+        return direct_form(node)
+
+    preferred: dict[str, str] = dict.fromkeys(DIVISIONS, "reciprocal")
+    return Dialect(f"the engine of {target.name}, direct", objection, LIMITS, preferred)
+
+
+def direct_form(node: Node) -> Objection | None:
+    """Return what the engine of an old family has against the form of an operation."""
+    name = node.op.name
+    if name in RESHAPES:
+        return reshape_form(node)
+    if name in PAIRS:
+        return None if is_spread(node) else Objection("it broadcasts")
+    if name in DIVISIONS:
+        return Objection("the engine does not divide")
+    return None if is_lowerable(name) else Objection("no layer of the engine computes it")
+
+
+def is_spread(node: Node) -> bool:
+    """Tell whether a pair reads tensors of its result's shape, or is itself the addition of zeros that spreads one."""
+    wanted = node.types[0].shape
+    zeros = [
+        value
+        for _, value in node.values()
+        if isinstance(value, Constant) and value.type.shape == wanted and not value.dense().any()
+    ]
+    return (node.op.name == "add" and bool(zeros)) or all(value.type.shape == wanted for _, value in node.values())
+
+
+def reshape_form(node: Node) -> Objection | None:
+    """Return what is to be said against a change of shape: it is a flatten, or nothing."""
+    before, after = cast("Value", node.operands["x"]).type.shape, node.types[0].shape
+    if before == after or is_flatten(before, after):
+        return None if node.op.name == "reshape" else Objection("a flatten is a reshape")
+    text = NOT_A_FLATTEN if node.op.name in ("squeeze", "expand_dims") else "does not collapse to a flatten"
+    return Objection(
+        f"{text} (verifyCompatibilityWithFlatten)",
+        seen=f"{list(before)} to {list(after)}",
+        limit="the batch, then all other elements along one axis",
+        decomposition="",
+    )
+
+
+def is_flatten(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Tell whether a reshape keeps the batch and lays all other elements along one axis.
+
+    >>> is_flatten((2, 3, 4, 5), (2, 60)), is_flatten((2, 3, 4, 5), (2, 60, 1, 1)), is_flatten((2, 3, 4), (2, 4, 3))
+    (True, True, False)
+    """
+    if not before or not after or before[0] != after[0]:
+        return False
+    return sum(extent != 1 for extent in after[1:]) <= 1

@@ -1,0 +1,377 @@
+"""`convert`: a graph in a dialect. What the dialect objects to is decomposed, until nothing is left, or refused.
+
+Every way out of a graph goes through here: into a target's engine, MIL text, ML packages and network descriptions. The
+decompositions themselves stand on the entries of the op table, so what one writer writes is what another would, and
+what the engine runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from aneforge.callsite import warn
+from aneforge.errors import AneforgeError, GraphError, NotSupportedError, PrecisionWarning
+from aneforge.graph.graph import INPUT, PLACEHOLDERS
+from aneforge.graph.node import Node, Output, build
+from aneforge.graph.rewrite import rewrite
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.decomposition import Limits
+from aneforge.ops.table import op_named
+from aneforge.ops.types import is_float, numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from aneforge.errors import Location
+    from aneforge.graph.dialect import Dialect, Objection
+    from aneforge.graph.graph import Graph
+    from aneforge.graph.node import Argument, Value
+    from aneforge.ops.decomposition import Decomposition
+    from aneforge.ops.op import Op
+    from aneforge.ops.types import Array, TensorType
+
+__all__ = ["Change", "Converted", "SuppliedInput", "choice", "convert", "expand"]
+
+NO_LIMITS = Limits()
+DEEPEST = 16
+"""Decompositions inside of each other; one that never ends is a mistake in the op table, not in a graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One operation that became others."""
+
+    op: str
+    location: Location | None
+    detail: str
+    """What it became, with the domain and the largest error where it is an approximation."""
+    why: str = ""
+    """What the dialect has against the operation as it was."""
+    decomposition: str = ""
+    """The name of the decomposition, among those of the operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuppliedInput:
+    """An input that a decomposition added, and what the caller must feed it."""
+
+    name: str
+    op: str
+    """The operation that it stands in for."""
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A graph in a dialect, and what was done to get there."""
+
+    graph: Graph
+    changes: tuple[Change, ...] = ()
+    supplied: tuple[SuppliedInput, ...] = ()
+
+
+def convert(graph: Graph, dialect: Dialect) -> Converted:
+    """Return a graph that means the same and to which a dialect has no objection; what it takes already is shared.
+
+    >>> import aneforge as af
+    >>> from aneforge.importers.mil.dialect import mil_dialect
+    >>> made = convert(af.Graph({"y": af.input((1, 4)).l2_norm()}), mil_dialect())
+    >>> [node.op.name for node in made.graph.nodes]
+    ['input', 'reduce_l2_norm', 'threshold', 'real_div']
+    >>> made.changes[0].op, made.changes[0].decomposition
+    ('l2_norm', 'length')
+
+    Raises:
+        NotSupportedError: The dialect has no form of an operation.
+        GraphError: A number of a decomposition has no fp16.
+    """
+    objections = {node: found for node in graph.nodes if (found := objection_to(node, dialect)) is not None}
+    if not objections:
+        return Converted(graph)
+    conversion = Conversion(dialect)
+
+    def replace(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
+        objection = objections.get(node)
+        return None if objection is None else conversion.decomposed(node, operands, objection)
+
+    made = rewrite(graph, replace)
+    return Converted(made, tuple(conversion.changes), tuple(conversion.supplied))
+
+
+def expand(op: str, operands: Mapping[str, Argument], attributes: Mapping[str, object] | None = None) -> Tensor:
+    """Return the first result of an operation in its first decomposition, which every dialect may object to later."""
+    node = build(op, operands, attributes)
+    conversion = Conversion(None)
+    site = ConversionSite(conversion, node, depth=1)
+    return results_of(node.op.decompositions[0], site, operands)[0]
+
+
+def objection_to(node: Node, dialect: Dialect) -> Objection | None:
+    """Return what a dialect has against a node; inputs and states are ports, and no operations."""
+    return None if node.op.name in PLACEHOLDERS else dialect.objection(node)
+
+
+class Conversion:
+    """Decomposes nodes one after the other, and remembers what it did."""
+
+    def __init__(self, dialect: Dialect | None) -> None:
+        self.dialect = dialect
+        self.changes: list[Change] = []
+        self.supplied: list[SuppliedInput] = []
+
+    def decomposed(
+        self, node: Node, operands: Mapping[str, Argument], objection: Objection, depth: int = 1
+    ) -> Sequence[Tensor]:
+        """Return what a node becomes; the changes list the outermost operations, which are the user's.
+
+        Raises:
+            NotSupportedError: It has no decomposition that helps.
+        """
+        assert self.dialect is not None  # noqa: S101 - only a dialect objects
+        if depth > DEEPEST:
+            raise RuntimeError(f"decompositions of {node.op.name} go deeper than {DEEPEST}")
+        site = ConversionSite(self, node, depth)
+        if objection.restated is not None:
+            attributes = {**node.attributes, **objection.restated}
+            if objection.detail:
+                self.changes.append(Change(node.op.name, node.location, objection.detail, objection.why))
+            return [site.tensor(term) for term in site.same_several(**operands, **attributes)]
+        chosen = choice(node.op, objection, self.dialect)
+        if chosen is None:
+            raise self.dialect.refusal(node, objection)
+        try:
+            results = results_of(chosen, site, operands)
+        except AneforgeError as error:
+            error.operation = error.operation or node.op.name
+            error.location = error.location or node.location
+            raise
+        if depth == 1:
+            detail = "; ".join([chosen.form, *([str(chosen.accuracy)] if chosen.accuracy else []), *site.notes])
+            self.changes.append(Change(node.op.name, node.location, detail, objection.why, chosen.name))
+        return results
+
+
+def choice(op: Op, objection: Objection, dialect: Dialect) -> Decomposition | None:
+    """Return the decomposition that is taken of an operation."""
+    wanted = dialect.preferred.get(op.name) if objection.decomposition is None else objection.decomposition
+    if wanted is None:
+        return op.decompositions[0] if op.decompositions else None
+    return next((one for one in op.decompositions if one.name == wanted), None)
+
+
+def results_of(
+    decomposition: Decomposition, site: ConversionSite, operands: Mapping[str, Argument]
+) -> Sequence[Tensor]:
+    """Return the results of a decomposition as tensors."""
+    node = site.node
+    given = [site.argument(operands.get(operand.name)) for operand in node.op.operands]
+    made = decomposition.build(site, *given, **node.attributes)
+    terms = cast("Sequence[ConvertedTerm]", [made] if isinstance(made, ConvertedTerm) else made)
+    return [site.tensor(term) for term in terms]
+
+
+class ConversionSite:
+    """The place of a node that is decomposed: builds nodes there, each in the dialect."""
+
+    def __init__(self, conversion: Conversion, node: Node, depth: int) -> None:
+        self.conversion = conversion
+        self.node = node
+        self.depth = depth
+        self.notes: list[str] = []
+
+    @property
+    def limits(self) -> Limits:
+        """What there is room for in the dialect."""
+        return self.conversion.dialect.limits if self.conversion.dialect else NO_LIMITS
+
+    @property
+    def results(self) -> tuple[TensorType, ...]:
+        """The types that the results must have."""
+        return self.node.types
+
+    def op(self, name: str, *operands: object, **attributes: object) -> ConvertedTerm:
+        """Return the first result of an operation."""
+        return self.several(name, *operands, **attributes)[0]
+
+    def several(self, name: str, *operands: object, **attributes: object) -> tuple[ConvertedTerm, ...]:
+        """Return all results of an operation: a node, or what it becomes in the dialect."""
+        entry = op_named(name)
+        bound = dict(bound_operands(entry, operands, attributes))
+        given = {key: value for key, value in attributes.items() if key not in bound}
+        node = build(entry, bound, given, self.node.location)
+        dialect = self.conversion.dialect
+        objection = objection_to(node, dialect) if dialect else None
+        if objection is None:
+            return tuple(ConvertedTerm(self, Tensor(node, index)) for index in range(len(node.types)))
+        return tuple(
+            ConvertedTerm(self, tensor)
+            for tensor in self.conversion.decomposed(node, node.operands, objection, self.depth + 1)
+        )
+
+    def same(self, *operands: object, **attributes: object) -> ConvertedTerm:
+        """Return the first result of the operation that is decomposed, in another form of it."""
+        return self.op(self.node.op.name, *operands, **attributes)
+
+    def same_several(self, *operands: object, **attributes: object) -> tuple[ConvertedTerm, ...]:
+        """Return all results of the operation that is decomposed, in another form of it."""
+        return self.several(self.node.op.name, *operands, **attributes)
+
+    def evaluated(self) -> tuple[Array, ...]:
+        """Return what the operation gives, where all its operands are constants."""
+        arrays = {name: wide(value) for name, value in self.node.values() if isinstance(value, Constant)}
+        return self.node.op.evaluate(arrays, self.node.attributes)
+
+    def named(self, operands: Sequence[object]) -> dict[str, ConvertedTerm]:
+        """Return operands but for the first by their names; those that were left out are not there."""
+        names = [operand.name for operand in self.node.op.operands[1:]]
+        return {name: one for name, one in zip(names, operands, strict=True) if isinstance(one, ConvertedTerm)}
+
+    def constant(self, values: Array, dtype: str, what: str = "a constant") -> ConvertedTerm:
+        """Return numbers as a constant, each rounded once.
+
+        Raises:
+            GraphError: One is too large for the element type.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            rounded = np.asarray(values).astype(numpy_dtype(dtype))
+        if is_float(dtype):
+            wide = rounded.astype(np.float64)
+            if not np.all(np.isfinite(wide) | ~np.isfinite(values)):
+                raise GraphError(
+                    f"{what} has numbers that {dtype} cannot hold",
+                    seen=float(np.max(np.abs(values))),
+                    limit=float(np.finfo(numpy_dtype(dtype)).max),
+                )
+            if not np.array_equal(wide, values, equal_nan=True):
+                self.note(f"{what} is rounded to {dtype}")
+        return ConvertedTerm(self, Dense(np.asarray(rounded, order="C")))
+
+    def supplied(self, kind: TensorType, meaning: str) -> ConvertedTerm:
+        """Return a new input that the caller feeds."""
+        given = self.conversion.supplied
+        name = f"supplied_{self.node.op.name}{len(given)}"
+        given.append(SuppliedInput(name, self.node.op.name, meaning))
+        attributes = {"shape": kind.shape, "dtype": kind.dtype, "name": name}
+        return ConvertedTerm(self, Tensor(build(INPUT, {}, attributes, self.node.location)))
+
+    def note(self, text: str) -> None:
+        """Say what a reader of the changes should know of this one."""
+        self.notes.append(text)
+
+    def warn(self, text: str) -> None:
+        """Warn of precision that is lost, at the user's own line."""
+        warn(f"{self.node.location}: {text}", PrecisionWarning)
+
+    def refusal(
+        self, message: str, *, seen: object = None, limit: object = None, remedy: str | None = None
+    ) -> NotSupportedError:
+        """Return the error for operands that the decomposition does not take."""
+        return NotSupportedError(
+            message,
+            operation=self.node.op.name,
+            location=self.node.location,
+            seen=seen,
+            limit=limit,
+            remedy=remedy,
+        )
+
+    def argument(self, argument: Argument | None) -> ConvertedTerm | tuple[ConvertedTerm, ...] | None:
+        """Return an operand of the node as a term."""
+        if isinstance(argument, tuple):
+            return tuple(ConvertedTerm(self, value) for value in argument)
+        return None if argument is None else ConvertedTerm(self, argument)
+
+    def tensor(self, term: ConvertedTerm) -> Tensor:
+        """Return a result as a tensor; a constant leaves through an operation that copies it."""
+        value = term.value if isinstance(term.value, Output) else self.op("identity", term).value
+        assert isinstance(value, Output)  # noqa: S101 - an operation gives a tensor
+        return value if isinstance(value, Tensor) else Tensor(value.node, value.index)
+
+
+def bound_operands(
+    entry: Op, operands: Sequence[object], named: Mapping[str, object]
+) -> Iterator[tuple[str, Argument]]:
+    """Yield operands by name: the given ones in order, a list where the operation takes one, then those with a name."""
+    rest = list(operands)
+    for operand in entry.operands:
+        given = named.get(operand.name)
+        if given is None and rest:
+            given = tuple(rest) if operand.variadic and not isinstance(rest[0], tuple) else rest.pop(0)
+            rest = [] if operand.variadic else rest
+        if given is not None:
+            several = isinstance(given, tuple)
+            yield operand.name, tuple(map(value_of, cast("Sequence[object]", given))) if several else value_of(given)
+
+
+def wide(constant: Constant) -> Array:
+    """Return a constant's numbers in the type of the mathematics."""
+    values = constant.dense()
+    return values.astype(np.float64) if is_float(constant.type.dtype) else values
+
+
+def value_of(term: object) -> Value:
+    """Return the value of a term."""
+    return term.value if isinstance(term, ConvertedTerm) else cast("Value", term)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConvertedTerm:
+    """A value of the new graph, in the notation of decompositions."""
+
+    site: ConversionSite
+    value: Value
+
+    @property
+    def type(self) -> TensorType:
+        """Shape and element type."""
+        return self.value.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes."""
+        return self.value.type.shape
+
+    @property
+    def dtype(self) -> str:
+        """Element type."""
+        return self.value.type.dtype
+
+    @property
+    def known(self) -> Array | None:
+        """The numbers of a constant; None for a tensor."""
+        if not isinstance(self.value, Constant):
+            return None
+        return wide(self.value)
+
+    def __add__(self, other: ConvertedTerm | float) -> ConvertedTerm:
+        if isinstance(other, ConvertedTerm):
+            return self.site.op("add", self, other)
+        return self.site.op("adds", self, k=other)
+
+    def __sub__(self, other: ConvertedTerm | float) -> ConvertedTerm:
+        return self.site.op("sub", self, other) if isinstance(other, ConvertedTerm) else self + -other
+
+    def __mul__(self, other: ConvertedTerm | float) -> ConvertedTerm:
+        if isinstance(other, ConvertedTerm):
+            return self.site.op("mul", self, other)
+        return self.site.op("muls", self, k=other)
+
+    def __truediv__(self, other: ConvertedTerm | float) -> ConvertedTerm:
+        divisor = other if isinstance(other, ConvertedTerm) else self.site.constant(np.asarray(other), self.dtype)
+        return self.site.op("real_div", self, divisor)
+
+    def __neg__(self) -> ConvertedTerm:
+        return self * -1.0
+
+    def __getattr__(self, op: str) -> Callable[..., ConvertedTerm]:
+        if op.startswith("_"):
+            raise AttributeError(op)
+
+        def apply(*operands: object, **attributes: object) -> ConvertedTerm:
+            return self.site.op(op, self, *operands, **attributes)
+
+        return apply

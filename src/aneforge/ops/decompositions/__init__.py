@@ -1,0 +1,1 @@
+"""Decompositions by subject; the entries of the op table name them."""
