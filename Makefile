@@ -32,7 +32,7 @@ test-external: $(VENV)/test.stamp
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --threads 2
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .

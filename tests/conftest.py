@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from pathlib import Path
@@ -25,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flags that rewrite what is committed."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected texts under tests/golden")
     parser.addoption("--refresh-results", action="store_true", help="rewrite the result tables of the external suites")
+
+
+def pytest_collection_finish() -> None:
+    """Keep what importing and collecting made out of garbage collections: it stays, and walking it takes a second."""
+    gc.freeze()
 
 
 @pytest.fixture
