@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Every process of a test would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-external lint format bench fingerprints docs docs-tables clean
 
 help:
@@ -21,7 +24,7 @@ demo: $(VENV)/run.stamp
 	@$(BIN)/aneforge demo
 
 test: $(VENV)/test.stamp
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --durations=20
 
 test-external: $(VENV)/test.stamp
 	$(BIN)/pytest -n auto --refresh-results tests/external
@@ -29,7 +32,7 @@ test-external: $(VENV)/test.stamp
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --threads 2
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
@@ -72,9 +75,10 @@ $(VENV)/docs.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	@touch $@
 
+# What the others install is part of it.
 $(VENV)/dev.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[dev]'
-	@touch $@
+	@touch $(VENV)/run.stamp $(VENV)/test.stamp $(VENV)/bench.stamp $(VENV)/docs.stamp $@
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from golden_text import Golden
 
 TESTS = Path(__file__).parent
+RESERVED = re.compile(r'[<>:"/\\|?*]')
+"""What no file name on Windows may hold."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,10 +28,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--refresh-results", action="store_true", help="rewrite the result tables of the external suites")
 
 
+def pytest_collection_finish() -> None:
+    """Keep what importing and collecting made out of garbage collections: it stays, and walking it takes a second."""
+    gc.freeze()
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """Compare a text with `tests/golden/<test file>/<test name>.txt`, or rewrite that file when asked to."""
-    path = TESTS / "golden" / request.path.stem / f"{request.node.name}.txt"
+    """Compare a text with `tests/golden/<test file>/<test name>.txt`, or rewrite that file when asked to.
+
+    What a file name cannot hold on some system is left out of the test's name.
+    """
+    path = TESTS / "golden" / request.path.stem / f"{RESERVED.sub('', request.node.name)}.txt"
 
     def compare(text: str) -> None:
         if request.config.getoption("--update-golden"):

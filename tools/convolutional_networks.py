@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
+from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
 
     Activation = Callable[[af.Tensor], af.Tensor]
 
@@ -38,9 +37,9 @@ __all__ = [
 CLASSES = 1000
 
 
-def zeros(*shape: int) -> npt.NDArray[np.float16]:
-    """Return weights of a shape."""
-    return np.zeros(shape, np.float16)
+def zeros(*shape: int) -> Dense:
+    """Return weights of a shape, as a constant: an array would be copied, and many networks have gigabytes of them."""
+    return Dense.owning(np.zeros(shape, np.float16))
 
 
 def image(size: int) -> af.Tensor:

@@ -98,9 +98,9 @@ def relative_error(decoded: Array, weight: Array) -> float:
     for start in range(0, flat.size, AT_ONCE):
         part = slice(start, start + AT_ONCE)
         wanted = flat[part].astype(np.float64) / unit
-        length += float(wanted @ wanted)
+        length += float(np.square(wanted).sum())  # a product would be summed differently on more threads
         apart = values[part].astype(np.float64) / unit - wanted
-        distance += float(apart @ apart)
+        distance += float(np.square(apart).sum())
     return math.sqrt(distance / length) if length else math.inf
 
 

@@ -40,8 +40,7 @@ def test_the_documented_surfaces_are_complete() -> None:
     assert len(NATIVE_LAYERS.split()) == 19
 
 
-def test_the_catalogue_has_187_rows() -> None:
-    assert len(af.OP_CATALOG) == 187
+def test_the_catalogue_is_a_view_of_the_table() -> None:
     assert set(af.OP_CATALOG) == {op.name for op in ops().values() if op.catalogued}
     assert af.OP_CATALOG["conv"] == af.op_info("conv")
 
@@ -102,7 +101,7 @@ def test_views() -> None:
     assert "conv" in af.ops_on("m1")
     assert "crop_resize" in af.ops_on("m1", "none")
     assert af.device_status("conv", "h12") == "none"
-    assert sum(map(len, af.categories().values())) == 187
+    assert sorted(name for names in af.categories().values() for name in names) == sorted(af.OP_CATALOG)
 
 
 def test_unknown_operations_name_near_ones() -> None:

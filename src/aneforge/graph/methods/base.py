@@ -88,7 +88,7 @@ def in_half_precision(array: Array) -> Constant:
     """Return an array as a constant in fp16; what is too large there becomes infinite, with a warning."""
     with np.errstate(over="ignore"):
         half = array.astype(np.float16)
-    if np.isinf(half).any() and (lost := np.isinf(half) & np.isfinite(array)).any():
+    if array.dtype != half.dtype and np.isinf(half).any() and (lost := np.isinf(half) & np.isfinite(array)).any():
         values = f"{np.count_nonzero(lost)} values such as {array[lost].flat[0]:g}"
         message = f"{users_location()}: {values} have no fp16 and become infinite; the largest is 65504"
         warn(message, PrecisionWarning)

@@ -67,15 +67,16 @@ class Machine:
 
     def write(self, value: Value, one: Allocation, besides: Array | None = None) -> None:
         """Write a tensor, but for units that hold a part of it already."""
-        units = self.units(value, one)
+        memory = self.memories[one.home]
+        held = None if besides is None else memory[besides]
+        memory[self.units(value, one)] = self.tag(value.name)
         if besides is not None:
-            units = np.setdiff1d(units, besides)
-        self.memories[one.home][units] = self.tag(value.name)
+            memory[besides] = held
         self.made_of[value.name] = frozenset({self.tag(value.name)})
 
     def check(self, value: Value, one: Allocation, reader: str) -> None:
         """Check that the bytes of a tensor are there."""
-        found = set(np.unique(self.memories[one.home][self.units(value, one)]).tolist())
+        found = distinct(self.memories[one.home][self.units(value, one)])
         names = {number: name for name, number in self.tags.items()}
         wrong = found - self.made_of[value.name]
         assert not wrong, f"%{reader} reads %{value.name} and finds {[names.get(one, '?') for one in wrong]}"
@@ -123,8 +124,8 @@ class Machine:
             if not copies:
                 self.check(value, one, layer.name)
                 continue
-            found = set(
-                np.unique(self.memories[CHIP][copies[0].offset // UNIT : (copies[0].offset + copies[0].size) // UNIT])
+            found = distinct(
+                self.memories[CHIP][copies[0].offset // UNIT : (copies[0].offset + copies[0].size) // UNIT]
             )
             assert found == {self.tag(f"copy of {one.root} at step {copies[0].first}")}, (
                 f"%{layer.name}: a copy is gone"
@@ -146,6 +147,11 @@ class Machine:
             self.write(result, self.plan.by_value[result.name], np.concatenate(held) if held else None)
             parts = [self.made_of[value.name] for value in inside]
             self.made_of[result.name] = self.made_of[result.name].union(*parts)
+
+
+def distinct(numbers: Array) -> set[int]:
+    """Return the different numbers, each −1 or a tag, by counting: tags are few, and units are many."""
+    return set((np.flatnonzero(np.bincount(numbers + 1)) - 1).tolist())
 
 
 def least_on_chip(program: Program, schedule: Schedule, plan: MemoryPlan) -> int:
