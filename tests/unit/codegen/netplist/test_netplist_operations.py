@@ -17,11 +17,11 @@ from aneforge.errors import DataFileError, GraphError, NotSupportedError
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import build
 from aneforge.graph.reference import reference
-from aneforge.graph.strategies import DrawnGraph, Maker
 from aneforge.graph.tensor import Tensor
 from aneforge.importers.netplist import parse_document, parse_netplist
-from aneforge.ops.strategies import DrawChooser
 from aneforge.ops.table import op_named, ops
+from aneforge.testing.calls import DrawChooser
+from aneforge.testing.graphs import DrawnGraph, Maker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,21 +1,11 @@
-"""Hypothesis strategies for network descriptions: a valid unit of any layer type, with every parameter drawn.
-
-A library for tests and fuzzing, here and downstream; it needs Hypothesis (`pip install 'aneforge-open[test]'`).
-"""
+"""Hypothesis strategies for network descriptions: a valid unit of any layer type, with every parameter drawn."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-try:
-    from hypothesis import strategies as st
-except ImportError as error:
-    raise ImportError(
-        f"{__name__} needs Hypothesis: pip install 'aneforge-open[test]' (in a checkout: pip install '.[test]')",
-        name="hypothesis",
-    ) from error
+from hypothesis import strategies as st
 
 from aneforge.importers.netplist.parameters import bits_of
 from aneforge.importers.netplist.schema import DIMENSIONS, layer_table
