@@ -98,12 +98,15 @@ class Emitter:
         groups: int | None = None,
         kernel: Array | None = None,
     ) -> Placed:
-        """Write a unit; `like` has shape, place and element type of its result, its symbol is not looked at."""
+        """Write a unit; `like` has shape, place and element type of its result, its symbol is not looked at.
+
+        Parameters that are not given are written with their defaults.
+        """
         symbol = self.draft.unit(
             DraftUnit(
                 type=kind,
                 bottoms=tuple(bottom.symbol for bottom in bottoms),
-                params=params,
+                params={**layer_table().layers[kind].defaults, **params},
                 channels=like.dims.channel,
                 stored=like.stored,
                 groups=groups,
@@ -118,11 +121,6 @@ class Emitter:
         """Return what a unit is to give: a shape, where its axes lie, and its element type in graph and description."""
         extents = tuple(shape)
         return Placed(-1, extents, used(extents, axes), dtype or layer_table().element_types[stored].dtype, stored)
-
-    def unary(self, kind: str, x: Held, params: Mapping[str, Parameter]) -> Placed:
-        """Write a unit that computes every element by itself."""
-        placed = self.floats(x)
-        return self.unit(kind, [placed], params, placed)
 
     # Where tensors lie
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.callsite import warn
 from aneforge.codegen.netplist.emit.elementwise import as_numbers, gain_offset
+from aneforge.codegen.netplist.emit.write_row import row_of
 from aneforge.codegen.netplist.values import IMAGE, MATRIX, Held, Known, Placed, canonical
 from aneforge.errors import PrecisionWarning
 from aneforge.importers.netplist.schema import Dim
@@ -43,7 +44,8 @@ def softmax(call: Call) -> Held:
             seen=list(x.shape),
             nearest="a constant of ones, which it is",
         )
-    return to.unit("Softmax", [x], {"Dimension": dim.spelling}, x)
+    row, attributes = row_of(call)
+    return to.unit(row.kind, [x], row.params_of(attributes, to.number, [dim]), x)
 
 
 # Products

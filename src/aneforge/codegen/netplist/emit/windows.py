@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.codegen.netplist.compositions.layers import transposed_padding
+from aneforge.codegen.netplist.emit.write_row import row_of
 from aneforge.codegen.netplist.values import Held, Known, Placed, canonical
-from aneforge.importers.netplist.schema import Dim, layer_table
+from aneforge.importers.netplist.schema import Dim
 from aneforge.ops.windows import slides
 
 if TYPE_CHECKING:
@@ -100,10 +101,6 @@ def convolution(call: Call) -> Held:
     params: dict[str, Parameter] = {
         "Type": "Conv",
         "KernelMode": "Unity" if unity else "Dense",
-        "KernelType": "Float16",
-        "KernelGroupReuse": False,
-        "KernelMutable": False,
-        "PaddingMode": "Zero",
         **window_params(weight.shape[2:], steps, pads),
     }
     kernel = None if unity else weight.values
@@ -128,10 +125,7 @@ def upsampled(
     params: dict[str, Parameter] = {
         "Type": "ChannelWiseDeConv",
         "KernelMode": "Unity",
-        "KernelType": "Float16",
         "KernelGroupReuse": True,
-        "KernelMutable": False,
-        "PaddingMode": "Zero",
         **window_params(kernel, steps, pads),
     }
     return to.unit("Conv", [placed], params, to.result(call.shape, axes), groups=1)
@@ -162,7 +156,7 @@ def pooling(call: Call) -> Held:
         NotSupportedError: An average counts padding, and reaches behind it.
     """
     to, op = call.to, call.node.op.name
-    kind = next(kind for kind, name in layer_table().pools.items() if name == op)
+    row, attributes = row_of(call)
     along = slides(call.x.shape[2:], call.wholes("kernel_sizes") or (), window_attributes(call))
     pads = [padding_of(slide) for slide in along]
     excluding = op == "avg_pool" and call.flag("exclude_padding_from_average")
@@ -176,12 +170,11 @@ def pooling(call: Call) -> Held:
     axes = image_axes(len(call.shape))
     x = to.place(to.floats(call.x), axes)
     params: dict[str, Parameter] = {
-        "Type": kind,
-        "PaddingMode": "Negative" if kind == "Max" else "Zero",
-        "AverageCountExcludePadding": excluding,
+        **row.params_of(attributes, to.number),
+        "PaddingMode": "Negative" if op == "max_pool" else "Zero",
         **window_params([slide.window for slide in along], [slide.stride for slide in along], pads),
     }
-    return to.unit("Pooling", [x], params, to.result(call.shape, axes))
+    return to.unit(row.kind, [x], params, to.result(call.shape, axes))
 
 
 # Cross-correlation
@@ -195,12 +188,7 @@ def cross_correlation(call: Call) -> Held:
     axes = (Dim.HEIGHT, Dim.WIDTH)
     x = to.place(call.x, axes)
     row = to.place(template.reshaped((height * width,)), (Dim.WIDTH,))
-    params: dict[str, Parameter] = {
-        "TemplateHeight": height,
-        "TemplateWidth": width,
-        "NumGroups": 1,
-        **{f"Pad{side}": 0 for side in ("Top", "Bot", "Left", "Right")},
-    }
+    params: dict[str, Parameter] = {"TemplateHeight": height, "TemplateWidth": width}
     return to.unit("CrossCorrelation", [x, row], params, to.result(call.shape, axes))
 
 

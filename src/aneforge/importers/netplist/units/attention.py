@@ -1,4 +1,4 @@
-"""Products of matrices, softmax and attention: rows along channels, columns along width, batches along height."""
+"""Products of matrices and attention: rows along channels, columns along width, batches along height."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ __all__ = ["ATTENTION"]
 
 ROWS_LAST = (0, 2, 1, 3)
 """[N, C, H, W] as a batch [N, H] of matrices [C, W], and back."""
-
-
-def softmax(layer: Layer) -> Value:
-    """Return exponentials divided by their sum."""
-    x, (axis,) = layer.along(layer.params.dim("Dimension"))
-    return layer.settled(layer.build("softmax", {"x": x}, axis=axis))
 
 
 def matrix_product(layer: Layer) -> Value:
@@ -100,5 +94,4 @@ def constant_scale(layer: Layer, scale: Value) -> float:
 ATTENTION: dict[str, LayerReader] = {
     "MatrixMultiplication": matrix_product,
     "SDPA": attention,
-    "Softmax": softmax,
 }

@@ -75,13 +75,6 @@ def broadcast(layer: Layer) -> Value:
     return layer.build("broadcast", {"x": x}, shape=wanted)
 
 
-def input_view(layer: Layer) -> Value:
-    """Return a part of a tensor along one dimension."""
-    x, (axis,) = layer.along(layer.params.dim("Dimension"))
-    offset, size, step = (layer.params.whole(name) for name in ("Offset", "Size", "Step"))
-    return layer.settled(layer.build("input_view", {"x": x}, axis=axis, offset=offset, size=size, step=step))
-
-
 def gather(layer: Layer) -> Value:
     """Return the elements along one dimension that a row of indices names.
 
@@ -134,7 +127,6 @@ MOVEMENT: dict[str, LayerReader] = {
     "DynamicSlice": dynamic_slice,
     "Flatten": flatten,
     "Gather": gather,
-    "InputView": input_view,
     "Reshape": reshape,
     "Transpose": transpose,
 }

@@ -9,7 +9,8 @@ import numpy as np
 
 from aneforge.importers.netplist.layer import dims_of
 from aneforge.importers.netplist.plist import shown
-from aneforge.importers.netplist.schema import Dim, layer_table
+from aneforge.importers.netplist.rows import row_of_unit
+from aneforge.importers.netplist.schema import Dim
 from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:
@@ -158,15 +159,15 @@ def pooling(layer: Layer) -> Value:
         if mode is None:
             raise layer.error("padding of a Max pooling needs PaddingMode", limit="Zero or Negative")
         x, pads = padded(layer, x, pads), (0,) * len(pads)
-    own = {} if kind == "Max" else {"exclude_padding_from_average": layer.params.flag("AverageCountExcludePadding")}
+    row = row_of_unit("Pooling", layer.unit.params)
     result = layer.build(
-        layer_table().pools[kind],
+        row.op,
         {"x": x},
         kernel_sizes=window.kernel,
         strides=window.steps,
         pad_type="custom",
         pad=pads,
-        **own,
+        **row.attributes_of(layer.unit.params),
     )
     return layer.settled(result)
 
