@@ -16,10 +16,11 @@ from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.importers.netplist import parse_document, parse_netplist
 from aneforge.importers.netplist.layer import AXES, dims_of
-from aneforge.importers.netplist.parameters import bits_of, number_of
+from aneforge.importers.netplist.parameters import Parameters, bits_of, number_of
 from aneforge.importers.netplist.rows import LayerRow, Layout, row_of_node, row_of_unit, rows
 from aneforge.importers.netplist.schema import DIMENSIONS, Dim, ParamEntry, ParamKind, layer_table
 from aneforge.importers.netplist.units import READERS
+from aneforge.importers.netplist.window import Window
 from aneforge.ops.table import op_named
 from aneforge.testing.descriptions import descriptions
 from aneforge.testing.graphs import DrawnGraph, one_operation
@@ -152,6 +153,21 @@ def test_parameters_and_attributes_are_each_others_inverse(row: LayerRow, data: 
     attributes = row.attributes_of(params, AXES[5])
     assert row.params_of(attributes, rounded, row.dims_of(params)) == params
     assert row.attributes_of(row.params_of(attributes, rounded, row.dims_of(params)), AXES[5]) == attributes
+
+
+@given(st.data())
+def test_a_window_and_its_parameters_are_each_others_inverse(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 3))
+    sizes = st.lists(st.integers(1, 9), min_size=count, max_size=count).map(tuple)
+    pads = st.lists(st.integers(0, 9), min_size=2 * count, max_size=2 * count).map(tuple)
+    window = Window(data.draw(sizes), data.draw(sizes), data.draw(pads))
+    params = window.params()
+    read = Window.of(Parameters(params))
+    assert read.in_depth() == window.in_depth()
+    assert read.params() == params
+    assert set(params) <= set(layer_table().layers["Conv"].params) & set(layer_table().layers["Pooling"].params)
+    if window.in_depth().steps[0] == 1:  # the step along the depth may be left out
+        assert Window.of(Parameters({**params, "Step": cast("tuple[int, ...]", params["Step"])[:2]})) == read
 
 
 # Whole units and operations

@@ -10,6 +10,7 @@ from aneforge.codegen.netplist.compositions.layers import transposed_padding
 from aneforge.codegen.netplist.emit.write_row import row_of
 from aneforge.codegen.netplist.values import Held, Known, Placed, canonical
 from aneforge.importers.netplist.schema import Dim
+from aneforge.importers.netplist.window import SPATIAL, Window
 from aneforge.ops.windows import slides
 
 if TYPE_CHECKING:
@@ -21,26 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["WINDOWS"]
 
-SPATIAL = (Dim.DEPTH, Dim.HEIGHT, Dim.WIDTH)
-SIDES = (("Front", "Back"), ("Top", "Bot"), ("Left", "Right"))
-
 
 def image_axes(rank: int) -> tuple[Dim, ...]:
     """Return where the axes of images lie: batch, channels, then the last of depth, height and width."""
     return Dim.BATCH, Dim.CHANNEL, *SPATIAL[len(SPATIAL) - (rank - 2) :]
-
-
-def window_params(kernel: Sequence[int], steps: Sequence[int], pads: Sequence[tuple[int, int]]) -> dict[str, Parameter]:
-    """Return the parameters of a window along the last axes; along the others it has length 1."""
-    missing = len(SPATIAL) - len(kernel)
-    lengths = (1,) * missing + tuple(kernel)
-    sides = [(0, 0)] * missing + list(pads)
-    params: dict[str, Parameter] = {
-        f"Kernel{dim.spelling}": length for dim, length in zip(SPATIAL, lengths, strict=True)
-    }
-    for (before, behind), names in zip(sides, SIDES, strict=True):
-        params |= {f"Pad{names[0]}": before, f"Pad{names[1]}": behind}
-    return {**params, "Step": tuple(reversed((1,) * missing + tuple(steps)))}
 
 
 def window_attributes(call: Call) -> WindowAttributes:
@@ -55,6 +40,11 @@ def window_attributes(call: Call) -> WindowAttributes:
     if "ceil_mode" in call.node.attributes:
         found["ceil_mode"] = call.flag("ceil_mode")
     return found
+
+
+def window(kernel: Sequence[int], steps: Sequence[int], pads: Sequence[tuple[int, int]]) -> Window:
+    """Return a window along the last axes."""
+    return Window(tuple(kernel), tuple(steps), tuple(side for pair in pads for side in pair))
 
 
 def padding_of(slide: Slide) -> tuple[int, int]:
@@ -101,7 +91,7 @@ def convolution(call: Call) -> Held:
     params: dict[str, Parameter] = {
         "Type": "Conv",
         "KernelMode": "Unity" if unity else "Dense",
-        **window_params(weight.shape[2:], steps, pads),
+        **window(weight.shape[2:], steps, pads).params(),
     }
     kernel = None if unity else weight.values
     return to.unit("Conv", [x], params, to.result(call.shape, axes), groups=call.whole("groups"), kernel=kernel)
@@ -126,7 +116,7 @@ def upsampled(
         "Type": "ChannelWiseDeConv",
         "KernelMode": "Unity",
         "KernelGroupReuse": True,
-        **window_params(kernel, steps, pads),
+        **window(kernel, steps, pads).params(),
     }
     return to.unit("Conv", [placed], params, to.result(call.shape, axes), groups=1)
 
@@ -172,7 +162,7 @@ def pooling(call: Call) -> Held:
     params: dict[str, Parameter] = {
         **row.params_of(attributes, to.number),
         "PaddingMode": "Negative" if op == "max_pool" else "Zero",
-        **window_params([slide.window for slide in along], [slide.stride for slide in along], pads),
+        **window([slide.window for slide in along], [slide.stride for slide in along], pads).params(),
     }
     return to.unit(row.kind, [x], params, to.result(call.shape, axes))
 
