@@ -13,12 +13,12 @@ from aneforge.importers.netplist.rows import row_of_unit
 from aneforge.importers.netplist.schema import DIMENSIONS, Dim, ParamEntry, ParamKind, layer_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from aneforge.importers.netplist.document import Parameter
     from aneforge.importers.netplist.keys import Keys
 
-__all__ = ["Parameters", "bits_of", "number_of", "read_params"]
+__all__ = ["Parameters", "bits_of", "number_of", "read_params", "records_of"]
 
 BITS = (-(1 << 15), (1 << 16) - 1)
 """Bit patterns of fp16 are written as numbers of 16 bits, with a sign or without."""
@@ -216,6 +216,16 @@ def check_neuron(params: dict[str, Parameter], keys: Keys) -> None:
             raise keys.error(f"a {kind} neuron needs {name}")
 
 
+def records_of(layer: str, name: str, pairs: Iterable[tuple[Dim, Parameter]]) -> tuple[Mapping[str, Parameter], ...]:
+    """Return what is said of dimensions as a parameter that is a list of records.
+
+    >>> records_of("Broadcast", "BroadcastInfo", [(Dim.WIDTH, 4)])
+    ({'Dimension': 'Width', 'Size': 4},)
+    """
+    first, second = layer_table().layers[layer].params[name].fields
+    return tuple({first: dim.spelling, second: value} for dim, value in pairs)
+
+
 class Parameters:
     """The checked parameters of a unit, each in its type."""
 
@@ -254,9 +264,10 @@ class Parameters:
         """Return several whole numbers."""
         return cast("tuple[int, ...]", self.params[name])
 
-    def records(self, name: str) -> tuple[Parameters, ...]:
-        """Return several records."""
-        return tuple(map(Parameters, cast("tuple[Mapping[str, Parameter], ...]", self.params[name])))
+    def pairs(self, name: str) -> list[tuple[Dim, Parameter]]:
+        """Return several records, each as a dimension and what is said of it; `records_of` is the inverse."""
+        records = cast("tuple[Mapping[str, Parameter], ...]", self.params[name])
+        return [(Dim.named(cast("str", dim)), value) for dim, value in (record.values() for record in records)]
 
     def pads(self, *sides: str) -> tuple[int, ...]:
         """Return the padding at several sides."""

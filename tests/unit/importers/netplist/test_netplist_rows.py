@@ -16,7 +16,7 @@ from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.importers.netplist import parse_document, parse_netplist
 from aneforge.importers.netplist.layer import AXES, dims_of
-from aneforge.importers.netplist.parameters import Parameters, bits_of, number_of
+from aneforge.importers.netplist.parameters import Parameters, bits_of, number_of, records_of
 from aneforge.importers.netplist.rows import LayerRow, Layout, row_of_node, row_of_unit, rows
 from aneforge.importers.netplist.schema import DIMENSIONS, Dim, ParamEntry, ParamKind, layer_table
 from aneforge.importers.netplist.units import READERS
@@ -153,6 +153,27 @@ def test_parameters_and_attributes_are_each_others_inverse(row: LayerRow, data: 
     attributes = row.attributes_of(params, AXES[5])
     assert row.params_of(attributes, rounded, row.dims_of(params)) == params
     assert row.attributes_of(row.params_of(attributes, rounded, row.dims_of(params)), AXES[5]) == attributes
+
+
+RECORDS = [
+    (kind, name)
+    for kind, layer in layer_table().layers.items()
+    for name, entry in layer.params.items()
+    if entry.kind is ParamKind.RECORDS
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), RECORDS)
+@FEW
+@given(data=st.data())
+def test_records_and_what_they_say_are_each_others_inverse(kind: str, name: str, data: st.DataObject) -> None:
+    fields = layer_table().layers[kind].params[name].fields
+    (dimension, about), (_, other) = fields, fields.values()
+    values = parameters(other, layer_table().layers[kind].choices(about, other))
+    pairs = data.draw(st.lists(st.tuples(st.sampled_from(Dim), values), max_size=5))
+    records = records_of(kind, name, pairs)
+    assert all(list(record) == [dimension, about] for record in records)
+    assert Parameters({name: records}).pairs(name) == pairs
 
 
 @given(st.data())

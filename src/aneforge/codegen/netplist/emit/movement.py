@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.codegen.netplist.values import IMAGE, Held, Known, Placed, Places, Truncated, canonical
 from aneforge.errors import NotSupportedError
+from aneforge.importers.netplist.parameters import records_of
 from aneforge.importers.netplist.rows import rows
 from aneforge.importers.netplist.schema import Dim
 from aneforge.importers.netplist.units.rearrangement import REARRANGEMENTS
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from aneforge.codegen.netplist.call import Call, Writer
     from aneforge.codegen.netplist.emitter import Emitter
+    from aneforge.importers.netplist.document import Parameter
 
 __all__ = ["MOVEMENT", "axis_along", "rearranged", "viewed"]
 
@@ -162,14 +164,16 @@ def dynamic_slice(call: Call) -> Held:
     x = to.floats(call.x)
     x = to.place(x, canonical(x.shape))
     index = to.settle(index_of(begin).reshaped((1,)))
-    width = Dim.WIDTH.spelling
-    params = {
+    infos: dict[str, Parameter] = {
+        "CoordinateInfo": "NonNormalized",
+        "DynamicSliceInfo": call.whole("size"),
+        "PaddingInfo": "Background",
+    }
+    params: dict[str, Parameter] = {
         "BackgroundValue": call.number("background_value"),
-        "CoordinateInfo": ({"Coordinate": width, "CoordinateMode": "NonNormalized"},),
         "CoordinateMode": "NonNormalized",
-        "DynamicSliceAxisOrder": (width,),
-        "DynamicSliceInfo": ({"Coordinate": width, "SliceSize": call.whole("size")},),
-        "PaddingInfo": ({"Coordinate": width, "PaddingMode": "Background"},),
+        "DynamicSliceAxisOrder": (Dim.WIDTH.spelling,),
+        **{name: records_of("DynamicSlice", name, [(Dim.WIDTH, value)]) for name, value in infos.items()},
     }
     return to.unit("DynamicSlice", [x, index], params, to.result(call.shape, canonical(call.shape)))
 

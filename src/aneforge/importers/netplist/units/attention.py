@@ -8,6 +8,7 @@ from aneforge.callsite import warn
 from aneforge.errors import PrecisionWarning
 from aneforge.importers.netplist.layer import dims_of
 from aneforge.importers.netplist.schema import Dim
+from aneforge.importers.netplist.units.read_row import read_row
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ def matrix_product(layer: Layer) -> Value:
             "batch and height are the same",
             seen=f"{a} and {b}",
         )
-    x, y = (layer.transposed(value, ROWS_LAST) for value in layer.bottoms)
-    return layer.transposed(layer.build("matmul", {"x": x, "y": y}), ROWS_LAST)
+    return read_row(layer)
 
 
 def attention(layer: Layer) -> Value:
