@@ -105,7 +105,7 @@ class LayerRow:
     ) -> dict[str, Parameter]:
         """Return the parameters that attributes give; `dims` has the dimensions that the named axes lie along.
 
-        A parameter that nothing gives has its default. An attribute of None is an optional parameter that is left out.
+        Parameters that nothing gives are left out, and so are optional ones whose attribute is None.
         """
         found: dict[str, Parameter] = dict(self.entry.params)
         for key, name in self.entry.keys.items():
@@ -149,12 +149,20 @@ def layer_row(kind: str, entry: RowEntry) -> LayerRow:
 
 
 @cache
-def rows_by(field: str) -> Mapping[str, tuple[LayerRow, ...]]:
-    """Return the rows by layer type (kind) or by operation (op)."""
-    found: dict[str, tuple[LayerRow, ...]] = {}
+def rows_by_kind() -> Mapping[str, list[LayerRow]]:
+    """Return the rows of every layer type."""
+    found: dict[str, list[LayerRow]] = {}
     for row in rows():
-        key = getattr(row, field)
-        found[key] = (*found.get(key, ()), row)
+        found.setdefault(row.kind, []).append(row)
+    return found
+
+
+@cache
+def rows_by_op() -> Mapping[str, list[LayerRow]]:
+    """Return the rows of every operation."""
+    found: dict[str, list[LayerRow]] = {}
+    for row in rows():
+        found.setdefault(row.op, []).append(row)
     return found
 
 
@@ -164,7 +172,7 @@ def row_of_unit(kind: str, params: Mapping[str, Parameter]) -> LayerRow:
     >>> row_of_unit("GOC", {"ScaleScalar": 1.0, "BiasScalar": 2.0}).op
     'adds'
     """
-    return next(row for row in rows_by("kind")[kind] if fits(row.entry.params, params))
+    return next(row for row in rows_by_kind()[kind] if fits(row.entry.params, params))
 
 
 def row_of_node(op: str, attributes: Mapping[str, object]) -> LayerRow | None:
@@ -173,7 +181,7 @@ def row_of_node(op: str, attributes: Mapping[str, object]) -> LayerRow | None:
     >>> row_of_node("scaled_elementwise", {"mode": "mult", "scale": 0.5}).entry.params
     {'Type': 'Mult'}
     """
-    return next((row for row in rows_by("op").get(op, ()) if fits(row.entry.attributes, attributes)), None)
+    return next((row for row in rows_by_op().get(op, ()) if fits(row.entry.attributes, attributes)), None)
 
 
 def fits(wanted: Mapping[str, object], given: Mapping[str, object]) -> bool:
