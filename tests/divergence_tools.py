@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.engine.execution.run import Executable
-    from aneforge.graph.strategies import DrawnGraph
+    from aneforge.testing.graphs import DrawnGraph
 
     Array = npt.NDArray[Any]
     Inputs = Mapping[str, Array]

@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["aneforge.importers.netplist"]):
 
 from aneforge.codegen.netplist import netplist  # noqa: E402 - what is instrumented is imported first
 from aneforge.errors import AneforgeError  # noqa: E402 - as above
-from aneforge.importers.netplist.strategies import DRAWN, descriptions  # noqa: E402 - as above
+from aneforge.testing.descriptions import DRAWN, descriptions  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,10 +15,10 @@ from aneforge.engine import choices
 from aneforge.engine.dispatch import Arithmetic, arithmetic
 from aneforge.engine.exactness import Exactness
 from aneforge.errors import GraphError, NotSupportedError, UnknownNameError
-from aneforge.ops.strategies import Drawn, calls
 from aneforge.ops.table import names, ops
 from aneforge.ops.types import TensorType, is_float
 from aneforge.targets import resolve
+from aneforge.testing.calls import Drawn, calls
 
 if TYPE_CHECKING:
     from golden_text import Golden

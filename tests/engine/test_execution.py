@@ -14,7 +14,6 @@ import aneforge as af
 from aneforge.compiler.ir.evaluate import evaluate_program
 from aneforge.compiler.passes.fusion import FUSION
 from aneforge.compiler.pipeline import PIPELINE, Pipeline, build_program
-from aneforge.compiler.strategies import networks
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.execution.run import prepare, run
 from aneforge.engine.quantised import int8_weight_matmul
@@ -23,11 +22,12 @@ from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense, Int8Affine
 from aneforge.ops.types import numpy_dtype
+from aneforge.testing.networks import networks
 from program_tools import lowered
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
-    from aneforge.graph.strategies import DrawnGraph
+    from aneforge.testing.graphs import DrawnGraph
 
 Array = npt.NDArray[Any]
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge.compiler.pipeline import build_program
-from aneforge.compiler.strategies import networks
 from aneforge.engine.dispatch import UNARY, arithmetic, is_real
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.kernels import library
 from aneforge.engine.kernels.library import using
 from aneforge.errors import IllegalGraphError, PrecisionWarning
-from aneforge.ops.strategies import calls
 from aneforge.ops.table import ops
 from aneforge.targets import resolve
+from aneforge.testing.calls import calls
+from aneforge.testing.networks import networks
 from kernel_checks import needs_kernels
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.execution.run import Run
-    from aneforge.graph.strategies import DrawnGraph
+    from aneforge.testing.graphs import DrawnGraph
 
 pytestmark = needs_kernels
 Array = npt.NDArray[Any]

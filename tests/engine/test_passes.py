@@ -18,11 +18,11 @@ from aneforge.compiler.passes.matmul_to_convolution import MatmulToConvolution
 from aneforge.compiler.passes.split_kernel_memory import SplitKernelMemory
 from aneforge.compiler.passes.split_matmul import SplitMatmul
 from aneforge.compiler.pipeline import PIPELINE
-from aneforge.compiler.strategies import networks
 from aneforge.engine.execution.run import run
 from aneforge.engine.rounding import to_fp16
 from aneforge.errors import AneforgeError
 from aneforge.targets import resolve
+from aneforge.testing.networks import networks
 from legalisation_tools import changed
 from program_tools import lowered
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.compiler.ir.program import Program
-    from aneforge.graph.strategies import DrawnGraph
+    from aneforge.testing.graphs import DrawnGraph
 
 Array = npt.NDArray[Any]
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -14,9 +14,9 @@ from aneforge.engine import golden, products
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.kernels.library import using
-from aneforge.ops.strategies import Drawn, calls
 from aneforge.ops.table import op_named
 from aneforge.targets import resolve
+from aneforge.testing.calls import Drawn, calls
 from op_calls import value_of
 
 Array = npt.NDArray[Any]

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 import aneforge as af
 import reference_pages
 from aneforge.graph.node import build
-from aneforge.graph.strategies import DrawnGraph, graphs
 from aneforge.ops import groups, table
 from aneforge.rules import Operation, operations, preflight, rules_in
 from aneforge.targets import Database, database, resolve
+from aneforge.testing.graphs import DrawnGraph, graphs
 
 BLOCK = re.compile(r'```\w+ title="(?P<title>[^"]+)"\n(?P<text>.*?)```', re.DOTALL)
 

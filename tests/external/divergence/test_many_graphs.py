@@ -15,10 +15,10 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from tabulate import tabulate
 
-from aneforge.compiler.strategies import networks
-from aneforge.graph.strategies import DrawnGraph, graphs, one_operation
 from aneforge.ops.table import ops
 from aneforge.predict.matrix import compile_matrix
+from aneforge.testing.graphs import DrawnGraph, graphs, one_operation
+from aneforge.testing.networks import networks
 from divergence_tools import PAIRS, SLOW, Tally, judged
 
 if TYPE_CHECKING:

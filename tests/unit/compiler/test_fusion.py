@@ -24,18 +24,18 @@ from aneforge.compiler.passes.matmul_to_convolution import MatmulToConvolution
 from aneforge.compiler.passes.merge_activations import MergeActivations
 from aneforge.compiler.passes.share_layouts import ShareLayouts
 from aneforge.compiler.pipeline import build_program
-from aneforge.compiler.strategies import networks
 from aneforge.engine.execution.run import run
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.testing.networks import networks
 from program_tools import ALGEBRAIC, expect_same_meaning, kinds_of, lowered, passed, slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aneforge.compiler.passes.base import Pass
-    from aneforge.graph.strategies import DrawnGraph
+    from aneforge.testing.graphs import DrawnGraph
     from golden_text import Golden
 
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

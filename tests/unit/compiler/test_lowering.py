@@ -19,12 +19,12 @@ from aneforge.errors import NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.graph.node import build
 from aneforge.graph.reference import evaluate
-from aneforge.graph.strategies import DrawnGraph, one_operation
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.table import ops
 from aneforge.rules.operations import op_status
 from aneforge.targets import Target, group
+from aneforge.testing.graphs import DrawnGraph, one_operation
 from program_tools import ALGEBRAIC, expect_close, kinds_of, lowered
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ import aneforge as af
 from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.ir.printing import program_outline
 from aneforge.compiler.pipeline import PIPELINE, build_program
-from aneforge.compiler.strategies import networks
 from aneforge.errors import AneforgeError
 from aneforge.ops.constant import Dense
+from aneforge.testing.networks import networks
 from program_tools import lowered
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
-    from aneforge.graph.strategies import DrawnGraph
+    from aneforge.testing.graphs import DrawnGraph
     from golden_text import Golden
 
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any, cast
@@ -215,14 +213,6 @@ def test_a_file_beside_the_package_is_the_users() -> None:
     names: dict[str, Any] = {"af": af}
     exec(compile("y = af.input((1,)).relu()", file, "exec"), names)  # noqa: S102 - code of a file that need not be there
     assert names["y"].node.location.file == file
-
-
-@pytest.mark.parametrize("module", ["aneforge.ops.strategies", "aneforge.graph.strategies"])
-def test_strategies_say_what_they_need(module: str) -> None:
-    program = f"import sys; sys.modules['hypothesis'] = None; import {module}"
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
-    remedy = "pip install 'aneforge-open[test]' (in a checkout: pip install '.[test]')"
-    assert done.stderr.rstrip().endswith(f"ImportError: {module} needs Hypothesis: {remedy}")
 
 
 def test_graphs_are_general_in_type_and_rank() -> None:

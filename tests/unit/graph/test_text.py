@@ -15,9 +15,9 @@ import aneforge as af
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
 from aneforge.graph.node import build
 from aneforge.graph.printing import KEYWORDS
-from aneforge.graph.strategies import DrawnGraph, graphs, one_operation
 from aneforge.ops.constant import Dense
 from aneforge.ops.table import ops
+from aneforge.testing.graphs import DrawnGraph, graphs, one_operation
 
 if TYPE_CHECKING:
     from aneforge.ops.op import Op

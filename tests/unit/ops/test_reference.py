@@ -16,8 +16,8 @@ from hypothesis import given, settings
 
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.op import Op, Trait
-from aneforge.ops.strategies import Drawn, calls
 from aneforge.ops.table import ops
+from aneforge.testing.calls import Drawn, calls
 
 if TYPE_CHECKING:
     from oracle_tools import Oracle

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge.compiler.pipeline import PIPELINE, build_program
-from aneforge.compiler.strategies import networks
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.execution.run import run
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.errors import IllegalGraphError, NotSupportedError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
-from aneforge.graph.strategies import DrawnGraph
 from aneforge.ops.constant import Dense, Int8Affine
 from aneforge.ops.table import op_named
 from aneforge.predict.divergence.arithmetic import IN_ORDER
 from aneforge.predict.divergence.graphs import Cause, Divergence, Strength, divergence
 from aneforge.predict.divergence.numbering import Numbering
 from aneforge.predict.ranges.program import flow
+from aneforge.testing.graphs import DrawnGraph
+from aneforge.testing.networks import networks
 from divergence_tools import PAIRS, SLOW, Tally, judged
 
 if TYPE_CHECKING:

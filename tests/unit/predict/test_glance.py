@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 import aneforge as af
 from aneforge.compiler.pipeline import PIPELINE, lowered
 from aneforge.compiler.retarget import retarget
-from aneforge.compiler.strategies import networks
 from aneforge.predict.divergence.glance import Glance
 from aneforge.predict.divergence.graphs import Divergence, Strength, divergence
 from aneforge.report.networks import network
 from aneforge.runtime.magnitudes import promises_of
+from aneforge.testing.networks import networks
 from divergence_tools import PAIRS, SLOW
 
 if TYPE_CHECKING:
-    from aneforge.graph.strategies import DrawnGraph
+    from aneforge.testing.graphs import DrawnGraph
 
 
 def glanced(graph: af.Graph, pair: tuple[str, str]) -> Divergence:

@@ -16,7 +16,6 @@ from hypothesis.extra import numpy as hnp
 import aneforge as af
 import fuzz_predictions
 from aneforge.compiler.pipeline import build_program
-from aneforge.compiler.strategies import networks
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.choices import choices
 from aneforge.engine.execution.run import run
@@ -25,7 +24,6 @@ from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.reductions import accumulated
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.node import build
-from aneforge.graph.strategies import graphs
 from aneforge.ops.constant import Int8Affine
 from aneforge.predict.ranges.analysis import Edge, ranges
 from aneforge.predict.ranges.interval import ANYTHING, FINITE, Range, as_read, end_text, hull, of_values
@@ -33,14 +31,16 @@ from aneforge.predict.ranges.program import flow
 from aneforge.predict.ranges.reached import reached
 from aneforge.predict.ranges.sums import TABLE_SLACK, slack, summed
 from aneforge.targets import resolve
+from aneforge.testing.graphs import graphs
+from aneforge.testing.networks import networks
 from divergence_tools import SLOW, TARGETS, is_real
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aneforge.compiler.ir.program import Program
-    from aneforge.graph.strategies import DrawnGraph
     from aneforge.predict.ranges.analysis import LayerRange
+    from aneforge.testing.graphs import DrawnGraph
     from divergence_tools import Array, Inputs
     from golden_text import Golden
 

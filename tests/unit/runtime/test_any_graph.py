@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 import aneforge as af
 from aneforge.compiler.ir.printing import program_text
-from aneforge.compiler.strategies import networks
 from aneforge.errors import AneforgeError
-from aneforge.graph.strategies import graphs
 from aneforge.runtime.exactness import labels_of_layers
 from aneforge.runtime.forms.canonical import canonical
+from aneforge.testing.graphs import graphs
+from aneforge.testing.networks import networks
 
 if TYPE_CHECKING:
-    from aneforge.graph.strategies import DrawnGraph
     from aneforge.ops.types import Array
     from aneforge.runtime.model import AnyModel
+    from aneforge.testing.graphs import DrawnGraph
 
 TARGETS = st.sampled_from(["h13", "h14", "h16g"])
 QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import aneforge as af
 import fuzz_rescaling
 from aneforge.compiler.ir.kind import Slot
-from aneforge.compiler.strategies import networks
 from aneforge.errors import GraphError, GraphTypeError, IllegalGraphError, NotSupportedError, UnknownNameError
 from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
 from aneforge.runtime.rescaling.judging import OtherSizes
@@ -25,14 +24,15 @@ from aneforge.runtime.rescaling.policy import policy
 from aneforge.runtime.rescaling.products import live_groups
 from aneforge.runtime.rescaling.scaling import handed_over, rescaled
 from aneforge.targets import resolve
+from aneforge.testing.networks import networks
 from transformer import encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from aneforge.graph.strategies import DrawnGraph
     from aneforge.runtime.rescaling.report import Rescaled
+    from aneforge.testing.graphs import DrawnGraph
 
 Array = npt.NDArray[Any]
 TARGETS = ["h13", "h14", "h16", "h17", "h18g"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -18,7 +17,8 @@ from aneforge.codegen.netplist.emit.attention import EINSUM
 from aneforge.codegen.netplist.refusals import forms_table
 from aneforge.graph.dialect import Dialect, Objection
 from aneforge.importers.netplist.parameters import bits_of, number_of
-from aneforge.importers.netplist.schema import layer_table
+from aneforge.importers.netplist.rows import row_of_node
+from aneforge.importers.netplist.schema import ParamKind
 from aneforge.ops.constant import Constant
 from aneforge.ops.decompositions.products import transposed_padding
 from aneforge.ops.windows import slides
@@ -51,26 +51,22 @@ def netplist_dialect(patterns: Container[Node] = ()) -> Dialect:
 
 
 def rounded_numbers(node: Node) -> Objection | None:
-    """Object to numbers of gains, offsets and activations that fp16 does not hold: a description has them so."""
-    if node.op.name not in NUMBERS and node.op.name not in activations():
-        return None
-    numbers = {name: value for name, value in node.attributes.items() if isinstance(value, float)}
-    rounded = {name: number_of(bits_of(value)) for name, value in numbers.items() if math.isfinite(value)}
-    changed = {name: value for name, value in rounded.items() if value != numbers[name] and math.isfinite(value)}
+    """Object to numbers that fp16 does not hold where the layer has them as bit patterns of fp16."""
+    row = row_of_node(node.op.name, node.attributes)
+    held = {name: row.params[key] for key, name in row.entry.keys.items()} if row else {}
+    changed: dict[str, object] = {}
+    details: list[str] = []
+    for name, entry in held.items():
+        value = node.attributes[name]
+        if entry.kind is not ParamKind.BITS or not isinstance(value, float) or not math.isfinite(value):
+            continue
+        rounded = number_of(bits_of(value))
+        if rounded != value and math.isfinite(rounded):
+            changed[name] = rounded
+            details.append(f"{entry.words or name} {value!r} is rounded to {rounded!r}, its fp16")
     if not changed:
         return None
-    words = NUMBERS.get(node.op.name, {})
-    detail = "; ".join(
-        f"{words.get(name, name)} {numbers[name]!r} is rounded to {value!r}, its fp16"
-        for name, value in changed.items()
-    )
-    return Objection("a description holds numbers in fp16", restated=changed, detail=detail)
-
-
-@cache
-def activations() -> frozenset[str]:
-    """Return the operations that are modes of a Neuron unit."""
-    return frozenset(entry.op for entry in layer_table().neurons.values())
+    return Objection("a description holds numbers in fp16", restated=changed, detail="; ".join(details))
 
 
 def no_layer(node: Node) -> Objection:
@@ -177,13 +173,6 @@ def cropped_blocks(node: Node) -> Objection | None:
     return Objection("the layer crops nothing", decomposition="crop after")
 
 
-FACTOR, SUMMAND = "the factor", "the summand"
-NUMBERS: Mapping[str, Mapping[str, str]] = {
-    "adds": {"k": SUMMAND},
-    "muls": {"k": FACTOR},
-    "linear_activation": {"alpha": FACTOR, "beta": SUMMAND},
-}
-"""The numbers of a GOC unit, in words, by operation and attribute."""
 WINDOW = ("strides", "pad_type", "pad", "dilations")
 MOVES = frozenset(
     {

@@ -11,6 +11,7 @@ import numpy as np
 from aneforge.codegen.netplist.draft import Draft, DraftUnit, Laid
 from aneforge.codegen.netplist.values import (
     FLOAT,
+    IMAGE,
     Held,
     Known,
     Placed,
@@ -22,7 +23,7 @@ from aneforge.codegen.netplist.values import (
 )
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.graph.convert import Change
-from aneforge.importers.netplist.parameters import bits_of, number_of
+from aneforge.importers.netplist.parameters import bits_of, number_of, records_of
 from aneforge.importers.netplist.schema import Dim, layer_table
 
 if TYPE_CHECKING:
@@ -98,12 +99,15 @@ class Emitter:
         groups: int | None = None,
         kernel: Array | None = None,
     ) -> Placed:
-        """Write a unit; `like` has shape, place and element type of its result, its symbol is not looked at."""
+        """Write a unit; `like` has shape, place and element type of its result, its symbol is not looked at.
+
+        Parameters that are not given are written with their defaults.
+        """
         symbol = self.draft.unit(
             DraftUnit(
                 type=kind,
                 bottoms=tuple(bottom.symbol for bottom in bottoms),
-                params=params,
+                params={**layer_table().layers[kind].defaults, **params},
                 channels=like.dims.channel,
                 stored=like.stored,
                 groups=groups,
@@ -118,11 +122,6 @@ class Emitter:
         """Return what a unit is to give: a shape, where its axes lie, and its element type in graph and description."""
         extents = tuple(shape)
         return Placed(-1, extents, used(extents, axes), dtype or layer_table().element_types[stored].dtype, stored)
-
-    def unary(self, kind: str, x: Held, params: Mapping[str, Parameter]) -> Placed:
-        """Write a unit that computes every element by itself."""
-        placed = self.floats(x)
-        return self.unit(kind, [placed], params, placed)
 
     # Where tensors lie
 
@@ -201,12 +200,9 @@ class Emitter:
         staying = [dim for dim in left if dim in free]
         others = zip((d for d in left if d not in staying), (d for d in free if d not in staying), strict=True)
         every = {**moves, **dict(others)}
-        records = tuple(
-            {"TransposeSourceDimension": here.spelling, "TransposeDestinationDimension": every[here].spelling}
-            for here in sorted(every)
-            if here is not every[here]
-        )
-        return self.unit("Transpose", [value], {"TransposeDimensions": records}, replace(value, axes=wanted))
+        pairs = [(here, every[here].spelling) for here in sorted(every) if here is not every[here]]
+        params = {"TransposeDimensions": records_of("Transpose", "TransposeDimensions", pairs)}
+        return self.unit("Transpose", [value], params, replace(value, axes=wanted))
 
     def reshape(self, value: Reshaped, axes: tuple[Dim | None, ...]) -> Placed:
         """Write a reshape of a tensor without depth, whose axes lie in order before and after.
@@ -225,13 +221,7 @@ class Emitter:
                 limit="four axes, or more of which one is 1",
                 nearest="reshape between shapes of at most four axes",
             )
-        dims = like.dims
-        params = {
-            "ReshapedBatch": dims.batch,
-            "ReshapedChannel": dims.channel,
-            "ReshapedHeight": dims.height,
-            "ReshapedWidth": dims.width,
-        }
+        params = {f"Reshaped{dim.spelling}": like.dims.at(dim) for dim in IMAGE}
         return self.unit("Reshape", [base], params, like)
 
     # Shapes that differ
@@ -261,12 +251,9 @@ class Emitter:
         like = self.result(shape, axes, placed.dtype, placed.stored)
         if placed.dims == like.dims:
             return replace(like, symbol=placed.symbol)
-        records = tuple(
-            {"Dimension": dim.spelling, "Size": like.dims.at(dim)}
-            for dim in Dim
-            if like.dims.at(dim) != placed.dims.at(dim)
-        )
-        return self.unit("Broadcast", [placed], {"BroadcastInfo": records}, like)
+        pairs = [(dim, like.dims.at(dim)) for dim in Dim if like.dims.at(dim) != placed.dims.at(dim)]
+        params = {"BroadcastInfo": records_of("Broadcast", "BroadcastInfo", pairs)}
+        return self.unit("Broadcast", [placed], params, like)
 
     def pair(self, x: Held, y: Held, shape: tuple[int, ...]) -> tuple[Placed, Placed]:
         """Return two values in one shape and one place."""

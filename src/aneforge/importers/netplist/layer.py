@@ -141,6 +141,23 @@ class Layer:
         found = self.five(found) if Dim.DEPTH in dims else found
         return found, [self.axis(dim, found) for dim in dims]
 
+    def laid(self, value: Value, dims: Sequence[Dim], what: str) -> Value:
+        """Return a tensor whose axes lie along dimensions, in their order.
+
+        Raises:
+            GraphError: It is longer than 1 along another dimension.
+        """
+        self.expect_one(*(dim for dim in Dim if dim not in dims), value=value, what=what)
+        extents = dims_of(value)
+        flat = self.reshaped(value, [extents.at(dim) for dim in sorted(dims)])
+        return self.transposed(flat, [sorted(dims).index(dim) for dim in dims])
+
+    def lifted(self, value: Value, dims: Sequence[Dim]) -> Value:
+        """Return a tensor whose axes lie along dimensions in the form that a graph has."""
+        order = sorted(range(len(dims)), key=dims.__getitem__)
+        extents = dict(zip(dims, value.type.shape, strict=True))
+        return self.reshaped(self.transposed(value, order), Dims.of(extents).shape)
+
     def five(self, value: Value) -> Value:
         """Return a value with five axes."""
         return self.reshaped(value, dims_of(value).extents)

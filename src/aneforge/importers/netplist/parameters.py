@@ -9,15 +9,16 @@ import numpy as np
 
 from aneforge.errors import NotSupportedError
 from aneforge.importers.netplist.plist import PlistDict, PlistValue, shown
+from aneforge.importers.netplist.rows import row_of_unit
 from aneforge.importers.netplist.schema import DIMENSIONS, Dim, ParamEntry, ParamKind, layer_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from aneforge.importers.netplist.document import Parameter
     from aneforge.importers.netplist.keys import Keys
 
-__all__ = ["Parameters", "bits_of", "number_of", "read_params"]
+__all__ = ["Parameters", "bits_of", "number_of", "read_params", "records_of"]
 
 BITS = (-(1 << 15), (1 << 16) - 1)
 """Bit patterns of fp16 are written as numbers of 16 bits, with a sign or without."""
@@ -80,7 +81,7 @@ def read_value(name: str, entry: ParamEntry, found: PlistValue, keys: Keys, laye
         case ParamKind.WHOLE:
             return keys.as_whole(name, found, least=entry.least)
         case ParamKind.CHOICE:
-            return read_name(name, found, layer_table().choices(entry), keys)
+            return read_name(name, found, layer_table().layers[layer].choices(name, entry), keys)
         case ParamKind.DIMENSION | ParamKind.DIMENSIONS | ParamKind.WHOLES | ParamKind.RECORDS:
             return read_items(name, entry, found, keys, layer)
         case _:
@@ -96,7 +97,7 @@ def read_items(name: str, entry: ParamEntry, found: PlistValue, keys: Keys, laye
     if entry.kind is ParamKind.WHOLES:
         items = read_list(name, found, entry.count, keys)
         return tuple(keys.as_whole(name, item, least=entry.least) for item in items)
-    names = read_dimensions(name, entry, found, keys)
+    names = read_dimensions(name, entry, found, keys, layer)
     return names[0] if entry.kind is ParamKind.DIMENSION else names
 
 
@@ -153,7 +154,7 @@ def read_name(name: str, found: object, choices: tuple[str, ...], keys: Keys) ->
     return found
 
 
-def read_dimensions(name: str, entry: ParamEntry, found: PlistValue, keys: Keys) -> tuple[str, ...]:
+def read_dimensions(name: str, entry: ParamEntry, found: PlistValue, keys: Keys, layer: str) -> tuple[str, ...]:
     """Return several dimensions, each one once; one name stands for a list of one.
 
     Raises:
@@ -162,7 +163,8 @@ def read_dimensions(name: str, entry: ParamEntry, found: PlistValue, keys: Keys)
     """
     count = (1, 1) if entry.kind is ParamKind.DIMENSION else entry.count or (1, len(Dim))
     items = read_list(name, [found] if isinstance(found, str) else found, count, keys)
-    names = tuple(read_name(name, item, layer_table().choices(entry) or DIMENSIONS, keys) for item in items)
+    choices = layer_table().layers[layer].choices(name, entry) or DIMENSIONS
+    names = tuple(read_name(name, item, choices, keys) for item in items)
     if len(set(names)) < len(names):
         raise keys.error(f"{name} names a dimension twice", seen=", ".join(names))
     return names
@@ -204,15 +206,24 @@ def check_neuron(params: dict[str, Parameter], keys: Keys) -> None:
     Raises:
         GraphError: One is missing, or belongs to another activation.
     """
-    kind = cast("str", params["Type"])
-    entry = layer_table().neurons[kind]
-    own = {*entry.numbers, *entry.others}
+    row = row_of_unit("Neuron", params).entry
+    kind, own = row.params["Type"], {*row.params, *row.keys} - {"Type"}
     for name in keys.values:
         if name != "Type" and name not in own:
             raise keys.error(f"a {kind} neuron has no {name}", limit=", ".join(sorted(own)) or "no parameters")
-    for name in entry.numbers:
+    for name in row.keys:
         if name not in params:
             raise keys.error(f"a {kind} neuron needs {name}")
+
+
+def records_of(layer: str, name: str, pairs: Iterable[tuple[Dim, Parameter]]) -> tuple[Mapping[str, Parameter], ...]:
+    """Return what is said of dimensions as a parameter that is a list of records.
+
+    >>> records_of("Broadcast", "BroadcastInfo", [(Dim.WIDTH, 4)])
+    ({'Dimension': 'Width', 'Size': 4},)
+    """
+    first, second = layer_table().layers[layer].params[name].fields
+    return tuple({first: dim.spelling, second: value} for dim, value in pairs)
 
 
 class Parameters:
@@ -253,9 +264,10 @@ class Parameters:
         """Return several whole numbers."""
         return cast("tuple[int, ...]", self.params[name])
 
-    def records(self, name: str) -> tuple[Parameters, ...]:
-        """Return several records."""
-        return tuple(map(Parameters, cast("tuple[Mapping[str, Parameter], ...]", self.params[name])))
+    def pairs(self, name: str) -> list[tuple[Dim, Parameter]]:
+        """Return several records, each as a dimension and what is said of it; `records_of` is the inverse."""
+        records = cast("tuple[Mapping[str, Parameter], ...]", self.params[name])
+        return [(Dim.named(cast("str", dim)), value) for dim, value in (record.values() for record in records)]
 
     def pads(self, *sides: str) -> tuple[int, ...]:
         """Return the padding at several sides."""

@@ -9,13 +9,14 @@ import tomllib
 from enum import IntEnum, StrEnum
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from aneforge.errors import DataFileError
 from aneforge.evidence import Evidence, EvidenceKind
 
-__all__ = ["DIMENSIONS", "Dim", "LayerEntry", "LayerTable", "NeuronEntry", "ParamEntry", "ParamKind", "layer_table"]
+__all__ = ["DIMENSIONS", "Dim", "LayerEntry", "LayerTable", "ParamEntry", "ParamKind", "RowEntry", "layer_table"]
 
 PATH = Path(__file__).with_name("layers.toml")
 
@@ -94,30 +95,34 @@ class ElementTypeEntry(Entry, frozen=True):
     note: str = ""
 
 
-class NeuronEntry(Entry, frozen=True):
-    """An activation: the operation that it is, with the attributes that parameters give and those that are fixed."""
+class RowEntry(Entry, frozen=True):
+    """A layer that is one operation, for reading and for writing."""
 
     op: str
-    numbers: dict[str, str] = {}
-    """Parameters, and the attributes of the operation that they are."""
-    others: tuple[str, ...] = ()
-    """Parameters that it takes and that are no attribute."""
-    fixed: dict[str, float] = {}
-
-
-class PairEntry(Entry, frozen=True):
-    """An elementwise layer: the operation that it is."""
-
-    op: str
-    bottoms: int = 2
+    params: dict[str, Scalar] = {}
+    """Values of parameters that tell it from other rows of its layer."""
+    attributes: dict[str, Scalar] = {}
+    """Values that attributes of the operation have in it."""
+    keys: dict[str, str] = {}
+    """Parameters, and the attributes that they are."""
+    axes: dict[str, str] = {}
+    """Parameters that name dimensions, and the attributes that name the axes along them."""
+    operands: dict[str, str] = msgspec.field(default_factory=lambda: {"x": ""})
+    """Operands in the order of the bottoms, and where the axes of each lie; nothing: anywhere, all of them alike."""
+    result: str | None = None
+    """Where the axes of the result lie, if not where those of the first operand do."""
 
 
 class ParamEntry(Entry, frozen=True):
     """One parameter of a layer."""
 
     kind: ParamKind
-    choices: tuple[str, ...] | str = ()
-    """Names that it may have, or the table of the file whose keys they are."""
+    choices: tuple[str, ...] | Literal["rows"] = ()
+    """Names that it may have, or "rows": those that the rows of its layer give it."""
+    infinite: bool = False
+    """The number may be infinite."""
+    words: str = ""
+    """What messages call it, if not by the name of its attribute."""
     least: int | None = None
     count: tuple[int, int] | None = None
     """Fewest and most entries of a list."""
@@ -136,9 +141,22 @@ class LayerEntry(Entry, frozen=True):
     bottoms: tuple[int, int]
     """Fewest and most tensors that it reads."""
     params: dict[str, ParamEntry] = {}
+    rows: tuple[RowEntry, ...] = ()
+    """The operations that it is, where it is one operation."""
     groups: bool = False
     """Its unit has the key NumGroups."""
     evidence: EvidenceEntry | None = None
+
+    def choices(self, name: str, param: ParamEntry) -> tuple[str, ...]:
+        """Return the names that a parameter may have."""
+        if param.choices != "rows":
+            return param.choices
+        return tuple(dict.fromkeys(str(row.params[name]) for row in self.rows))
+
+    @property
+    def defaults(self) -> dict[str, Scalar | tuple[int, ...]]:
+        """What stands for parameters that are left out."""
+        return {name: param.default for name, param in self.params.items() if param.default is not None}
 
 
 class LayerTable(Entry, frozen=True):
@@ -149,27 +167,9 @@ class LayerTable(Entry, frozen=True):
     dimensions: dict[str, DimensionEntry]
     dimensions_evidence: EvidenceEntry
     element_types: dict[str, ElementTypeEntry]
-    neurons: dict[str, NeuronEntry]
-    elementwise: dict[str, PairEntry]
-    scaled: dict[str, str]
-    pools: dict[str, str]
-    reductions: dict[str, str]
     layers: dict[str, LayerEntry]
     unit_types: dict[str, int]
     unit_types_evidence: EvidenceEntry
-
-    def choices(self, param: ParamEntry) -> tuple[str, ...]:
-        """Return the names that a parameter may have."""
-        if not isinstance(param.choices, str):
-            return param.choices
-        tables = {
-            "neurons": self.neurons,
-            "elementwise": self.elementwise,
-            "scaled": self.scaled,
-            "pools": self.pools,
-            "reductions": self.reductions,
-        }
-        return tuple(tables[param.choices])
 
     def evidence_of(self, layer: str) -> Evidence:
         """Return why a layer's entry is believed."""
@@ -180,8 +180,8 @@ class LayerTable(Entry, frozen=True):
 def layer_table(path: Path = PATH) -> LayerTable:
     """Return the table, read once per process.
 
-    >>> layer_table().version, layer_table().neurons["Inv"].op
-    ('1.0.10', 'inverse')
+    >>> layer_table().version, layer_table().layers["RadiusSearch"].rows[0].keys
+    ('1.0.10', {'Radius': 'radius'})
 
     Raises:
         DataFileError: The file is not in the form above.

@@ -16,10 +16,10 @@ from aneforge.codegen.mil import MilText, mil_text
 from aneforge.errors import NotSupportedError
 from aneforge.graph.node import build
 from aneforge.graph.reference import evaluate
-from aneforge.graph.strategies import DrawnGraph, graphs, one_operation
 from aneforge.importers.mil import parse_mil
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.table import ops
+from aneforge.testing.graphs import DrawnGraph, graphs, one_operation
 from llama_block import llama_block
 from mobilenet_v2 import mobilenet_v2
 from resnet18 import resnet18

@@ -15,13 +15,13 @@ from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.schedule.printing import schedule_from_json, schedule_json
 from aneforge.compiler.schedule.rules import rules
 from aneforge.compiler.schedule.schedule import schedule
-from aneforge.compiler.schedule.strategies import DrawnProgram, programs
-from aneforge.compiler.strategies import networks
 from aneforge.targets import Family, resolve
+from aneforge.testing.networks import networks
+from aneforge.testing.programs import DrawnProgram, programs
 from unit.compiler.memory.memory_machine import Machine, least_on_chip
 
 if TYPE_CHECKING:
-    from aneforge.graph.strategies import DrawnGraph
+    from aneforge.testing.graphs import DrawnGraph
 
 RULES = rules()
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

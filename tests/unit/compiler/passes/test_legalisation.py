@@ -24,8 +24,8 @@ from aneforge.compiler.passes.legalisation import LEGALISATION
 from aneforge.compiler.pipeline import Pipeline, build_program
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.graph.graph import as_graph
-from aneforge.graph.strategies import DrawnGraph, graphs
 from aneforge.targets import Database, database, group
+from aneforge.testing.graphs import DrawnGraph, graphs
 from legalisation_tools import (
     assert_round_trip,
     assert_same_meaning,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from aneforge.compiler.passes.legalise_gather import LegaliseGather
 from aneforge.errors import GraphError, NotSupportedError
-from aneforge.graph.strategies import DrawnGraph, one_operation
 from aneforge.ops.constant import Dense
 from aneforge.ops.table import op_named
+from aneforge.testing.graphs import DrawnGraph, one_operation
 from legalisation_tools import assert_same_meaning, changed, inputs_of, layer, legalised, program_of, value
 from program_tools import lowered
 

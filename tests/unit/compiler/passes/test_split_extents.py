@@ -13,7 +13,7 @@ from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.passes import split_extents
 from aneforge.compiler.passes.split_extents import SplitExtents, two_factors
 from aneforge.errors import IllegalGraphError, NotSupportedError
-from aneforge.graph.strategies import DrawnGraph, graphs
+from aneforge.testing.graphs import DrawnGraph, graphs
 from legalisation_tools import (
     assert_same_meaning,
     changed,

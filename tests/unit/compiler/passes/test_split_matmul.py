@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.passes.split_matmul import SplitMatmul
-from aneforge.graph.strategies import DrawnGraph, one_operation
 from aneforge.ops.table import op_named
+from aneforge.testing.graphs import DrawnGraph, one_operation
 from legalisation_tools import assert_same_meaning, changed, constant, inputs_of, layer, program_of, stage, value
 from program_tools import kinds_of, lowered
 

@@ -15,11 +15,11 @@ from aneforge.compiler.passes.constant_parts import constant_part
 from aneforge.compiler.passes.cuts import cut_along, is_elementwise
 from aneforge.compiler.passes.epilogues import axis_behind, unfused
 from aneforge.compiler.passes.tiling import cut_layer, even_parts, full_parts
-from aneforge.graph.strategies import DrawnGraph, one_operation
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.shapes import broadcast
 from aneforge.ops.table import ops
 from aneforge.targets import resolve
+from aneforge.testing.graphs import DrawnGraph, one_operation
 from legalisation_tools import (
     assert_same_meaning,
     constant,

@@ -15,7 +15,7 @@ from aneforge.compiler.schedule.branches import branch_footprints, branches_from
 from aneforge.compiler.schedule.flow import Flow, flow_of
 from aneforge.compiler.schedule.order import Scheduler, list_order, ring_members
 from aneforge.compiler.schedule.rules import Rules, rules
-from aneforge.compiler.schedule.strategies import DrawnProgram, programs
+from aneforge.testing.programs import DrawnProgram, programs
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program

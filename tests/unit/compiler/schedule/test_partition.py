@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.schedule.rules import Rules, entries, rules
 from aneforge.compiler.schedule.schedule import Schedule, schedule
-from aneforge.compiler.schedule.strategies import DrawnProgram, programs
 from aneforge.compiler.schedule.verifier import verify_schedule
 from aneforge.errors import DataFileError, GraphError, NoDataError
 from aneforge.evidence import EvidenceKind
 from aneforge.targets import database
 from aneforge.targets.properties import Properties
+from aneforge.testing.programs import DrawnProgram, programs
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program

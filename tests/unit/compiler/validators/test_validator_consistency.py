@@ -16,7 +16,6 @@ from aneforge.compiler.ir.program import Program
 from aneforge.compiler.lowering.lower import lower
 from aneforge.compiler.pipeline import build_program
 from aneforge.compiler.retarget import retarget
-from aneforge.compiler.strategies import networks
 from aneforge.compiler.validators import (
     NetworkValidation,
     Stage,
@@ -30,11 +29,12 @@ from aneforge.compiler.validators.exported import FAMILY_FLOORS, FRONT_END_RULES
 from aneforge.compiler.validators.subjects import op_of
 from aneforge.errors import NoDataError, NotSupportedError
 from aneforge.graph.graph import Graph
-from aneforge.graph.strategies import DrawnGraph
 from aneforge.ops.table import names, ops
 from aneforge.rules import Finding, Severity, rules
 from aneforge.rules.preflight import Preflight, preflight
 from aneforge.targets import Target, database
+from aneforge.testing.graphs import DrawnGraph
+from aneforge.testing.networks import networks
 from unit.compiler.validators.sample_graphs import SampleGraph, sample_graph
 
 SEEDS = range(6)

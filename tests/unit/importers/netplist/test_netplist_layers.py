@@ -15,9 +15,9 @@ from aneforge.importers.netplist import parse_netplist
 from aneforge.importers.netplist.parameters import bits_of
 from aneforge.importers.netplist.schema import DIMENSIONS, layer_table
 from aneforge.importers.netplist.sketch import Plain, Sketch, one_unit
-from aneforge.importers.netplist.strategies import DRAWN
 from aneforge.importers.netplist.units import READERS
 from aneforge.targets import database
+from aneforge.testing.descriptions import DRAWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +78,7 @@ def neuron(kind: str, x: Array) -> Array:
             return 1 / (np.sqrt(x) if kind == "Rsqrt" else x)
 
 
-@pytest.mark.parametrize("kind", [name for name, entry in layer_table().neurons.items() if not entry.numbers])
+@pytest.mark.parametrize("kind", [row.params["Type"] for row in layer_table().layers["Neuron"].rows if not row.keys])
 @pytest.mark.parametrize("depth", [1, 2])
 def test_neurons_without_parameters(kind: str, depth: int) -> None:
     x = numbers({"channel": 2, "depth": depth, "height": 3, "width": 4})

@@ -13,7 +13,7 @@ from aneforge.importers.netplist import parse_netplist
 from aneforge.importers.netplist.parameters import bits_of
 from aneforge.importers.netplist.schema import DIMENSIONS, layer_table
 from aneforge.importers.netplist.sketch import Plain, Sketch, one_unit
-from aneforge.importers.netplist.strategies import DRAWN
+from aneforge.testing.descriptions import DRAWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

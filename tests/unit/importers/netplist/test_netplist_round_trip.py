@@ -15,7 +15,7 @@ from aneforge.codegen.netplist import Netplist, netplist
 from aneforge.errors import AneforgeError
 from aneforge.graph.reference import reference
 from aneforge.importers.netplist import parse_document, parse_netplist
-from aneforge.importers.netplist.strategies import DRAWN, descriptions
+from aneforge.testing.descriptions import DRAWN, descriptions
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import Graph

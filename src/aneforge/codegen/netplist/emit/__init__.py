@@ -1,4 +1,4 @@
-"""How operations of a graph become units: one function per operation, one module per group of layer types."""
+"""How operations of a graph become units: by their rows of the table of layers, or by a function."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from aneforge.codegen.netplist.emit.attention import ATTENTION
 from aneforge.codegen.netplist.emit.elementwise import ELEMENTWISE
-from aneforge.codegen.netplist.emit.geometry import GEOMETRY
 from aneforge.codegen.netplist.emit.movement import MOVEMENT
 from aneforge.codegen.netplist.emit.ranking import RANKING
 from aneforge.codegen.netplist.emit.reduction import REDUCTION
 from aneforge.codegen.netplist.emit.windows import WINDOWS
+from aneforge.codegen.netplist.emit.write_row import write_row
+from aneforge.importers.netplist.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["WRITERS"]
 
 WRITERS: Mapping[str, Writer] = {
+    **dict.fromkeys((row.op for row in rows()), write_row),
     **ATTENTION,
     **ELEMENTWISE,
-    **GEOMETRY,
     **MOVEMENT,
     **RANKING,
     **REDUCTION,

@@ -9,8 +9,10 @@ import numpy as np
 
 from aneforge.callsite import warn
 from aneforge.codegen.netplist.emit.elementwise import as_numbers, gain_offset
+from aneforge.codegen.netplist.emit.write_row import row_of
 from aneforge.codegen.netplist.values import IMAGE, MATRIX, Held, Known, Placed, canonical
 from aneforge.errors import PrecisionWarning
+from aneforge.importers.netplist.rows import rows
 from aneforge.importers.netplist.schema import Dim
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ __all__ = ["ATTENTION"]
 HIDDEN = -1e4
 """What is added to a score that a mask hides: its exponential is 0, and it is far from the infinities of fp16, which
 turn whole rows into garbage."""
+(PRODUCT,) = (row for row in rows() if row.op == "matmul")
 EINSUM = "nchw,nwhu->nchu"
 """The equation of which the product of matrices is the layer."""
 
@@ -43,7 +46,8 @@ def softmax(call: Call) -> Held:
             seen=list(x.shape),
             nearest="a constant of ones, which it is",
         )
-    return to.unit("Softmax", [x], {"Dimension": dim.spelling}, x)
+    row, attributes = row_of(call)
+    return to.unit(row.kind, [x], row.params_of(attributes, to.number, [dim]), x)
 
 
 # Products
@@ -75,18 +79,17 @@ def product(to: Emitter, x: Held, y: Held) -> Placed:
     """
     to.expect_floats(x, y)
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    rank = len(batch) + 2
-    if rank > len(MATRIX):
+    axes = PRODUCT.result.of_rank(len(batch) + 2)
+    if axes is None:
         raise to.refuse(
             "a MatrixMultiplication unit has no depth, so there are at most two axes of batches",
             seen=list(batch),
             limit=2,
             nearest="reshape the batches into one axis",
         )
-    axes = MATRIX[len(MATRIX) - rank :]
     left = to.spread(x, (*batch, *x.shape[-2:]), axes)
     right = to.spread(y, (*batch, *y.shape[-2:]), axes)
-    return to.unit("MatrixMultiplication", [left, right], {}, to.result((*batch, x.shape[-2], y.shape[-1]), axes))
+    return to.unit(PRODUCT.kind, [left, right], {}, to.result((*batch, x.shape[-2], y.shape[-1]), axes))
 
 
 def einsum(call: Call) -> Held:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.codegen.netplist.emit.write_row import row_of, write_row
 from aneforge.codegen.netplist.values import IMAGE, Held, Known, Placed, Places, Reshaped, Truncated
-from aneforge.importers.netplist.schema import Dim, layer_table
+from aneforge.importers.netplist.schema import Dim
 from aneforge.ops.table import op_named
 from aneforge.ops.types import is_float, numpy_dtype
 
@@ -26,38 +27,14 @@ DYNAMIC_CHANNELS = (1, 2, 3, 4, 8)
 WHOLE = ("int32", "uint16")
 
 
-# Activations, gain and offset
-
-
-def neuron(call: Call) -> Held:
-    """Write an activation."""
-    kind, entry = next((kind, entry) for kind, entry in layer_table().neurons.items() if entry.op == call.node.op.name)
-    numbers = {
-        key: call.to.number(call.number(name), name, infinite=call.node.op.name == "clip")
-        for key, name in entry.numbers.items()
-    }
-    return call.to.unary("Neuron", call.x, {"Type": kind, **numbers, **dict.fromkeys(entry.others, 0.0)})
+# Gain and offset
 
 
 def gain_offset(to: Emitter, x: Held, scale: float, offset: float) -> Placed:
     """Write a product with a number and a sum with one."""
     params = {"ScaleScalar": to.number(scale, "the factor"), "BiasScalar": to.number(offset, "the summand")}
-    return to.unary("GOC", x, params)
-
-
-def muls(call: Call) -> Held:
-    """Write a product with a number."""
-    return gain_offset(call.to, call.x, call.number("k"), 0.0)
-
-
-def adds(call: Call) -> Held:
-    """Write a sum with a number."""
-    return gain_offset(call.to, call.x, 1.0, call.number("k"))
-
-
-def linear_activation(call: Call) -> Held:
-    """Write a product with a number and a sum with one."""
-    return gain_offset(call.to, call.x, call.number("alpha"), call.number("beta"))
+    placed = to.floats(x)
+    return to.unit("GOC", [placed], params, placed)
 
 
 def dynamic_goc(call: Call) -> Held:
@@ -90,7 +67,7 @@ def dropout(call: Call) -> Held:
             limit=0,
             nearest="a product with a mask that the caller gives",
         )
-    return call.to.unary("Dropout", call.x, {"DropoutRate": 0.0, "Seed": max(call.whole("seed"), 0)})
+    return write_row(call, seed=max(call.whole("seed"), 0))
 
 
 # Pairs
@@ -101,26 +78,6 @@ def pair_of(to: Emitter, kind: str, x: Held, y: Held, shape: tuple[int, ...]) ->
     to.expect_floats(x, y)
     bottoms = to.pair(x, y, shape)
     return to.unit("ElementWise", bottoms, {"Type": kind}, bottoms[0])
-
-
-def elementwise(call: Call) -> Held:
-    """Write a function of pairs, or of single elements."""
-    kind, entry = next(
-        (kind, entry) for kind, entry in layer_table().elementwise.items() if entry.op == call.node.op.name
-    )
-    if entry.bottoms == 1:
-        return call.to.unary("ElementWise", call.x, {"Type": kind})
-    return pair_of(call.to, kind, call.x, call.operand("y"), call.shape)
-
-
-def scaled_elementwise(call: Call) -> Held:
-    """Write a scaled function of pairs."""
-    to, x, y = call.to, call.x, call.operand("y")
-    kind = next(kind for kind, mode in layer_table().scaled.items() if mode == call.text("mode"))
-    to.expect_floats(x, y)
-    bottoms = to.pair(x, y, call.shape)
-    params = {"Type": kind, "Scale": to.number(call.number("scale"), "scale")}
-    return to.unit("ScaledElementWise", bottoms, params, bottoms[0])
 
 
 # Comparisons and logic
@@ -144,8 +101,8 @@ def as_numbers(value: Held) -> Held:
 
 def comparison(call: Call) -> Held:
     """Write a comparison that has a layer."""
-    kinds = {entry.op: kind for kind, entry in layer_table().elementwise.items()}
-    return compared(call.to, kinds[call.node.op.name], call.x, call.operand("y"), call.shape)
+    row, _ = row_of(call)
+    return compared(call.to, str(row.entry.params["Type"]), call.x, call.operand("y"), call.shape)
 
 
 def or_equal(call: Call) -> Held:
@@ -207,21 +164,12 @@ def cast_constant(value: Known, dtype: str) -> Known:
     return Known(result.astype(numpy_dtype(dtype)), dtype)
 
 
-NEURONS = {entry.op: neuron for entry in layer_table().neurons.values()}
-PAIRS = {entry.op: elementwise for entry in layer_table().elementwise.values()}
-COMPARISONS = dict.fromkeys(("greater", "less", "equal", "not_equal"), comparison)
 ELEMENTWISE: dict[str, Writer] = {
-    **NEURONS,
-    **PAIRS,
-    **COMPARISONS,
+    **dict.fromkeys(("greater", "less", "equal", "not_equal"), comparison),
     **dict.fromkeys(("less_equal", "greater_equal"), or_equal),
     **dict.fromkeys(LOGIC, logic),
-    "adds": adds,
     "cast": cast_to,
     "dropout": dropout,
     "dynamic_goc": dynamic_goc,
-    "linear_activation": linear_activation,
     "logical_not": logical_not,
-    "muls": muls,
-    "scaled_elementwise": scaled_elementwise,
 }

@@ -9,16 +9,21 @@ import numpy as np
 
 from aneforge.codegen.netplist.values import IMAGE, Held, Known, Placed, Places, Truncated, canonical
 from aneforge.errors import NotSupportedError
+from aneforge.importers.netplist.parameters import records_of
+from aneforge.importers.netplist.rows import rows
 from aneforge.importers.netplist.schema import Dim
+from aneforge.importers.netplist.units.rearrangement import REARRANGEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.codegen.netplist.call import Call, Writer
     from aneforge.codegen.netplist.emitter import Emitter
+    from aneforge.importers.netplist.document import Parameter
 
 __all__ = ["MOVEMENT", "axis_along", "rearranged", "viewed"]
 
+(VIEW,) = (row for row in rows() if row.op == "input_view")
 MOST_INDEX = 0xFFFF
 MOST_EXACT = 2048
 """Up to this, every whole number is one of fp16."""
@@ -42,14 +47,6 @@ def transpose(call: Call) -> Held:
 def alias(call: Call) -> Held:
     """Take the tensor itself."""
     return call.x
-
-
-def flatten(call: Call) -> Held:
-    """Write the layer that lays an image out along the channels."""
-    to = call.to
-    placed = to.place(to.floats(call.x), IMAGE[1:])
-    like = to.result(call.shape, (Dim.CHANNEL,))
-    return to.unit("Flatten", [placed], {"FlattenType": "NCHW", "Mode": "NCHW"}, like)
 
 
 # Parts and wholes
@@ -88,8 +85,8 @@ def viewed(to: Emitter, x: Held, axis: int, offset: int, size: int, step: int = 
     dim = cast("Dim", placed.axes[axis])  # a part of an axis of length 1 is all of it
     shape = (*placed.shape[:axis], size, *placed.shape[axis + 1 :])
     like = to.result(shape, placed.axes, placed.dtype, placed.stored)
-    params = {"Dimension": dim.spelling, "Offset": offset, "Size": size, "Step": step}
-    return to.unit("InputView", [placed], params, like)
+    params = VIEW.params_of({"offset": offset, "size": size, "step": step}, to.number, [dim])
+    return to.unit(VIEW.kind, [placed], params, like)
 
 
 def input_view(call: Call) -> Held:
@@ -167,14 +164,16 @@ def dynamic_slice(call: Call) -> Held:
     x = to.floats(call.x)
     x = to.place(x, canonical(x.shape))
     index = to.settle(index_of(begin).reshaped((1,)))
-    width = Dim.WIDTH.spelling
-    params = {
+    infos: dict[str, Parameter] = {
+        "CoordinateInfo": "NonNormalized",
+        "DynamicSliceInfo": call.whole("size"),
+        "PaddingInfo": "Background",
+    }
+    params: dict[str, Parameter] = {
         "BackgroundValue": call.number("background_value"),
-        "CoordinateInfo": ({"Coordinate": width, "CoordinateMode": "NonNormalized"},),
         "CoordinateMode": "NonNormalized",
-        "DynamicSliceAxisOrder": (width,),
-        "DynamicSliceInfo": ({"Coordinate": width, "SliceSize": call.whole("size")},),
-        "PaddingInfo": ({"Coordinate": width, "PaddingMode": "Background"},),
+        "DynamicSliceAxisOrder": (Dim.WIDTH.spelling,),
+        **{name: records_of("DynamicSlice", name, [(Dim.WIDTH, value)]) for name, value in infos.items()},
     }
     return to.unit("DynamicSlice", [x, index], params, to.result(call.shape, canonical(call.shape)))
 
@@ -194,26 +193,16 @@ def index_of(begin: Held) -> Held:
 def rearranged(to: Emitter, kind: str, x: Held, factors: tuple[int, int], shape: tuple[int, ...]) -> Placed:
     """Write a layer that moves blocks; the factors are those of height and width."""
     placed = to.place(to.floats(x), IMAGE)
-    params = {"FactorX": factors[1], "FactorY": factors[0], "FactorZ": 1}
+    params = {"FactorX": factors[1], "FactorY": factors[0]}
     return to.unit(kind, [placed], params, to.result(shape, IMAGE))
 
 
-def exchange(kind: str, attribute: str) -> Writer:
-    """Return a function that writes a layer between blocks and channels."""
+def exchange(kind: str) -> Writer:
+    """Return a function that writes a layer that moves square blocks; borders of a batch's were taken off before."""
 
     def write(call: Call) -> Held:
-        block = call.whole(attribute)
-        return rearranged(call.to, kind, call.x, (block, block), call.shape)
-
-    return write
-
-
-def batch_exchange(kind: str) -> Writer:
-    """Return a function that writes a layer between blocks and the batch; borders were taken off before."""
-
-    def write(call: Call) -> Held:
-        height, width = call.wholes("block_shape") or (1, 1)
-        return rearranged(call.to, kind, call.x, (height, width), call.shape)
+        factors = REARRANGEMENTS[kind].factors(call.node.attributes)
+        return rearranged(call.to, kind, call.x, factors, call.shape)
 
     return write
 
@@ -221,19 +210,13 @@ def batch_exchange(kind: str) -> Writer:
 MOVEMENT: dict[str, Writer] = {
     **dict.fromkeys(("reshape", "squeeze", "expand_dims", "flatten2d"), reshape),
     **dict.fromkeys(("identity", "ne_bypass"), alias),
-    "batch_to_space": batch_exchange("BatchToSpace"),
+    **{table.square: exchange(kind) for kind, table in REARRANGEMENTS.items()},
     "broadcast": broadcast,
-    "channel_to_space": exchange("ChannelToSpace", "block_size"),
     "concat": concat,
-    "depth_to_space": exchange("ChannelToSpace", "block_size"),
+    "depth_to_space": exchange("ChannelToSpace"),
     "dynamic_slice": dynamic_slice,
-    "flatten": flatten,
     "gather": gather,
     "input_view": input_view,
-    "pixel_shuffle": exchange("PixelShuffle", "upscale_factor"),
-    "pixel_unshuffle": exchange("PixelUnshuffle", "downscale_factor"),
-    "space_to_batch": batch_exchange("SpaceToBatch"),
-    "space_to_channel": exchange("SpaceToChannel", "block_size"),
-    "space_to_depth": exchange("SpaceToChannel", "block_size"),
+    "space_to_depth": exchange("SpaceToChannel"),
     "transpose": transpose,
 }

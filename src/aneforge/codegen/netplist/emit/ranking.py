@@ -140,8 +140,7 @@ def searched(to: Emitter, x: Held, axis: int, *, largest: bool, stored: str) -> 
     if extent <= MOST_WINDOW and (dim is Dim.CHANNEL or spatial) and placed.dims.depth == 1:
         window = (1, 1) if dim is Dim.CHANNEL else (height, width)
         mode = f"{'Channel' if dim is Dim.CHANNEL else 'Spatial'}Arg{kind}"
-        pads = {f"Pad{side}": 0 for side in ("Top", "Bot", "Left", "Right", "Front", "Back")}
-        params = {"Mode": mode, "KernelHeight": window[0], "KernelWidth": window[1], **pads}
+        params = {"Mode": mode, "KernelHeight": window[0], "KernelWidth": window[1]}
         return to.unit("ArgMinMax", [placed], params, like)
     return to.unit("GlobalArgMinMax", [placed], {"Type": kind, "Dimension": dim.spelling}, like)
 

@@ -1,14 +1,15 @@
-"""Reductions, and the two normalisations that have a layer of their own."""
+"""Reductions, and the normalisation by neighbouring channels."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.codegen.netplist.values import IMAGE, Held
-from aneforge.importers.netplist.schema import layer_table
+from aneforge.codegen.netplist.emit.write_row import row_of, write_row
+from aneforge.importers.netplist.rows import rows
 
 if TYPE_CHECKING:
     from aneforge.codegen.netplist.call import Call, Writer
+    from aneforge.codegen.netplist.values import Held
 
 __all__ = ["REDUCTION"]
 
@@ -17,7 +18,6 @@ def reduction(call: Call) -> Held:
     """Write a reduction; along axes of length 1 it changes nothing."""
     to = call.to
     x = to.floats(call.x)
-    kind = next(kind for kind, name in layer_table().reductions.items() if name == call.node.op.name)
     rank = len(x.shape)
     given = call.wholes("axes")
     axes = range(rank) if given is None else sorted(axis % rank for axis in given)
@@ -25,19 +25,9 @@ def reduction(call: Call) -> Held:
     if not dims:
         return x.reshaped(call.shape)
     shape = [1 if axis in axes else extent for axis, extent in enumerate(x.shape)]
-    params = {"Type": kind, "Dimension": tuple(dim.spelling for dim in sorted(dims))}
-    return to.unit("Reduction", [x], params, to.result(shape, x.axes)).reshaped(call.shape)
-
-
-def minmax_norm(call: Call) -> Held:
-    """Write the range along a dimension brought to 0 and 1."""
-    to = call.to
-    x = to.place(to.floats(call.x), IMAGE[1:])
-    params = {
-        "Dimension": call.text("dimension").capitalize(),
-        "Epsilon": to.number(call.number("epsilon"), "epsilon"),
-    }
-    return to.unit("MinMaxNormalization", [x], params, x)
+    row, attributes = row_of(call, keep_dims=True)
+    params = row.params_of(attributes, to.number, dims)
+    return to.unit(row.kind, [x], params, to.result(shape, x.axes)).reshaped(call.shape)
 
 
 def response_norm(call: Call) -> Held:
@@ -48,7 +38,6 @@ def response_norm(call: Call) -> Held:
     """
     to, native = call.to, call.node.op.name == "lrn"
     size = call.whole("kernel_channel" if native else "size")
-    rank = len(call.shape)
     channels = call.shape[0 if native else 1]
     if size != channels:
         raise to.refuse(
@@ -64,25 +53,11 @@ def response_norm(call: Call) -> Held:
             limit="an odd window",
             nearest=f"a window of {size - 1} or {size + 1}, with as many channels",
         )
-    if rank > len(IMAGE):
-        raise to.refuse("the layer takes no depth", seen=list(call.shape), nearest="at most four axes")
-    axes = IMAGE[1:] if native else (*IMAGE[:2], *IMAGE[6 - rank :])
-    x = to.place(to.floats(call.x), axes)
-    params = {
-        "Type": "Channel",
-        "KernelWidth": 1,
-        "KernelHeight": 1,
-        "KernelChannel": size,
-        "Alpha": to.number(call.number("alpha"), "alpha"),
-        "Beta": call.number("beta"),
-        "K": call.number("k"),
-    }
-    return to.unit("LocalResponseNormalization", [x], params, x)
+    return write_row(call)
 
 
 REDUCTION: dict[str, Writer] = {
-    **dict.fromkeys(layer_table().reductions.values(), reduction),
+    **dict.fromkeys((row.op for row in rows() if row.kind == "Reduction"), reduction),
     "local_response_norm": response_norm,
     "lrn": response_norm,
-    "minmax_norm": minmax_norm,
 }

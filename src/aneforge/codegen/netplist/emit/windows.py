@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.codegen.netplist.emit.write_row import row_of
 from aneforge.codegen.netplist.values import Held, Known, Placed, canonical
-from aneforge.importers.netplist.schema import Dim, layer_table
+from aneforge.importers.netplist.schema import Dim
+from aneforge.importers.netplist.window import SPATIAL, Window
 from aneforge.ops.decompositions.products import transposed_padding
 from aneforge.ops.windows import slides
 
@@ -20,26 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["WINDOWS"]
 
-SPATIAL = (Dim.DEPTH, Dim.HEIGHT, Dim.WIDTH)
-SIDES = (("Front", "Back"), ("Top", "Bot"), ("Left", "Right"))
-
 
 def image_axes(rank: int) -> tuple[Dim, ...]:
     """Return where the axes of images lie: batch, channels, then the last of depth, height and width."""
     return Dim.BATCH, Dim.CHANNEL, *SPATIAL[len(SPATIAL) - (rank - 2) :]
-
-
-def window_params(kernel: Sequence[int], steps: Sequence[int], pads: Sequence[tuple[int, int]]) -> dict[str, Parameter]:
-    """Return the parameters of a window along the last axes; along the others it has length 1."""
-    missing = len(SPATIAL) - len(kernel)
-    lengths = (1,) * missing + tuple(kernel)
-    sides = [(0, 0)] * missing + list(pads)
-    params: dict[str, Parameter] = {
-        f"Kernel{dim.spelling}": length for dim, length in zip(SPATIAL, lengths, strict=True)
-    }
-    for (before, behind), names in zip(sides, SIDES, strict=True):
-        params |= {f"Pad{names[0]}": before, f"Pad{names[1]}": behind}
-    return {**params, "Step": tuple(reversed((1,) * missing + tuple(steps)))}
 
 
 def window_attributes(call: Call) -> WindowAttributes:
@@ -54,6 +40,11 @@ def window_attributes(call: Call) -> WindowAttributes:
     if "ceil_mode" in call.node.attributes:
         found["ceil_mode"] = call.flag("ceil_mode")
     return found
+
+
+def window(kernel: Sequence[int], steps: Sequence[int], pads: Sequence[tuple[int, int]]) -> Window:
+    """Return a window along the last axes."""
+    return Window(tuple(kernel), tuple(steps), tuple(side for pair in pads for side in pair))
 
 
 def padding_of(slide: Slide) -> tuple[int, int]:
@@ -100,11 +91,7 @@ def convolution(call: Call) -> Held:
     params: dict[str, Parameter] = {
         "Type": "Conv",
         "KernelMode": "Unity" if unity else "Dense",
-        "KernelType": "Float16",
-        "KernelGroupReuse": False,
-        "KernelMutable": False,
-        "PaddingMode": "Zero",
-        **window_params(weight.shape[2:], steps, pads),
+        **window(weight.shape[2:], steps, pads).params(),
     }
     kernel = None if unity else weight.values
     return to.unit("Conv", [x], params, to.result(call.shape, axes), groups=call.whole("groups"), kernel=kernel)
@@ -128,11 +115,8 @@ def upsampled(
     params: dict[str, Parameter] = {
         "Type": "ChannelWiseDeConv",
         "KernelMode": "Unity",
-        "KernelType": "Float16",
         "KernelGroupReuse": True,
-        "KernelMutable": False,
-        "PaddingMode": "Zero",
-        **window_params(kernel, steps, pads),
+        **window(kernel, steps, pads).params(),
     }
     return to.unit("Conv", [placed], params, to.result(call.shape, axes), groups=1)
 
@@ -162,7 +146,7 @@ def pooling(call: Call) -> Held:
         NotSupportedError: An average counts padding, and reaches behind it.
     """
     to, op = call.to, call.node.op.name
-    kind = next(kind for kind, name in layer_table().pools.items() if name == op)
+    row, attributes = row_of(call)
     along = slides(call.x.shape[2:], call.wholes("kernel_sizes") or (), window_attributes(call))
     pads = [padding_of(slide) for slide in along]
     excluding = op == "avg_pool" and call.flag("exclude_padding_from_average")
@@ -176,12 +160,11 @@ def pooling(call: Call) -> Held:
     axes = image_axes(len(call.shape))
     x = to.place(to.floats(call.x), axes)
     params: dict[str, Parameter] = {
-        "Type": kind,
-        "PaddingMode": "Negative" if kind == "Max" else "Zero",
-        "AverageCountExcludePadding": excluding,
-        **window_params([slide.window for slide in along], [slide.stride for slide in along], pads),
+        **row.params_of(attributes, to.number),
+        "PaddingMode": "Negative" if op == "max_pool" else "Zero",
+        **window([slide.window for slide in along], [slide.stride for slide in along], pads).params(),
     }
-    return to.unit("Pooling", [x], params, to.result(call.shape, axes))
+    return to.unit(row.kind, [x], params, to.result(call.shape, axes))
 
 
 # Cross-correlation
@@ -195,12 +178,7 @@ def cross_correlation(call: Call) -> Held:
     axes = (Dim.HEIGHT, Dim.WIDTH)
     x = to.place(call.x, axes)
     row = to.place(template.reshaped((height * width,)), (Dim.WIDTH,))
-    params: dict[str, Parameter] = {
-        "TemplateHeight": height,
-        "TemplateWidth": width,
-        "NumGroups": 1,
-        **{f"Pad{side}": 0 for side in ("Top", "Bot", "Left", "Right")},
-    }
+    params: dict[str, Parameter] = {"TemplateHeight": height, "TemplateWidth": width}
     return to.unit("CrossCorrelation", [x, row], params, to.result(call.shape, axes))
 
 

@@ -1,14 +1,15 @@
-"""How every layer type becomes operations of a graph: one function per type, one module per group of types."""
+"""How every layer type becomes operations of a graph: by its row of the table of layers, or by a function."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aneforge.importers.netplist.rows import rows
 from aneforge.importers.netplist.units.attention import ATTENTION
 from aneforge.importers.netplist.units.elementwise import ELEMENTWISE
-from aneforge.importers.netplist.units.geometry import GEOMETRY
 from aneforge.importers.netplist.units.movement import MOVEMENT
 from aneforge.importers.netplist.units.ranking import RANKING
+from aneforge.importers.netplist.units.read_row import read_row
 from aneforge.importers.netplist.units.rearrangement import REARRANGEMENT
 from aneforge.importers.netplist.units.reduction import REDUCTION
 from aneforge.importers.netplist.units.windows import WINDOWS
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["READERS"]
 
 READERS: Mapping[str, LayerReader] = {
+    **dict.fromkeys((row.kind for row in rows()), read_row),
     **ATTENTION,
     **ELEMENTWISE,
-    **GEOMETRY,
     **MOVEMENT,
     **RANKING,
     **REARRANGEMENT,

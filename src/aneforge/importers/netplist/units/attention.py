@@ -1,4 +1,4 @@
-"""Products of matrices, softmax and attention: rows along channels, columns along width, batches along height."""
+"""Products of matrices and attention: rows along channels, columns along width, batches along height."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from aneforge.callsite import warn
 from aneforge.errors import PrecisionWarning
 from aneforge.importers.netplist.layer import dims_of
 from aneforge.importers.netplist.schema import Dim
+from aneforge.importers.netplist.units.read_row import read_row
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
@@ -18,12 +19,6 @@ __all__ = ["ATTENTION"]
 
 ROWS_LAST = (0, 2, 1, 3)
 """[N, C, H, W] as a batch [N, H] of matrices [C, W], and back."""
-
-
-def softmax(layer: Layer) -> Value:
-    """Return exponentials divided by their sum."""
-    x, (axis,) = layer.along(layer.params.dim("Dimension"))
-    return layer.settled(layer.build("softmax", {"x": x}, axis=axis))
 
 
 def matrix_product(layer: Layer) -> Value:
@@ -37,8 +32,7 @@ def matrix_product(layer: Layer) -> Value:
             "batch and height are the same",
             seen=f"{a} and {b}",
         )
-    x, y = (layer.transposed(value, ROWS_LAST) for value in layer.bottoms)
-    return layer.transposed(layer.build("matmul", {"x": x, "y": y}), ROWS_LAST)
+    return read_row(layer)
 
 
 def attention(layer: Layer) -> Value:
@@ -100,5 +94,4 @@ def constant_scale(layer: Layer, scale: Value) -> float:
 ATTENTION: dict[str, LayerReader] = {
     "MatrixMultiplication": matrix_product,
     "SDPA": attention,
-    "Softmax": softmax,
 }

@@ -1,4 +1,4 @@
-"""Layers that compute every element by itself: activations, pairs, gain and offset, dropout."""
+"""Layers that compute every element by itself and are more than one operation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.graph.node import Output
 from aneforge.importers.netplist.layer import dims_of
-from aneforge.importers.netplist.schema import Dim, layer_table
+from aneforge.importers.netplist.schema import Dim
+from aneforge.importers.netplist.units.read_row import read_row
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Value
@@ -15,54 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["ELEMENTWISE"]
 
 
-def neuron(layer: Layer) -> Value:
-    """Return an activation."""
-    entry = layer_table().neurons[layer.params.text("Type")]
-    numbers = {attribute: layer.params.number(name) for name, attribute in entry.numbers.items()}
-    return layer.build(entry.op, {"x": layer.x}, **numbers, **entry.fixed)
-
-
 def elementwise(layer: Layer) -> Value:
-    """Return a function of one tensor, or of two of one shape."""
-    kind = layer.params.text("Type")
-    entry = layer_table().elementwise[kind]
-    if len(layer.bottoms) != entry.bottoms:
-        raise layer.error(f"{kind} reads another number of tensors", seen=len(layer.bottoms), limit=entry.bottoms)
-    if entry.bottoms == 1:
-        return layer.build(entry.op, {"x": layer.x})
-    return layer.converted(layer.build(entry.op, pair(layer)))
-
-
-def scaled(layer: Layer) -> Value:
-    """Return a scaled function of two tensors of one shape."""
-    mode = layer_table().scaled[layer.params.text("Type")]
-    return layer.build("scaled_elementwise", pair(layer), mode=mode, scale=layer.params.number("Scale"))
-
-
-def pair(layer: Layer) -> dict[str, Value]:
-    """Return the two tensors of a unit, which must have one shape.
-
-    Raises:
-        GraphError: They differ.
-    """
-    x, y = layer.bottoms
-    if x.type.shape != y.type.shape:
-        raise layer.error(
-            "the two tensors differ in shape, and no source says that one is repeated",
-            seen=f"{dims_of(x)} and {dims_of(y)}",
-            remedy="put a Broadcast unit before it",
-        )
-    return {"x": x, "y": y}
-
-
-def gain_and_offset(layer: Layer) -> Value:
-    """Return a product with a number, a sum with one, or both; an offset of 0 adds nothing."""
-    scale, offset = layer.params.number("ScaleScalar"), layer.params.number("BiasScalar")
-    if not offset:
-        return layer.build("muls", {"x": layer.x}, k=scale)
-    if scale == 1:
-        return layer.build("adds", {"x": layer.x}, k=offset)
-    return layer.build("linear_activation", {"x": layer.x}, alpha=scale, beta=offset)
+    """Return a function of one tensor, or of two of one shape; truth values become numbers."""
+    result = read_row(layer)
+    return layer.converted(result) if len(layer.bottoms) > 1 else result
 
 
 def dynamic_gain_and_offset(layer: Layer) -> Value:
@@ -101,17 +58,7 @@ def channel_vector(layer: Layer, value: Value) -> Value:
     return layer.reshaped(value, (channels,))
 
 
-def dropout(layer: Layer) -> Value:
-    """Return a dropout that drops nothing."""
-    rate, seed = layer.params.number("DropoutRate"), layer.params.whole("Seed")
-    return layer.build("dropout", {"x": layer.x}, rate=rate, seed=seed)
-
-
 ELEMENTWISE: dict[str, LayerReader] = {
-    "Dropout": dropout,
     "DynamicGOC": dynamic_gain_and_offset,
     "ElementWise": elementwise,
-    "GOC": gain_and_offset,
-    "Neuron": neuron,
-    "ScaledElementWise": scaled,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from aneforge.importers.netplist.document import Dims
 from aneforge.importers.netplist.layer import AXES, dims_of
@@ -37,18 +37,15 @@ def concat(layer: Layer) -> Value:
 def reshape(layer: Layer) -> Value:
     """Return the elements in another shape."""
     layer.expect_one(Dim.DEPTH)
-    shape = tuple(layer.params.whole(f"Reshaped{name}") for name in ("Batch", "Channel", "Height", "Width"))
+    shape = tuple(layer.params.whole(f"Reshaped{dim.spelling}") for dim in AXES[4])
     return layer.reshaped(layer.x, shape)
 
 
 def transpose(layer: Layer) -> Value:
     """Return a tensor whose dimensions have changed places."""
-    moves = {
-        record.dim("TransposeDestinationDimension"): record.dim("TransposeSourceDimension")
-        for record in layer.params.records("TransposeDimensions")
-    }
-    count = len(layer.params.records("TransposeDimensions"))
-    if len(moves) < count or set(moves) != set(moves.values()):
+    pairs = layer.params.pairs("TransposeDimensions")
+    moves = {Dim.named(cast("str", destination)): source for source, destination in pairs}
+    if len(moves) < len(pairs) or set(moves) != set(moves.values()):
         shown = ", ".join(f"{source.spelling} to {destination.spelling}" for destination, source in moves.items())
         raise layer.error("TransposeDimensions does not give every dimension a place of its own", seen=shown)
     sources = {dim: moves.get(dim, dim) for dim in Dim}
@@ -60,8 +57,9 @@ def transpose(layer: Layer) -> Value:
 
 def broadcast(layer: Layer) -> Value:
     """Return a tensor repeated along dimensions of length 1."""
-    sizes = {record.dim("Dimension"): record.whole("Size") for record in layer.params.records("BroadcastInfo")}
-    if len(sizes) < len(layer.params.records("BroadcastInfo")):
+    pairs = layer.params.pairs("BroadcastInfo")
+    sizes = {dim: cast("int", size) for dim, size in pairs}
+    if len(sizes) < len(pairs):
         raise layer.error("BroadcastInfo names a dimension twice")
     extents = {dim: layer.dims.at(dim) for dim in Dim}
     for dim, size in sizes.items():
@@ -73,13 +71,6 @@ def broadcast(layer: Layer) -> Value:
     wanted = Dims.of(extents).shape
     x = layer.x if len(wanted) == len(layer.x.type.shape) else layer.five(layer.x)
     return layer.build("broadcast", {"x": x}, shape=wanted)
-
-
-def input_view(layer: Layer) -> Value:
-    """Return a part of a tensor along one dimension."""
-    x, (axis,) = layer.along(layer.params.dim("Dimension"))
-    offset, size, step = (layer.params.whole(name) for name in ("Offset", "Size", "Step"))
-    return layer.settled(layer.build("input_view", {"x": x}, axis=axis, offset=offset, size=size, step=step))
 
 
 def gather(layer: Layer) -> Value:
@@ -103,7 +94,7 @@ def gather(layer: Layer) -> Value:
 def dynamic_slice(layer: Layer) -> Value:
     """Return a part of every row whose begin is given by a tensor."""
     x, begin = layer.bottoms
-    (info,) = layer.params.records("DynamicSliceInfo")
+    ((_, size),) = layer.params.pairs("DynamicSliceInfo")
     if begin.type.size != 1:
         raise layer.error("the index is not one number", seen=dims_of(begin), limit="one element")
     index = layer.reshaped(begin, (1,))
@@ -111,7 +102,7 @@ def dynamic_slice(layer: Layer) -> Value:
         index = layer.build("cast", {"x": index}, dtype="int32")
     background = layer.params.number("BackgroundValue")
     operands = {"x": x, "begin": index}
-    return layer.build("dynamic_slice", operands, size=info.whole("SliceSize"), background_value=background)
+    return layer.build("dynamic_slice", operands, size=size, background_value=background)
 
 
 def flatten(layer: Layer) -> Value:
@@ -134,7 +125,6 @@ MOVEMENT: dict[str, LayerReader] = {
     "DynamicSlice": dynamic_slice,
     "Flatten": flatten,
     "Gather": gather,
-    "InputView": input_view,
     "Reshape": reshape,
     "Transpose": transpose,
 }

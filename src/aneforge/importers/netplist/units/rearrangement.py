@@ -7,7 +7,7 @@ reshape; the writer knows them by the same table.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from aneforge.importers.netplist.schema import Dim
 
@@ -43,6 +43,15 @@ class Rearrangement:
         """The order in which the axes go on."""
         before, behind = self.cut.replace(" ", ""), self.joined.replace(" ", "")
         return tuple(before.index(letter) for letter in behind)
+
+    def attributes(self, height: int, width: int) -> dict[str, object]:
+        """Return the attributes of the operation for the factors of height and width."""
+        return {self.attribute: (height, width) if self.attribute == "block_shape" else height}
+
+    def factors(self, attributes: Mapping[str, object]) -> tuple[int, int]:
+        """Return the factors of height and width that attributes of the operation give."""
+        found = attributes[self.attribute]
+        return cast("tuple[int, int]", found if self.attribute == "block_shape" else (found, found))
 
     def extents(self, dims: Dims, x: int, y: int) -> dict[str, int] | None:
         """Return the extent of every letter, or None where the factors do not divide the tensor."""
@@ -91,10 +100,9 @@ def rearranged(layer: Layer) -> Value:
     extents = table.extents(layer.dims, x, y)
     if extents is None:
         raise layer.error("the factors do not divide the tensor", seen=layer.dims, limit=f"FactorX {x}, FactorY {y}")
-    if table.attribute == "block_shape":
-        return layer.build(table.square, {"x": layer.x}, block_shape=(y, x))
-    if x == y and (layer.dims.batch == 1 or not table.one_image):
-        return layer.build(table.square, {"x": layer.x}, **{table.attribute: x})
+    attributes = table.attributes(y, x)
+    if table.factors(attributes) == (y, x) and (layer.dims.batch == 1 or not table.one_image):
+        return layer.build(table.square, {"x": layer.x}, **attributes)
     # The writer knows these three operations as one layer, so none of them is joined with what comes before.
     cut = layer.build("reshape", {"x": layer.x}, shape=table.cut_shape(extents))
     moved = layer.build("transpose", {"x": cut}, perm=table.perm)

@@ -1,10 +1,11 @@
-"""Reductions along dimensions, and the two normalisations that have a layer of their own."""
+"""The two normalisations that have a layer of their own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.importers.netplist.schema import Dim, layer_table
+from aneforge.importers.netplist.schema import Dim
+from aneforge.importers.netplist.units.read_row import read_row
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Value
@@ -13,22 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["REDUCTION"]
 
 
-def reduction(layer: Layer) -> Value:
-    """Return a reduction; the dimensions stay with length 1."""
-    op = layer_table().reductions[layer.params.text("Type")]
-    x, axes = layer.along(*layer.params.dims("Dimension"))
-    return layer.settled(layer.build(op, {"x": x}, axes=tuple(sorted(axes)), keep_dims=True))
-
-
 def minmax_normalisation(layer: Layer) -> Value:
     """Return the range along a dimension brought to 0 and 1."""
     dim, epsilon = layer.params.dim("Dimension"), layer.params.number("Epsilon")
     layer.expect_one(Dim.DEPTH)
     if dim is Dim.CHANNEL or layer.dims.batch != 1:
         return composed_minmax(layer, layer.axis(dim), epsilon)
-    x = layer.reshaped(layer.x, layer.x.type.shape[1:])
-    result = layer.build("minmax_norm", {"x": x}, dimension=dim.name.lower(), epsilon=epsilon)
-    return layer.reshaped(result, layer.x.type.shape)
+    return read_row(layer)
 
 
 def composed_minmax(layer: Layer, axis: int, epsilon: float) -> Value:
@@ -65,12 +57,10 @@ def response_normalisation(layer: Layer) -> Value:
             seen=f"KernelChannel {size}",
             limit="an odd number",
         )
-    numbers = {name: layer.params.number(key) for name, key in (("alpha", "Alpha"), ("beta", "Beta"), ("k", "K"))}
-    return layer.build("local_response_norm", {"x": layer.x}, size=size, **numbers)
+    return read_row(layer)
 
 
 REDUCTION: dict[str, LayerReader] = {
     "LocalResponseNormalization": response_normalisation,
     "MinMaxNormalization": minmax_normalisation,
-    "Reduction": reduction,
 }

@@ -9,7 +9,9 @@ import numpy as np
 
 from aneforge.importers.netplist.layer import dims_of
 from aneforge.importers.netplist.plist import shown
-from aneforge.importers.netplist.schema import Dim, layer_table
+from aneforge.importers.netplist.rows import row_of_unit
+from aneforge.importers.netplist.schema import Dim
+from aneforge.importers.netplist.window import SPATIAL, Window
 from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:
@@ -19,32 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["WINDOWS"]
 
-SPATIAL = (Dim.DEPTH, Dim.HEIGHT, Dim.WIDTH)
-SIDES = ("Front", "Back", "Top", "Bot", "Left", "Right")
 
-
-class Window:
-    """The window of a unit: kernel, steps and padding along depth, height and width, or along the last two."""
-
-    def __init__(self, layer: Layer) -> None:
-        params = layer.params
-        width, height, *rest = params.wholes("Step")
-        kernel = tuple(params.whole(f"Kernel{dim.spelling}") for dim in SPATIAL)
-        steps = (rest[0] if rest else 1, height, width)
-        pads = params.pads(*SIDES)
-        flat = layer.dims.depth == kernel[0] == steps[0] == 1 and not any(pads[:2])
-        first = 1 if flat else 0
-        self.kernel, self.steps, self.pads = kernel[first:], steps[first:], pads[2 * first :]
-        self.x = layer.x if flat else layer.five(layer.x)
+def windowed(layer: Layer) -> tuple[Window, Value]:
+    """Return the window of a unit and the tensor that it slides over, both with depth or both without."""
+    window = Window.of(layer.params)
+    if layer.dims.depth == 1 and len(window.kernel) < len(SPATIAL):
+        return window, layer.x
+    return window.in_depth(), layer.five(layer.x)
 
 
 def convolution(layer: Layer) -> Value:
     """Return a convolution, or an upsampling by a kernel of ones."""
-    window = Window(layer)
+    window, x = windowed(layer)
     if layer.unit.output_channels is None:
         raise layer.error("a convolution needs OutputChannels")
     if layer.params.text("Type") == "ChannelWiseDeConv":
-        return layer.settled(upsampling(layer, window))
+        return layer.settled(upsampling(layer, window, x))
     groups, channels = layer.unit.groups or 1, layer.unit.output_channels
     if layer.dims.channel % groups or channels % groups:
         raise layer.error(
@@ -56,7 +48,7 @@ def convolution(layer: Layer) -> Value:
     weight = Dense(kernel_values(layer, shape, groups))
     result = layer.build(
         "conv",
-        {"x": window.x, "weight": weight},
+        {"x": x, "weight": weight},
         strides=window.steps,
         pad_type="custom",
         pad=window.pads,
@@ -92,7 +84,7 @@ def ones(layer: Layer, shape: tuple[int, ...]) -> Array:
     return np.ones(shape, np.float16)
 
 
-def upsampling(layer: Layer, window: Window) -> Value:
+def upsampling(layer: Layer, window: Window, x: Value) -> Value:
     """Return the transposed convolution of every channel with ones.
 
     The layer puts Step - 1 zeros behind every element, pads, and convolves. A transposed convolution drops what reaches
@@ -125,20 +117,18 @@ def upsampling(layer: Layer, window: Window) -> Value:
     if window.kernel == window.steps and not any(before) and len(window.kernel) == 2:
         height, width = map(float, window.steps)
         op = "upsample_nearest_neighbor"
-        return layer.build(op, {"x": window.x}, scale_factor_height=height, scale_factor_width=width)
+        return layer.build(op, {"x": x}, scale_factor_height=height, scale_factor_width=width)
     weight = Dense(ones(layer, (channels, 1, *window.kernel)))
     pad = tuple(side for pair in zip(before, (max(side, 0) for side in behind), strict=True) for side in pair)
     # A result that is longer than what the kernels reach is asked for by its shape.
     longer = None
     if min(behind) < 0:
-        sides = zip(
-            window.x.type.shape[2:], window.kernel, window.steps, window.pads[::2], window.pads[1::2], strict=True
-        )
+        sides = zip(x.type.shape[2:], window.kernel, window.steps, window.pads[::2], window.pads[1::2], strict=True)
         lengths = [extent * step + front + back - kernel + 1 for extent, kernel, step, front, back in sides]
         longer = (layer.dims.batch, channels, *lengths)
     return layer.build(
         "conv_transpose",
-        {"x": window.x, "weight": weight},
+        {"x": x, "weight": weight},
         strides=window.steps,
         pad_type="custom",
         pad=pad,
@@ -149,24 +139,24 @@ def upsampling(layer: Layer, window: Window) -> Value:
 
 def pooling(layer: Layer) -> Value:
     """Return pooling; zeros around a tensor of which the largest are taken are put there first."""
-    window, kind = Window(layer), layer.params.text("Type")
+    (window, x), kind = windowed(layer), layer.params.text("Type")
     mode = layer.params.text("PaddingMode") if layer.params.has("PaddingMode") else None
     if kind == "Avg" and mode == "Negative":
         raise layer.error("an average has no Negative padding", seen=mode, limit="Zero")
-    x, pads = window.x, window.pads
+    pads = window.pads
     if kind == "Max" and mode != "Negative" and any(pads):
         if mode is None:
             raise layer.error("padding of a Max pooling needs PaddingMode", limit="Zero or Negative")
         x, pads = padded(layer, x, pads), (0,) * len(pads)
-    own = {} if kind == "Max" else {"exclude_padding_from_average": layer.params.flag("AverageCountExcludePadding")}
+    row = row_of_unit("Pooling", layer.unit.params)
     result = layer.build(
-        layer_table().pools[kind],
+        row.op,
         {"x": x},
         kernel_sizes=window.kernel,
         strides=window.steps,
         pad_type="custom",
         pad=pads,
-        **own,
+        **row.attributes_of(layer.unit.params),
     )
     return layer.settled(result)
 

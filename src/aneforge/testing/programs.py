@@ -1,8 +1,7 @@
 """Hypothesis strategies for programs that schedules and memory plans find hard.
 
 Shapes are those of real tensors, up to and past the on-chip memory: only their types are needed, no numbers. Branches,
-joins, ring buffers, states, segments and layers of every unit come in any order. A library for tests, here and
-downstream; it needs Hypothesis (`pip install 'aneforge-open[test]'`).
+joins, ring buffers, states, segments and layers of every unit come in any order.
 """
 
 from __future__ import annotations
@@ -11,14 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-try:
-    from hypothesis import strategies as st
-except ImportError as error:
-    raise ImportError(
-        f"{__name__} needs Hypothesis: pip install 'aneforge-open[test]' (in a checkout: pip install '.[test]')",
-        name="hypothesis",
-    ) from error
+from hypothesis import strategies as st
 
 from aneforge.compiler.ir.edit import new_layer
 from aneforge.compiler.ir.kind import Engine

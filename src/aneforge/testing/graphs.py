@@ -1,7 +1,4 @@
-"""Hypothesis strategies for whole graphs, generated out of the op table.
-
-A library for tests, here and downstream; it needs Hypothesis (`pip install 'aneforge-open[test]'`).
-"""
+"""Hypothesis strategies for whole graphs, generated out of the op table."""
 
 from __future__ import annotations
 
@@ -9,23 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-try:
-    from hypothesis import strategies as st
-except ImportError as error:
-    raise ImportError(
-        f"{__name__} needs Hypothesis: pip install 'aneforge-open[test]' (in a checkout: pip install '.[test]')",
-        name="hypothesis",
-    ) from error
+from hypothesis import strategies as st
 
 from aneforge.graph.graph import INPUT, STATE, Graph
 from aneforge.graph.node import Node, build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.signature import OperandKind
-from aneforge.ops.strategies import DrawChooser
 from aneforge.ops.table import ops
 from aneforge.ops.types import numpy_dtype
+from aneforge.testing.calls import DrawChooser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,23 +1,14 @@
-"""Hypothesis strategies for network descriptions: a valid unit of any layer type, with every parameter drawn.
-
-A library for tests and fuzzing, here and downstream; it needs Hypothesis (`pip install 'aneforge-open[test]'`).
-"""
+"""Hypothesis strategies for network descriptions: a valid unit of any layer type, with every parameter drawn."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-try:
-    from hypothesis import strategies as st
-except ImportError as error:
-    raise ImportError(
-        f"{__name__} needs Hypothesis: pip install 'aneforge-open[test]' (in a checkout: pip install '.[test]')",
-        name="hypothesis",
-    ) from error
+from hypothesis import strategies as st
 
 from aneforge.importers.netplist.parameters import bits_of
+from aneforge.importers.netplist.rows import rows
 from aneforge.importers.netplist.schema import DIMENSIONS, layer_table
 from aneforge.importers.netplist.sketch import Plain, Sketch
 
@@ -54,6 +45,11 @@ class Maker:
     def choose(self, options: Sequence[str]) -> str:
         """Draw one of several names."""
         return self.draw(st.sampled_from(list(options)))
+
+    def types(self) -> Sequence[str]:
+        """Return what the parameter Type of the layer may be."""
+        layer = layer_table().layers[self.kind]
+        return layer.choices("Type", layer.params["Type"])
 
     def bits(self, least: float = -4, most: float = 4) -> int:
         """Draw a number as the bit pattern of its fp16."""
@@ -94,27 +90,27 @@ class Maker:
 
 def neuron(maker: Maker) -> None:
     """Draw an activation."""
-    kind = maker.choose(tuple(layer_table().neurons))
+    row = maker.draw(st.sampled_from([row.entry for row in rows() if row.kind == maker.kind]))
+    kind = row.params["Type"]
     maker.tensor(X, maker.extents(depth=True))
     params: dict[str, Plain] = {"Type": kind}
-    entry = layer_table().neurons[kind]
     if kind == "ClampedReLU":
         low = maker.draw(st.floats(-4, 4, width=16))
         params |= {"ReluMin": bits_of(low), "ReluMax": bits_of(low + maker.whole(0, 4))}
     else:
-        params |= {name: maker.bits() for name in entry.numbers}
-    params |= dict.fromkeys(entry.others, 0)
+        params |= {name: maker.bits() for name in row.keys}
+    params |= {name: 0 for name in row.params if name != "Type"}
     maker.finish(params=params)
 
 
 def elementwise(maker: Maker) -> None:
     """Draw a function of one tensor or of two."""
-    kind = maker.choose(tuple(layer_table().elementwise))
+    row = maker.draw(st.sampled_from([row for row in rows() if row.kind == maker.kind]))
     extents = maker.extents(depth=True)
-    bottoms = [X, "z"][: layer_table().elementwise[kind].bottoms]
+    bottoms = [X, "z"][: len(row.operands)]
     for bottom in bottoms:
         maker.tensor(bottom, extents)
-    maker.finish(bottoms, {"Type": kind})
+    maker.finish(bottoms, dict(row.entry.params))
 
 
 def scaled(maker: Maker) -> None:
@@ -122,7 +118,7 @@ def scaled(maker: Maker) -> None:
     extents = maker.extents(depth=True)
     for bottom in (X, "z"):
         maker.tensor(bottom, extents)
-    maker.finish((X, "z"), {"Type": maker.choose(tuple(layer_table().scaled)), "Scale": maker.bits()})
+    maker.finish((X, "z"), {"Type": maker.choose(maker.types()), "Scale": maker.bits()})
 
 
 def goc(maker: Maker) -> None:
@@ -247,7 +243,7 @@ def reduction(maker: Maker) -> None:
     """Draw dimensions to reduce."""
     maker.tensor(X, maker.extents(depth=maker.flag()))
     dims: list[Plain] = list(maker.draw(st.lists(st.sampled_from(DIMENSIONS), min_size=1, unique=True)))
-    maker.finish(params={"Type": maker.choose(tuple(layer_table().reductions)), "Dimension": dims})
+    maker.finish(params={"Type": maker.choose(maker.types()), "Dimension": dims})
 
 
 def minmax(maker: Maker) -> None:

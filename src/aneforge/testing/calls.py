@@ -1,7 +1,4 @@
-"""Hypothesis strategies generated out of the op table: valid calls of any operation, with values.
-
-This is a library for tests, here and downstream; it needs Hypothesis (`pip install 'aneforge-open[test]'`).
-"""
+"""Hypothesis strategies generated out of the op table: valid calls of any operation, with values."""
 
 from __future__ import annotations
 
@@ -9,14 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-
-try:
-    from hypothesis import strategies as st
-except ImportError as error:
-    raise ImportError(
-        f"{__name__} needs Hypothesis: pip install 'aneforge-open[test]' (in a checkout: pip install '.[test]')",
-        name="hypothesis",
-    ) from error
+from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,8 +1,7 @@
 """Hypothesis strategies for graphs in which passes find something to do: chains of layers as networks have them.
 
-The graphs of `aneforge.graph.strategies` cover every operation; these cover how operations meet: biases behind
-convolutions, activations behind biases, transposes in pairs, branches that join. A library for tests, here and
-downstream; it needs Hypothesis (`pip install 'aneforge-open[test]'`).
+The graphs of `aneforge.testing.graphs` cover every operation; these cover how operations meet: biases behind
+convolutions, activations behind biases, transposes in pairs, branches that join.
 """
 
 from __future__ import annotations
@@ -10,20 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-try:
-    from hypothesis import strategies as st
-except ImportError as error:
-    raise ImportError(
-        f"{__name__} needs Hypothesis: pip install 'aneforge-open[test]' (in a checkout: pip install '.[test]')",
-        name="hypothesis",
-    ) from error
+from hypothesis import strategies as st
 
 from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import build
-from aneforge.graph.strategies import DrawnGraph
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
+from aneforge.testing.graphs import DrawnGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
