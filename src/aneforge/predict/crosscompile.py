@@ -24,7 +24,7 @@ from aneforge.predict.divergence.kinds import differ, predict_fp16_divergence
 from aneforge.predict.matrix import NO_DATA
 from aneforge.predict.ranges.program import declared_ranges, flow
 from aneforge.runtime.dispatch_cost import is_bridge
-from aneforge.runtime.rescaling.observing import probes_of
+from aneforge.runtime.rescaling.operand_sizes import probe_values
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def promised(values: Iterable[Output]) -> dict[Key, float]:
 
 def proven(values: Iterable[Output], target: Target) -> dict[Key, float]:
     """Return how large values can get on a target for any inputs within their promises, inputs themselves left out."""
-    probes = probes_of(values)
+    probes = probe_values(values)
     if probes is None:
         return {}
     try:

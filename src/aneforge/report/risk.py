@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
     from aneforge.predict.ranges.analysis import Concern, LayerRange
-    from aneforge.runtime.rescaling.report import ProductRescaling, Rescaled
+    from aneforge.runtime.rescaling.rescaling_report import ProductRescaling, Rescaled
     from aneforge.targets import Target
 
     Ranges = Mapping[str, tuple[float, float] | float]

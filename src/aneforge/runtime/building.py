@@ -61,7 +61,7 @@ def prepared(graph: Graph, target: Target, options: Options) -> Prepared:
     if options.level.chooses:
         graph, remarks = chosen_form(graph, target, options.level)
     if options.rescale is not None:
-        graph, told = rescaled_graph(graph, target)
+        graph, told = apply_rescaling(graph, target)
         remarks = (*remarks, *told)
     if options.compress is None:
         return Prepared(graph, remarks, ())
@@ -92,11 +92,11 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
     return Built(program, facts, retargeted.graph)
 
 
-def rescaled_graph(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...]]:
+def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...]]:
     """Return a graph rescaled by powers of two for inputs that are drawn, and what that did."""
-    from aneforge.runtime.rescaling import rescaled  # noqa: PLC0415 - few programs are rescaled
+    from aneforge.runtime.rescaling import rescale_graph  # noqa: PLC0415 - few programs are rescaled
 
-    made = rescaled(graph, target)
+    made = rescale_graph(graph, target)
     told = (*map(str, made.applied), *map(str, made.outputs), *made.remarks)
     return made.graph, tuple(f"rescaled: {line}" for line in told)
 
