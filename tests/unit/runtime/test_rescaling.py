@@ -485,7 +485,7 @@ def test_what_is_not_proven_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None
     def prove_margin(*_: object) -> float:
         return next(margins)
 
-    monkeypatch.setattr("aneforge.predict.rescaling.prove_margin", prove_margin)
+    monkeypatch.setattr("aneforge.runtime.rescaling.rescale.prove_margin", prove_margin)
     graph, _ = small_linear(256)
     found = af.rescale(graph, ranges={"x": 0.25}, target="h13")
     assert found.graph == graph

@@ -10,24 +10,24 @@ import numpy as np
 from aneforge.compiler.pipeline import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import AneforgeError
-from aneforge.graph.graph import PLACEHOLDERS, Graph
 from aneforge.graph.reference import evaluate
-from aneforge.graph.tensor import Tensor
+from aneforge.predict.ranges.probes import probe_values
 from aneforge.runtime.rescaling.engine_errors import run_quietly
 from aneforge.runtime.rescaling.rescaling_policy import policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
+    from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node, Output
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
     Key = tuple[Node, int]
 
-__all__ = ["Observed", "observe", "probe_values"]
+__all__ = ["Observed", "observe"]
 
 
 @dataclass(slots=True)
@@ -76,13 +76,6 @@ class Observed:
 def allow_growth() -> float:
     """Return by which factor values of a rescaled program may be larger than those that were seen."""
     return 1.0 + policy().rounding_growth.part
-
-
-def probe_values(values: Iterable[Output]) -> Graph | None:
-    """Return a graph whose outputs are the values that someone wants to see; None where all of them are inputs."""
-    wanted = {(value.node, value.index): value for value in values if value.node.op.name not in PLACEHOLDERS}
-    named = {f"probe{number}": Tensor(value.node, value.index) for number, value in enumerate(wanted.values())}
-    return Graph(named) if named else None
 
 
 def observe(

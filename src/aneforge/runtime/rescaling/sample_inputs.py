@@ -9,10 +9,10 @@ import numpy as np
 
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphError
+from aneforge.graph.graph import read_promises
 from aneforge.graph.node import Output
 from aneforge.graph.reference import fitted
 from aneforge.ops.types import is_float, numpy_dtype
-from aneforge.runtime.magnitudes import promises_of
 from aneforge.runtime.rescaling.power_exponents import MOST_OPERAND
 from aneforge.runtime.rescaling.rescaling_policy import policy
 
@@ -63,7 +63,7 @@ def resize_sample(graph: Graph, sample: Sample, parts: Sequence[float], most: in
 
     Whole numbers and truth values stay, for they may be indices.
     """
-    promises = promises_of(graph)
+    promises = read_promises(graph)
     real = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}
     more = count_sets(graph, len(parts), most) - 1
 
@@ -103,7 +103,7 @@ def fit_inputs(graph: Graph, sample: Sample) -> dict[str, Array]:
 
 def draw_within(graph: Graph) -> dict[str, Array]:
     """Return drawn inputs of moderate size, none beyond what its input promises."""
-    promises, random = promises_of(graph), np.random.default_rng(SEED)
+    promises, random = read_promises(graph), np.random.default_rng(SEED)
 
     def drawn(name: str, node: Node) -> Array:
         kind = node.types[0]
@@ -132,7 +132,7 @@ def is_result_of(value: Argument, node: Node) -> bool:
 
 def draw_extremes(graph: Graph) -> dict[str, Array]:
     """Return inputs as large as is promised, or of four deviations. They show sizes; no errors are taken of them."""
-    promises, random = promises_of(graph), np.random.default_rng(SEED)
+    promises, random = read_promises(graph), np.random.default_rng(SEED)
 
     def drawn(name: str, value: Array) -> Array:
         if not is_float(graph.inputs[name].types[0].dtype):

@@ -1,7 +1,7 @@
 """`af.rescale`: products rescaled by powers of two, bounded by declared ranges or by what sample inputs show.
 
-The rescaling itself is the runtime's (`aneforge.runtime.rescaling`), for `compile` does it too. Here is what needs the
-range analysis: bounds that are proven, and the proof that the rescaled program passes no edge that it did not pass.
+`rescale_graph` does the rescaling, for `compile` does it too. Here is what needs the range analysis: bounds that are
+proven, and the proof that the rescaled program passes no edge that it did not pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.compiler.pipeline import build_program
 from aneforge.errors import GraphError
 from aneforge.graph.methods.arguments import whole as whole_number
 from aneforge.graph.precision import to_fp16
@@ -20,8 +19,8 @@ from aneforge.ops.types import is_float
 from aneforge.predict.ranges.analysis import Edge
 from aneforge.predict.ranges.analysis import ranges as range_report
 from aneforge.predict.ranges.interval import FINITE
-from aneforge.predict.ranges.program import declared_ranges, flow, samples_given
-from aneforge.runtime.rescaling.operand_sizes import probe_values
+from aneforge.predict.ranges.probes import bound_values
+from aneforge.predict.ranges.program import declared_ranges, samples_given
 from aneforge.runtime.rescaling.rescale_graph import rescale_graph
 from aneforge.runtime.rescaling.rescaling_policy import policy
 from aneforge.runtime.rescaling.sample_inputs import SEED, count_sets, draw_integers
@@ -174,16 +173,7 @@ def prove_bounds(graph: Graph, target: Target, declared: Mapping[str, Range]) ->
         for value in values
         if value.node in names and names[value.node] in declared
     }
-    probes = probe_values(values)
-    if probes is None:
-        return found
-    program = build_program(probes, target)
-    ranges = flow(program, declared).ranges
-    by_name = {port.name: ranges[port.value.name] for port in program.outputs}
-    for name, output in probes.outputs.items():
-        one = by_name[name]
-        found[output.node, output.index] = one.magnitude if one.finite else math.inf
-    return found
+    return found | bound_values(values, target, declared)
 
 
 def draw_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
