@@ -25,7 +25,7 @@ from aneforge.engine.execution.layers import Constants, step_of
 from aneforge.engine.execution.products import PRODUCT_KINDS
 from aneforge.engine.execution.values import Values
 from aneforge.engine.planar import host_fp16
-from aneforge.runtime.rescaling.measuring import error_of, results_of
+from aneforge.runtime.rescaling.engine_errors import evaluate_exactly, measure_error
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
 
@@ -104,7 +104,7 @@ def main() -> None:
         inputs = {
             name: random.standard_normal(node.types[0].shape).astype(np.float16) for name, node in graph.inputs.items()
         }
-        wanted = results_of(graph, inputs)
+        wanted = evaluate_exactly(graph, inputs)
         for target in TARGETS:
             program = af.build_program(graph, target)
             whole = af.run(program, inputs).outputs
@@ -112,7 +112,7 @@ def main() -> None:
                 found = outputs_of(program, inputs, exact)
                 if not exact and any(found[one].tobytes() != whole[one].tobytes() for one in whole):
                     raise SystemExit(f"layers apart do not give the bits of the program for {target}")
-                cells[name].append(" ".join(f"{error_of(found[one], wanted[one]):.3%}" for one in wanted))
+                cells[name].append(" ".join(f"{measure_error(found[one], wanted[one]):.3%}" for one in wanted))
     for name, row in cells.items():
         print(f"| {name} | {' | '.join(row)} |")
     print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)

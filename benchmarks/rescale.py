@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import aneforge as af
-from aneforge.runtime.rescaling.measuring import Whole, results_of
+from aneforge.runtime.rescaling.engine_errors import GraphErrors, evaluate_exactly
 from aneforge.targets import resolve
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
@@ -100,9 +100,9 @@ def main() -> None:
             found = af.rescale(case.graph, inputs=case.inputs(seed=2), target=target)
             seconds = time.perf_counter() - start
             unseen = case.inputs(seed=3)
-            exact = [results_of(case.graph, unseen)]
+            exact = [evaluate_exactly(case.graph, unseen)]
             graphs = (case.graph, found.graph)
-            before, after = (Whole.of(graph, resolve(target), [unseen], exact) for graph in graphs)
+            before, after = (GraphErrors.measure(graph, resolve(target), [unseen], exact) for graph in graphs)
             (output,) = found.outputs
             print(
                 f"| {case.name} | {target} | {len(found.applied)} of {len(found.products)} "

@@ -28,11 +28,12 @@ import numpy as np
 import aneforge as af
 from aneforge.errors import AneforgeError
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
-from aneforge.runtime.rescaling import judging
-from aneforge.runtime.rescaling.choosing import RESULT_STEP
-from aneforge.runtime.rescaling.measuring import LOST, Whole, results_of
-from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.scaling import handed_over, rescaled
+from aneforge.runtime.rescaling import error_changes
+from aneforge.runtime.rescaling.engine_errors import LOST, GraphErrors, evaluate_exactly
+from aneforge.runtime.rescaling.power_exponents import RESULT_STEP
+from aneforge.runtime.rescaling.rescale_graph import rescale_graph
+from aneforge.runtime.rescaling.rescaling_policy import policy
+from aneforge.runtime.rescaling.sample_inputs import fit_inputs
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from aneforge.runtime.rescaling.report import Rescaled
+    from aneforge.runtime.rescaling.rescaling_report import Rescaled
 
     Array = npt.NDArray[Any]
     Kind = Callable[["Draw"], dict[str, af.Tensor]]
@@ -97,7 +98,7 @@ class Draw:
             if self.outliers[name]:
                 array[..., 0] *= 30.0
             found[name] = array
-        return handed_over(graph, found)
+        return fit_inputs(graph, found)
 
     def weight(self, *shape: int, rows: int = 0) -> Array:
         """Draw weights of one of the kinds that networks have, and some that they should not."""
@@ -366,23 +367,23 @@ def together(errors: Sequence[float], sizes: Sequence[float]) -> float:
 
 def growth(before: float, after: float) -> float:
     """Return by how much an error grew; a 64th of a rounding is none."""
-    return judging.Change(before, after, RESULT_STEP * policy().loss.quiet).growth
+    return error_changes.ErrorChange(before, after, RESULT_STEP * policy().loss.quiet).growth
 
 
 def rescaled_as_drawn(draw: Draw, graph: af.Graph, target: str) -> Rescaled:
     """Rescale by samples, by ranges, or by nothing."""
     match draw.pick("inputs", "inputs", "several", "ranges", "nothing"):
         case "inputs":
-            return rescaled(graph, target, [draw.values(graph)])
+            return rescale_graph(graph, target, [draw.values(graph)])
         case "several":
-            return rescaled(graph, target, [draw.values(graph) for _ in range(3)])
+            return rescale_graph(graph, target, [draw.values(graph) for _ in range(3)])
         case "ranges":
             ends = {name: 160.0 * size if draw.outliers[name] else 5.5 * size for name, size in draw.deviations.items()}
             return af.rescale(graph, ranges={name: ends[name] for name in graph.inputs}, target=target)
         case _:
             for name in draw.deviations:
                 draw.deviations[name], draw.outliers[name] = 1.0, False
-            return rescaled(graph, target)
+            return rescale_graph(graph, target)
 
 
 def judge(seed: int, kind: Kind) -> Verdict | None:
@@ -402,12 +403,12 @@ def judge(seed: int, kind: Kind) -> Verdict | None:
     if found.graph == graph:
         return Verdict(kind.__name__, rescaled=False, worst=1.0, sets_worse=0)
     sets = [draw.values(graph) for _ in range(FRESH)]
-    exact = [results_of(graph, one) for one in sets]
+    exact = [evaluate_exactly(graph, one) for one in sets]
     for one, wanted in zip(sets, exact, strict=True):
-        for name, value in results_of(found.graph, one).items():
+        for name, value in evaluate_exactly(found.graph, one).items():
             if not np.allclose(value, wanted[name], rtol=MEANING, atol=MEANING * np.abs(wanted[name]).max(initial=0)):
                 raise AssertionError(f"seed {seed}: {name} means something else")
-    before, after = (Whole.of(one, resolve(target), sets, exact).errors for one in (graph, found.graph))
+    before, after = (GraphErrors.measure(one, resolve(target), sets, exact).errors for one in (graph, found.graph))
     sizes = {name: [float(np.linalg.norm(one[name])) for one in exact] for name in before}
     totals = {name: (together(before[name], sizes[name]), together(after[name], sizes[name])) for name in before}
     pairs = [(before[name], after[name]) for name in before]
@@ -445,13 +446,15 @@ def small_growth(draw: Draw, graph: af.Graph, found: Rescaled, left: float) -> t
     if mended or (paid and not declared):
         return 1.0, 1.0
     sets = [
-        handed_over(graph, {name: value * 2.0**-bits for name, value in draw.values(graph).items()})
+        fit_inputs(graph, {name: value * 2.0**-bits for name, value in draw.values(graph).items()})
         for bits in draw.random.integers(*((1, SMALL_BITS) if declared else QUIET_BITS), FRESH)
     ]
-    exact = [results_of(graph, one) for one in sets]
-    before, after = (Whole.of(one, resolve(found.target), sets, exact).errors for one in (graph, found.graph))
-    outputs = judging.changes_of(before, after, exact).values()
-    mean = max(map(judging.mean_growth, outputs))
+    exact = [evaluate_exactly(graph, one) for one in sets]
+    before, after = (
+        GraphErrors.measure(one, resolve(found.target), sets, exact).errors for one in (graph, found.graph)
+    )
+    outputs = error_changes.pair_errors(before, after, exact).values()
+    mean = max(map(error_changes.average_growth, outputs))
     if paid:
         return mean, 1.0
     grown = [change.growth for output in outputs for change in output if change.before < LOST]

@@ -92,7 +92,6 @@ from .predict.matrix import compile_matrix as compile_matrix
 from .predict.placement import placement as placement
 from .predict.precision import precision_risk as precision_risk
 from .predict.ranges.analysis import ranges as ranges
-from .predict.rescaling import rescale as rescale
 from .rules.operations import OP_CATALOG as OP_CATALOG
 from .rules.operations import categories as categories
 from .rules.operations import device_status as device_status
@@ -120,6 +119,7 @@ from .runtime.model import MultiModel as MultiModel
 from .runtime.model import SegmentedModel as SegmentedModel
 from .runtime.paths import choose_path as choose_path
 from .runtime.program import LoadedProgram as LoadedProgram
+from .runtime.rescaling.rescale import rescale as rescale
 from .runtime.streams.chaining import plan_chaining as plan_chaining
 from .runtime.streams.events import Event as Event
 from .runtime.streams.handoff import Handoff as Handoff

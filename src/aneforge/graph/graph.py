@@ -16,7 +16,7 @@ from aneforge.graph.printing import graph_text
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Work
 
-__all__ = ["INPUT", "STATE", "Graph", "GraphLike", "as_graph"]
+__all__ = ["INPUT", "STATE", "Graph", "GraphLike", "as_graph", "read_promises"]
 
 INPUT, STATE = "input", "state"
 PLACEHOLDERS = {INPUT, STATE}
@@ -184,6 +184,18 @@ def as_graph(out: GraphLike) -> Graph:
             return Graph({f"y{number}": value for number, value in enumerate(out)})
         case _:
             raise GraphTypeError("a graph is made of tensors", seen=type(out).__name__)
+
+
+def read_promises(graph: Graph) -> Mapping[str, float]:
+    """Return the magnitudes that inputs of a graph are promised not to pass.
+
+    >>> import aneforge as af
+    >>> x, y = af.input((1, 4), max_abs=2, name="x"), af.input((1, 4), name="y")
+    >>> read_promises(af.Graph({"z": x + y}))
+    {'x': 2.0}
+    """
+    found = {name: node.attributes["max_abs"] for name, node in graph.inputs.items()}
+    return {name: float(most) for name, most in found.items() if isinstance(most, int | float)}
 
 
 def checked_ports(what: str, given: object) -> Mapping[str, Output]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
 from aneforge.compiler.compiled import compile_graph
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.errors import AneforgeError, CrossChipFP16Warning, GraphError, NoDataError, NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS
@@ -22,9 +22,7 @@ from aneforge.predict.divergence.arithmetic import begins_of, family_text
 from aneforge.predict.divergence.graphs import Strength
 from aneforge.predict.divergence.kinds import differ, predict_fp16_divergence
 from aneforge.predict.matrix import NO_DATA
-from aneforge.predict.ranges.program import declared_ranges, flow
-from aneforge.runtime.dispatch_cost import is_bridge
-from aneforge.runtime.rescaling.observing import probes_of
+from aneforge.predict.ranges.probes import bound_values
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
@@ -91,7 +89,7 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
 
 def bridges_of(graph: Graph) -> list[Node]:
     """Return the operations that need a program of their own."""
-    return [node for node in graph.nodes if is_bridge(node)]
+    return [node for node in graph.nodes if is_bridge(node.op.name)]
 
 
 def warn_of_differences(graph: Graph, host: Target, target: Target) -> None:
@@ -227,18 +225,9 @@ def promised(values: Iterable[Output]) -> dict[Key, float]:
     return {key: float(most) for key, most in found.items() if isinstance(most, int | float)}
 
 
-def proven(values: Iterable[Output], target: Target) -> dict[Key, float]:
+def proven(values: Sequence[Output], target: Target) -> dict[Key, float]:
     """Return how large values can get on a target for any inputs within their promises, inputs themselves left out."""
-    probes = probes_of(values)
-    if probes is None:
-        return {}
     try:
-        program = build_program(probes, target)
+        return bound_values(values, target)
     except AneforgeError:
         return {}  # it does not compile there, or a value is of a rank or type that no output has
-    ranges = flow(program, declared_ranges(probes)).ranges
-    by_name = {port.name: ranges[port.value.name] for port in program.outputs}
-    return {
-        (output.node, output.index): by_name[name].magnitude if by_name[name].finite else math.inf
-        for name, output in probes.outputs.items()
-    }

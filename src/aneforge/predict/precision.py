@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from aneforge.graph.graph import as_graph
+from aneforge.graph.graph import as_graph, read_promises
 from aneforge.graph.node import Output
+from aneforge.predict.long_sums import find_precision_risks
 from aneforge.predict.ranges.analysis import Edge
 from aneforge.predict.ranges.analysis import ranges as range_report
-from aneforge.runtime.magnitudes import promises_of
-from aneforge.runtime.precision import precision_risks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node
-    from aneforge.runtime.precision import PrecisionRisk
+    from aneforge.predict.long_sums import PrecisionRisk
     from aneforge.targets import TargetLike
 
 __all__ = ["PrecisionReport", "RiskyNode", "precision_risk"]
@@ -79,9 +78,9 @@ def precision_risk(
         IllegalGraphError: Magnitudes are known, and the graph cannot run on the target.
     """
     graph = as_graph(out)
-    risks = {(risk.location, risk.terms): risk for risk in precision_risks(graph)}
+    risks = {(risk.location, risk.terms): risk for risk in find_precision_risks(graph)}
     nodes = [found for node in graph.nodes if (found := risk_of(node, risks)) is not None]
-    if ranges or promises_of(graph):
+    if ranges or read_promises(graph):
         nodes += passing(graph, ranges, target)
     hotspots = sorted((node for node in nodes if node["error"] > 0), key=lambda node: -node["error"])
     return {"graph_error": hotspots[0]["error"] if hotspots else 0.0, "nodes": nodes, "hotspots": hotspots}

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
+from aneforge.graph.graph import read_promises
 from aneforge.report.model import Difference, Divergence
 
 if TYPE_CHECKING:
@@ -61,10 +62,9 @@ def at_a_glance(
 ) -> tuple[Divergence, ...]:
     """Return what the layers of the programs tell; targets of one program and one datapath are looked at once."""
     from aneforge.predict.divergence.glance import Glance  # noqa: PLC0415 - a check of one target needs none of it
-    from aneforge.runtime.magnitudes import promises_of  # noqa: PLC0415 - as above
 
     given = {name: max(map(abs, ends)) if isinstance(ends, tuple) else ends for name, ends in ranges.items()}
-    glance = Glance({**promises_of(graph), **given})
+    glance = Glance({**read_promises(graph), **given})
     sides: dict[object, Side] = {}
 
     def side(target: Target, made: Made) -> Side:

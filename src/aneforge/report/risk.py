@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.evidence import EvidenceKind
+from aneforge.graph.graph import read_promises
+from aneforge.predict.long_sums import find_precision_risks
 from aneforge.report.model import Evidence, Finding, Rescaling
 from aneforge.report.nodes import place_of
 from aneforge.report.predicted import rule_of_edge
-from aneforge.runtime.magnitudes import promises_of
-from aneforge.runtime.precision import precision_risks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
     from aneforge.predict.ranges.analysis import Concern, LayerRange
-    from aneforge.runtime.rescaling.report import ProductRescaling, Rescaled
+    from aneforge.runtime.rescaling.rescaling_report import ProductRescaling, Rescaled
     from aneforge.targets import Target
 
     Ranges = Mapping[str, tuple[float, float] | float]
@@ -82,7 +82,7 @@ class Risks:
 
     def __init__(self, graph: Graph, samples: Mapping[str, Array] | None, ranges: Ranges, *, deep: bool) -> None:
         self.graph, self.samples, self.ranges = graph, samples, ranges
-        bounded = bool(ranges) or bool(promises_of(graph))
+        bounded = bool(ranges) or bool(read_promises(graph))
         self.views = views_of(sampled=samples is not None, bounded=bounded, deep=deep)
         self.unseen = by_operations(graph)
         self.found: dict[tuple[object, ...], tuple[Program, tuple[LayerRange, ...]]] = {}
@@ -145,7 +145,7 @@ class Risks:
         Raises:
             GraphError: Sample inputs do not fit the model.
         """
-        from aneforge.predict.rescaling import rescale  # noqa: PLC0415 - few checks rescale
+        from aneforge.runtime.rescaling.rescale import rescale  # noqa: PLC0415 - few checks rescale
 
         samples = None if self.samples is None else [self.samples]
         ranges = self.ranges if samples is None and self.ranges else None
@@ -180,7 +180,7 @@ def views_of(*, sampled: bool, bounded: bool, deep: bool) -> tuple[View, ...]:
 
 def by_operations(graph: Graph) -> Risk:
     """Return what operations alone tell."""
-    found = precision_risks(graph)
+    found = find_precision_risks(graph)
     if not found:
         return Risk(UNKNOWN, "no ranges and no sample inputs were given, so nothing is known of magnitudes")
     worst = max(found, key=lambda risk: risk.error)

@@ -7,18 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aneforge.codegen.mil.files import write_mil, write_text, write_whole
+from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.compiler.ir.printing import program_text
 from aneforge.compiler.pipeline import PIPELINE, lowered
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS
-from aneforge.runtime.dispatch_cost import is_bridge
 from aneforge.runtime.facts import ModelFacts
 from aneforge.runtime.forms.canonical import canonical
 from aneforge.runtime.forms.choosing import Search, cheapest, searched
 from aneforge.runtime.forms.variants import variants
+from aneforge.runtime.hazards import rule_cautions
 from aneforge.runtime.options import Level
-from aneforge.runtime.precision import rule_cautions
 from aneforge.runtime.saved.files import SUFFIX, write_program_file
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def prepared(graph: Graph, target: Target, options: Options) -> Prepared:
     if options.level.chooses:
         graph, remarks = chosen_form(graph, target, options.level)
     if options.rescale is not None:
-        graph, told = rescaled_graph(graph, target)
+        graph, told = apply_rescaling(graph, target)
         remarks = (*remarks, *told)
     if options.compress is None:
         return Prepared(graph, remarks, ())
@@ -81,7 +81,7 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
     made = prepared(graph, target, options)
     retargeted = retarget(made.graph, target)
     program = PIPELINE.run(lowered(retargeted))
-    counted = [node for node in made.graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node)]
+    counted = [node for node in made.graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node.op.name)]
     facts = ModelFacts(
         len(counted),
         warnings=rule_cautions(retargeted.verdict),
@@ -92,11 +92,11 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
     return Built(program, facts, retargeted.graph)
 
 
-def rescaled_graph(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...]]:
+def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...]]:
     """Return a graph rescaled by powers of two for inputs that are drawn, and what that did."""
-    from aneforge.runtime.rescaling import rescaled  # noqa: PLC0415 - few programs are rescaled
+    from aneforge.runtime.rescaling import rescale_graph  # noqa: PLC0415 - few programs are rescaled
 
-    made = rescaled(graph, target)
+    made = rescale_graph(graph, target)
     told = (*map(str, made.applied), *map(str, made.outputs), *made.remarks)
     return made.graph, tuple(f"rescaled: {line}" for line in told)
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.errors import (
     GraphError,
     GraphTypeError,
@@ -19,18 +20,17 @@ from aneforge.errors import (
     ProgramFileError,
     StrictCompileError,
 )
-from aneforge.graph.graph import as_graph
+from aneforge.graph.graph import as_graph, read_promises
 from aneforge.graph.precision import Halved, to_fp16
+from aneforge.predict.long_sums import find_precision_risks
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepared
-from aneforge.runtime.dispatch_cost import dispatch_cautions, is_bridge
+from aneforge.runtime.dispatch_cost import dispatch_cautions
 from aneforge.runtime.facts import Caution, give_warnings
-from aneforge.runtime.hazards import slice_cautions, strict_findings
-from aneforge.runtime.magnitudes import promises_of
+from aneforge.runtime.hazards import precision_cautions, slice_cautions, strict_findings
 from aneforge.runtime.model import MultiModel, loaded_model
 from aneforge.runtime.options import checked_options
-from aneforge.runtime.precision import precision_cautions, precision_risks
 from aneforge.runtime.saved.cache import key_of, program_cache
 from aneforge.runtime.saved.files import read_program_file
 from aneforge.targets import resolve
@@ -182,7 +182,7 @@ def compile_multi(
         build_dir=folder_of(build_dir),
     )
     graph = as_graph(outs)
-    for node in filter(is_bridge, graph.nodes):
+    for node in (one for one in graph.nodes if is_bridge(one.op.name)):
         raise NotSupportedError(
             "compile_multi makes one program, and this layer needs one of its own",
             operation=node.op.name,
@@ -203,7 +203,7 @@ def made_model(
     if not graph.placeholders:
         raise GraphError("the graph has no inputs: there is nothing to feed", remedy="start it from af.input")
     verdict = preflight(graph, resolved)
-    precision = (*lost_constants(half), *precision_cautions(precision_risks(graph), verdict))
+    precision = (*lost_constants(half), *precision_cautions(find_precision_risks(graph), verdict))
     if options.validate and precision:
         raise at_risk(precision, resolved)
     give_warnings(precision)
@@ -216,7 +216,7 @@ def made_model(
     rules = tuple(caution for caution in facts.warnings if caution not in precision)
     if options.validate and rules:
         raise at_risk(rules, resolved)
-    later = (*rules, *slice_cautions(program, promises_of(graph)))
+    later = (*rules, *slice_cautions(program, read_promises(graph)))
     give_warnings(later)
     if options.strict and (found := strict_findings(program, verdict, (*precision, *later))):
         raise StrictCompileError.of(resolved.name, found)

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from aneforge.compiler.ir.catalogue import kind_of_op
+from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.graph.graph import PLACEHOLDERS, work_of
 from aneforge.runtime.facts import Caution
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
-    from aneforge.graph.node import Node
     from aneforge.targets import Target
 
-__all__ = ["DispatchCost", "dispatch_cautions", "dispatch_cost", "is_bridge"]
+__all__ = ["DispatchCost", "dispatch_cautions", "dispatch_cost"]
 
 
 class EvidenceRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -89,18 +88,12 @@ def dispatch_cost(graph: Graph, target: Target) -> DispatchCost | None:
     if anchor is None:
         return None
     nodes = [node for node in graph.nodes if node.op.name not in PLACEHOLDERS]
-    cuts = sum(map(is_bridge, nodes))
+    cuts = sum(is_bridge(node.op.name) for node in nodes)
     works = [work_of(node) for node in nodes]
     spent = sum(
         anchor.microseconds(work.bytes_in + work.bytes_out + work.bytes_weights, 2 * work.macs) for work in works
     )
     return DispatchCost(anchor.floor_us, cuts + 1, cuts, spent)
-
-
-def is_bridge(node: Node) -> bool:
-    """Tell whether an operation needs a program of its own."""
-    kind = kind_of_op(node.op.name)
-    return kind is not None and kind.bridge
 
 
 def dispatch_cautions(graph: Graph, target: Target) -> tuple[Caution, ...]:

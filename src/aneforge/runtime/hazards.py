@@ -1,24 +1,26 @@
-"""What a compiled program may do to values, and what a strict compile lets pass: nothing."""
+"""What compiling warns of: rules, sums at risk, slices that saturate; and what a strict compile lets pass: nothing."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.pipeline import COMPOSED
 from aneforge.engine.exactness import Exactness
 from aneforge.rules.preflight import Status
+from aneforge.rules.rule import Severity
 from aneforge.runtime.exactness import labels_of_layers
 from aneforge.runtime.facts import Caution
-from aneforge.runtime.magnitudes import magnitudes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note, Program
+    from aneforge.predict.long_sums import PrecisionRisk
     from aneforge.rules.preflight import Preflight
 
-__all__ = ["slice_cautions", "strict_findings"]
+__all__ = ["precision_cautions", "rule_cautions", "slice_cautions", "strict_findings"]
 
 ROUTES = "choose-slice-route"
 SATURATING = ("q.4", "unknown")
@@ -27,33 +29,51 @@ HARMLESS = {COMPOSED, "cut-segments", "fold-dequantise", ROUTES}
 """Passes whose notes tell of no decomposition and no folding; slices are told of by their routes."""
 
 
+def precision_cautions(risks: tuple[PrecisionRisk, ...], verdict: Preflight) -> tuple[Caution, ...]:
+    """Return the warnings of sums at risk and of the rules that warn."""
+    return (*(Caution("PrecisionWarning", str(risk)) for risk in risks), *rule_cautions(verdict))
+
+
+def rule_cautions(verdict: Preflight) -> tuple[Caution, ...]:
+    """Return the warnings of the rules that warn, each once."""
+    found = [str(finding) for finding in verdict.findings if finding.severity is Severity.WARN]
+    return tuple(Caution("PrecisionWarning", message) for message in dict.fromkeys(found))
+
+
 def slice_cautions(program: Program, promises: Mapping[str, float]) -> tuple[Caution, ...]:
     """Return a warning for every slice that may make values infinite, and for joins of such slices.
 
     A slice whose values are known to stay below the edge is not warned of.
     """
-    return tuple(dict.fromkeys(found_slices(program, promises)))
-
-
-def found_slices(program: Program, promises: Mapping[str, float]) -> Iterator[Caution]:
-    """Return the warnings in the order of the program."""
     layers = {layer.name: layer for layer in program.layers}
-    known = magnitudes(program, promises)
-    for note in program.notes:
-        layer = layers.get(note.layer)
-        if note.stage != ROUTES or layer is None:
-            continue
+    noted = [(layers[note.layer], note) for note in program.notes if note.stage == ROUTES and note.layer in layers]
+    saturating = [layer for layer, _ in noted if saturates(layer)]
+    safe = find_safe(saturating, program, promises) if saturating else frozenset[str]()
+    found: list[Caution] = []
+    for layer, note in noted:
         if "elements" in layer.choices:
-            yield Caution("PrecisionWarning", told(layer, note, program))
-        elif layer.choices.get("format") in SATURATING and not is_safe(layer, known, program):
-            yield Caution("SliceSaturationWarning", told(layer, note, program))
+            found.append(Caution("PrecisionWarning", told(layer, note, program)))
+        elif saturates(layer) and layer.name not in safe:
+            found.append(Caution("SliceSaturationWarning", told(layer, note, program)))
+    return tuple(dict.fromkeys(found))
 
 
-def is_safe(layer: Layer, known: Mapping[str, float], program: Program) -> bool:
-    """Tell whether no value of a slice can reach the edge of its copy."""
+def saturates(layer: Layer) -> bool:
+    """Tell whether large values may change in a slice."""
+    return "elements" not in layer.choices and layer.choices.get("format") in SATURATING
+
+
+def find_safe(layers: Sequence[Layer], program: Program, promises: Mapping[str, float]) -> frozenset[str]:
+    """Return the slices of which no value can reach the edge of its copy."""
+    from aneforge.predict.ranges.program import bound_magnitudes  # noqa: PLC0415 - few programs have such slices
+
     edge = program.target.limits.get("slice_saturation_magnitude")
-    found = [known.get(value.name) for value in layer.bottoms]
-    return isinstance(edge, int | float) and all(most is not None and most <= edge for most in found)
+    if not isinstance(edge, int | float):
+        return frozenset()
+    known = bound_magnitudes(program, promises, [value for layer in layers for value in layer.bottoms])
+    return frozenset(
+        layer.name for layer in layers if all(known.get(value.name, math.inf) <= edge for value in layer.bottoms)
+    )
 
 
 def told(layer: Layer, note: Note, program: Program) -> str:

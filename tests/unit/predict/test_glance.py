@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import aneforge as af
 from aneforge.compiler.pipeline import PIPELINE, lowered
 from aneforge.compiler.retarget import retarget
+from aneforge.graph.graph import read_promises
 from aneforge.predict.divergence.glance import Glance
 from aneforge.predict.divergence.graphs import Divergence, Strength, divergence
 from aneforge.report.networks import network
-from aneforge.runtime.magnitudes import promises_of
 from aneforge.testing.networks import networks
 from divergence_tools import PAIRS, SLOW
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def glanced(graph: af.Graph, pair: tuple[str, str]) -> Divergence:
     """Return what a glance at the programs of two targets finds."""
-    glance = Glance(promises_of(graph))
+    glance = Glance(read_promises(graph))
     made = [retarget(graph, target) for target in pair]
     first, second = (glance.side(one.graph, one.changes, PIPELINE.run(lowered(one))) for one in made)
     return glance.between(first, second)
@@ -67,7 +67,7 @@ def test_a_function_hides_the_crop() -> None:
 
 def test_functions_behind_crops_are_computed_once() -> None:
     graph = af.Graph({"y": af.input((1, 4, 8, 16)).slice_by_size([0, 0, 0, 4], [1, 4, 8, 8]).tanh()})
-    glance = Glance(promises_of(graph))
+    glance = Glance(read_promises(graph))
     counts: list[int] = []
     for target in ("h13", "h14", "h13g"):
         made = retarget(graph, target)

@@ -195,6 +195,23 @@ def test_the_promise_does_not_outlive_what_grows() -> None:
     assert any(warning.category is af.SliceSaturationWarning for warning in caught)
 
 
+@pytest.mark.parametrize(("most", "warns"), [(60.0, False), (70.0, True)])
+def test_what_ranges_bound_needs_no_warning(most: float, warns: bool) -> None:  # noqa: FBT001 - a table of cases
+    x = af.input((1, 4, 8, 16), max_abs=most, name="x")
+    out = (x * x).slice_by_size([0, 0, 0, 4], [1, 4, 8, 8])
+    caught = compiled_with_warnings(out, target="h13")
+    assert any(warning.category is af.SliceSaturationWarning for warning in caught) is warns
+    given = af.run(af.build_program(out, "h13"), {"x": np.full((1, 4, 8, 16), most)}).outputs
+    assert bool(np.all(np.isfinite(next(iter(given.values()))))) is not warns
+
+
+@pytest.mark.parametrize("magnitudes", [(60000.0, 1.0), (1.0, 60000.0)])
+def test_the_largest_of_joined_tensors_is_warned_of(magnitudes: tuple[float, float]) -> None:
+    parts = [af.input((1, 4, 8, 16), max_abs=most) for most in magnitudes]
+    caught = compiled_with_warnings(af.concat(parts, axis=1).slice_by_size([0, 0, 0, 4], [1, 8, 8, 8]), target="h13")
+    assert any(warning.category is af.SliceSaturationWarning for warning in caught)
+
+
 @pytest.mark.parametrize(("begin", "size"), [([0, 0, 0, 0], [1, 4, 8, 8]), ([0, 1, 0, 0], [1, 2, 8, 16])])
 def test_a_slice_that_begins_elsewhere_is_clean(begin: list[int], size: list[int]) -> None:
     caught = compiled_with_warnings(af.input((1, 4, 8, 16)).slice_by_size(begin, size), target="h13")

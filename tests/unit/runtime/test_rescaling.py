@@ -15,14 +15,20 @@ import aneforge as af
 import fuzz_rescaling
 from aneforge.compiler.ir.kind import Slot
 from aneforge.errors import GraphError, GraphTypeError, IllegalGraphError, NotSupportedError, UnknownNameError
-from aneforge.runtime.rescaling.choosing import edge_margin, exactly_scaled, joined, limits, wanted
-from aneforge.runtime.rescaling.judging import OtherSizes
-from aneforge.runtime.rescaling.measuring import Whole, results_of
-from aneforge.runtime.rescaling.norms import lost_squares
-from aneforge.runtime.rescaling.observing import fresh
-from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.products import live_groups
-from aneforge.runtime.rescaling.scaling import handed_over, rescaled
+from aneforge.runtime.rescaling.engine_errors import GraphErrors, evaluate_exactly
+from aneforge.runtime.rescaling.error_changes import OtherSizes
+from aneforge.runtime.rescaling.power_exponents import (
+    ask_exponents,
+    join_exponents,
+    limit_exponents,
+    measure_edge_margin,
+)
+from aneforge.runtime.rescaling.rescale_graph import rescale_graph
+from aneforge.runtime.rescaling.rescaling_policy import policy
+from aneforge.runtime.rescaling.sample_inputs import fit_inputs, redraw_samples
+from aneforge.runtime.rescaling.scale_norms import describe_lost_squares
+from aneforge.runtime.rescaling.scale_tensors import find_tensor_products
+from aneforge.runtime.rescaling.scaled_constants import scale_exactly
 from aneforge.targets import resolve
 from aneforge.testing.networks import networks
 from transformer import encoder
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from aneforge.runtime.rescaling.report import Rescaled
+    from aneforge.runtime.rescaling.rescaling_report import Rescaled
     from aneforge.testing.graphs import DrawnGraph
 
 Array = npt.NDArray[Any]
@@ -50,7 +56,7 @@ def small_linear(depth: int, outputs: int = 32, bias: bool = False) -> tuple[af.
 
 
 def same_meaning(graph: af.Graph, found: Rescaled, inputs: dict[str, Array]) -> bool:
-    before, after = results_of(graph, inputs), results_of(found.graph, inputs)
+    before, after = evaluate_exactly(graph, inputs), evaluate_exactly(found.graph, inputs)
     return all(np.allclose(before[name], after[name], rtol=1e-13, atol=0) for name in before)
 
 
@@ -117,7 +123,7 @@ def test_convolutions_with_channels_of_very_different_sizes(target: str) -> None
     weight = (drawn(12, 32, 3, 3).astype(np.float64) * 0.02 * sizes).astype(np.float32)
     graph = af.Graph({"y": af.conv(af.input((1, 32, 8, 8), name="x"), weight, pad=1)})
     inputs = {"x": drawn(1, 32, 8, 8, scale=0.5)}
-    found = rescaled(graph, target, [inputs])
+    found = rescale_graph(graph, target, [inputs])
     assert same_meaning(graph, found, inputs)
     for product in found.applied:
         assert len(product.exponents) == 12
@@ -133,7 +139,7 @@ def test_a_sum_beyond_the_edge_is_brought_back() -> None:
     x = af.input((4, 64), name="x")
     graph = af.Graph({"y": x.linear(np.full((8, 64), 16.0, np.float16))})
     inputs = {"x": np.full((4, 64), 40.0)}
-    found = rescaled(graph, "h13", [inputs])
+    found = rescale_graph(graph, "h13", [inputs])
     assert found.outputs[0].before == np.inf
     assert found.outputs[0].after < 0.0005
     assert found.applied[0].exponents[0] < 0
@@ -165,21 +171,23 @@ def test_safety_bits_keep_larger_inputs_finite() -> None:
 
 def test_exponents_keep_off_every_edge() -> None:
     one = np.array([1.0])
-    assert limits(one, one, one, 3).tolist() == [11.0]
-    assert limits(one * 2**13, one, one, 3).tolist() == [0.0]  # not seen at the edge: not scaled down for safety
-    assert limits(one * 2**20, one, one, 0).tolist() == [-6.0]
-    assert limits(one * 2**-20, one * 2**14, one, 0).tolist() == [1.0]
-    assert limits(one * 2**-20, one * 2**-20, one, 0).tolist() == [14.0]
-    assert limits(one * 2**-20, one * 2**-20, one / 8, 0).tolist() == [11.0]  # a gain behind stays a normal number
-    assert wanted(64, np.array([0.0, 1e-9])).tolist() == [0.0, 14.0]
-    assert joined(np.array([4.0]), np.array([-np.inf])) == (0,)
-    assert edge_margin(np.array([0.0]), (3,)) == np.inf
+    assert limit_exponents(one, one, one, 3).tolist() == [11.0]
+    unseen = limit_exponents(one * 2**13, one, one, 3)  # not seen at the edge: not scaled down for safety
+    assert unseen.tolist() == [0.0]
+    assert limit_exponents(one * 2**20, one, one, 0).tolist() == [-6.0]
+    assert limit_exponents(one * 2**-20, one * 2**14, one, 0).tolist() == [1.0]
+    assert limit_exponents(one * 2**-20, one * 2**-20, one, 0).tolist() == [14.0]
+    small = limit_exponents(one * 2**-20, one * 2**-20, one / 8, 0)  # a gain that follows stays a normal number
+    assert small.tolist() == [11.0]
+    assert ask_exponents(64, np.array([0.0, 1e-9])).tolist() == [0.0, 14.0]
+    assert join_exponents(np.array([4.0]), np.array([-np.inf])) == (0,)
+    assert measure_edge_margin(np.array([0.0]), (3,)) == np.inf
 
 
 def test_numbers_that_would_not_keep_their_bits_are_not_scaled() -> None:
-    assert exactly_scaled(np.array([60000.0], np.float16), np.array(2.0)) is None
-    assert exactly_scaled(np.array([3 * 2.0**-24], np.float16), np.array(0.5)) is None
-    assert cast("Array", exactly_scaled(np.array([3 * 2.0**-24], np.float16), np.array(4.0)))[0] == 12 * 2.0**-24
+    assert scale_exactly(np.array([60000.0], np.float16), np.array(2.0)) is None
+    assert scale_exactly(np.array([3 * 2.0**-24], np.float16), np.array(0.5)) is None
+    assert cast("Array", scale_exactly(np.array([3 * 2.0**-24], np.float16), np.array(4.0)))[0] == 12 * 2.0**-24
 
 
 def test_fp32_weights_below_the_normal_numbers_gain_their_bits() -> None:
@@ -195,7 +203,7 @@ def test_what_depends_on_a_state_is_left_alone() -> None:
     held = af.state("cache", (1, 1, 16, 32))
     query = af.input((1, 1, 4, 32), name="x")
     graph = af.Graph({"y": query @ held.transpose(0, 1, 3, 2)}, {"cache": held + 1.0})
-    found = rescaled(graph, "h13", [{"x": drawn(1, 1, 4, 32)}])
+    found = rescale_graph(graph, "h13", [{"x": drawn(1, 1, 4, 32)}])
     assert [product.reason for product in found.products] == [
         "it reads what depends on a state, whose later values no run from zeros shows"
     ]
@@ -204,9 +212,9 @@ def test_what_depends_on_a_state_is_left_alone() -> None:
 def test_a_tensor_with_other_readers_is_multiplied_beside_them() -> None:
     x = af.input((1, 1, 16, 16), name="x")
     values = x.linear(drawn(16, 16))
-    (group,) = live_groups(af.Graph({"y": x.softmax(-1) @ values, "z": values.relu()}))
+    (group,) = find_tensor_products(af.Graph({"y": x.softmax(-1) @ values, "z": values.relu()}))
     assert group.host is None
-    (hosted,) = live_groups(af.Graph({"y": x.softmax(-1) @ values.transpose(0, 1, 3, 2)}))
+    (hosted,) = find_tensor_products(af.Graph({"y": x.softmax(-1) @ values.transpose(0, 1, 3, 2)}))
     assert hosted.host is values.node
 
 
@@ -247,7 +255,7 @@ def test_compile_rescales_by_itself() -> None:
 
 def test_what_cannot_be_compared_is_left_as_it_is() -> None:
     graph = af.Graph({"y": af.input((2, 2), name="x").relu()})
-    found = rescaled(graph, "h13")
+    found = rescale_graph(graph, "h13")
     assert found.graph == graph
     assert not found.products
     assert found.label == ""
@@ -341,7 +349,7 @@ def test_a_norm_of_large_activations_is_brought_back(norm: Callable[[af.Tensor],
     assert same_meaning(graph, found, inputs)
     larger = {"x": inputs["x"] * 8}
     result = next(iter(af.run(af.build_program(found.graph, target), larger).outputs.values()))
-    exact = results_of(graph, larger)["y"]
+    exact = evaluate_exactly(graph, larger)["y"]
     assert np.linalg.norm(result - exact) < 0.002 * np.linalg.norm(exact)
 
 
@@ -378,7 +386,7 @@ def test_rows_of_nothing_and_of_one_number_are_no_trouble() -> None:
     graph = af.Graph({"rows": x.l2_norm(), "columns": x.l2_norm(axis=0), "constant": layer_norm(x)})
     one = {"x": np.broadcast_to(drawn(8, 1, scale=1e-4), (8, 256))}
     for samples in ([{"x": np.zeros((8, 256))}, one], [one], [{"x": np.zeros((8, 256))}]):
-        found = rescaled(graph, "h13", samples)
+        found = rescale_graph(graph, "h13", samples)
         assert all(output.after <= output.before for output in found.outputs)
 
 
@@ -407,10 +415,10 @@ def test_norms_are_rescaled_within_declared_ranges() -> None:
     found = af.rescale(graph, ranges={"x": 2000.0}, target="h13")
     (report,) = found.applied
     assert report.margin >= 0
-    assert found.remarks[0] == f"t2 layer_norm: {lost_squares(report.exponents[0])}"
+    assert found.remarks[0] == f"t2 layer_norm: {describe_lost_squares(report.exponents[0])}"
     program = af.build_program(found.graph, "h13")
     worst = {"x": 2000.0 * np.sign(drawn(8, 256).astype(np.float64))}
-    exact = results_of(graph, worst)["y"]
+    exact = evaluate_exactly(graph, worst)["y"]
     assert np.linalg.norm(af.run(program, worst).outputs["y"] - exact) < 0.002 * np.linalg.norm(exact)
 
 
@@ -421,8 +429,9 @@ def test_rows_far_smaller_than_declared_ranges_stay_right(
 ) -> None:
     graph = af.Graph({"y": norm(af.input((8, 64), name="x"))})
     found = af.rescale(graph, ranges={"x": (-10000.0, 10000.0)}, target="h13")
-    small = handed_over(graph, {"x": drawn(8, 64, scale=deviation)})
-    assert Whole.of(found.graph, resolve("h13"), [small], [results_of(graph, small)]).errors["y"][0] < 0.001
+    small = fit_inputs(graph, {"x": drawn(8, 64, scale=deviation)})
+    after = GraphErrors.measure(found.graph, resolve("h13"), [small], [evaluate_exactly(graph, small)])
+    assert after.errors["y"][0] < 0.001
     (report,) = found.products
     told = r"for inputs of 2\^-16 of their ranges scaled it has an error of .*; inputs= judges by rows as they are"
     assert re.fullmatch(
@@ -473,10 +482,10 @@ def test_a_gain_on_inputs_that_fill_their_range_alone_is_refused() -> None:
 def test_what_is_not_proven_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
     margins = iter([5.0, -1.0, -1.0, -1.0])
 
-    def accumulator_margin(*_: object) -> float:
+    def prove_margin(*_: object) -> float:
         return next(margins)
 
-    monkeypatch.setattr("aneforge.predict.rescaling.accumulator_margin", accumulator_margin)
+    monkeypatch.setattr("aneforge.runtime.rescaling.rescale.prove_margin", prove_margin)
     graph, _ = small_linear(256)
     found = af.rescale(graph, ranges={"x": 0.25}, target="h13")
     assert found.graph == graph
@@ -504,18 +513,18 @@ def test_attention_over_declared_ranges_is_proven() -> None:
 def test_no_network_becomes_worse(network: DrawnGraph, target: str, exponent: int) -> None:
     inputs = {name: value * 2.0**exponent for name, value in network.inputs.items()}
     try:
-        found = rescaled(network.graph, target, [inputs])
+        found = rescale_graph(network.graph, target, [inputs])
     except (IllegalGraphError, NotSupportedError):
         return
     assert all(output.after <= output.before for output in found.outputs)
-    given_inputs = handed_over(network.graph, inputs)
-    sets = [given_inputs, *fresh([given_inputs], network.graph, 2, seed=1)]
-    exact = [results_of(network.graph, one) for one in sets]
+    given_inputs = fit_inputs(network.graph, inputs)
+    sets = [given_inputs, *redraw_samples([given_inputs], network.graph, 2, seed=1)]
+    exact = [evaluate_exactly(network.graph, one) for one in sets]
     for one, wanted_results in zip(sets, exact, strict=True):
-        for name, value in results_of(found.graph, one).items():
+        for name, value in evaluate_exactly(found.graph, one).items():
             assert np.allclose(value, wanted_results[name], rtol=1e-9, atol=1e-9, equal_nan=True)
     if found.applied:
-        before, after = (Whole.of(one, resolve(target), sets, exact) for one in (network.graph, found.graph))
+        before, after = (GraphErrors.measure(one, resolve(target), sets, exact) for one in (network.graph, found.graph))
         for name, errors in after.errors.items():
             assert all(now <= then for now, then in zip(errors, before.errors[name], strict=True))
 
@@ -535,8 +544,8 @@ def test_the_fuzzer_sees_small_rows_that_are_lost(monkeypatch: pytest.MonkeyPatc
         return frozenset()
 
     kept = fuzz_rescaling.judge(9_000_104, fuzz_rescaling.normed)
-    monkeypatch.setattr("aneforge.runtime.rescaling.norm_trials.lost_small", nothing_lost)
-    monkeypatch.setattr(OtherSizes, "worse", nothing_forbidden)
+    monkeypatch.setattr("aneforge.runtime.rescaling.trial_loop.find_lost_rows", nothing_lost)
+    monkeypatch.setattr(OtherSizes, "find_worse", nothing_forbidden)
     lost = fuzz_rescaling.judge(9_000_104, fuzz_rescaling.normed)
     assert kept is not None
     assert lost is not None
@@ -545,7 +554,7 @@ def test_the_fuzzer_sees_small_rows_that_are_lost(monkeypatch: pytest.MonkeyPatc
 
 def test_an_example_transformer_is_no_worse() -> None:
     graph = encoder(length=32, width=64, layers=1, heads=2)
-    found = rescaled(graph, "h13", [{"tokens": drawn(32, 64)}])
+    found = rescale_graph(graph, "h13", [{"tokens": drawn(32, 64)}])
     assert found.outputs[0].after <= found.outputs[0].before
     assert len([report for report in found.products if report.op in {"linear", "bmm"}]) == 8
     assert len([report for report in found.products if report.op == "layer_norm"]) == 3

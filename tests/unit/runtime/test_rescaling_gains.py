@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 import aneforge as af
-from aneforge.runtime.rescaling.measuring import Whole, results_of
-from aneforge.runtime.rescaling.scaling import drawn_whole, handed_over
-from aneforge.runtime.rescaling.searching import reached_outputs
+from aneforge.runtime.rescaling.engine_errors import GraphErrors, evaluate_exactly
+from aneforge.runtime.rescaling.sample_inputs import draw_integers, fit_inputs
+from aneforge.runtime.rescaling.trial_loop import find_reached_outputs
 from aneforge.targets import resolve
 
 Array = npt.NDArray[Any]
@@ -23,8 +23,8 @@ def drawn(*shape: int, seed: int = 7, scale: float = 1.0) -> Array:
 
 def errors(graph: af.Graph, sets: list[dict[str, Array]], target: str = "h13") -> dict[str, float]:
     """Return the largest error of every output."""
-    given = [handed_over(graph, one) for one in sets]
-    found = Whole.of(graph, resolve(target), given, [results_of(graph, one) for one in given])
+    given = [fit_inputs(graph, one) for one in sets]
+    found = GraphErrors.measure(graph, resolve(target), given, [evaluate_exactly(graph, one) for one in given])
     return {name: max(one) for name, one in found.errors.items()}
 
 
@@ -43,7 +43,7 @@ def test_outputs_that_depend_on_a_node() -> None:
     x = af.input((2, 4), name="x")
     y = x.relu()
     graph = af.Graph({"a": y.sqrt(), "b": y, "c": x.abs()}, states={})
-    names = {node.op.name: sorted(found) for node, found in reached_outputs(graph).items()}
+    names = {node.op.name: sorted(found) for node, found in find_reached_outputs(graph).items()}
     assert names == {"input": ["a", "b", "c"], "relu": ["a", "b"], "sqrt": ["a"], "abs": ["c"]}
 
 
@@ -76,7 +76,7 @@ def test_bytes_are_drawn_as_pixels_and_indices_stay_small() -> None:
     weight = np.abs(drawn(4, 192, scale=1 / 64))
     graph = af.Graph({"y": af.image_input((1, 3, 8, 8)).reshape(1, 192).linear(weight)})
     (name,) = graph.inputs
-    pixels = drawn_whole(graph, graph.inputs[name], np.random.default_rng(0))
+    pixels = draw_integers(graph, graph.inputs[name], np.random.default_rng(0))
     assert (pixels.dtype, int(pixels.max()) > 200) == (np.uint8, True)
     white = {name: np.full((1, 3, 8, 8), 255, np.uint8)}
     found = af.rescale(graph, target="h13")
@@ -84,7 +84,7 @@ def test_bytes_are_drawn_as_pixels_and_indices_stay_small() -> None:
     assert after <= 1.02 * before < np.inf
     table, index = af.input((4, 8), name="x"), af.input((3,), dtype="uint8", name="i")
     chosen = af.Graph({"y": table.apply("gather", {"x": table, "indices": index}, axis=0)})
-    assert drawn_whole(chosen, chosen.inputs["i"], np.random.default_rng(0)).max() <= 1
+    assert draw_integers(chosen, chosen.inputs["i"], np.random.default_rng(0)).max() <= 1
 
 
 def test_float_pixels_do_not_overflow_where_nothing_was_said_of_them() -> None:
@@ -115,8 +115,8 @@ def test_what_is_read_is_scaled_down_where_weights_would_lose_bits(*, biased: bo
     (report,) = found.applied
     assert (report.operand, report.exponents[0] < 0) == ("x", True)
     assert errors(found.graph, [sample])["y"] < 0.001
-    given = handed_over(graph, sample)
-    np.testing.assert_array_equal(results_of(found.graph, given)["y"], results_of(graph, given)["y"])
+    given = fit_inputs(graph, sample)
+    np.testing.assert_array_equal(evaluate_exactly(found.graph, given)["y"], evaluate_exactly(graph, given)["y"])
 
 
 def test_a_sum_beyond_fp16_that_a_gain_brings_back_is_mended() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import aneforge as af
 import fuzz_rescaling
-from aneforge.runtime.rescaling.judging import Change, Expected, Improvement, OtherSizes, improved
-from aneforge.runtime.rescaling.measuring import Whole, results_of, rounding_of
-from aneforge.runtime.rescaling.observing import fresh
+from aneforge.runtime.rescaling.engine_errors import GraphErrors, evaluate_exactly, measure_rounding
+from aneforge.runtime.rescaling.error_changes import ErrorChange, Expected, Improvement, OtherSizes, compare_graph
+from aneforge.runtime.rescaling.sample_inputs import redraw_samples
 from aneforge.targets import resolve
 
 Array = npt.NDArray[Any]
@@ -26,17 +26,17 @@ def test_a_set_of_inputs_without_a_gain_ends_the_comparison() -> None:
     graph = af.Graph({"y": af.input((8, 256), name="x").linear(drawn(32, 256, scale=0.0625))})
     inputs = {"x": drawn(8, 256, seed=8, scale=0.0625)}
     found = af.rescale(graph, inputs=inputs, target="h13")
-    sets = [inputs, *fresh([inputs], graph, 2, seed=5)]
-    exact = [results_of(graph, one) for one in sets]
-    before = Whole.of(graph, resolve("h13"), sets, exact)
+    sets = [inputs, *redraw_samples([inputs], graph, 2, seed=5)]
+    exact = [evaluate_exactly(graph, one) for one in sets]
+    before = GraphErrors.measure(graph, resolve("h13"), sets, exact)
     expected = Expected(sets, exact)
-    after = improved(before, found.graph, resolve("h13"), expected)
-    assert after.whole == Whole.of(found.graph, resolve("h13"), sets, exact)
-    assert after.whole is not None
+    after = compare_graph(before, found.graph, resolve("h13"), expected)
+    assert after.errors == GraphErrors.measure(found.graph, resolve("h13"), sets, exact)
+    assert after.errors is not None
     assert 0.5 < after.moved < 1.0
-    back = improved(after.whole, graph, resolve("h13"), expected)
-    assert (back.whole, back.worse) == (None, {"y"})
-    assert improved(before, graph, resolve("h13"), expected) == Improvement(None, 0.0)  # changes nothing, no gain
+    back = compare_graph(after.errors, graph, resolve("h13"), expected)
+    assert (back.errors, back.worse) == (None, {"y"})
+    assert compare_graph(before, graph, resolve("h13"), expected) == Improvement(None, 0.0)  # changes nothing, no gain
 
 
 def test_fresh_inputs_keep_channels_that_are_larger() -> None:
@@ -45,9 +45,9 @@ def test_fresh_inputs_keep_channels_that_are_larger() -> None:
         last = np.where(np.arange(16) == 3, larger, 1.0) * np.ones((2, 8, 4, 16))
         second = np.where(np.arange(8) == 5, larger, 1.0)[:, None, None] * np.ones((2, 8, 4, 16))
         for sample, kept in zip((last, second), turns, strict=True):
-            sets = fresh([{"x": sample}], graph, 3, seed=5)
+            sets = redraw_samples([{"x": sample}], graph, 3, seed=5)
             assert [turn for turn, one in enumerate(sets) if np.array_equal(one["x"], sample)] == kept
-    drawn_sets = fresh([{"x": drawn(2, 8, 4, 16)}, {"x": drawn(2, 8, 4, 16, seed=8)}], graph, 3, seed=5)
+    drawn_sets = redraw_samples([{"x": drawn(2, 8, 4, 16)}, {"x": drawn(2, 8, 4, 16, seed=8)}], graph, 3, seed=5)
     assert all(one["x"].shape == (2, 8, 4, 16) for one in drawn_sets)
     assert len({one["x"].tobytes() for one in drawn_sets}) == 3
 
@@ -70,8 +70,8 @@ def test_smaller_inputs_do_not_become_worse(seed: int, *, declared: bool) -> Non
     ranges, inputs = ({"x": 0.1}, None) if declared else (None, {"x": sample})
     found = af.rescale(graph, inputs=inputs, ranges=ranges, target="h13")
     sets = [{"x": (sample * part).astype(np.float16)} for part in (1.0, 0.3, 0.125, 1 / 64)]
-    exact = [results_of(graph, one) for one in sets]
-    before, after = (Whole.of(one, resolve("h13"), sets, exact).errors["y"] for one in (graph, found.graph))
+    exact = [evaluate_exactly(graph, one) for one in sets]
+    before, after = (GraphErrors.measure(one, resolve("h13"), sets, exact).errors["y"] for one in (graph, found.graph))
     assert all(now <= then for now, then in zip(after, before, strict=True))
 
 
@@ -85,7 +85,7 @@ def test_a_loss_on_smaller_inputs_alone_is_told(monkeypatch: pytest.MonkeyPatch)
     def nothing_forbidden(*_: object) -> frozenset[str]:
         return frozenset()
 
-    monkeypatch.setattr(OtherSizes, "worse", nothing_forbidden)
+    monkeypatch.setattr(OtherSizes, "find_worse", nothing_forbidden)
     assert af.rescale(silu_network(3), ranges={"x": 0.1}, target="h13").applied
 
 
@@ -97,8 +97,10 @@ def test_a_gain_around_the_middle_of_ranges_is_taken() -> None:
     (report,) = found.applied
     assert (report.op, report.error_before > 0.005, report.error_after < 0.0005) == ("bmm", True, True)
     sample = {name: drawn(*shape, seed=place) for place, (name, shape) in enumerate(shapes.items())}
-    exact = [results_of(graph, sample)]
-    before, after = (Whole.of(one, resolve("h13"), [sample], exact).errors["y"] for one in (graph, found.graph))
+    exact = [evaluate_exactly(graph, sample)]
+    before, after = (
+        GraphErrors.measure(one, resolve("h13"), [sample], exact).errors["y"] for one in (graph, found.graph)
+    )
     assert after[0] < before[0] / 3
 
 
@@ -126,8 +128,8 @@ def test_numbers_below_the_normal_ones_lose_nothing_by_a_rounding() -> None:
     assert verdict.rescaled
     assert verdict.worst < 0.2
     assert not verdict.is_worse
-    assert Change(0.001, 0.01, rounding_of(np.array([2.0**-20, 0.0]))).growth == 1.0
-    assert Change(0.001, 0.01, rounding_of(np.array([2.0**-10, 0.0]))).growth == 10.0
+    assert ErrorChange(0.001, 0.01, measure_rounding(np.array([2.0**-20, 0.0]))).growth == 1.0
+    assert ErrorChange(0.001, 0.01, measure_rounding(np.array([2.0**-10, 0.0]))).growth == 10.0
 
 
 def test_what_leaves_little_of_errors_on_samples_is_not_forbidden() -> None:
@@ -135,7 +137,7 @@ def test_what_leaves_little_of_errors_on_samples_is_not_forbidden() -> None:
     worse = af.Graph({"y": af.input((2, 2), name="x") * 0.26})
     sets = [{"x": drawn(2, 2)}]
     for gained, paid, forbidden in ((0.05, np.inf, False), (0.5, np.inf, True), (0.05, 2.0, True), (0.0, 2.0, False)):
-        assert bool(OtherSizes(resolve("h13"), sets, 0.1, paid).worse(graph, worse, gained)) is forbidden
+        assert bool(OtherSizes(resolve("h13"), sets, 0.1, paid).find_worse(graph, worse, gained)) is forbidden
 
 
 def test_a_sum_that_overflows_within_its_ranges_is_mended_though_small_inputs_lose_bits() -> None:

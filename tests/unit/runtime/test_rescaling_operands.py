@@ -13,10 +13,10 @@ from aneforge.graph.node import Node, Output, build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.composed import Composed, Recipe
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
-from aneforge.runtime.rescaling.encoded import scaled_constant
-from aneforge.runtime.rescaling.measuring import results_of
-from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.products import LiveGroup, left_alone, live_groups
+from aneforge.runtime.rescaling.engine_errors import evaluate_exactly
+from aneforge.runtime.rescaling.rescaling_policy import policy
+from aneforge.runtime.rescaling.scale_tensors import TensorProducts, find_tensor_products, find_unscalable
+from aneforge.runtime.rescaling.scaled_constants import scale_constant
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +26,7 @@ def drawn(*shape: int, seed: int = 7, scale: float = 1.0) -> Array:
 
 
 def same_meaning(graph: af.Graph, other: af.Graph, inputs: dict[str, Array]) -> bool:
-    before, after = results_of(graph, inputs), results_of(other, inputs)
+    before, after = evaluate_exactly(graph, inputs), evaluate_exactly(other, inputs)
     return all(np.allclose(before[name], after[name], rtol=1e-13, atol=0) for name in before)
 
 
@@ -78,7 +78,7 @@ def test_encodings_take_a_factor_for_every_channel() -> None:
         Blockwise(whole, blocks),
         Sparse(whole > 0, drawn(int((whole > 0).sum()))),
     ):
-        made = scaled_constant(weights, factors)
+        made = scale_constant(weights, factors)
         assert made is not None
         assert made.encoding == weights.encoding
         assert np.array_equal(made.dense().astype(np.float64), weights.dense() * factors.reshape(-1, 1))
@@ -87,16 +87,16 @@ def test_encodings_take_a_factor_for_every_channel() -> None:
 def test_what_encodings_cannot_hold_is_not_scaled() -> None:
     whole = np.array([[127, 1]], np.int8)
     large = Int8Affine(whole, np.array([16.0], np.float16))
-    assert scaled_constant(large, np.array([64.0])) is None  # 127 · 1,024 is no number of fp16
+    assert scale_constant(large, np.array([64.0])) is None  # 127 · 1,024 is no number of fp16
     rounded = Int8Affine(whole, np.array([2.0**-24 * 3], np.float16))
     halved = Int8Affine(whole, np.array([2.0**-24], np.float16))
-    assert scaled_constant(rounded, np.array([2.0])) is not None
-    assert scaled_constant(halved, np.array([0.5])) is None
+    assert scale_constant(rounded, np.array([2.0])) is not None
+    assert scale_constant(halved, np.array([0.5])) is None
     table = Palette(np.array([[0, 1]], np.uint8), np.array([1.0, 60000.0], np.float16), bits=1)
-    assert scaled_constant(table, np.array([2.0])) is None
+    assert scale_constant(table, np.array([2.0])) is None
     indices, tables = Dense(np.array([[0, 1]], np.uint8)), Dense(np.ones((1, 1, 2, 1), np.float16))
     composed = Composed(Recipe("constexpr_lut_to_dense", {"indices": indices, "lut": tables}, bits=1))
-    assert scaled_constant(composed, np.array([2.0])) is None
+    assert scale_constant(composed, np.array([2.0])) is None
 
 
 @pytest.mark.parametrize("given", ["ranges", "inputs"])
@@ -146,7 +146,7 @@ def operands_read(graph: af.Graph, inputs: dict[str, Array]) -> dict[str, Array]
     operands = dict(attention_of(graph).operands)
     probes = af.Graph({name: Tensor(one.node, one.index) for name, one in operands.items() if isinstance(one, Output)})
     constants = {name: one.dense() for name, one in operands.items() if isinstance(one, Constant)}
-    return constants | results_of(probes, {name: inputs[name] for name in probes.inputs})
+    return constants | evaluate_exactly(probes, {name: inputs[name] for name in probes.inputs})
 
 
 @pytest.mark.parametrize(
@@ -186,16 +186,16 @@ def test_attention_and_products_that_share_values_take_one_factor() -> None:
     x = af.input((1, 2, LENGTH, WIDTH), name="x")
     query, key, value = (projected(x, seed) for seed in (1, 2, 3))
     both = {"y": af.sdpa(query, key, value), "z": query.transpose(0, 1, 3, 2) @ value}
-    (group,) = live_groups(af.Graph(both))
-    assert ([place for _, _, place in group.members], group.host) == (["value", "y"], value.node)
+    (group,) = find_tensor_products(af.Graph(both))
+    assert ([place for _, place in group.members], group.host) == (["value", "y"], value.node)
     keys = {"y": af.sdpa(query, key, value), "z": query.transpose(0, 1, 3, 2) @ key}
-    assert [shape_of(group) for group in live_groups(af.Graph(keys))] == [(["value"], True), (["y"], False)]
+    assert [shape_of(group) for group in find_tensor_products(af.Graph(keys))] == [(["value"], True), (["y"], False)]
     leaving = {"y": af.sdpa(query, key, value), "value": value}
-    assert [shape_of(group) for group in live_groups(af.Graph(leaving))] == [(["value"], False)]
+    assert [shape_of(group) for group in find_tensor_products(af.Graph(leaving))] == [(["value"], False)]
 
 
-def shape_of(group: LiveGroup) -> tuple[list[str], bool]:
-    return [place for _, _, place in group.members], group.host is not None
+def shape_of(group: TensorProducts) -> tuple[list[str], bool]:
+    return [place for _, place in group.members], group.host is not None
 
 
 @pytest.mark.parametrize("target", ["h13", "h17"])
@@ -269,8 +269,8 @@ def test_every_product_is_listed(made: str, reason: str) -> None:
             indices, tables = Dense(np.eye(8, dtype=np.uint8)), Dense(drawn(8, 1, 2, 1))
             recipe = Recipe("constexpr_lut_to_dense", {"indices": indices, "lut": tables}, bits=1)
             result = x.apply("linear", {"x": x, "weight": Composed(recipe)})
-    found = left_alone(af.Graph({"z": result}))
-    assert [one[2] for one in found] == [reason]
+    found = find_unscalable(af.Graph({"z": result}))
+    assert [told for _, told in found] == [reason]
     if made in {"sdpa", "twice"}:
         (report,) = af.rescale(result, target="h16").products
         assert (report.applied, report.reason) == (False, reason)

@@ -10,8 +10,8 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError
+from aneforge.predict.ranges.program import bound_magnitudes
 from aneforge.runtime.forms.quantised import with_int8_weights
-from aneforge.runtime.magnitudes import magnitudes
 
 RANDOM = np.random.default_rng(8)
 LARGE = RANDOM.standard_normal((2048, 2048)).astype(np.float16) / 64
@@ -104,7 +104,7 @@ def test_int8_weights_are_chosen_where_activations_are_proven_small() -> None:
     ("max_abs", "target", "why"),
     [
         (None, "h16g", "nothing bounds what goes into"),
-        (120.0, "h16g", "alone, above 4094"),
+        (180.0, "h16g", "alone, above 4094"),
         (0.5, "h13", "would not stream: int8 weights fold to dense fp16 here"),
     ],
 )
@@ -113,6 +113,16 @@ def test_why_int8_weights_are_not_tried(max_abs: float | None, target: str, why:
     assert model.remarks[0].startswith("int8 weights: not tried, ")
     assert why in model.remarks[0]
     assert {constant.encoding for constant in model.program.constants.values()} == {"dense"}
+
+
+def test_the_largest_inputs_pass_eight_bit_weights_where_the_bound_is_near_the_edge() -> None:
+    made, why = with_int8_weights(af.Graph({"y": wide(150.0)}), af.targets.resolve("h16g"))
+    assert made is not None, why
+    row = int(np.abs(LARGE.astype(np.float64)).sum(axis=1).argmax())
+    worst = {"x": 150.0 * np.sign(LARGE[row : row + 1].astype(np.float64))}
+    exact = af.reference(made, worst)["y"]
+    given = af.run(af.build_program(made, "h16g"), worst).outputs["y"].astype(np.float64)
+    assert np.linalg.norm(given - exact) < 0.01 * np.linalg.norm(exact)
 
 
 def test_a_weight_that_cannot_be_encoded_is_no_error() -> None:
@@ -128,7 +138,8 @@ def test_bounds_hold_at_the_largest_inputs() -> None:
     y = af.conv((af.conv(x, weight, pad=1, bias=np.ones(8)).relu() * 0.5 + 3.0), weight, pad=1)
     outputs = {"y": y, "six": y.relu6(), "clipped": y.clip(-3, 2) * 2.0}
     program = af.build_program(af.Graph(outputs), "h16g")
-    known = magnitudes(program, {"x": 2.0})
+    asked = [port.value for port in program.outputs]
+    known = bound_magnitudes(program, {"x": 2.0}, asked)
     bounds = {port.name: known[port.value.name] for port in program.outputs}
     assert (bounds["six"], round(bounds["clipped"], 1)) == (6.0, 6.0)
     for signs in (np.sign(weight[0])[None], np.sign(RANDOM.standard_normal((1, 8, 6, 6)))):
@@ -136,7 +147,7 @@ def test_bounds_hold_at_the_largest_inputs() -> None:
         found = af.run(program, {"x": values.astype(np.float16)}).outputs
         assert all(np.abs(found[name].astype(np.float64)).max() <= bound for name, bound in bounds.items())
     assert "y" not in {port.name for port in program.outputs if port.value.name not in known}
-    assert magnitudes(program, {}).keys() < known.keys()
+    assert bound_magnitudes(program, {}, asked).keys() < known.keys()
 
 
 # Precision and attention

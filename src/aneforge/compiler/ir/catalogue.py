@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.meanings.form import LayerForm
 
-__all__ = ["kind_named", "kind_of_op", "kinds"]
+__all__ = ["is_bridge", "kind_named", "kind_of_op", "kinds"]
 
 FILE = Path(__file__).parent.parent / "data" / "kinds.toml"
 FORMS: Mapping[str, LayerForm] = {**affine.FORMS, **convolution.FORMS, **regions.FORMS}
@@ -112,3 +112,9 @@ def by_op() -> Mapping[str, Kind]:
 def kind_of_op(op: str) -> Kind | None:
     """Return the kind that an operation of the table becomes, where it becomes one layer of the same form."""
     return by_op().get(op)
+
+
+def is_bridge(op: str) -> bool:
+    """Tell whether an operation needs a program of its own."""
+    kind = kind_of_op(op)
+    return kind is not None and kind.bridge

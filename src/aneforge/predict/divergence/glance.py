@@ -1,7 +1,7 @@
-"""Where programs that were compiled already can differ, at a glance: by their layers, without ranges and bounds.
+"""Where programs that were compiled already can differ, at a glance: by their layers, without bounds of how far.
 
 Constants count as equal where their types and encodings are, for passes fold the same numbers for every target. How
-large values get is known as far as single layers say. So what is found here may turn out equal in `divergence`, which
+large values get is asked only where they are cut. So what is found here may turn out equal in `divergence`, which
 follows ranges through the program; a program of which nothing is found here has no layer that two targets compute in
 different ways.
 """
@@ -17,12 +17,12 @@ from aneforge.predict.divergence.graphs import Side, between
 from aneforge.predict.divergence.numbering import Numbering
 from aneforge.predict.ranges.interval import ANYTHING, Range
 from aneforge.predict.ranges.layers import Found
-from aneforge.predict.ranges.program import Flow
-from aneforge.runtime.magnitudes import magnitudes
+from aneforge.predict.ranges.program import Flow, bound_magnitudes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph
@@ -62,7 +62,8 @@ class Glance:
 
     def side(self, graph: Graph, changes: tuple[Change, ...], program: Program) -> Side:
         """Return a program as one side of a comparison, told the graph it was lowered from and how that was rebuilt."""
-        known: Mapping[str, float] = magnitudes(program, self.promises) if is_cropped(program) else {}
+        cut = [value for layer in program.layers if is_cropped(layer) for value in layer.bottoms]
+        known: Mapping[str, float] = bound_magnitudes(program, self.promises, cut) if cut else {}
         values = [*(port.value for port in program.inputs), *(state.read for state in program.states)]
         values += [result for layer in program.layers for result in layer.results]
         ranges = {
@@ -77,7 +78,7 @@ class Glance:
         return between(first, second, self.numbering)
 
 
-def is_cropped(program: Program) -> bool:
-    """Tell whether a program has an operation whose crop matters only for large values."""
-    calls = (call_of_layer(layer) for layer in program.layers)
-    return any(call is not None and call.op in CROPS for call in calls)
+def is_cropped(layer: Layer) -> bool:
+    """Tell whether a layer is an operation whose crop matters only for large values."""
+    call = call_of_layer(layer)
+    return call is not None and call.op in CROPS

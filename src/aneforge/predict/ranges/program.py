@@ -17,10 +17,11 @@ from aneforge.predict.ranges.layers import Found, range_of_layer, shares_along
 from aneforge.predict.ranges.lengths import followed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     import numpy.typing as npt
 
+    from aneforge.compiler.ir.layer import Layer, Value
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import TensorType
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Flow", "declared_ranges", "flow", "samples_given"]
+__all__ = ["Flow", "bound_magnitudes", "declared_ranges", "flow", "samples_given"]
 
 
 RANGE = "a magnitude, or a low and a high end"
@@ -47,8 +48,11 @@ class Flow:
     layers: Mapping[str, Found]
 
 
-def flow(program: Program, given: Mapping[str, Range]) -> Flow:
-    """Return the ranges of every value, told those of inputs and states; one that is not given can hold anything."""
+def flow(program: Program, given: Mapping[str, Range], layers: Sequence[Layer] | None = None) -> Flow:
+    """Return the ranges of every value, told those of inputs and states; one that is not given can hold anything.
+
+    `layers` are those to look at, with all that they depend on, where not every value is asked for.
+    """
     ranges: dict[str, Range] = {}
     for port in program.inputs:
         ranges[port.value.name] = given.get(port.name, of_type(port.value.type.dtype))
@@ -57,13 +61,36 @@ def flow(program: Program, given: Mapping[str, Range]) -> Flow:
     found: dict[str, Found] = {}
     shares: dict[str, int] = {}
     lengths: dict[str, Length] = {}
-    for layer in program.layers:
+    for layer in program.layers if layers is None else layers:
         found[layer.name] = range_of_layer(layer, ranges, program.target, shares, lengths)
         along, length = shares_along(layer), followed(layer, lengths)
         shares.update({} if along is None else {layer.result.name: along})
         lengths.update({} if length is None else {layer.result.name: length})
         ranges.update({result.name: one for result, one in zip(layer.results, found[layer.name].results, strict=True)})
     return Flow(ranges, found)
+
+
+def bound_magnitudes(program: Program, promises: Mapping[str, float], values: Iterable[Value]) -> dict[str, float]:
+    """Return the largest magnitude of those values that cannot be infinite, by name; promises are those of inputs.
+
+    Only the layers that they depend on are looked at.
+
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 4), name="x").relu() + 1.0, af.targets.Family.A16)
+    >>> found = [bound_magnitudes(program, one, [program.outputs[0].value]) for one in ({"x": 2.0}, {})]
+    >>> [list(one.values()) for one in found]
+    [[3.0], []]
+    """
+    wanted = {value.name for value in values}
+    needed = set(wanted)
+    layers: list[Layer] = []
+    for layer in reversed(program.layers):
+        if any(result.name in needed for result in layer.results):
+            needed.update(value.name for value in layer.bottoms)
+            layers.append(layer)
+    given = {name: Range(-most, most) for name, most in promises.items()}
+    ranges = flow(program, given, tuple(reversed(layers))).ranges
+    return {name: ranges[name].magnitude for name in wanted if ranges[name].finite}
 
 
 def declared_ranges(

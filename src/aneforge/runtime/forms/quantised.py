@@ -1,19 +1,18 @@
 """A form of a graph with eight-bit weights, where it is proven that no activation passes what they let pass.
 
 Activations of a layer whose int8 weights stream pass the engine times 16, and a magnitude above 4094 becomes infinite.
-So the form is there only if every such activation is bounded, by promises of inputs (`max_abs`), bounded functions, and
-products with known weights between them.
+So the form is there only if the range analysis bounds every such activation, from promises of inputs (`max_abs`) and
+from bounded functions.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.pipeline import build_program
 from aneforge.errors import AneforgeError
+from aneforge.graph.graph import read_promises
 from aneforge.ops.constant import Int8Affine
-from aneforge.runtime.magnitudes import magnitudes, promises_of
 from aneforge.targets import FP16_SLICE_SAT
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ def with_int8_weights(graph: Graph, target: Target) -> tuple[Graph | None, str]:
     """
     from aneforge.compress.fates import Fate  # noqa: PLC0415 - few programs are compressed
     from aneforge.compress.graphs import compressed  # noqa: PLC0415 - as above
+    from aneforge.predict.ranges.program import bound_magnitudes  # noqa: PLC0415 - as above
 
     try:
         made = compressed(graph, "int8", target=target)
@@ -48,9 +48,11 @@ def with_int8_weights(graph: Graph, target: Target) -> tuple[Graph | None, str]:
     if folding:
         return None, f"{folding[0].name} would not stream: {folding[0].why}"
     program = build_program(made.graph, target)
-    known = magnitudes(program, promises_of(graph))
-    for layer in filter(streams_int8, program.layers):
-        most = [known.get(ref.name) for _, ref in layer.refs() if isinstance(ref, Value)]
+    streaming = [layer for layer in program.layers if streams_int8(layer)]
+    read = [value for layer in streaming for value in layer.bottoms]
+    known = bound_magnitudes(program, read_promises(graph), read)
+    for layer in streaming:
+        most = [known.get(value.name) for value in layer.bottoms]
         if None in most:
             remedy = "promise it with max_abs of the input, or put a bounded function before it"
             return None, f"nothing bounds what goes into {layer.name}: {remedy}"

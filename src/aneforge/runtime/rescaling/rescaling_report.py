@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aneforge.engine.execution.epilogue import ONE_ROUNDING
-from aneforge.runtime.rescaling.norms import NORMS
+from aneforge.runtime.rescaling.scale_norms import NORMS
 
 if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
 
-__all__ = ["OutputError", "ProductRescaling", "Rescaled", "percent"]
+__all__ = ["OutputError", "ProductRescaling", "Rescaled", "format_percent"]
 
 
-def percent(error: float) -> str:
+def format_percent(error: float) -> str:
     """Return an error as text.
 
-    >>> percent(0.00125), percent(math.inf)
+    >>> format_percent(0.00125), format_percent(math.inf)
     ('0.125%', 'infinite')
     """
     return "infinite" if math.isinf(error) else f"{error:.3%}"
@@ -48,6 +48,11 @@ class ProductRescaling:
     reason: str
     """Why it was left as it was; empty where it was rescaled."""
 
+    def refuse(self, reason: str) -> ProductRescaling:
+        """Return the report of a product that stays as it was."""
+        error, margin = self.error_before, self.margin + max(self.exponents)
+        return replace(self, operand="", exponents=(0,), error_after=error, margin=margin, applied=False, reason=reason)
+
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""
         head = f"{self.name} {self.op}{where}"
@@ -55,7 +60,7 @@ class ProductRescaling:
             return f"{head}: as it was, {self.reason}"
         least, most = min(self.exponents), max(self.exponents)
         powers = f"2^{least}" if least == most else f"2^{least} to 2^{most} by channel"
-        errors = f"error {percent(self.error_before)} -> {percent(self.error_after)}"
+        errors = f"error {format_percent(self.error_before)} -> {format_percent(self.error_after)}"
         return f"{head}: {self.operand} times {powers}, {errors}, margin {self.margin:.1f} bits"
 
 
@@ -73,8 +78,8 @@ class OutputError:
 
     def __str__(self) -> str:
         return (
-            f"{self.name}: error {percent(self.before)} -> {percent(self.after)}, "
-            f"on fresh inputs {percent(self.fresh_before)} -> {percent(self.fresh_after)}"
+            f"{self.name}: error {format_percent(self.before)} -> {format_percent(self.after)}, "
+            f"on fresh inputs {format_percent(self.fresh_before)} -> {format_percent(self.fresh_after)}"
         )
 
 

@@ -14,112 +14,95 @@ __all__ = ["Policy", "policy"]
 FILE = "data/rescaling.toml"
 
 
-class Bits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Choice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Something that was chosen, and why."""
+
+    reason: str
+
+
+class Bits(Choice, frozen=True):
     """A number of bits."""
 
     bits: int
-    reason: str
 
 
-class Part(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Part(Choice, frozen=True):
     """A part of something."""
 
     part: float
-    reason: str
 
 
-class Count(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Count(Choice, frozen=True):
     """How often something is done at most."""
 
     most: int
-    reason: str
 
 
-class RowSum(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class RowSum(Choice, frozen=True):
     """What a row adds up to at most."""
 
     sum: float
-    reason: str
 
 
-class SmallRows(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Inputs far smaller than declared ranges, which nothing may lose."""
+class Sizes(Choice, frozen=True):
+    """Inputs of other sizes than were given, on which nothing may become worse."""
 
     parts: tuple[float, ...]
-    """So much of its range an input is."""
+    """So many times as large an input is as a sample, or as its range."""
     sets: int
     """So many sets of inputs are run for each of these, where that is not too much work."""
+
+
+class Smaller(Sizes, frozen=True):
+    """Smaller inputs."""
+
+    unless: float
+    """Where errors on samples, or on inputs that fill their ranges, fall to so much, that pays for lost bits."""
+
+
+class SmallRows(Smaller, frozen=True):
+    """Inputs far smaller than declared ranges."""
+
     worse: float
     """The error of a norm alone that grows by more is a loss, and so is one of the graph that is paid for."""
-    unless: float
-    """Where errors of inputs that fill their ranges fall to so much of what they were, that pays for lost bits."""
-    reason: str
 
 
-class Loss(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Loss(Choice, frozen=True):
     """From which growth on an error is worse than by the luck of rounding."""
 
     one: float
     """On one set of inputs."""
     mean: float
-    """On all sets together, as the mean of the logarithms tells."""
+    """On the mean of all sets, of the logarithms."""
     quiet: float
     """On inputs as they are expected, errors below so much of a rounding are none."""
-    reason: str
 
 
-class Gain(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Gain(Part, frozen=True):
     """To what an error must fall for a gain."""
 
-    part: float
     near: float
     """Errors below so many roundings are near the rounding."""
     near_part: float
     """To what those must fall."""
-    reason: str
 
 
-class Less(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Inputs smaller than samples, on which nothing may become worse."""
-
-    parts: tuple[float, ...]
-    """So much of a sample an input is."""
-    sets: int
-    """So many sets of inputs are run for each of these, where that is not too much work."""
-    unless: float
-    """Not where errors on samples fall to so much."""
-    reason: str
-
-
-class More(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Inputs larger than samples, on which nothing may become worse on the mean."""
-
-    parts: tuple[float, ...]
-    """So many times as large as a sample an input is."""
-    sets: int
-    """So many sets of inputs are run for each of these, where that is not too much work."""
-    reason: str
-
-
-class Fresh(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Fresh(Count, frozen=True):
     """How many sets of fresh inputs are tried."""
 
-    most: int
     work: int
     """Multiplications that all of them may take together."""
     element: int
     """Multiplications that take as long as an element of any other operation."""
-    reason: str
 
 
-class Channels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Channels(Choice, frozen=True):
     """When fresh inputs keep the channels of samples."""
 
     enough: int
     """With so many elements of a channel to draw from."""
     uneven: float
     """Always, where one is so many times as large as the median."""
-    reason: str
 
 
 class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -132,8 +115,8 @@ class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     slack: Bits
     gain: Gain
     loss: Loss
-    less: Less
-    more: More
+    less: Smaller
+    more: Sizes
     moved: Part
     worth: Part
     worth_a_layer: Part
@@ -147,7 +130,7 @@ class Policy(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     samples: Count
 
     def safety(self, source: str) -> int:
-        """Return the bits that are left free below the edges, told where bounds come from.
+        """Return the bits that are left free below the edges, by where bounds come from.
 
         >>> [policy().safety(source) for source in ("declared", "observed", "drawn")]
         [0, 3, 6]

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from aneforge.compiler.pipeline import build_program
 from aneforge.engine.execution.run import prepare
-from aneforge.runtime.rescaling.choosing import RESULT_STEP
-from aneforge.runtime.rescaling.measuring import Whole, errors_of, results_of, rounding_of
-from aneforge.runtime.rescaling.policy import policy
+from aneforge.runtime.rescaling.engine_errors import GraphErrors, evaluate_exactly, measure_errors, measure_rounding
+from aneforge.runtime.rescaling.power_exponents import RESULT_STEP
+from aneforge.runtime.rescaling.rescaling_policy import policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Sample = Mapping[str, Array]
 
-__all__ = ["Change", "Expected", "Improvement", "OtherSizes", "changes_of", "improved", "left_of", "mean_growth"]
+__all__ = [
+    "ErrorChange", "Expected", "Improvement", "OtherSizes", "average_growth", "compare_graph", "measure_left",
+    "pair_errors",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ErrorChange:
     """The error of an output on one set of inputs, before and after."""
 
     before: float
@@ -49,7 +52,7 @@ class Change:
     def growth(self) -> float:
         """By how much the error grew; infinite ones are alike.
 
-        >>> [Change(*one).growth for one in ((0.01, 0.02), (1e-5, 1e-4), (math.inf, math.inf), (1.0, math.inf))]
+        >>> [ErrorChange(*one).growth for one in ((0.01, 0.02), (1e-5, 1e-4), (math.inf, math.inf), (1.0, math.inf))]
         [2.0, 1.0, 1.0, inf]
         """
         return 1.0 if self.after == self.before else max(self.after, self.floor) / max(self.before, self.floor)
@@ -58,7 +61,7 @@ class Change:
     def moved(self) -> float:
         """By which part of it the error changed, for better or worse.
 
-        >>> [Change(*one).moved for one in ((0.5, 0.5), (0.5, 0.25), (0.0, 1.0), (math.inf, 0.5))]
+        >>> [ErrorChange(*one).moved for one in ((0.5, 0.5), (0.5, 0.25), (0.0, 1.0), (math.inf, 0.5))]
         [0.0, 0.5, inf, inf]
         """
         if self.after == self.before:
@@ -87,43 +90,45 @@ class Expected:
 class Improvement:
     """What a change did to a graph: its errors now, where it is better, and how far the farthest error moved."""
 
-    whole: Whole | None
+    errors: GraphErrors | None
     moved: float
     worse: frozenset[str] = frozenset()
     """Outputs that are worse, of those that were looked at until one was."""
 
 
-def improved(before: Whole, graph: Graph, target: Target, expected: Expected) -> Improvement:
+def compare_graph(before: GraphErrors, graph: Graph, target: Target, expected: Expected) -> Improvement:
     """Return the errors of a graph that is better than before: no output is worse, and one at least has gained."""
     ready = prepare(build_program(graph, target))
     found: list[Mapping[str, float]] = []
-    changes: dict[str, list[Change]] = {name: [] for name in before.errors}
+    changes: dict[str, list[ErrorChange]] = {name: [] for name in before.errors}
     moved = 0.0
     for place, (inputs, exact) in enumerate(zip(expected.sets, expected.exact, strict=True)):
-        found.append(errors_of(ready, inputs, exact))
+        found.append(measure_errors(ready, inputs, exact))
         for name, error in found[-1].items():
-            floor = rounding_of(exact[name]) * policy().loss.quiet
-            changes[name].append(Change(before.errors[name][place], error, floor))
+            floor = measure_rounding(exact[name]) * policy().loss.quiet
+            changes[name].append(ErrorChange(before.errors[name][place], error, floor))
         moved = max(moved, *(one[-1].moved for one in changes.values()))
         worse = frozenset(name for name, one in changes.items() if one[-1].growth > policy().loss.one)
         if worse:
             return Improvement(None, moved, worse)
-    parts = [(name, part) for name, one in changes.items() for part in parted(one, expected.populations)]
+    parts = [(name, part) for name, one in changes.items() for part in split_populations(one, expected.populations)]
     worse = frozenset(name for name, part in parts if loses(part))
     better = not worse and any(gains(part) for _, part in parts)
-    return Improvement(Whole.joined(ready, found) if better else None, moved, worse)
+    return Improvement(GraphErrors.join(ready, found) if better else None, moved, worse)
 
 
-def parted(changes: Sequence[Change], populations: int) -> list[Sequence[Change]]:
+def split_populations(changes: Sequence[ErrorChange], populations: int) -> list[Sequence[ErrorChange]]:
     """Return the sets of each population."""
     return [changes[number::populations] for number in range(populations)]
 
 
-def mean_growth(changes: Sequence[Change]) -> float:
+def average_growth(changes: Sequence[ErrorChange]) -> float:
     """Return by how much errors grew on the mean of the logarithms: large errors count no more than small ones.
 
-    >>> mean_growth([Change(1.0, 2.0), Change(0.1, 0.05)]), mean_growth([Change(math.inf, 1.0), Change(1.0, 2.0)])
-    (1.0, 0.0)
+    >>> average_growth([ErrorChange(1.0, 2.0), ErrorChange(0.1, 0.05)])
+    1.0
+    >>> average_growth([ErrorChange(math.inf, 1.0), ErrorChange(1.0, 2.0)])
+    0.0
     """
     grown = [one.growth for one in changes]
     if not grown:
@@ -133,37 +138,41 @@ def mean_growth(changes: Sequence[Change]) -> float:
     return math.exp(math.fsum(map(math.log, grown)) / len(grown))
 
 
-def gains(changes: Sequence[Change]) -> bool:
+def gains(changes: Sequence[ErrorChange]) -> bool:
     """Tell whether an error falls by as much as counts, on the mean of some sets.
 
     It falls on half of them at least, or on one by more than luck: by half of what is above a rounding. Of errors near
     the rounding more must be gone.
 
-    >>> luck, same = Change(6e-4, 4e-4), Change(1.0, 1.0)
-    >>> gains([luck, same]), gains([luck, same, same]), gains([Change(1.0, 0.99)]), gains([Change(6e-4, 5.4e-4)])
-    (True, False, False, False)
-    >>> gains([Change(math.inf, 1.0), *(Change(1.0, 1.0) for _ in range(9))])
+    >>> luck, same = ErrorChange(6e-4, 4e-4), ErrorChange(1.0, 1.0)
+    >>> gains([luck, same]), gains([luck, same, same])
+    (True, False)
+    >>> gains([ErrorChange(1.0, 0.99)]), gains([ErrorChange(6e-4, 5.4e-4)])
+    (False, False)
+    >>> gains([ErrorChange(math.inf, 1.0), *(ErrorChange(1.0, 1.0) for _ in range(9))])
     True
     """
     fallen = [one for one in changes if one.after < one.before]
     sure = 2 * len(fallen) >= len(changes) or any(one.after < one.before / 2 > RESULT_STEP for one in fallen)
     chosen = policy().gain
     near = statistics.median(one.before for one in changes) < chosen.near * RESULT_STEP
-    return sure and mean_growth(changes) <= (chosen.near_part if near else chosen.part)
+    return sure and average_growth(changes) <= (chosen.near_part if near else chosen.part)
 
 
-def loses(changes: Sequence[Change]) -> bool:
+def loses(changes: Sequence[ErrorChange]) -> bool:
     """Tell whether an error grew by more than luck on some set, or by a little on the mean of all.
 
-    >>> little, none = Change(0.1, 0.101), Change(0.1, 0.1)
-    >>> loses([little, Change(0.1, 0.09)]), loses([little, none]), loses([Change(0.1, 0.2), Change(0.1, 0.001)])
-    (False, True, True)
+    >>> little, none = ErrorChange(0.1, 0.101), ErrorChange(0.1, 0.1)
+    >>> loses([little, ErrorChange(0.1, 0.09)]), loses([little, none])
+    (False, True)
+    >>> loses([ErrorChange(0.1, 0.2), ErrorChange(0.1, 0.001)])
+    True
     """
     chosen = policy().loss
-    return any(one.growth > chosen.one for one in changes) or mean_growth(changes) > chosen.mean
+    return any(one.growth > chosen.one for one in changes) or average_growth(changes) > chosen.mean
 
 
-def left_of(before: Whole, after: Whole) -> float:
+def measure_left(before: GraphErrors, after: GraphErrors) -> float:
     """Return the part that is left of the errors of that output, of those that changed, which gained least."""
     lengths = [
         (math.hypot(*errors), math.hypot(*before.errors[name]))
@@ -173,13 +182,13 @@ def left_of(before: Whole, after: Whole) -> float:
     return max((now / then if now < then else 1.0 for now, then in lengths), default=1.0)
 
 
-def changes_of(
+def pair_errors(
     before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], exact: Sequence[Sample]
-) -> dict[str, list[Change]]:
+) -> dict[str, list[ErrorChange]]:
     """Return for every output what became of its errors on every set; what stays below a rounding is none."""
     return {
         name: [
-            Change(first, second, rounding_of(one[name]))
+            ErrorChange(first, second, measure_rounding(one[name]))
             for first, second, one in zip(before[name], after[name], exact, strict=True)
         ]
         for name in before
@@ -200,10 +209,10 @@ class OtherSizes:
     """The last so many of the sets are larger, where errors are near the rounding: only their mean tells."""
     exact: list[Sample] = field(default_factory=list["Sample"])
     """What the mathematics gives for each, once it was asked for."""
-    errors: Whole | None = None
+    errors: GraphErrors | None = None
     """Of the graph as it is now, once they were asked for."""
 
-    def worse(self, graph: Graph, now: Graph, gained: float) -> frozenset[str]:
+    def find_worse(self, graph: Graph, now: Graph, gained: float) -> frozenset[str]:
         """Return the outputs of a graph that are worse with rescalings on these sets; if none is, those are kept.
 
         `gained` is the part that is left of errors elsewhere. It pays for lost bits, and for no overflow.
@@ -211,10 +220,10 @@ class OtherSizes:
         if not self.sets:
             return frozenset()
         if self.errors is None:
-            self.exact = [results_of(graph, one) for one in self.sets]
-            self.errors = Whole.of(graph, self.target, self.sets, self.exact)
-        after = Whole.of(now, self.target, self.sets, self.exact)
-        changes = changes_of(self.errors.errors, after.errors, self.exact)
+            self.exact = [evaluate_exactly(graph, one) for one in self.sets]
+            self.errors = GraphErrors.measure(graph, self.target, self.sets, self.exact)
+        after = GraphErrors.measure(now, self.target, self.sets, self.exact)
+        changes = pair_errors(self.errors.errors, after.errors, self.exact)
         found = frozenset(
             name for name, one in changes.items() if self.loses(one, gained) or any(change.overflows for change in one)
         )
@@ -222,9 +231,9 @@ class OtherSizes:
             self.errors = after
         return found
 
-    def loses(self, changes: Sequence[Change], gained: float) -> bool:
+    def loses(self, changes: Sequence[ErrorChange], gained: float) -> bool:
         """Tell whether an error grew by more than luck, or than is paid for, on smaller or on larger inputs."""
         if gained <= self.unless:
             return gained > 0 and any(one.growth > self.paid for one in changes)
         smaller = len(changes) - self.larger
-        return loses(changes[:smaller]) or mean_growth(changes[smaller:]) > policy().loss.one
+        return loses(changes[:smaller]) or average_growth(changes[smaller:]) > policy().loss.one

@@ -1,7 +1,7 @@
 """`af.rescale`: products rescaled by powers of two, bounded by declared ranges or by what sample inputs show.
 
-The rescaling itself is the runtime's (`aneforge.runtime.rescaling`), for `compile` does it too. Here is what needs the
-range analysis: bounds that are proven, and the proof that the rescaled program passes no edge that it did not pass.
+`rescale_graph` does the rescaling, for `compile` does it too. Here is what needs the range analysis: bounds that are
+proven, and the proof that the rescaled program passes no edge that it did not pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.compiler.pipeline import build_program
 from aneforge.errors import GraphError
 from aneforge.graph.methods.arguments import whole as whole_number
 from aneforge.graph.precision import to_fp16
@@ -20,11 +19,12 @@ from aneforge.ops.types import is_float
 from aneforge.predict.ranges.analysis import Edge
 from aneforge.predict.ranges.analysis import ranges as range_report
 from aneforge.predict.ranges.interval import FINITE
-from aneforge.predict.ranges.program import declared_ranges, flow, samples_given
-from aneforge.runtime.rescaling.observing import probes_of
-from aneforge.runtime.rescaling.policy import policy
-from aneforge.runtime.rescaling.scaling import SEED, drawn_whole, operands_of, rescaled, sets_of_each
-from aneforge.runtime.rescaling.trials import as_it_was
+from aneforge.predict.ranges.probes import bound_values
+from aneforge.predict.ranges.program import declared_ranges, samples_given
+from aneforge.runtime.rescaling.rescale_graph import rescale_graph
+from aneforge.runtime.rescaling.rescaling_policy import policy
+from aneforge.runtime.rescaling.sample_inputs import SEED, count_sets, draw_integers
+from aneforge.runtime.rescaling.trial_loop import find_operands
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node
     from aneforge.predict.ranges.interval import Range
-    from aneforge.runtime.rescaling.report import Rescaled
+    from aneforge.runtime.rescaling.rescaling_report import Rescaled
     from aneforge.targets import Target, TargetLike
 
     Array = npt.NDArray[Any]
@@ -87,33 +87,35 @@ def rescale(
     """
     if inputs is not None and ranges is not None:
         raise GraphError("sizes are either declared or observed", remedy="give ranges= or inputs=, not both")
-    bits, samples = checked_bits(safety_bits), samples_of(inputs)
+    bits, samples = check_bits(safety_bits), collect_samples(inputs)
     half, resolved = to_fp16(graph), resolve(target)
     if ranges is None:
-        found = rescaled(half.graph, resolved, samples, safety_bits=bits)
+        found = rescale_graph(half.graph, resolved, samples, safety_bits=bits)
     else:
-        found = within(half.graph, resolved, ranges, bits or 0)
+        found = rescale_within(half.graph, resolved, ranges, bits or 0)
     return replace(found, remarks=(*half.notes, *found.remarks))
 
 
-def within(whole: Graph, resolved: Target, ranges: Mapping[str, tuple[float, float] | float], first: int) -> Rescaled:
+def rescale_within(
+    whole: Graph, resolved: Target, ranges: Mapping[str, tuple[float, float] | float], first: int
+) -> Rescaled:
     """Return a graph rescaled by what is proven of inputs within ranges; `first` bits are left free, or more."""
     declared = declared_ranges(whole, ranges, otherwise=FINITE)
-    samples, bounds = drawn_from(whole, declared), proven(whole, resolved, declared)
-    small = far_below(whole, declared)
-    before = accumulator_margin(whole, ranges, resolved)
+    samples, bounds = draw_from(whole, declared), prove_bounds(whole, resolved, declared)
+    small = draw_far_below(whole, declared)
+    before = prove_margin(whole, ranges, resolved)
     for bits in (first, first + 2, first + 4):
-        found = rescaled(whole, resolved, samples, bounds, bits, small=small)
-        after = accumulator_margin(found.graph, ranges, resolved)
+        found = rescale_graph(whole, resolved, samples, bounds, bits, small=small)
+        after = prove_margin(found.graph, ranges, resolved)
         if after >= min(before, 0.0):
             text = f"the least margin of all sums is proven to be {after:+.1f} bits, as it was {before:+.1f}"
             return replace(found, remarks=(*found.remarks, text))
-    return undone(found, whole, f"{NOT_PROVEN}: a margin of {after:+.1f} bits is; give more safety_bits, or samples")
+    return undo(found, whole, f"{NOT_PROVEN}: a margin of {after:+.1f} bits is; give more safety_bits, or samples")
 
 
-def undone(found: Rescaled, graph: Graph, remark: str) -> Rescaled:
+def undo(found: Rescaled, graph: Graph, remark: str) -> Rescaled:
     """Return a report with nothing done; remarks on what was done go with it."""
-    products = tuple(as_it_was(one, NOT_PROVEN) if one.applied else one for one in found.products)
+    products = tuple(one.refuse(NOT_PROVEN) if one.applied else one for one in found.products)
     outputs = tuple(replace(one, after=one.before, fresh_after=one.fresh_before) for one in found.outputs)
     return replace(
         found,
@@ -125,12 +127,12 @@ def undone(found: Rescaled, graph: Graph, remark: str) -> Rescaled:
     )
 
 
-def accumulator_margin(graph: Graph, declared: Mapping[str, tuple[float, float] | float], target: Target) -> float:
+def prove_margin(graph: Graph, declared: Mapping[str, tuple[float, float] | float], target: Target) -> float:
     """Return the least margin of any sum below the accumulator's edge, by the range analysis of the whole program."""
     return range_report(graph, declared, target=target).margin(Edge.ACCUMULATOR)
 
 
-def checked_bits(safety_bits: object) -> int | None:
+def check_bits(safety_bits: object) -> int | None:
     """Return bits to leave free, where a number of them is given.
 
     Raises:
@@ -145,7 +147,7 @@ def checked_bits(safety_bits: object) -> int | None:
     return bits
 
 
-def samples_of(
+def collect_samples(
     inputs: Mapping[str, Array] | Sequence[Mapping[str, Array]] | None,
 ) -> Sequence[Mapping[str, Array]] | None:
     """Return sets of sample inputs.
@@ -162,28 +164,19 @@ def samples_of(
     return samples
 
 
-def proven(graph: Graph, target: Target, declared: Mapping[str, Range]) -> Mapping[tuple[Node, int], float]:
+def prove_bounds(graph: Graph, target: Target, declared: Mapping[str, Range]) -> Mapping[tuple[Node, int], float]:
     """Return how large the tensors that products read can get for any inputs within ranges."""
-    values = operands_of(graph)
+    values = find_operands(graph)
     names = {node: name for name, node in graph.inputs.items()}
     found = {
         (value.node, value.index): declared[names[value.node]].magnitude
         for value in values
         if value.node in names and names[value.node] in declared
     }
-    probes = probes_of(values)
-    if probes is None:
-        return found
-    program = build_program(probes, target)
-    ranges = flow(program, declared).ranges
-    by_name = {port.name: ranges[port.value.name] for port in program.outputs}
-    for name, output in probes.outputs.items():
-        one = by_name[name]
-        found[output.node, output.index] = one.magnitude if one.finite else math.inf
-    return found
+    return found | bound_values(values, target, declared)
 
 
-def drawn_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
+def draw_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
     """Return inputs drawn from ranges: once evenly, and once around the middle, as most inputs lie in theirs."""
     random = np.random.default_rng(SEED)
 
@@ -194,16 +187,16 @@ def drawn_from(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Ar
         deviation = (one.high - one.low) / DEVIATIONS
         return np.clip(random.normal((one.low + one.high) / 2, deviation, shape), one.low, one.high)
 
-    return [inputs_of(graph, declared, draw, random) for draw in (evenly, around_the_middle)]
+    return [draw_inputs(graph, declared, draw, random) for draw in (evenly, around_the_middle)]
 
 
-def far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
+def draw_far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Array]]:
     """Return inputs far smaller than their ranges, in turns by the policy's parts: around what is nearest to zero.
 
     In every fourth turn rows are of equal elements, whose roundings do not cancel.
     """
     random, chosen = np.random.default_rng(SEED), policy().small_rows
-    turns = sets_of_each(graph, len(chosen.parts), chosen.sets)
+    turns = count_sets(graph, len(chosen.parts), chosen.sets)
 
     def small(part: float, *, alike: bool) -> Draw:
         def draw(one: Range, shape: tuple[int, ...]) -> Array:
@@ -214,17 +207,19 @@ def far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str, Arr
         return draw
 
     return [
-        inputs_of(graph, declared, small(part, alike=turn % ALIKE_EVERY == ALIKE_EVERY - 1), random)
+        draw_inputs(graph, declared, small(part, alike=turn % ALIKE_EVERY == ALIKE_EVERY - 1), random)
         for turn in range(turns)
         for part in chosen.parts
     ]
 
 
-def inputs_of(graph: Graph, declared: Mapping[str, Range], draw: Draw, random: np.random.Generator) -> dict[str, Array]:
+def draw_inputs(
+    graph: Graph, declared: Mapping[str, Range], draw: Draw, random: np.random.Generator
+) -> dict[str, Array]:
     """Return inputs drawn from their ranges, and whole numbers."""
     return {
         name: draw(declared[name], node.types[0].shape)
         if is_float(node.types[0].dtype)
-        else drawn_whole(graph, node, random)
+        else draw_integers(graph, node, random)
         for name, node in graph.inputs.items()
     }

@@ -1,4 +1,4 @@
-"""What is known before compiling to lose precision: long sums of signed numbers, and patterns that rules warn of."""
+"""What is known before compiling to lose precision: long sums of signed numbers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.graph.node import Output
-from aneforge.rules.rule import Severity
-from aneforge.runtime.facts import Caution
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,9 +14,8 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node
-    from aneforge.rules.preflight import Preflight
 
-__all__ = ["PrecisionRisk", "precision_cautions", "precision_risks", "rule_cautions"]
+__all__ = ["PrecisionRisk", "find_precision_risks"]
 
 LONG_SUM = 256
 """Sums of as many signed numbers are at risk (aneforge docs, precision risk)."""
@@ -55,19 +52,19 @@ class PrecisionRisk:
         )
 
 
-def precision_risks(graph: Graph) -> tuple[PrecisionRisk, ...]:
+def find_precision_risks(graph: Graph) -> tuple[PrecisionRisk, ...]:
     """Return every operation of a graph whose result is at risk, whatever the target.
 
     >>> import aneforge as af
-    >>> [risk.terms for risk in precision_risks(af.Graph({"y": af.input((4, 1024)).sum(-1)}))]
+    >>> [risk.terms for risk in find_precision_risks(af.Graph({"y": af.input((4, 1024)).sum(-1)}))]
     [1024]
-    >>> precision_risks(af.Graph({"y": af.input((4, 1024)).relu().sum(-1)}))
+    >>> find_precision_risks(af.Graph({"y": af.input((4, 1024)).relu().sum(-1)}))
     ()
     """
-    return tuple(found_risks(graph))
+    return tuple(iterate_risks(graph))
 
 
-def found_risks(graph: Graph) -> Iterator[PrecisionRisk]:
+def iterate_risks(graph: Graph) -> Iterator[PrecisionRisk]:
     """Return the long sums of signed numbers; the error grows with the root of their length."""
     for node in graph.nodes:
         if node.op.name != "reduce_sum":
@@ -100,14 +97,3 @@ def is_square(node: Node) -> bool:
         and isinstance(y, Output)
         and (x.node, x.index) == (y.node, y.index)
     )
-
-
-def precision_cautions(risks: tuple[PrecisionRisk, ...], verdict: Preflight) -> tuple[Caution, ...]:
-    """Return the warnings of sums at risk and of the rules that warn."""
-    return (*(Caution("PrecisionWarning", str(risk)) for risk in risks), *rule_cautions(verdict))
-
-
-def rule_cautions(verdict: Preflight) -> tuple[Caution, ...]:
-    """Return the warnings of the rules that warn, each once."""
-    found = [str(finding) for finding in verdict.findings if finding.severity is Severity.WARN]
-    return tuple(Caution("PrecisionWarning", message) for message in dict.fromkeys(found))

@@ -13,7 +13,6 @@ import numpy as np
 
 from aneforge.ops.arithmetic import laid_along
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
-from aneforge.runtime.rescaling.choosing import exactly_scaled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["can_scale", "has_rows", "scaled_constant"]
+__all__ = ["can_scale", "has_rows", "scale_constant", "scale_exactly"]
 
 
 def can_scale(constant: Constant) -> bool:
@@ -47,41 +46,55 @@ def has_rows(constant: Constant, axis: int) -> bool:
             return False
 
 
-def scaled_constant(constant: Constant, factors: Array, axis: int = 0) -> Constant | None:
+def scale_constant(constant: Constant, factors: Array, axis: int = 0) -> Constant | None:
     """Return a constant times a power of two, or one for every place of an axis; None where a bit would be lost.
 
     Factors along an axis are for encodings that have them (`has_rows`).
 
     >>> halves = Int8Affine(np.array([[2, -4]], np.int8), scale=np.array([0.5], np.float16))
-    >>> scaled = scaled_constant(halves, np.array([8.0]))
+    >>> scaled = scale_constant(halves, np.array([8.0]))
     >>> scaled.encoding, scaled.dense().tolist()
     ('int8', [[8.0, -16.0]])
     """
-    rank = constant.type.rank
-    along = factors.reshape(()) if factors.size == 1 else laid_along(factors, rank, axis)
-    dense = exactly_scaled(constant.dense(), along)
+    along = factors.reshape(()) if factors.size == 1 else laid_along(factors, constant.type.rank, axis)
+    dense = scale_exactly(constant.dense(), along)
     if dense is None or isinstance(constant, Dense):
         return None if dense is None else Dense(dense)
-    made = stored(constant, factors, along, axis)
+    made = scale_stored(constant, factors, along, axis)
     # The stored numbers may be exact where what they stand for was rounded, and is rounded otherwise now.
     return made if made is not None and np.array_equal(made.dense(), dense) else None
 
 
-def stored(constant: Constant, factors: Array, along: Array, axis: int) -> Constant | None:
+def scale_stored(constant: Constant, factors: Array, along: Array, axis: int) -> Constant | None:
     """Return an encoding whose stored numbers are multiplied; None where one would not keep its bits."""
     match constant:
         case Int8Affine():
-            scale = exactly_scaled(constant.scale.reshape(-1), factors)
+            scale = scale_exactly(constant.scale.reshape(-1), factors)
             return None if scale is None else replace(constant, scale=scale)
         case Blockwise():
-            scale = exactly_scaled(constant.scale, along)
+            scale = scale_exactly(constant.scale, along)
             return None if scale is None else replace(constant, scale=scale)
         case Palette():
-            table = exactly_scaled(constant.table, factors)
+            table = scale_exactly(constant.table, factors)
             return None if table is None else replace(constant, table=table)
         case Sparse():
             every = np.broadcast_to(factors, (constant.mask.shape[axis],))
-            values = exactly_scaled(constant.nonzero, every[np.nonzero(constant.mask)[axis]])
+            values = scale_exactly(constant.nonzero, every[np.nonzero(constant.mask)[axis]])
             return None if values is None else replace(constant, nonzero=values)
         case _:
             return None
+
+
+def scale_exactly(values: Array, factor: Array) -> Array | None:
+    """Return numbers times powers of two in their own type; None where one would not keep its bits.
+
+    >>> scale_exactly(np.array([3.0], np.float16), np.array(4.0)).tolist()
+    [12.0]
+    >>> scale_exactly(np.array([2.0**-24], np.float16), np.array(0.5)) is None
+    True
+    """
+    exact = values.astype(np.float64) * factor
+    with np.errstate(over="ignore", under="ignore"):
+        stored = exact.astype(values.dtype)
+    kept = np.array_equal(stored.astype(np.float64), exact) and bool(np.all(np.isfinite(exact)))
+    return stored if kept else None
