@@ -94,7 +94,7 @@ def test_every_operation_means_the_same_read_back_or_is_refused(name: str, tmp_p
         np.testing.assert_allclose(found[key], value, rtol=tolerance, atol=1e-12)
 
 
-ROUNDED = dict.fromkeys(("channel_layer_norm", "group_norm", "rms_norm"), 2.0 ** (-10))
+ROUNDED: dict[str, float] = dict.fromkeys(("channel_layer_norm", "group_norm", "rms_norm"), 2.0 ** (-10))
 """Operations whose parameters become constants of the tensor's own element type."""
 REBUILT = sorted(name for name in CHECKS if not name.startswith("constexpr_") and name != "conv_transpose")
 """Operations that Core ML takes in fewer forms; samples of the one left out have computed weights, which it refuses."""
