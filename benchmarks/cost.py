@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import aneforge as af
-from aneforge.compiler.compiled import compile_graph
+from aneforge.compiler.compile import compile_graph
 from aneforge.predict.cost import price
 from aneforge.predict.machine import machine_of
 from aneforge.predict.work import work_of

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine import golden
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.kernels import elements, library
@@ -263,7 +263,7 @@ print((status("VmHWM") - before) / (x.nbytes + w.nbytes + result.nbytes))
 NETWORK = """
 sys.path.insert(0, {examples!r})
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from resnet18 import resnet18
 tiny = build_program(resnet18(size=32, classes=2), af.targets.Family.A16)

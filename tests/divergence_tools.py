@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import HealthCheck
 
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.predict.divergence.graphs import Divergence, Strength, divergence

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense

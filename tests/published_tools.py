@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import run
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from msgspec import structs
 from scipy.optimize import least_squares, nnls
 
 import aneforge as af
-from aneforge.compiler.compiled import compile_graph
+from aneforge.compiler.compile import compile_graph
 from aneforge.predict.cost import price
 from aneforge.predict.files import (
     DATA,

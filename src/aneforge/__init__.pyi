@@ -10,7 +10,7 @@ from .codegen.mil.files import save_mil as save_mil
 from .codegen.mil.text import to_mil as to_mil
 from .codegen.mlpackage.package import save_mlpackage as save_mlpackage
 from .codegen.netplist.writing import save_netplist as save_netplist
-from .compiler.pipeline import build_program as build_program
+from .compiler.compile import build_program as build_program
 from .compiler.retarget import retarget as retarget
 from .compress.graphs import compressed as compressed
 from .engine.execution.run import run as run

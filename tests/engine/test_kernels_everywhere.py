@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.dispatch import UNARY, arithmetic, is_real
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.kernels import library

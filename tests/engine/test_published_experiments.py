@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine import golden, reductions
 from aneforge.engine.activations import ACTIVATIONS, LOG2_E
 from aneforge.engine.exactness import Exactness

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine import golden
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.rounding import decoded, to_fp16

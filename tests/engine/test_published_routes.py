@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine import attention, crop, quantised
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.exactness import Exactness

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine import golden, normalisation, reductions
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.execution.run import run

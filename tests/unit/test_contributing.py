@@ -13,6 +13,7 @@ from hypothesis import given, settings
 import aneforge as af
 import reference_pages
 from aneforge.graph.node import build
+from aneforge.importers.mil import load_mil
 from aneforge.ops import groups, table
 from aneforge.rules import Operation, operations, preflight, rules_in
 from aneforge.targets import Database, database, resolve
@@ -74,7 +75,8 @@ def test_the_new_rule_is_found_and_fires(blocks: dict[str, str], tmp_path: Path)
 def extended_table(blocks: dict[str, str], tmp_path: Path) -> Iterator[set[str]]:
     """Add the page's group of operations to the package for one test; yield the names of the catalogue before."""
     before = set(af.OP_CATALOG)
-    (tmp_path / "powers.py").write_text(blocks["groups/powers.py"], encoding="utf-8")
+    for module in ("powers", "swishes"):
+        (tmp_path / f"{module}.py").write_text(blocks[f"groups/{module}.py"], encoding="utf-8")
     caches = (table.ops, table.names, operations.catalogue, preflight.rules_about)
     groups.__path__.append(str(tmp_path))
     for cached in caches:
@@ -103,6 +105,34 @@ def test_the_new_operation_has_everything(extended_table: set[str]) -> None:
         assert all(np.isfinite(value).all() for value in af.reference(drawn.graph, drawn.inputs).values())
 
     fuzz()
+
+
+@pytest.mark.usefixtures("extended_table")
+@pytest.mark.filterwarnings("ignore")
+def test_the_new_composite_is_known_everywhere(tmp_path: Path) -> None:
+    y = af.Tensor(build("hard_swish", {"x": af.input((1, 4, 4, 8), name="x", max_abs=4.0)}))
+    values = np.linspace(-4, 4, 128).reshape(1, 4, 4, 8).astype(np.float16)
+    exact = af.reference(y, {"x": values.astype(np.float64)})["y"]
+    assert af.preflight(y, "m1").ok
+    model = af.compile(y, target="m1")
+    assert np.abs(model(values) - exact).max() < 0.01
+    written = {
+        "MIL": load_mil(af.save_mil(y, tmp_path / "mil").parent).graph(),
+        "Core ML": af.load_model(af.save_mlpackage(y, tmp_path / "net.mlpackage")),
+        "description": af.load_netplist(af.save_netplist(y, tmp_path / "netplist")),
+    }
+    for name, graph in written.items():
+        assert "hard_swish" not in {node.op.name for node in graph.nodes}, name
+    for name in ("MIL", "Core ML"):
+        again = af.compile(written[name], target="m1")(values)
+        assert isinstance(again, np.ndarray)
+        assert np.array_equal(again, model(values)), name
+    last = af.ranges(y, target="m1").layers[-1].range
+    assert last.low <= exact.min()
+    assert exact.max() <= last.high < np.inf
+    assert str(af.divergence(y, "m1", "m1-max").verdict) == "none"
+    assert af.cost(y, "m1").microseconds > 0
+    assert "| `hard_swish` " in reference_pages.operations_page()
 
 
 def test_the_table_is_as_before() -> None:

@@ -55,7 +55,6 @@ def is_lowerable(op: str) -> bool:
     return op in RULES or kind_of_op(op) is not None
 
 
-@cache
 def engine_dialect(target: Target, route: Route = Route.MIL) -> Dialect:
     """Return what a target's engine takes on a route.
 

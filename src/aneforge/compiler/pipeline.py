@@ -1,23 +1,17 @@
-"""The compiler's passes in order, and the way from a graph to a program.
+"""The compiler's passes in order.
 
 A pipeline is a list that can be printed, cut and dumped: what it gives after any pass is a program in text.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.ir.program import Note
 from aneforge.compiler.ir.verifier import verify
-from aneforge.compiler.lowering.lower import lower
 from aneforge.compiler.passes.fusion import FUSION
 from aneforge.compiler.passes.legalisation import LEGALISATION
-from aneforge.compiler.retarget import retarget
 from aneforge.errors import UnknownNameError
-from aneforge.rules.operations import op_status
-from aneforge.rules.preflight import Status
-from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,10 +19,8 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.passes.base import Pass
-    from aneforge.compiler.retarget import Retargeted
-    from aneforge.graph.graph import GraphLike
 
-__all__ = ["COMPOSED", "PIPELINE", "Pipeline", "Step", "build_program"]
+__all__ = ["PIPELINE", "Pipeline", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,39 +106,5 @@ class Pipeline:
         return self.run(program, write)
 
 
-COMPOSED = "compose"
-"""The stage of notes on operations that the target has, and that every program has in several layers."""
 PIPELINE = Pipeline((*FUSION, *LEGALISATION))
 """Fusion, then legalisation."""
-
-
-def build_program(
-    graph: GraphLike, target: TargetLike = None, *, route: str = "mil", pipeline: Pipeline = PIPELINE
-) -> Program:
-    """Return the program of a graph for one target: retargeted, lowered, fused, made legal.
-
-    >>> import aneforge as af
-    >>> program = build_program((af.input((1, 8)) * 2.0 + 1.0).tanh(), af.targets.Family.A16)
-    >>> [layer.kind.name for layer in program.layers]
-    ['gain_offset_control']
-
-    Raises:
-        IllegalGraphError: An operation cannot run there.
-        NotSupportedError: An operation has no form there.
-    """
-    return pipeline.run(lowered(retarget(graph, target, route)))
-
-
-def lowered(retargeted: Retargeted) -> Program:
-    """Return the program of a retargeted graph before any pass, with a note of everything that was rebuilt."""
-    target = resolve(retargeted.target)
-    notes = [
-        Note(
-            COMPOSED if op_status(change.op, target) == Status.NATIVE else "retarget",
-            "",
-            f"{change.op}{f' at {change.location}' if change.location else ''} became {change.detail}",
-        )
-        for change in retargeted.changes
-    ]
-    program = lower(retargeted.graph, target)
-    return replace(program, notes=(*notes, *program.notes)) if notes else program

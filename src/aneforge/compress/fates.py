@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.passes.choose_weight_stream import ChooseWeightStream
-from aneforge.compiler.pipeline import build_program
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output, build

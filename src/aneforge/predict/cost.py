@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.compiled import compile_graph
+from aneforge.compiler.compile import compile_graph
 from aneforge.compress.graphs import compressed
 from aneforge.errors import GraphTypeError, IllegalGraphError
 from aneforge.graph.precision import to_fp16

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
-from aneforge.compiler.compiled import compile_graph
+from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.errors import AneforgeError, CrossChipFP16Warning, GraphError, NoDataError, NotSupportedError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.compiled import compile_graph
-from aneforge.compiler.retarget import retarget
+from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, IllegalGraphError, NoDataError, UnknownNameError
 from aneforge.graph.precision import to_fp16
 from aneforge.targets import group
@@ -109,10 +108,11 @@ def compiles(graph: Graph, target: Target) -> Compiles:
     if not target.has_data:
         return Compiles(target.name, family, reasons=(NO_DATA,))
     try:
-        rebuilt = tuple(f"{change.op} became {change.detail}" for change in retarget(graph, target).changes)
-        program = compile_graph(graph, target).program
+        compiled = compile_graph(graph, target)
     except IllegalGraphError as error:
         return Compiles(target.name, family, reasons=error.findings)
     except (GraphError, NoDataError) as error:
         return Compiles(target.name, family, reasons=(str(error),))
+    rebuilt = tuple(f"{change.op} became {change.detail}" for change in compiled.changes)
+    program = compiled.program
     return Compiles(target.name, family, (), rebuilt, len(program.segments), len(program.layers))

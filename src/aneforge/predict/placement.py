@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.compiled import compile_graph
+from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.validators import Verdict, validate_program
 from aneforge.errors import IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError
 from aneforge.evidence import EvidenceKind
@@ -27,7 +27,7 @@ from aneforge.rules.preflight import Status, preflight
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aneforge.compiler.compiled import Compiled
+    from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph, GraphLike

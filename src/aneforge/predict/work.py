@@ -126,7 +126,7 @@ def work_of(compiled: Planned) -> ProgramWork:
 
     >>> import numpy as np
     >>> import aneforge as af
-    >>> from aneforge.compiler.compiled import compile_graph
+    >>> from aneforge.compiler.compile import compile_graph
     >>> x, weights = af.input((1, 16, 8, 8)), np.ones((32, 16, 3, 3), np.float16)
     >>> (layer,) = work_of(compile_graph(af.conv(x, weights, pad=1), af.targets.Family.A13)).layers
     >>> layer.macs == 32 * 16 * 9 * 64, layer.dram_bytes == 2 * (16 + 32) * 64

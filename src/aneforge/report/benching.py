@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.compiler.compiled import compile_graph
+from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.kernels.library import library, paths, processors
 from aneforge.predict.cost import price

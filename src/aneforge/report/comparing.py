@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.compiler.pipeline import PIPELINE, lowered
-from aneforge.compiler.retarget import retarget
+from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import run
 from aneforge.errors import GraphError
 from aneforge.graph.graph import PLACEHOLDERS, Graph
@@ -166,17 +165,16 @@ def side(
         return reference_side(subject, inputs, states)
     original = subject.graph
     target = chosen_targets([which])[0].target
-    retargeted = retarget(graph, target)
-    program = PIPELINE.run(lowered(retargeted))
-    ran = run(program, inputs, states, keep=True)
-    origin = origins(graph, retargeted.graph)
+    made = compile_graph(graph, target)
+    ran = run(made.program, inputs, states, keep=True)
+    origin = origins(graph, made.graph)
     renumbered = numbers_of(original, graph)
     found: dict[tuple[int, int], Array] = {}
     for name, array in ran.values.items():
         match = NUMBER.fullmatch(name)
         if match is None:
             continue
-        node = retargeted.graph.nodes[int(match[1])]
+        node = made.graph.nodes[int(match[1])]
         for number in origin[int(match[1])]:
             before = graph.nodes[number]
             # A node that became several is known by the one that has its type.

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.pipeline import PIPELINE, lowered
-from aneforge.compiler.retarget import Route, retarget
+from aneforge.compiler.compile import compile_graph, route_to
+from aneforge.compiler.pipeline import PIPELINE
 from aneforge.errors import GraphError, Location, UnknownNameError
 from aneforge.report.nodes import carried_out, origins, report_nodes
 from aneforge.report.noting import program_notes, told_once
@@ -95,20 +95,21 @@ def compile_model(
             "a model is compiled for one target", seen=[one.target.name for one in named], remedy="name one of them"
         )
     chosen = named[0].target
-    route = Route.MIL if chosen.limits.flag("mil_programs") else Route.DIRECT
-    retargeted = retarget(subject.graph, chosen, route)
-    begun = lowered(retargeted)
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
     if dump_phases is None:
-        program = pipeline.run(begun)
+        compiled = compile_graph(subject.graph, chosen, route=route_to(chosen), pipeline=pipeline)
     else:
-        with writing(Path(dump_phases)):
-            program = pipeline.dump(begun, Path(dump_phases))
+        folder = Path(dump_phases)
+        with writing(folder):
+            compiled = compile_graph(
+                subject.graph, chosen, route=route_to(chosen), run=lambda begun: pipeline.dump(begun, folder)
+            )
+    program = compiled.program
     path = None
     if emit is not None and where is not None:
         with writing(where):
-            path = EMITTERS[emit].write(retargeted, program, where)
-    carried = carried_out(program, retargeted.graph, origins(subject.graph, retargeted.graph))
+            path = EMITTERS[emit].write(compiled.retargeted, program, where)
+    carried = carried_out(program, compiled.graph, origins(subject.graph, compiled.graph))
     return Emitted(
         model=subject.name,
         target=chosen.name,
@@ -116,7 +117,7 @@ def compile_model(
         path=None if path is None else str(path),
         layers=len(program.layers),
         segments=len(program.segments),
-        rebuilt=told_once((f"{change.op} became {change.detail}", node_of(change)) for change in retargeted.changes),
+        rebuilt=told_once((f"{change.op} became {change.detail}", node_of(change)) for change in compiled.changes),
         text=None if print_after is None else str(program),
         notes=(*subject.notes, *told_once(program_notes(program, report_nodes(subject.graph), carried))),
     )

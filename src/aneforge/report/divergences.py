@@ -69,12 +69,11 @@ def at_a_glance(
 
     def side(target: Target, made: Made) -> Side:
         assert made.compiled is not None, "it has a program"  # noqa: S101 - `compared` leaves the others out
-        assert made.retargeted is not None, "it has a graph"  # noqa: S101 - of which the program was made
         program = made.compiled.program
         datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
         key = id(program.layers), target.family, datapath
         if key not in sides:
-            sides[key] = glance.side(made.retargeted, made.changes, program)
+            sides[key] = glance.side(made.compiled.graph, made.compiled.changes, program)
         return sides[key]
 
     at, start = numbers_by_place(graph), side(*first)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import run
 from aneforge.errors import AneforgeError, GraphError
 from aneforge.graph.graph import PLACEHOLDERS, Graph

@@ -153,7 +153,7 @@ class Risks:
 
     def rescaling(self, program: Program, target: Target, scaled: Rescaled) -> Rescaling:
         """Return what scaling by powers of two would gain: the errors of outputs, and the edges that can be passed."""
-        from aneforge.compiler.pipeline import build_program  # noqa: PLC0415 - few checks rescale
+        from aneforge.compiler.compile import build_program  # noqa: PLC0415 - few checks rescale
 
         after = Risks(scaled.graph, self.samples, self.ranges, deep=True)
         views = self.views or after.views

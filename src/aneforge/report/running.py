@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.errors import GraphError, Location
 from aneforge.importers.detection import is_program_file
 from aneforge.report.feeding import fed, fed_ports

@@ -10,20 +10,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.compiled import Compiled
-from aneforge.compiler.memory.planner import plan
-from aneforge.compiler.pipeline import PIPELINE, lowered
-from aneforge.compiler.retarget import Route, retarget
+from aneforge.compiler.compile import Compiled, Later, compile_graph, route_to
 from aneforge.compiler.schedule.chaining import chaining_enabled
 from aneforge.compiler.schedule.rules import rules
-from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import GraphError
 from aneforge.targets import Properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph
     from aneforge.targets import Property, Target, Value
 
@@ -38,9 +33,7 @@ Answers = tuple[tuple[Question, "Value | None"], ...]
 class Made:
     """What a graph became on one target: a compiled program, or the reason why there is none."""
 
-    retargeted: Graph | None
     compiled: Compiled | None
-    changes: tuple[Change, ...] = ()
     failure: GraphError | None = None
 
 
@@ -126,14 +119,12 @@ def watched(target: Target, asked: set[Question]) -> Target:
 
 def compiled(graph: Graph, target: Target) -> Made:
     """Compile a graph for a target that the ordinary route reaches, or by the direct one."""
-    route = Route.MIL if target.limits.flag("mil_programs") else Route.DIRECT
     try:
-        retargeted = retarget(graph, target, route)
-        program = PIPELINE.run(replace(lowered(retargeted), target=target))
-        order = schedule(program)
-        return Made(retargeted.graph, Compiled(program, order, plan(program, order)), retargeted.changes)
+        found = compile_graph(graph, target, route=route_to(target))
+        found.plan  # noqa: B018 - what it asks of the target decides whether another may share it
     except GraphError as refusal:
-        return Made(None, None, failure=refusal)
+        return Made(None, failure=refusal)
+    return Made(found)
 
 
 def renamed(made: Made, target: Target) -> Made:
@@ -146,4 +137,6 @@ def renamed(made: Made, target: Target) -> Made:
     _, how = chaining_enabled(target, rules())
     order = replace(before.schedule, target=target.name, notes=(how,))
     memory = replace(before.plan, target=target.name, notes=(how, *before.plan.notes[len(before.schedule.notes) :]))
-    return replace(made, compiled=Compiled(replace(before.program, target=target, notes=notes), order, memory))
+    program = replace(before.program, target=target, notes=notes)
+    now = Compiled(replace(before.retargeted, target=target.name), program, Later(order, memory))
+    return replace(made, compiled=now)

@@ -27,7 +27,7 @@ from aneforge.rules.rule import Severity, plain_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from aneforge.compiler.compiled import Compiled
+    from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.exactness import Label
@@ -88,14 +88,12 @@ class TargetWriter:
             failure=None if made.failure is None else refusal_text(made.failure),
             placement=placement,
         )
-        if made.compiled is None or made.retargeted is None:
-            return judged
-        return self.with_program(judged, chosen, made.compiled, made.retargeted)
+        return judged if made.compiled is None else self.with_program(judged, chosen, made.compiled)
 
-    def with_program(self, judged: TargetReport, chosen: Chosen, compiled: Compiled, retargeted: Graph) -> TargetReport:
+    def with_program(self, judged: TargetReport, chosen: Chosen, compiled: Compiled) -> TargetReport:
         """Return a report with everything that a compiled program tells."""
         program, order = compiled.program, compiled.schedule
-        carried = self.carried_out(compiled, retargeted)
+        carried = self.carried_out(compiled)
         labels = self.labels(program)
         work = work_of(compiled)
         priced = price(work, machine_of(chosen.asked or chosen.target))
@@ -146,13 +144,13 @@ class TargetWriter:
         name = re.compile(rf"\b{re.escape(before.target.name)}\b")
         return {layer: replace(label, reason=name.sub(target.name, label.reason)) for layer, label in labels.items()}
 
-    def carried_out(self, compiled: Compiled, retargeted: Graph) -> Mapping[str, tuple[int, ...]]:
+    def carried_out(self, compiled: Compiled) -> Mapping[str, tuple[int, ...]]:
         """Return which nodes each layer carries out; targets that share a program share the answer."""
         key = id(compiled.program.layers)
         if key not in self.carried:
-            origin = origins(self.graph, retargeted)
+            origin = origins(self.graph, compiled.graph)
             # The layers are kept with the answer, so that no others can come to lie at their address.
-            self.carried[key] = compiled.program.layers, carried_out(compiled.program, retargeted, origin)
+            self.carried[key] = compiled.program.layers, carried_out(compiled.program, compiled.graph, origin)
         return self.carried[key][1]
 
 

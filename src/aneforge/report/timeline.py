@@ -9,7 +9,7 @@ from aneforge.report.model import Allocated, Memory, Step, Timed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aneforge.compiler.compiled import Compiled
+    from aneforge.compiler.compile import Compiled
     from aneforge.engine.exactness import Label
     from aneforge.predict.cost import Cost
 

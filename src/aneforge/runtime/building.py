@@ -7,10 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aneforge.codegen.mil.files import write_mil, write_text, write_whole
+from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.compiler.ir.printing import program_text
-from aneforge.compiler.pipeline import PIPELINE, lowered
-from aneforge.compiler.retarget import retarget
 from aneforge.errors import NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.runtime.facts import ModelFacts
@@ -79,17 +78,16 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
         NotSupportedError: An operation, or an option, has no form there.
     """
     made = prepared(graph, target, options)
-    retargeted = retarget(made.graph, target)
-    program = PIPELINE.run(lowered(retargeted))
+    compiled = compile_graph(made.graph, target)
     counted = [node for node in made.graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node.op.name)]
     facts = ModelFacts(
         len(counted),
-        warnings=rule_cautions(retargeted.verdict),
+        warnings=rule_cautions(compiled.verdict),
         remarks=made.remarks,
-        supplied=retargeted.supplied,
+        supplied=compiled.supplied,
         weights=made.weights,
     )
-    return Built(program, facts, retargeted.graph)
+    return Built(compiled.program, facts, compiled.graph)
 
 
 def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...]]:

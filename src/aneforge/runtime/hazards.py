@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.pipeline import COMPOSED
+from aneforge.compiler.compile import COMPOSED
 from aneforge.engine.exactness import Exactness
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.evaluate import evaluate_program
 from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.ir.printing import program_outline
-from aneforge.compiler.pipeline import build_program
 from aneforge.graph.reference import evaluate
 from llama_block import llama_block
 from mobilenet_v2 import mobilenet_v2

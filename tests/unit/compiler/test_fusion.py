@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import aneforge as af
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.passes.collapse_layout import CollapseLayout
 from aneforge.compiler.passes.constants_to_gain_offset import ConstantsToGainOffset
@@ -23,7 +24,6 @@ from aneforge.compiler.passes.hoist_through_concat import HoistThroughConcat
 from aneforge.compiler.passes.matmul_to_convolution import MatmulToConvolution
 from aneforge.compiler.passes.merge_activations import MergeActivations
 from aneforge.compiler.passes.share_layouts import ShareLayouts
-from aneforge.compiler.pipeline import build_program
 from aneforge.engine.execution.run import run
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.passes.base import Phase
 from aneforge.compiler.passes.matmul_to_convolution import MatmulToConvolution
-from aneforge.compiler.pipeline import PIPELINE, build_program
+from aneforge.compiler.pipeline import PIPELINE
 from aneforge.errors import UnknownNameError
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
@@ -92,7 +93,7 @@ def test_dumps_are_programs(tmp_path: Path) -> None:
 SCRIPT = """
 import numpy as np
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from transformer import encoder
 import hashlib
 texts = [str(build_program(encoder(layers=1, width=48, heads=4, length=8), target)) for target in ("h13", "h18g")]

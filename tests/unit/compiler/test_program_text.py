@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import aneforge as af
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.ir.printing import program_outline
-from aneforge.compiler.pipeline import PIPELINE, build_program
+from aneforge.compiler.pipeline import PIPELINE
 from aneforge.errors import AneforgeError
 from aneforge.ops.constant import Dense
 from aneforge.testing.networks import networks

@@ -10,7 +10,7 @@ import pytest
 
 import aneforge as af
 from aneforge.codegen.mil import mil_text
-from aneforge.compiler.compiled import compile_graph
+from aneforge.compiler.compile import compile_graph
 from aneforge.compress.choice import MODES, Encoding, mode_named
 from aneforge.compress.fates import Fate
 from aneforge.compress.graphs import WeightReport, compressed

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aneforge as af
-from aneforge.compiler.compiled import Compiled, compile_graph
+from aneforge.compiler.compile import Compiled, compile_graph
 from aneforge.errors import GraphTypeError, IllegalGraphError, NoDataError, UnknownTargetError
 from aneforge.evidence import EvidenceKind
 from aneforge.predict.cost import Bound, price

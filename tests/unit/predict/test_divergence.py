@@ -11,7 +11,8 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 import aneforge as af
-from aneforge.compiler.pipeline import PIPELINE, build_program
+from aneforge.compiler.compile import build_program
+from aneforge.compiler.pipeline import PIPELINE
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.execution.run import run

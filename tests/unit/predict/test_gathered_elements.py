@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.ops.constant import Dense
 from aneforge.predict.divergence.graphs import Strength, divergence
 from aneforge.predict.divergence.hiding import Hiding

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aneforge as af
-from aneforge.compiler.pipeline import PIPELINE, lowered
-from aneforge.compiler.retarget import retarget
+from aneforge.compiler.compile import compile_graph
 from aneforge.graph.graph import read_promises
 from aneforge.predict.divergence.glance import Glance
 from aneforge.predict.divergence.graphs import Divergence, Strength, divergence
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 def glanced(graph: af.Graph, pair: tuple[str, str]) -> Divergence:
     """Return what a glance at the programs of two targets finds."""
     glance = Glance(read_promises(graph))
-    made = [retarget(graph, target) for target in pair]
-    first, second = (glance.side(one.graph, one.changes, PIPELINE.run(lowered(one))) for one in made)
+    made = [compile_graph(graph, target) for target in pair]
+    first, second = (glance.side(one.graph, one.changes, one.program) for one in made)
     return glance.between(first, second)
 
 
@@ -70,8 +69,8 @@ def test_functions_behind_crops_are_computed_once() -> None:
     glance = Glance(read_promises(graph))
     counts: list[int] = []
     for target in ("h13", "h14", "h13g"):
-        made = retarget(graph, target)
-        glance.side(made.graph, made.changes, PIPELINE.run(lowered(made)))
+        made = compile_graph(graph, target)
+        glance.side(made.graph, made.changes, made.program)
         counts.append(len(glance.numbering.hiding.found))
     assert counts[0] > 0
     assert len(set(counts)) == 1

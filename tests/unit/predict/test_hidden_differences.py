@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.execution.run import prepare
 from aneforge.graph.node import build

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 import aneforge as af
 import fuzz_predictions
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.choices import choices
 from aneforge.engine.execution.run import run

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import run
 from aneforge.predict.ranges.analysis import Edge, ranges
 from aneforge.predict.ranges.interval import RESULTS, Range, of_values

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aneforge as af
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.calls import call_of_layer
-from aneforge.compiler.pipeline import build_program
 from aneforge.engine import normalisation, planar, pooling, reductions
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.execution.run import run

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aneforge as af
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import run
 from aneforge.predict.ranges.analysis import Edge, ranges
 from aneforge.predict.ranges.interval import of_values

@@ -11,7 +11,7 @@ import pytest
 
 import aneforge as af
 from aneforge._targets import predict_fp16_divergence
-from aneforge.compiler.compiled import compile_graph
+from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, NoDataError, UnknownTargetError
 from aneforge.report.checking import CheckOptions, check
 from aneforge.report.labels import labels_of

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.evaluate import evaluate_program
 from aneforge.compiler.lowering.lower import lower
-from aneforge.compiler.pipeline import build_program
 from aneforge.compiler.retarget import retarget
 from aneforge.compiler.validators import validate_program
 from aneforge.errors import IllegalGraphError, NotSupportedError

@@ -73,11 +73,12 @@ def no_layer(node: Node) -> Objection:
     """Return why an operation has no layer, and the nearest form that has one."""
     table = forms_table()
     entry = table.forms.get(node.op.name)
+    composite = entry is None and any(not one.supplies for one in node.op.decompositions)
     reason = table.groups[entry.group].reason if entry else "nobody has said how a description has it"
     return Objection(
         f"a network description cannot express it: {reason}",
         remedy=f"nearest form: {entry.nearest if entry else 'none is known'}",
-        decomposition="",
+        decomposition=None if composite else "",
     )
 
 

@@ -51,7 +51,7 @@ def plan(program: Program, schedule: Schedule, rules: Rules | None = None) -> Me
     """Return the memory plan of a program in a schedule; `rules` stand for those of the data file.
 
     >>> import aneforge as af
-    >>> from aneforge.compiler.pipeline import build_program
+    >>> from aneforge.compiler.compile import build_program
     >>> from aneforge.targets import Family
     >>> from aneforge.compiler.schedule.schedule import schedule
     >>> program = build_program(af.input((1, 4, 8, 8)).relu(), Family.A14)

@@ -25,7 +25,7 @@ def explain_chaining(
     """Return whether a layer is chained into another, and the first condition that fails if not.
 
     >>> import aneforge as af
-    >>> from aneforge.compiler.pipeline import build_program
+    >>> from aneforge.compiler.compile import build_program
     >>> from aneforge.targets import Family
     >>> from aneforge.compiler.schedule.schedule import schedule
     >>> x = af.input((1, 4, 8, 8))
@@ -54,7 +54,7 @@ def explain_coissue(
     """Return whether two layers run at the same time, and the first reason if not.
 
     >>> import aneforge as af
-    >>> from aneforge.compiler.pipeline import build_program
+    >>> from aneforge.compiler.compile import build_program
     >>> from aneforge.targets import Family
     >>> from aneforge.compiler.schedule.schedule import schedule
     >>> x = af.input((1, 4, 8, 8))

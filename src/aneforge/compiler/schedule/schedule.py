@@ -127,7 +127,7 @@ def schedule(program: Program, rules: Rules | None = None) -> Schedule:
     """Return the schedule of a program; `rules` stand for those of the data file.
 
     >>> import aneforge as af
-    >>> from aneforge.compiler.pipeline import build_program
+    >>> from aneforge.compiler.compile import build_program
     >>> from aneforge.targets import Family
     >>> made = schedule(build_program(af.input((1, 4, 8, 8)).relu(), Family.A14))
     >>> made.order, len(made.partitions)

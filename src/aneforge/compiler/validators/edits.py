@@ -29,7 +29,7 @@ def validate_weight_edits(program: Program, edits: Mapping[str, Constant]) -> tu
     """Return the verdict on each weight that a procedure would exchange in a program, by the weight's symbol.
 
     >>> import aneforge as af, numpy as np
-    >>> from aneforge.compiler.pipeline import build_program
+    >>> from aneforge.compiler.compile import build_program
     >>> from aneforge.ops.constant import Dense
     >>> graph = af.conv(af.input((1, 3, 8, 8)), np.ones((4, 3, 1, 1), np.float16))
     >>> program = build_program(graph, af.targets.Family.A13)

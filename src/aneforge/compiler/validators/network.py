@@ -73,7 +73,7 @@ def validate_program(program: Program, *, schema: str | None = None, engines: in
     """Return the verdict on a program: every layer, every port, and the network as a whole.
 
     >>> import aneforge as af
-    >>> from aneforge.compiler.pipeline import build_program
+    >>> from aneforge.compiler.compile import build_program
     >>> found = validate_program(build_program(af.input((1, 8, 4, 4)).softmax(1), af.targets.Family.A13))
     >>> found.ok, [layer.validator.name for layer in found.layers]
     (True, ['Softmax'])

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
-from aneforge.compiler.pipeline import PIPELINE, lowered
-from aneforge.compiler.retarget import retarget
 from aneforge.engine.choices import entry_of
 from aneforge.graph.precision import to_fp16
 from aneforge.predict.divergence.alignment import aligned, canonical
@@ -201,11 +200,10 @@ def divergence(
     inputs = declared_ranges(original, ranges)
     sides: list[Side] = []
     for target in (resolve(a), resolve(b)):
-        retargeted = retarget(original, target)
-        program = PIPELINE.run(lowered(retargeted))
-        found = flow(program, inputs)
-        numbered = numbering.program(program, found.ranges)
-        sides.append(Side(retargeted.graph, retargeted.changes, numbered, found))
+        made = compile_graph(original, target)
+        found = flow(made.program, inputs)
+        numbered = numbering.program(made.program, found.ranges)
+        sides.append(Side(made.graph, made.changes, numbered, found))
     return replace(between(sides[0], sides[1], numbering), notes=half.notes)
 
 

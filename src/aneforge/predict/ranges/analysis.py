@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
-from aneforge.compiler.pipeline import build_program
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations

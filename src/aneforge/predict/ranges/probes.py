@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.graph.graph import PLACEHOLDERS, Graph
 from aneforge.graph.tensor import Tensor
 from aneforge.predict.ranges.program import declared_ranges, flow

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.memory.planner import plan
-from aneforge.compiler.pipeline import build_program
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import GraphError
 from aneforge.graph.builder.attention import tiled_attention, tiles

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.compiler.pipeline import PIPELINE, lowered
-from aneforge.compiler.retarget import retarget
+from aneforge.compiler.compile import compile_graph
 from aneforge.errors import AneforgeError, NotSupportedError
 from aneforge.graph.reference import reference
 from aneforge.ops.types import is_float, numpy_dtype
@@ -154,10 +153,10 @@ def outputs(graph: Graph, target: Target, inputs: Mapping[str, Array]) -> Mappin
         IllegalGraphError: The target does not take it.
         NotSupportedError: It needs inputs that a caller must supply, such as random numbers.
     """
-    made = retarget(graph, target)
+    made = compile_graph(graph, target)
     if made.supplied:
         raise NotSupportedError(f"input {made.supplied[0].name!r} is for the caller to supply")
-    program = PIPELINE.run(lowered(made))
+    program = made.program
     engine = SoftwareEngine(program)
     with np.errstate(over="ignore"):
         given = {port.name: inputs[port.name].astype(engine.element(port.value.type)) for port in program.inputs}

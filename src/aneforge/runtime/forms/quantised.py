@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import read_promises
 from aneforge.ops.constant import Int8Affine

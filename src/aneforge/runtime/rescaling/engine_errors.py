@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import PrecisionWarning
 from aneforge.graph.node import Output

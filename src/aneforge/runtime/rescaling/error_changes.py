@@ -16,7 +16,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.runtime.rescaling.engine_errors import GraphErrors, evaluate_exactly, measure_errors, measure_rounding
 from aneforge.runtime.rescaling.power_exponents import RESULT_STEP

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.compile import build_program
 from aneforge.compress.products import CONVOLUTIONS, axes_of
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant, Dense

@@ -16,12 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import aneforge as af
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.decisions import decisions
 from aneforge.compiler.lowering.lower import lower
 from aneforge.compiler.passes.base import Phase
 from aneforge.compiler.passes.fusion import FUSION
 from aneforge.compiler.passes.legalisation import LEGALISATION
-from aneforge.compiler.pipeline import Pipeline, build_program
+from aneforge.compiler.pipeline import Pipeline
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.graph.graph import as_graph
 from aneforge.targets import Database, database, group
@@ -197,7 +198,8 @@ sys.path[:0] = {paths!r}
 from test_legalisation import network
 from aneforge.compiler.passes.fusion import FUSION
 from aneforge.compiler.passes.legalisation import LEGALISATION
-from aneforge.compiler.pipeline import Pipeline, build_program
+from aneforge.compiler.compile import build_program
+from aneforge.compiler.pipeline import Pipeline
 for target in ("h13", "h14", "h17s"):
     sys.stdout.write(str(build_program(network(), target, pipeline=Pipeline((*FUSION, *LEGALISATION)))))
 """

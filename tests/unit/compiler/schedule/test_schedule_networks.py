@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.memory.planner import plan
-from aneforge.compiler.pipeline import build_program
 from aneforge.compiler.schedule.coissue import Disqualifier
 from aneforge.compiler.schedule.printing import partition_line
 from aneforge.compiler.schedule.schedule import Schedule, schedule

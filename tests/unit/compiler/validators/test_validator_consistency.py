@@ -12,9 +12,9 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 
+from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.program import Program
 from aneforge.compiler.lowering.lower import lower
-from aneforge.compiler.pipeline import build_program
 from aneforge.compiler.retarget import retarget
 from aneforge.compiler.validators import (
     NetworkValidation,

@@ -1,0 +1,154 @@
+"""The front door of the compiler: a graph, compiled for one target, with all that is known of how it got there.
+
+Everything that compiles comes through here: models, reports, predictions and checks. The verdict on the graph is asked
+once; the graph after conversion is what writers write and what the program was lowered from; schedule and memory plan
+are made when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.dialect import Route
+from aneforge.compiler.ir.program import Note
+from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.memory.planner import plan
+from aneforge.compiler.pipeline import PIPELINE
+from aneforge.compiler.retarget import retarget
+from aneforge.compiler.schedule.schedule import schedule
+from aneforge.rules.operations import op_status
+from aneforge.rules.preflight import Status
+from aneforge.targets import TargetLike, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.memory.plan import MemoryPlan
+    from aneforge.compiler.pipeline import Pipeline
+    from aneforge.compiler.retarget import Retargeted
+    from aneforge.compiler.schedule.schedule import Schedule
+    from aneforge.graph.convert import Change, SuppliedInput
+    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.rules.preflight import Preflight
+    from aneforge.targets import Target
+
+__all__ = ["COMPOSED", "Compiled", "Later", "build_program", "compile_graph", "lowered", "route_to"]
+
+COMPOSED = "compose"
+"""The stage of notes on operations that the target has, and that every program has in several layers."""
+
+
+@dataclass(slots=True)
+class Later:
+    """What is made of a program when it is first asked for."""
+
+    schedule: Schedule | None = None
+    plan: MemoryPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What the compiler made of a graph."""
+
+    retargeted: Retargeted
+    program: Program
+    later: Later = field(default_factory=Later, repr=False, compare=False)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph after conversion: what is written, and what the program was lowered from."""
+        return self.retargeted.graph
+
+    @property
+    def verdict(self) -> Preflight:
+        """The verdict on the graph as it was."""
+        return self.retargeted.verdict
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The operations that became others."""
+        return self.retargeted.changes
+
+    @property
+    def supplied(self) -> tuple[SuppliedInput, ...]:
+        """New inputs that the caller must feed, such as random numbers."""
+        return self.retargeted.supplied
+
+    @property
+    def schedule(self) -> Schedule:
+        """The order of the layers on the units."""
+        if self.later.schedule is None:
+            self.later.schedule = schedule(self.program)
+        return self.later.schedule
+
+    @property
+    def plan(self) -> MemoryPlan:
+        """Where every tensor lies; it is verified as part of its making."""
+        if self.later.plan is None:
+            self.later.plan = plan(self.program, self.schedule)
+        return self.later.plan
+
+
+def compile_graph(
+    graph: GraphLike,
+    target: TargetLike = None,
+    *,
+    route: str = "mil",
+    pipeline: Pipeline = PIPELINE,
+    run: Callable[[Program], Program] | None = None,
+) -> Compiled:
+    """Return a graph compiled for one target: converted, lowered, fused, made legal.
+
+    `run` runs the passes in another way than `pipeline` would, such as one that writes what each of them gives.
+
+    >>> import aneforge as af
+    >>> made = compile_graph((af.input((1, 8)) * 2.0 + 1.0).tanh(), af.targets.Family.A16)
+    >>> len(made.program.layers), len(made.schedule.partitions), made.verdict.ok, made.changes
+    (1, 1, True, ())
+
+    Raises:
+        IllegalGraphError: An operation cannot run there.
+        NotSupportedError: An operation has no form there.
+    """
+    resolved = resolve(target)
+    retargeted = retarget(graph, resolved, route)
+    program = (run or pipeline.run)(lowered(retargeted, resolved))
+    return Compiled(retargeted, program)
+
+
+def build_program(
+    graph: GraphLike, target: TargetLike = None, *, route: str = "mil", pipeline: Pipeline = PIPELINE
+) -> Program:
+    """Return the program of a graph for one target: converted, lowered, fused, made legal.
+
+    >>> import aneforge as af
+    >>> program = build_program((af.input((1, 8)) * 2.0 + 1.0).tanh(), af.targets.Family.A16)
+    >>> [layer.kind.name for layer in program.layers]
+    ['gain_offset_control']
+
+    Raises:
+        IllegalGraphError: An operation cannot run there.
+        NotSupportedError: An operation has no form there.
+    """
+    return compile_graph(graph, target, route=route, pipeline=pipeline).program
+
+
+def route_to(target: Target) -> Route:
+    """Return the route by which a target is reached."""
+    return Route.MIL if target.limits.flag("mil_programs") else Route.DIRECT
+
+
+def lowered(retargeted: Retargeted, target: Target) -> Program:
+    """Return the program of a converted graph before any pass, with a note of everything that was rebuilt."""
+    notes = [
+        Note(
+            COMPOSED if op_status(change.op, target) == Status.NATIVE else "retarget",
+            "",
+            f"{change.op}{f' at {change.location}' if change.location else ''} became {change.detail}",
+        )
+        for change in retargeted.changes
+    ]
+    program = lower(retargeted.graph, target)
+    return replace(program, notes=(*notes, *program.notes)) if notes else program
