@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.dialect import DIRECT_FORMS, Route, engine_dialect
 from aneforge.errors import IllegalGraphError, UnknownNameError
-from aneforge.graph.convert import Change, SuppliedInput, convert
+from aneforge.graph.convert import Change, Converted, convert
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
@@ -31,18 +31,12 @@ MIL_FLOOR = "ANE-FLOOR-001"
 CAST_OUTPUT = "ANE-DTYPE-005"
 
 
-@dataclass(frozen=True, slots=True)
-class Retargeted:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retargeted(Converted):
     """A graph for one target, and what was done to get there."""
 
-    graph: Graph
-    target: str
-    route: Route
     verdict: Preflight
     """The verdict on the graph as it was."""
-    changes: tuple[Change, ...]
-    supplied: tuple[SuppliedInput, ...]
-    """New inputs that the caller must feed, such as random numbers."""
 
     @property
     def oversize(self) -> list[OpReport]:
@@ -73,7 +67,7 @@ def retarget(graph: GraphLike, target: TargetLike = None, route: str = "mil") ->
     made = convert(original, dialect)
     changes = list(made.changes)
     rebuilt = with_cast_outputs(made.graph, resolved, changes)
-    return Retargeted(rebuilt, resolved.name, chosen, verdict, tuple(changes), made.supplied)
+    return Retargeted(rebuilt, tuple(changes), made.supplied, target=resolved.name, route=chosen, verdict=verdict)
 
 
 def with_cast_outputs(graph: Graph, target: Target, changes: list[Change]) -> Graph:

@@ -72,6 +72,11 @@ class Converted:
     graph: Graph
     changes: tuple[Change, ...] = ()
     supplied: tuple[SuppliedInput, ...] = ()
+    """New inputs that the caller must feed, such as random numbers."""
+    target: str = ""
+    """The target that it is for, if for one."""
+    route: str = "mil"
+    """How it reaches an engine: as a MIL program, or directly, as a network description."""
 
 
 def convert(graph: Graph, dialect: Dialect) -> Converted:

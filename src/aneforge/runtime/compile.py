@@ -26,9 +26,8 @@ from aneforge.predict.long_sums import find_precision_risks
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepared
-from aneforge.runtime.dispatch_cost import dispatch_cautions
 from aneforge.runtime.facts import Caution, give_warnings
-from aneforge.runtime.hazards import precision_cautions, slice_cautions, strict_findings
+from aneforge.runtime.hazards import dispatch_cautions, precision_cautions, slice_cautions, strict_findings
 from aneforge.runtime.model import MultiModel, loaded_model
 from aneforge.runtime.options import checked_options
 from aneforge.runtime.saved.cache import key_of, program_cache

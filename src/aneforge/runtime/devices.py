@@ -16,10 +16,10 @@ import numpy as np
 
 from aneforge.codegen.mil.files import write_mil
 from aneforge.engine.exactness import Exactness, Label
+from aneforge.engine.execution.run import engine_element
 from aneforge.errors import BackendUnavailableError, NotSupportedError, RuntimeStateError
 from aneforge.runtime.breaker import guarded_compile
 from aneforge.runtime.executables import Execution
-from aneforge.runtime.ports import engine_element
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,10 +14,9 @@ import numpy as np
 
 from aneforge.compiler.ir.evaluate import evaluate_layer, evaluate_program
 from aneforge.engine.exactness import Exactness, Label
-from aneforge.engine.execution.run import prepare
+from aneforge.engine.execution.run import engine_element, prepare
 from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.runtime.exactness import label_of_prepared
-from aneforge.runtime.ports import engine_element
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.compile import COMPOSED
 from aneforge.engine.exactness import Exactness
+from aneforge.predict.dispatch_cost import anchors, dispatch_cost
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
 from aneforge.runtime.exactness import labels_of_layers
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note, Program
+    from aneforge.graph.graph import Graph
     from aneforge.predict.long_sums import PrecisionRisk
     from aneforge.rules.preflight import Preflight
+    from aneforge.targets import Target
 
-__all__ = ["precision_cautions", "rule_cautions", "slice_cautions", "strict_findings"]
+__all__ = ["dispatch_cautions", "precision_cautions", "rule_cautions", "slice_cautions", "strict_findings"]
 
 ROUTES = "choose-slice-route"
 SATURATING = ("q.4", "unknown")
@@ -117,3 +120,16 @@ def named(names: list[str]) -> str:
     """Return a few names, and how many more there are."""
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return ", ".join(names[:4]) + more
+
+
+def dispatch_cautions(graph: Graph, target: Target) -> tuple[Caution, ...]:
+    """Return the warning for a graph that is mostly dispatch, if it is one."""
+    cost = dispatch_cost(graph, target)
+    if cost is None or cost.microseconds > anchors().warn_below * cost.floor_us:
+        return ()
+    message = (
+        f"on {target.name} a call takes {cost.microseconds:.0f} µs by the documented model, of which "
+        f"{cost.floor_us:.0f} µs are its dispatch (af.estimate predicts by its own fit): put more work into one call, "
+        f"such as a larger batch or several steps"
+    )
+    return (Caution("DispatchFloorWarning", message),)

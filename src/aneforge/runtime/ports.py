@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError
-from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
+from aneforge.ops.types import DTYPES, is_float, value_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,6 @@ __all__ = [
     "check_buffer",
     "check_memory",
     "converted",
-    "engine_element",
     "expect_apart",
 ]
 
@@ -58,11 +57,6 @@ class Port:
 
     def __str__(self) -> str:
         return f"{self.direction} {self.name!r} : {self.type}"
-
-
-def engine_element(kind: TensorType) -> np.dtype[Any]:
-    """Return the element type of a port of the engine: fp16 for real numbers, whole numbers in their own type."""
-    return np.dtype(np.float16) if is_float(kind.dtype) else numpy_dtype(kind.dtype)
 
 
 def buffer_for(kind: TensorType, element: np.dtype[Any]) -> Array:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.codegen.mil.constants import ConstantForms
 from aneforge.codegen.mil.writer import FunctionWriter
-from aneforge.compiler.retarget import Retargeted, Route
 from aneforge.errors import GraphError, NotSupportedError
+from aneforge.graph.convert import Converted
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.importers.mil.blob import BlobWriter
 from aneforge.importers.mil.literals import quoted
@@ -18,6 +18,7 @@ from aneforge.importers.mil.printing import program_text
 from aneforge.importers.mil.syntax import Program, RawAttribute
 
 if TYPE_CHECKING:
+    from aneforge.compiler.retarget import Retargeted
     from aneforge.graph.graph import GraphLike
     from aneforge.importers.mil.syntax import Function
 
@@ -91,7 +92,7 @@ def graphs_of(source: object) -> dict[str, Graph]:
         GraphError: A name is no name of a function.
     """
     found = cast("Mapping[str, object]", source) if isinstance(source, Mapping) else dict[str, object]()
-    if not any(isinstance(one, Graph | Retargeted) for one in found.values()):
+    if not any(isinstance(one, Graph | Converted) for one in found.values()):
         return {"main": graph_of(cast("object", source))}
     for name in found:
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii():  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
@@ -106,9 +107,9 @@ def graph_of(source: object) -> Graph:
         GraphTypeError: It is none.
         NotSupportedError: It was made for the direct route, which has no MIL.
     """
-    if not isinstance(source, Retargeted):
+    if not isinstance(source, Converted):
         return as_graph(cast("GraphLike", source))
-    if source.route is not Route.MIL:
+    if source.route != "mil":
         raise NotSupportedError(
             "the direct route has no MIL programs", target=source.target, remedy="write a network description"
         )

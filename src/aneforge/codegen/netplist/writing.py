@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, cast
 from aneforge.codegen.netplist.draft import PAYLOAD_FILE, Payload
 from aneforge.codegen.netplist.lowering import lower
 from aneforge.codegen.netplist.plist import document_bytes
-from aneforge.compiler.retarget import Retargeted
 from aneforge.errors import GraphError
+from aneforge.graph.convert import Converted
 from aneforge.graph.graph import Graph, as_graph, check_name
 from aneforge.importers.netplist.document import Document
 from aneforge.importers.netplist.plist import shown
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
+    from aneforge.compiler.retarget import Retargeted
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import GraphLike
     from aneforge.importers.netplist.document import Network, Procedure
@@ -155,7 +156,7 @@ def named_graphs(given: GraphLike | Retargeted | Mapping[str, Graph]) -> Mapping
     Raises:
         GraphError: A procedure is called like a key of a description.
     """
-    if isinstance(given, Retargeted):
+    if isinstance(given, Converted):
         return {PROCEDURE: given.graph}
     if isinstance(given, Mapping) and given and all(isinstance(value, Graph) for value in given.values()):
         graphs = cast("Mapping[str, Graph]", given)

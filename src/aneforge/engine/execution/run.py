@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Executable", "Run", "prepare", "run"]
+__all__ = ["Executable", "Run", "engine_element", "prepare", "run"]
 
 NOTHING_COMPUTED = Label(Exactness.EXACT, "nothing is computed")
 
@@ -113,6 +113,11 @@ def prepare(program: Program) -> Executable:
     constants = Constants()
     steps = tuple(step_of(layer, program, constants) for layer in program.layers)
     return Executable(program, steps, {name: readers[-1].name for name, readers in program.consumers.items()})
+
+
+def engine_element(kind: TensorType) -> np.dtype[Any]:
+    """Return the element type of a port of the engine: fp16 for real numbers, whole numbers in their own type."""
+    return np.dtype(np.float16) if is_float(kind.dtype) else numpy_dtype(kind.dtype)
 
 
 def run(

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.compiler.compile import compile_graph
+from aneforge.engine.execution.run import engine_element, run
 from aneforge.errors import AneforgeError, NotSupportedError
 from aneforge.graph.reference import reference
 from aneforge.ops.types import is_float, numpy_dtype
-from aneforge.runtime.dispatch_cost import dispatch_cost
-from aneforge.runtime.executables import SoftwareEngine
+from aneforge.predict.dispatch_cost import dispatch_cost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -157,11 +157,10 @@ def outputs(graph: Graph, target: Target, inputs: Mapping[str, Array]) -> Mappin
     if made.supplied:
         raise NotSupportedError(f"input {made.supplied[0].name!r} is for the caller to supply")
     program = made.program
-    engine = SoftwareEngine(program)
     with np.errstate(over="ignore"):
-        given = {port.name: inputs[port.name].astype(engine.element(port.value.type)) for port in program.inputs}
-    states = {state.name: np.zeros(state.read.type.shape, engine.element(state.read.type)) for state in program.states}
-    return engine.execute(given, states).outputs
+        given = {port.name: inputs[port.name].astype(engine_element(port.value.type)) for port in program.inputs}
+    states = {state.name: np.zeros(state.read.type.shape, engine_element(state.read.type)) for state in program.states}
+    return run(program, given, states).outputs
 
 
 def drawn_inputs(graph: Graph) -> dict[str, Array]:

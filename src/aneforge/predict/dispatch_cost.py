@@ -15,13 +15,12 @@ import msgspec
 
 from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.graph.graph import PLACEHOLDERS, work_of
-from aneforge.runtime.facts import Caution
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.targets import Target
 
-__all__ = ["DispatchCost", "dispatch_cautions", "dispatch_cost"]
+__all__ = ["DispatchCost", "anchors", "dispatch_cost"]
 
 
 class EvidenceRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -62,7 +61,7 @@ class Anchors(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @cache
 def anchors() -> Anchors:
     """Return the data file."""
-    return msgspec.toml.decode(files("aneforge.runtime").joinpath("data/dispatch.toml").read_bytes(), type=Anchors)
+    return msgspec.toml.decode(files("aneforge.predict").joinpath("data/dispatch.toml").read_bytes(), type=Anchors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +93,3 @@ def dispatch_cost(graph: Graph, target: Target) -> DispatchCost | None:
         anchor.microseconds(work.bytes_in + work.bytes_out + work.bytes_weights, 2 * work.macs) for work in works
     )
     return DispatchCost(anchor.floor_us, cuts + 1, cuts, spent)
-
-
-def dispatch_cautions(graph: Graph, target: Target) -> tuple[Caution, ...]:
-    """Return the warning for a graph that is mostly dispatch, if it is one."""
-    cost = dispatch_cost(graph, target)
-    if cost is None or cost.microseconds > anchors().warn_below * cost.floor_us:
-        return ()
-    message = (
-        f"on {target.name} a call takes {cost.microseconds:.0f} µs by the documented model, of which "
-        f"{cost.floor_us:.0f} µs are its dispatch (af.estimate predicts by its own fit): put more work into one call, "
-        f"such as a larger batch or several steps"
-    )
-    return (Caution("DispatchFloorWarning", message),)
