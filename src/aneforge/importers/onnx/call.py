@@ -16,7 +16,7 @@ from aneforge.errors import GraphError
 from aneforge.graph.node import Output
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
-from aneforge.importers.onnx.values import Foreign, ListOf, Maybe
+from aneforge.importers.onnx.values import Foreign
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axis
 
@@ -34,10 +34,6 @@ __all__ = ["Call", "Surroundings", "computed", "single_number", "source_inputs"]
 
 LIST_MOST = 2**16
 """Longest list of axes, lengths or parts that is looked at."""
-TENSOR_KINDS: dict[type, tuple[Reason, str]] = {
-    ListOf: (Reason.SEQUENCE, "a sequence"),
-    Maybe: (Reason.OPTIONAL, "an optional"),
-}
 
 
 class Surroundings(Protocol):
@@ -114,8 +110,7 @@ class Call:
             return found
         if isinstance(found, Foreign):
             raise UnsupportedNodeError(found.reason, f"input {place} is {found.what}")
-        reason, what = TENSOR_KINDS.get(type(found), (Reason.INVALID, "no tensor"))
-        raise UnsupportedNodeError(reason, f"input {place} is {what}")
+        raise GraphError(f"input {place} is no tensor")
 
     def value(self, place: int) -> Value:
         """Return a tensor that must be there.

@@ -9,13 +9,13 @@ from aneforge.errors import AneforgeError
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output
 from aneforge.importers.emitter import FOLD_MOST_GROWTH, Emitter
-from aneforge.importers.findings import Finding, Reason
+from aneforge.importers.findings import Finding
 from aneforge.importers.merging import with_merged_axes
 from aneforge.importers.onnx.binding import bound_inputs, declared_type
 from aneforge.importers.onnx.interpreter import Interpreter, Scope
 from aneforge.importers.onnx.reading import read_model
 from aneforge.importers.onnx.tensors import constant_of, sparse_constant_of
-from aneforge.importers.onnx.values import Foreign, ListOf, Lost, Maybe
+from aneforge.importers.onnx.values import Lost
 from aneforge.importers.shapes import in_file
 from aneforge.ops.constant import Constant
 
@@ -82,20 +82,11 @@ def tensor_of(value: onnx.ValueInfoProto, held: Held, interpreter: Interpreter, 
     if isinstance(held, Constant):
         return emitter.kept(held)
     if not isinstance(held, Lost):
-        interpreter.gather(output_finding(value.name, held))
+        finding = Finding(
+            value.name, "output", held.reason, f"it is {held.what}", "end the model at a node that gives tensors"
+        )
+        interpreter.gather(finding)
     return None
-
-
-def output_finding(name: str, held: ListOf | Maybe | Foreign) -> Finding:
-    """Return the finding of an output that is no tensor."""
-    match held:
-        case ListOf():
-            reason, what = Reason.SEQUENCE, "a sequence"
-        case Maybe():
-            reason, what = Reason.OPTIONAL, "an optional"
-        case Foreign():
-            reason, what = held.reason, held.what
-    return Finding(name, "output", reason, f"it is {what}", "end the model at a node that gives tensors")
 
 
 def compare_declared(value: onnx.ValueInfoProto, output: Output, file: str | None) -> None:

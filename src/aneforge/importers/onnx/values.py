@@ -1,4 +1,4 @@
-"""What a name stands for while a model is read: a tensor, a list of them, something optional, or nothing usable."""
+"""What a name stands for while a model is read: a tensor, or nothing usable."""
 
 from __future__ import annotations
 
@@ -11,21 +11,7 @@ from aneforge.ops.constant import Constant
 if TYPE_CHECKING:
     from aneforge.importers.findings import Reason
 
-__all__ = ["LOST", "Absent", "Foreign", "Held", "ListOf", "Lost", "Maybe", "Value", "is_value"]
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
-    """A sequence whose length is known: sequences exist while the model is read, and no graph has one."""
-
-    items: tuple[Held, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Maybe:
-    """An optional: what it holds, or nothing."""
-
-    content: Held | None
+__all__ = ["LOST", "Absent", "Foreign", "Held", "Lost", "Value", "is_value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +28,7 @@ class Lost:
 
 LOST: Final = Lost()
 Absent = None
-Held = Value | ListOf | Maybe | Foreign | Lost
+Held = Value | Foreign | Lost
 
 
 def is_value(held: object) -> bool:

@@ -12,7 +12,7 @@ from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.binding import declared_type
 from aneforge.importers.onnx.call import computed, single_number
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.values import LOST, Lost, Maybe
+from aneforge.importers.onnx.values import LOST, Foreign, Lost
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axis
 
@@ -40,6 +40,8 @@ def branch(call: Call) -> tuple[Held, ...]:
         results, problem = call.surroundings.try_body(graph, ())
         if problem:  # a branch that is never taken may make no sense, so it is not the branch that is reported
             raise computed(condition, f"its condition is computed, and a branch cannot be expressed: {problem}")
+        if any(isinstance(one, Lost) for one in results):
+            return (LOST,) * call.outputs
         both.append(tensors(call, checked_results(call, results)))
     then_values, else_values = both
     if len(then_values) != len(else_values):
@@ -70,11 +72,10 @@ def tensors(call: Call, results: Sequence[Held]) -> tuple[Value, ...]:
     Raises:
         UnsupportedNodeError: One is not.
     """
-    found = tuple(one for one in results if isinstance(one, Output | Constant))
-    if len(found) != len(results):
-        reason = Reason.OPTIONAL if any(isinstance(one, Maybe) for one in results) else Reason.SEQUENCE
-        raise UnsupportedNodeError(reason, f"{call.operator} whose course is computed gives no tensors")
-    return found
+    for one in results:
+        if isinstance(one, Foreign):
+            raise UnsupportedNodeError(one.reason, f"{call.operator} whose course is computed gives {one.what}")
+    return tuple(one for one in results if isinstance(one, Output | Constant))
 
 
 @operator("Loop", takes_all=True)
