@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from aneforge.graph.node import Output, Value
+from aneforge.importers.interpretation import Lost
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
     from aneforge.importers.findings import Reason
 
-__all__ = ["LOST", "Absent", "Foreign", "Held", "Lost", "Value", "is_value"]
+__all__ = ["Absent", "Foreign", "Held", "Value", "is_value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,6 @@ class Foreign:
     reason: Reason
 
 
-class Lost:
-    """The result of a node that was reported already; nodes that read it are passed over."""
-
-
-LOST: Final = Lost()
 Absent = None
 Held = Value | Foreign | Lost
 

@@ -122,7 +122,7 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
         one_node("ConvTranspose", {"a": IMAGE, "b": IMAGE[:, :, :1, :1].repeat(2, 0)}, None, {"output_padding": [1]}),
         "output_padding has not 2 widths",
     ),
-    "condition of several": (looped(np.array([True, True])), "the condition is not one number"),
+    "condition of several": (looped(np.array([True, True])), "the condition is not one bool"),
     "signal": (
         one_node("STFT", {"a": numbers(1, 1, 4, 1)}, {"b": np.array(1), "c": numbers(2)}),
         "are not .batch, length, parts. and a list",

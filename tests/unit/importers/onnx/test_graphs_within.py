@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -398,3 +399,26 @@ def test_folding_gives_what_the_graph_would() -> None:
     model = made(nodes, FED)
     constant = af.reference(from_onnx(model, values={"x": X}))["y"]
     np.testing.assert_allclose(constant, results(model, {"x": X})["y"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_computed_choice_between_branches_runs_on_an_engine(sign: int) -> None:
+    nodes = [
+        node("ReduceSum", ["x"], ["s"], {"keepdims": 0}),
+        node("Greater", ["s", "zero"], ["c"]),
+        node(
+            "If",
+            ["c"],
+            ["y"],
+            {
+                "then_branch": inner([node("Relu", ["x"], ["p"])], ["p"]),
+                "else_branch": inner([node("Neg", ["x"], ["q"])], ["q"]),
+            },
+        ),
+    ]
+    x = sign * np.array([[1, -2, 4]], np.float32)
+    model = made(nodes, {"x": ("fp32", [1, 3])}, weights={"zero": np.zeros((), np.float32)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so small a network is mostly dispatch
+        found = np.asarray(af.load_onnx(model, target="m1")(x))
+    assert np.array_equal(found, np.maximum(x, 0) if sign > 0 else -x)
