@@ -11,6 +11,7 @@ from aneforge.errors import GraphError
 from aneforge.importers.extents import checked_extents
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
+from aneforge.importers.reductions import sorted_extremes, triangle
 from aneforge.importers.writing import written
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axes, normalised_axis
@@ -291,33 +292,24 @@ def one_hot(call: Call) -> Value:
 
 
 @operator("Trilu")
-def triangle(call: Call) -> Value:
+def half_of_matrices(call: Call) -> Value:
     """Convert matrices with 0 below, or above, a diagonal."""
     x, emit = call.value(0), call.emit
     if x.type.rank < 2:
         raise GraphError("its input holds no matrices", seen=list(x.type.shape))
     diagonal = 0 if call.optional(1) is None else call.known_integer(1, "the diagonal")
     rows, columns = x.type.shape[-2:]
-    emit.room(rows, columns)
-    above = np.arange(columns) - np.arange(rows)[:, None]
-    kept = above >= diagonal if call.flag("upper") else above <= diagonal
+    kept = triangle(emit, rows, columns, diagonal, upper=call.flag("upper"))
     return emit.select(emit.constant(kept, "bool"), x, emit.number(0, x))
 
 
 @operator("TopK")
 def top_k(call: Call) -> tuple[Value, Value]:
     """Convert the k largest or smallest along an axis and their places."""
-    x, emit = call.value(0), call.emit
-    axis = call.axis(x.type.rank)
+    x = call.value(0)
     count = call.integer("k") if "k" in call.rules.attributes else call.known_integer(1, "the number of elements")
     largest = "largest" not in call.rules.attributes or call.flag("largest")
-    if count == 0:
-        shape = [0 if one == axis else extent for one, extent in enumerate(x.type.shape)]
-        return emit.empty(shape, x.type.dtype), emit.empty(shape, "int64")
-    values, places = emit.apply_all(
-        "topk", {"x": x}, k=count, axis=axis, ascending=not largest, output_indices_dtype="int32"
-    )
-    return values, emit.cast(places, "int64")
+    return sorted_extremes(call.emit, x, count, call.axis(x.type.rank), largest=largest)
 
 
 @operator("NonZero")

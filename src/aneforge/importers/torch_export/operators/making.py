@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.importers.extents import checked_extents
+from aneforge.importers.reductions import triangle
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.types import is_float
 
@@ -109,14 +110,11 @@ def eye(call: Call) -> Value:
 
 
 @operator("tril", "triu")
-def triangle(call: Call) -> Value:
+def half_of_matrices(call: Call) -> Value:
     """Convert matrices with 0 above, or below, a diagonal."""
     x, emit = call.value("self"), call.emit
     rows, columns = x.type.shape[-2:]
-    emit.room(rows, columns)
-    right = np.arange(columns) - np.arange(rows)[:, None]
-    diagonal = call.integer("diagonal")
-    kept = right <= diagonal if call.operator == "tril" else right >= diagonal
+    kept = triangle(emit, rows, columns, call.integer("diagonal"), upper=call.operator == "triu")
     return emit.select(emit.constant(kept, "bool"), x, emit.number(0, x)) if x.type.size else x
 
 
@@ -124,9 +122,7 @@ def triangle(call: Call) -> Value:
 def triangle_places(call: Call) -> Value:
     """Convert the rows and columns of the elements below, or above, a diagonal, row by row."""
     rows, columns, diagonal = (call.integer(name) for name in ("row", "col", "offset"))
-    call.emit.room(rows, columns)
-    right = np.arange(columns) - np.arange(rows)[:, None]
-    kept = right <= diagonal if call.operator == "tril_indices" else right >= diagonal
+    kept = triangle(call.emit, rows, columns, diagonal, upper=call.operator == "triu_indices")
     return call.emit.constant(np.stack(np.nonzero(kept)), call.dtype())
 
 

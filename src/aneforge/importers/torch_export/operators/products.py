@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.importers.torch_export.operators.reduction import norm
+from aneforge.importers.reductions import norm
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
