@@ -326,6 +326,11 @@ class Emitter:
         sizes = [end - begin if one == along else extent for one, extent in enumerate(x.type.shape)]
         return self.apply("slice_by_size", {"x": x}, begin=begins, size=sizes)
 
+    def at(self, x: Value, axis: int, place: int) -> Value:
+        """Return one slice of an axis, without the axis."""
+        along = normalised_axis(axis, x.type.rank)
+        return self.reshape(self.part(x, along, place, place + 1), x.type.shape[:along] + x.type.shape[along + 1 :])
+
     def region(self, x: Value, bounds: Mapping[int, range]) -> Value:
         """Return the places of axes that ranges name."""
         whole = [bounds.get(axis, range(extent)) for axis, extent in enumerate(x.type.shape)]

@@ -63,8 +63,7 @@ class Rows:
 
     def slice(self, emit: Emitter, turn: int) -> Value:
         """Return what a turn gets."""
-        at = self.count - 1 - turn if self.backward else turn
-        return emit.reshape(emit.part(self.tensor, self.axis, at, at + 1), self.shape)
+        return emit.at(self.tensor, self.axis, self.count - 1 - turn if self.backward else turn)
 
 
 def turn_count(rows: Sequence[Rows]) -> int:

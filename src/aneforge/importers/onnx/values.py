@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aneforge.graph.node import Output, Value
+from aneforge.graph.node import Value
 from aneforge.importers.interpretation import Lost
-from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
     from aneforge.importers.findings import Reason
 
-__all__ = ["Absent", "Foreign", "Held", "Value", "is_value"]
+__all__ = ["Foreign", "Held", "Value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +22,4 @@ class Foreign:
     reason: Reason
 
 
-Absent = None
 Held = Value | Foreign | Lost
-
-
-def is_value(held: object) -> bool:
-    """Tell whether something is a tensor, computed or constant."""
-    return isinstance(held, Output | Constant)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.importers.bits import bits_combined, bits_shifted
-from aneforge.importers.elements import signed_remainder
+from aneforge.importers.elementary import signed_remainder
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.shapes import normalised_axis
 from aneforge.ops.types import is_float

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
-from aneforge.importers.elements import has_sign
+from aneforge.importers.elementary import has_sign
 from aneforge.importers.findings import UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 from aneforge.importers.onnx.values import Foreign

@@ -246,9 +246,9 @@ def deformable_conv(call: Call) -> Value:
     each = divisible("the number of channels by offset_group", channels, parts)
     read: list[Value] = []
     for part in range(parts):
-        own = emit.reshape(emit.part(moved, 1, part, part + 1), (batch, taps, 2, rows, columns))
-        y = emit.add(pick(emit, own, 0), emit.constant(np.broadcast_to(at_row, (taps, rows, columns)), x.type.dtype))
-        z = emit.add(pick(emit, own, 1), emit.constant(np.broadcast_to(at_column, (taps, rows, columns)), x.type.dtype))
+        own = emit.at(moved, 1, part)  # [batch, taps, 2, rows, columns]
+        y = emit.add(emit.at(own, 2, 0), emit.constant(np.broadcast_to(at_row, (taps, rows, columns)), x.type.dtype))
+        z = emit.add(emit.at(own, 2, 1), emit.constant(np.broadcast_to(at_column, (taps, rows, columns)), x.type.dtype))
         places = emit.reshape(emit.apply("stack", {"values": (z, y)}, axis=-1), (batch, taps * rows, columns, 2))
         seen = emit.apply(
             "resample",
@@ -261,9 +261,7 @@ def deformable_conv(call: Call) -> Value:
         values = emit.reshape(seen, (batch, each, taps, rows, columns))
         if mask is not None:
             weights = emit.reshape(mask, (batch, parts, 1, taps, rows, columns))
-            values = emit.mul(
-                values, emit.reshape(emit.part(weights, 1, part, part + 1), (batch, 1, taps, rows, columns))
-            )
+            values = emit.mul(values, emit.at(weights, 1, part))
         read.append(values)
     stacked = emit.reshape(emit.concat(read, 1), (batch, channels * taps, rows, columns))
     kernels = emit.reshape(weight, (weight.type.shape[0], weight.type.shape[1] * taps, 1, 1))
@@ -289,9 +287,3 @@ def deformable_window(call: Call, axis: int, x: Value, weight: Value) -> Window:
 def starts(window: Window, places: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return where a window begins at every place."""
     return np.arange(places, dtype=np.int64) * window.stride - window.before
-
-
-def pick(emit: Emitter, offsets: Value, which: int) -> Value:
-    """Return the row offsets or the column offsets of taps."""
-    batch, taps, _, rows, columns = offsets.type.shape
-    return emit.reshape(emit.part(offsets, 2, which, which + 1), (batch, taps, rows, columns))

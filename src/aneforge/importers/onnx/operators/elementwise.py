@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aneforge.importers import elementary
 from aneforge.importers.bits import bits_inverted
-from aneforge.importers.elements import celu, clamped, gelu, hard_swish, is_infinite, mish, prelu, relu
 from aneforge.importers.onnx.call import single_number
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.constant import Constant
@@ -78,9 +78,9 @@ def negative(call: Call) -> Value:
 
 
 @operator("Relu")
-def rectified(call: Call) -> Value:
+def relu(call: Call) -> Value:
     """Convert max(x, 0)."""
-    return relu(call.emit, call.value(0))
+    return elementary.relu(call.emit, call.value(0))
 
 
 @operator("LeakyRelu")
@@ -102,9 +102,9 @@ def selu(call: Call) -> Value:
 
 
 @operator("Celu")
-def continuous_elu(call: Call) -> Value:
+def celu(call: Call) -> Value:
     """Convert x, and alpha · (e^(x / alpha) − 1) below 0."""
-    return celu(call.emit, call.value(0), call.number("alpha"))
+    return elementary.celu(call.emit, call.value(0), call.number("alpha"))
 
 
 @operator("ThresholdedRelu")
@@ -122,9 +122,9 @@ def hard_sigmoid(call: Call) -> Value:
 
 
 @operator("HardSwish")
-def swish_of_lines(call: Call) -> Value:
+def hard_swish(call: Call) -> Value:
     """Convert x · (x / 6 + ½, kept within 0 and 1)."""
-    return hard_swish(call.emit, call.value(0))
+    return elementary.hard_swish(call.emit, call.value(0))
 
 
 @operator("Swish")
@@ -137,15 +137,15 @@ def swish(call: Call) -> Value:
 
 
 @operator("Mish")
-def tanh_of_softplus(call: Call) -> Value:
+def mish(call: Call) -> Value:
     """Convert x · tanh(log(1 + eˣ))."""
-    return mish(call.emit, call.value(0))
+    return elementary.mish(call.emit, call.value(0))
 
 
 @operator("Gelu")
-def gaussian(call: Call) -> Value:
+def gelu(call: Call) -> Value:
     """Convert x times the normal distribution, exact or in the tanh form."""
-    return gelu(call.emit, call.value(0), call.choice("approximate", "none", "tanh"))
+    return elementary.gelu(call.emit, call.value(0), call.choice("approximate", "none", "tanh"))
 
 
 @operator("Shrink")
@@ -165,7 +165,7 @@ def parametric_relu(call: Call) -> Value:
     x, slope, emit = call.value(0), call.value(1), call.emit
     if call.rules.since < 7 and slope.type.rank == 1 and slope.type.size > 1:  # then it was one slope a channel
         slope = emit.reshape(slope, (slope.type.size, *[1] * (x.type.rank - 2)))
-    return prelu(emit, x, slope)
+    return elementary.prelu(emit, x, slope)
 
 
 @operator("IsNaN")
@@ -176,13 +176,13 @@ def is_nan(call: Call) -> Value:
 
 
 @operator("IsInf")
-def infinite(call: Call) -> Value:
+def is_infinite(call: Call) -> Value:
     """Convert whether x is infinite, on one side or both."""
     x, emit = call.value(0), call.emit
     both = call.flag("detect_positive"), call.flag("detect_negative")
     match both:
         case (True, True):
-            return is_infinite(emit, x)
+            return elementary.is_infinite(emit, x)
         case (True, False):
             return emit.binary("equal", x, math.inf)
         case (False, True):
@@ -194,13 +194,13 @@ def infinite(call: Call) -> Value:
 @operator("Clip", until=10)
 def clip_by_attributes(call: Call) -> Value:
     """Convert x moved between two numbers."""
-    return clamped(call.emit, call.value(0), call.number("min"), call.number("max"))
+    return elementary.clamped(call.emit, call.value(0), call.number("min"), call.number("max"))
 
 
 @operator("Clip", since=11)
 def clip(call: Call) -> Value:
     """Convert x moved between two tensors of one number, either of which may be left out."""
-    return clamped(call.emit, call.value(0), bound(call, 1), bound(call, 2))
+    return elementary.clamped(call.emit, call.value(0), bound(call, 1), bound(call, 2))
 
 
 def bound(call: Call, place: int) -> Value | float | None:

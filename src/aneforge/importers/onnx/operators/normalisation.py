@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers import normalising
 from aneforge.importers.findings import Reason, UnsupportedNodeError
-from aneforge.importers.normalising import (
-    all_constant,
-    along_channels,
-    batch_norm,
-    centred_and_variance,
-    group_norm,
-    inverse_root,
-    layer_norm,
-    moved_towards,
-    norm_of_batch,
-    rms_norm,
-    scaled,
-)
 from aneforge.importers.onnx.operators.pooling import power_norm
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.shapes import divisible
@@ -31,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @operator("BatchNormalization")
-def of_batches(call: Call) -> tuple[Value, ...]:
+def batch_norm(call: Call) -> tuple[Value, ...]:
     """Convert normalisation by given statistics, or in training by those of the batch."""
     x, emit = call.value(0), call.emit
     scale, bias, mean, variance = (call.value(place) for place in range(1, 5))
@@ -41,12 +29,14 @@ def of_batches(call: Call) -> tuple[Value, ...]:
         )
     epsilon = call.number("epsilon")
     if not trains(call):
-        return (batch_norm(emit, x, (scale, bias, mean, variance), epsilon),)
+        return (normalising.batch_norm(emit, x, (scale, bias, mean, variance), epsilon),)
     if call.rules.since < 14:
         raise UnsupportedNodeError(Reason.TRAINING, "it is in training", workaround="export the model for inference")
-    result, own_mean, own_variance, _ = norm_of_batch(emit, x, scale, bias, epsilon)
+    result, own_mean, own_variance, _ = normalising.norm_of_batch(emit, x, scale, bias, epsilon)
     share = 1 - call.number("momentum")
-    running = [moved_towards(emit, old, new, share) for old, new in ((mean, own_mean), (variance, own_variance))]
+    running = [
+        normalising.moved_towards(emit, old, new, share) for old, new in ((mean, own_mean), (variance, own_variance))
+    ]
     return (result, *running)
 
 
@@ -64,15 +54,15 @@ def instance_norm(call: Call) -> Value:
     """Convert normalisation of every channel of every sample."""
     x, scale, bias, emit = call.value(0), call.value(1), call.value(2), call.emit
     epsilon = call.number("epsilon")
-    if x.type.rank in (3, 4) and all_constant(scale, bias):
+    if x.type.rank in (3, 4) and normalising.all_constant(scale, bias):
         return emit.apply("instance_norm", {"x": x, "gamma": scale, "beta": bias}, epsilon=epsilon)
-    _, centred, variance = centred_and_variance(emit, x, range(2, x.type.rank))
-    parts = along_channels(emit, scale, x), along_channels(emit, bias, x)
-    return scaled(emit, emit.mul(centred, inverse_root(emit, variance, epsilon)), *parts)
+    _, centred, variance = normalising.centred_and_variance(emit, x, range(2, x.type.rank))
+    parts = normalising.along_channels(emit, scale, x), normalising.along_channels(emit, bias, x)
+    return normalising.scaled(emit, emit.mul(centred, normalising.inverse_root(emit, variance, epsilon)), *parts)
 
 
 @operator("GroupNormalization")
-def of_groups(call: Call) -> Value:
+def group_norm(call: Call) -> Value:
     """Convert normalisation of groups of channels; before version 21 scale and bias were one number a group."""
     x, scale, bias, emit = call.value(0), call.value(1), call.value(2), call.emit
     groups, epsilon = call.integer("num_groups"), call.number("epsilon")
@@ -83,24 +73,24 @@ def of_groups(call: Call) -> Value:
         scale, bias = (
             emit.reshape(emit.spread(emit.expand(part, -1), (groups, each)), (groups * each,)) for part in (scale, bias)
         )
-    return group_norm(emit, x, groups, scale, bias, epsilon)[0] if x.type.size else x
+    return normalising.group_norm(emit, x, groups, scale, bias, epsilon)[0] if x.type.size else x
 
 
 @operator("LayerNormalization")
-def of_layers(call: Call) -> tuple[Value, ...]:
+def layer_norm(call: Call) -> tuple[Value, ...]:
     """Convert normalisation over all axes from one on; mean and inverse deviation if asked."""
     x, scale, bias = call.value(0), call.value(1), call.optional(2)
     axis = call.axis(x.type.rank)
     axes = tuple(range(axis, x.type.rank))
-    return layer_norm(call.emit, x, scale, bias, axes, call.number("epsilon"), call.dtype("stash_type"))
+    return normalising.layer_norm(call.emit, x, scale, bias, axes, call.number("epsilon"), call.dtype("stash_type"))
 
 
 @operator("RMSNormalization")
-def by_mean_squares(call: Call) -> Value:
+def rms_norm(call: Call) -> Value:
     """Convert division by the root of the mean square over all axes from one on; epsilon is added under the root."""
     x, scale, emit = call.value(0), call.value(1), call.emit
     axes = tuple(range(call.axis(x.type.rank), x.type.rank))
-    result, _ = rms_norm(emit, emit.cast(x, call.dtype("stash_type")), axes, call.number("epsilon"))
+    result, _ = normalising.rms_norm(emit, emit.cast(x, call.dtype("stash_type")), axes, call.number("epsilon"))
     return emit.mul(emit.cast(result, scale.type.dtype), scale)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.importers.elements import celu, clamped, gelu, hard_swish, mish, prelu, relu
+from aneforge.importers import elementary
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.types import is_float
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 @operator("relu")
-def rectified(call: Call) -> Value:
+def relu(call: Call) -> Value:
     """Convert max(x, 0)."""
-    return relu(call.emit, call.value("self"))
+    return elementary.relu(call.emit, call.value("self"))
 
 
 @operator("hardtanh", "relu6")
@@ -30,7 +30,7 @@ def bounded(call: Call) -> Value:
     low, high = (0.0, 6.0) if call.operator == "relu6" else (call.number("min_val"), call.number("max_val"))
     if is_float(x.type.dtype) and (low, high) == (0, 6):
         return emit.unary("relu6", x)
-    return clamped(emit, x, low, high)
+    return elementary.clamped(emit, x, low, high)
 
 
 @operator("leaky_relu")
@@ -63,7 +63,7 @@ def parametric_relu(call: Call) -> Value:
         slope = emit.reshape(slope, (slope.type.size, *[1] * (x.type.rank - 2)))
     elif slope.type.size == 1:
         slope = emit.reshape(slope, ())
-    return prelu(emit, x, slope)
+    return elementary.prelu(emit, x, slope)
 
 
 @operator("elu")
@@ -84,15 +84,15 @@ def hard_sigmoid(call: Call) -> Value:
 
 
 @operator("hardswish")
-def swish_of_lines(call: Call) -> Value:
+def hard_swish(call: Call) -> Value:
     """Convert x · (x / 6 + ½, kept within 0 and 1)."""
-    return hard_swish(call.emit, call.value("self"))
+    return elementary.hard_swish(call.emit, call.value("self"))
 
 
 @operator("mish")
-def tanh_of_softplus(call: Call) -> Value:
+def mish(call: Call) -> Value:
     """Convert x · tanh(log(1 + eˣ))."""
-    return mish(call.emit, call.value("self"))
+    return elementary.mish(call.emit, call.value("self"))
 
 
 @operator("softplus")
@@ -107,9 +107,9 @@ def softplus(call: Call) -> Value:
 
 
 @operator("gelu")
-def gaussian(call: Call) -> Value:
+def gelu(call: Call) -> Value:
     """Convert x times the normal distribution, exact or in the tanh form."""
-    return gelu(call.emit, call.value("self"), call.text("approximate"))
+    return elementary.gelu(call.emit, call.value("self"), call.text("approximate"))
 
 
 @operator("glu")
@@ -138,6 +138,6 @@ def threshold(call: Call) -> Value:
 
 
 @operator("celu")
-def continuous_elu(call: Call) -> Value:
+def celu(call: Call) -> Value:
     """Convert x, and alpha · (e^(x / alpha) − 1) below 0."""
-    return celu(call.emit, call.value("self"), float(call.number("alpha")))
+    return elementary.celu(call.emit, call.value("self"), float(call.number("alpha")))

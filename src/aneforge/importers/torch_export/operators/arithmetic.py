@@ -5,16 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aneforge.importers import elementary
 from aneforge.importers.bits import bits_combined, bits_shifted
-from aneforge.importers.elements import (
-    clamped,
-    float_remainder,
-    has_sign,
-    larger,
-    signed_remainder,
-    smaller,
-    truncated,
-)
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.types import is_float
 
@@ -111,7 +103,7 @@ def quotient(call: Call) -> Value:
     if not mode:
         return emit.div(x, y)
     if mode == "trunc":
-        return truncated(emit, emit.div(x, y)) if is_float(dtype) else emit.div(x, y)
+        return elementary.truncated(emit, emit.div(x, y)) if is_float(dtype) else emit.div(x, y)
     return floor_quotient(emit, x, y)
 
 
@@ -119,7 +111,7 @@ def floor_quotient(emit: Emitter, x: Value, y: Value) -> Value:
     """Return x / y rounded down; of real numbers by the remainder, as PyTorch does it, and x / y where y is 0."""
     if not is_float(x.type.dtype):
         return emit.binary("floor_div", x, y)
-    rest = float_remainder(emit, x, y)
+    rest = elementary.float_remainder(emit, x, y)
     ratio = emit.unary("round", emit.div(emit.binary("sub", x, rest), y))
     return emit.select(emit.binary("equal", y, 0.0), emit.div(x, y), ratio)
 
@@ -136,14 +128,14 @@ def remainder(call: Call) -> Value:
     """Convert the remainder that has the sign of the divisor."""
     dtype = call.dtype()
     x, y = pair(call, dtype)
-    return float_remainder(call.emit, x, y) if is_float(dtype) else call.emit.binary("mod", x, y)
+    return elementary.float_remainder(call.emit, x, y) if is_float(dtype) else call.emit.binary("mod", x, y)
 
 
 @operator("fmod")
-def truncated_remainder(call: Call) -> Value:
+def signed_remainder(call: Call) -> Value:
     """Convert the remainder that has the sign of the dividend."""
     x, y = pair(call, call.dtype())
-    return signed_remainder(call.emit, x, y)
+    return elementary.signed_remainder(call.emit, x, y)
 
 
 @operator("pow")
@@ -190,7 +182,7 @@ def angle(call: Call) -> Value:
     y, x = (emit.select(both, emit.unary("sign", one), one) for one in (y, x))
     zero = emit.binary("equal", x, 0.0)
     plain = emit.unary("atan", emit.div(y, emit.select(zero, 1.0, x)))
-    x_negative, y_negative = has_sign(emit, x), has_sign(emit, y)
+    x_negative, y_negative = elementary.has_sign(emit, x), elementary.has_sign(emit, y)
     turn = emit.select(y_negative, emit.constant(-math.pi, dtype), math.pi)
     upright = emit.mul(emit.unary("sign", y), math.pi / 2)
     flat = emit.select(x_negative, turn, emit.mul(y, 0.0))
@@ -223,7 +215,7 @@ def scaled_by_power(call: Call) -> Value:
 @operator("maximum", "minimum", "max.other", "min.other")
 def extreme(call: Call) -> Value:
     """Convert the larger or smaller of both."""
-    convert = larger if call.operator.startswith("max") else smaller
+    convert = elementary.larger if call.operator.startswith("max") else elementary.smaller
     return convert(call.emit, *pair(call, call.dtype()))
 
 
@@ -232,7 +224,7 @@ def extreme_number(call: Call) -> Value:
     """Convert the larger or smaller of both; what is no number does not count."""
     emit, dtype = call.emit, call.dtype()
     x, y = pair(call, dtype)
-    convert = larger if call.operator == "fmax" else smaller
+    convert = elementary.larger if call.operator == "fmax" else elementary.smaller
     if not is_float(dtype):
         return convert(emit, x, y)
     x_counts = emit.select(emit.binary("equal", x, x), x, y)
@@ -245,7 +237,7 @@ def clamp(call: Call) -> Value:
     """Convert x moved between two bounds, either of which may be left out; where they cross, the upper one counts."""
     dtype = call.dtype()
     least, most = (call.operand(name, dtype) if call.has(name) else None for name in ("min", "max"))
-    return clamped(call.emit, call.operand("self", dtype), least, most)
+    return elementary.clamped(call.emit, call.operand("self", dtype), least, most)
 
 
 @operator(*COMPARISONS)
@@ -292,4 +284,4 @@ def copy_sign(call: Call) -> Value:
     emit = call.emit
     x, y = pair(call, call.dtype())
     size = emit.unary("abs", x)
-    return emit.select(has_sign(emit, y), emit.negative(size), size)
+    return emit.select(elementary.has_sign(emit, y), emit.negative(size), size)

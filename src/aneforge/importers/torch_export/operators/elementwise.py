@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aneforge.importers import elementary
 from aneforge.importers.bits import bits_inverted
-from aneforge.importers.elements import has_sign, is_infinite, truncated
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.types import is_float
 
@@ -63,7 +63,7 @@ def any_function(call: Call) -> Value:
 def cut(call: Call) -> Value:
     """Convert the whole part: towards 0."""
     x, emit = call.value("self"), call.emit
-    return truncated(emit, x) if is_float(x.type.dtype) else x
+    return elementary.truncated(emit, x) if is_float(x.type.dtype) else x
 
 
 @operator("round")
@@ -161,9 +161,9 @@ def is_nan(call: Call) -> Value:
 
 
 @operator("isinf")
-def infinite(call: Call) -> Value:
+def is_infinite(call: Call) -> Value:
     """Convert whether x is infinite; whole numbers never are."""
-    return is_infinite(call.emit, call.value("self"))
+    return elementary.is_infinite(call.emit, call.value("self"))
 
 
 @operator("signbit")
@@ -172,7 +172,7 @@ def sign_bit(call: Call) -> Value:
     x, emit = call.value("self"), call.emit
     if not is_float(x.type.dtype):
         return emit.binary("less", x, 0) if x.type.dtype != "bool" else emit.filled(x.type.shape, 0, "bool")
-    return has_sign(emit, x)
+    return elementary.has_sign(emit, x)
 
 
 @operator("_to_copy", "to", "convert_element_type")

@@ -5,16 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aneforge.importers import normalising
 from aneforge.importers.findings import Reason, UnsupportedNodeError
-from aneforge.importers.normalising import (
-    batch_norm,
-    group_norm,
-    layer_norm,
-    moved_towards,
-    norm_of_batch,
-    rms_norm,
-    scaled,
-)
 from aneforge.importers.torch_export.registry import operator
 
 if TYPE_CHECKING:
@@ -23,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @operator("native_layer_norm", "layer_norm")
-def of_layers(call: Call) -> Value | tuple[Value, Value, Value]:
+def layer_norm(call: Call) -> Value | tuple[Value, Value, Value]:
     """Convert normalisation over the last axes, with mean and inverse deviation."""
     x, emit = call.value("input"), call.emit
     scale, bias, epsilon = call.optional("weight"), call.optional("bias"), float(call.number("eps"))
@@ -34,12 +26,12 @@ def of_layers(call: Call) -> Value | tuple[Value, Value, Value]:
     ] * 2
     if not x.type.size:
         return x if call.operator == "layer_norm" else (x, own[0], own[1])
-    results = layer_norm(emit, x, scale, bias, axes, epsilon)
+    results = normalising.layer_norm(emit, x, scale, bias, axes, epsilon)
     return results[0] if call.operator == "layer_norm" else results
 
 
 @operator("native_group_norm", "group_norm")
-def of_groups(call: Call) -> Value | tuple[Value, Value, Value]:
+def group_norm(call: Call) -> Value | tuple[Value, Value, Value]:
     """Convert normalisation of groups of channels, with mean and inverse deviation of each group."""
     x, emit = call.value("input"), call.emit
     scale, bias, epsilon = call.optional("weight"), call.optional("bias"), float(call.number("eps"))
@@ -48,22 +40,22 @@ def of_groups(call: Call) -> Value | tuple[Value, Value, Value]:
     if not x.type.size:
         empty = emit.filled((batch, groups), math.nan, x.type.dtype) if batch else emit.empty((0, groups), x.type.dtype)
         return x if call.operator == "group_norm" else (x, empty, empty)
-    results = group_norm(emit, x, groups, scale, bias, epsilon)
+    results = normalising.group_norm(emit, x, groups, scale, bias, epsilon)
     return results[0] if call.operator == "group_norm" else results
 
 
 @operator("_native_batch_norm_legit_no_training")
-def by_statistics(call: Call) -> tuple[Value, Value, Value]:
+def batch_norm(call: Call) -> tuple[Value, Value, Value]:
     """Convert normalisation by given statistics."""
     x, emit = call.value("input"), call.emit
     scale, bias = call.optional("weight"), call.optional("bias")
     mean, variance = call.value("running_mean"), call.value("running_var")
     nothing = emit.empty((0,), x.type.dtype)
-    return batch_norm(emit, x, (scale, bias, mean, variance), float(call.number("eps"))), nothing, nothing
+    return normalising.batch_norm(emit, x, (scale, bias, mean, variance), float(call.number("eps"))), nothing, nothing
 
 
 @operator("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "native_batch_norm")
-def of_batches(call: Call) -> tuple[Value, ...]:
+def trained_batch_norm(call: Call) -> tuple[Value, ...]:
     """Convert normalisation by the statistics of the batch, with those and, where they are kept, the running ones."""
     x, emit = call.value("input"), call.emit
     scale, bias = call.optional("weight"), call.optional("bias")
@@ -72,26 +64,26 @@ def of_batches(call: Call) -> tuple[Value, ...]:
         statistics = call.value("running_mean"), call.value("running_var")
         nothing = emit.empty((0,), x.type.dtype)
         kept = statistics if call.operator.endswith("functional") else ()
-        return batch_norm(emit, x, (scale, bias, *statistics), epsilon), nothing, nothing, *kept
+        return normalising.batch_norm(emit, x, (scale, bias, *statistics), epsilon), nothing, nothing, *kept
     if call.operator == "_native_batch_norm_legit" and call.optional("running_mean") is not None:
         raise UnsupportedNodeError(
             Reason.TRAINING, "it writes its statistics in place", workaround="export the module after module.eval()"
         )
-    result, mean, variance, inverse = norm_of_batch(emit, x, scale, bias, epsilon)
+    result, mean, variance, inverse = normalising.norm_of_batch(emit, x, scale, bias, epsilon)
     if not call.operator.endswith("functional"):
         return result, mean, inverse
     count = x.type.size // max(x.type.shape[1], 1)
     unbiased = emit.mul(variance, count / max(count - 1, 1))
     momentum = float(call.number("momentum"))
     running = [
-        moved_towards(emit, call.value(name), new, momentum)
+        normalising.moved_towards(emit, call.value(name), new, momentum)
         for name, new in (("running_mean", mean), ("running_var", unbiased))
     ]
     return result, mean, inverse, *running
 
 
 @operator("rms_norm", "_fused_rms_norm")
-def by_mean_squares(call: Call) -> Value | tuple[Value, Value]:
+def rms_norm(call: Call) -> Value | tuple[Value, Value]:
     """Convert division by the root of the mean square over the last axes; epsilon is added under the root."""
     x, emit, scale = call.value("input"), call.emit, call.optional("weight")
     count = len(call.integers("normalized_shape") or ())
@@ -99,8 +91,8 @@ def by_mean_squares(call: Call) -> Value | tuple[Value, Value]:
     epsilon = float(call.number("eps")) if call.has("eps") else limits[x.type.dtype]
     if not x.type.size:
         return x
-    plain, inverse = rms_norm(emit, x, range(x.type.rank - count, x.type.rank), epsilon)
-    result = scaled(emit, plain, scale, None)
+    plain, inverse = normalising.rms_norm(emit, x, range(x.type.rank - count, x.type.rank), epsilon)
+    result = normalising.scaled(emit, plain, scale, None)
     return result if call.operator == "rms_norm" else (result, inverse)
 
 

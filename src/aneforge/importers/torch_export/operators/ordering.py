@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphError
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.reductions import sorted_extremes
-from aneforge.importers.torch_export.operators.indexing import laid
 from aneforge.importers.torch_export.registry import operator
+from aneforge.importers.writing import laid
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Value
@@ -59,10 +59,7 @@ def kth_value(call: Call) -> tuple[Value, Value]:
 
 def picked(call: Call, x: Value, axis: int, place: int) -> Value:
     """Return one slice of an axis, with the axis or without."""
-    part = call.emit.part(x, axis, place, place + 1)
-    if call.flag("keepdim"):
-        return part
-    return call.emit.reshape(part, [extent for one, extent in enumerate(x.type.shape) if one != axis])
+    return call.emit.part(x, axis, place, place + 1) if call.flag("keepdim") else call.emit.at(x, axis, place)
 
 
 @operator("median.dim")
