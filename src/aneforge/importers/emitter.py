@@ -380,6 +380,14 @@ class Emitter:
             return self.apply("linear", {"x": x, "weight": weight})
         return self.apply("matmul", {"x": x, "y": y}, transpose_y=transpose_y)
 
+    def linear(self, x: Value, weight: Value, bias: Value | None) -> Value | None:
+        """Return a linear layer where weights [outputs, inputs] and bias are constants of its form, else nothing."""
+        known = isinstance(weight, Constant) and weight.type.rank == 2 and weight.type.size > 0
+        shifted = bias is None or (isinstance(bias, Constant) and bias.type.shape == weight.type.shape[:1])
+        if not known or not shifted or isinstance(x, Constant) or x.type.rank < 2 or not x.type.size:
+            return None
+        return self.apply("linear", {"x": x, "weight": weight, "bias": bias}) if is_float(x.type.dtype) else None
+
 
 def known_operands(
     given: Mapping[str, Argument],
