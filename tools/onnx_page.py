@@ -33,7 +33,7 @@ INTRODUCTION = (
     "graph gives the expected numbers within the case's own tolerances. *parameters fixed*: an input that decides a "
     "shape (a list of axes, a target shape) was given by `values`. *known when read*: shapes and parameters alone "
     "decide the result. *as function*: how many of the cases are the function by which ONNX defines the operator. A "
-    "case that is not equal is *unsupported* for one of seven reasons; none is wrong, and none breaks the importer."
+    "case that is not equal is *unsupported* for one of eight reasons; none is wrong, and none breaks the importer."
 )
 NOTE = (
     "*Drawn* are cases whose expected numbers were drawn at random: element type, shape and range are compared. "

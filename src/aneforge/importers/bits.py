@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.ops.types import bits
+from aneforge.ops.types import bits, value_range
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Value
     from aneforge.importers.emitter import Emitter
 
-__all__ = ["bits_combined", "bits_shifted"]
+__all__ = ["bits_combined", "bits_inverted", "bits_shifted"]
+
+
+def bits_inverted(emit: Emitter, x: Value) -> Value:
+    """Return all bits turned round: −1 − x, or the greatest value − x where there is no sign."""
+    if x.type.dtype == "bool":
+        return emit.unary("logical_not", x)
+    low, high = value_range(x.type.dtype)
+    return emit.binary("sub", emit.constant(high if low == 0 else -1, x.type.dtype), x)
 
 
 def bits_shifted(emit: Emitter, x: Value, y: Value, *, left: bool) -> Value:

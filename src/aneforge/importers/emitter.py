@@ -326,6 +326,11 @@ class Emitter:
         sizes = [end - begin if one == along else extent for one, extent in enumerate(x.type.shape)]
         return self.apply("slice_by_size", {"x": x}, begin=begins, size=sizes)
 
+    def at(self, x: Value, axis: int, place: int) -> Value:
+        """Return one slice of an axis, without the axis."""
+        along = normalised_axis(axis, x.type.rank)
+        return self.reshape(self.part(x, along, place, place + 1), x.type.shape[:along] + x.type.shape[along + 1 :])
+
     def region(self, x: Value, bounds: Mapping[int, range]) -> Value:
         """Return the places of axes that ranges name."""
         whole = [bounds.get(axis, range(extent)) for axis, extent in enumerate(x.type.shape)]
@@ -374,6 +379,14 @@ class Emitter:
             weight = y if transpose_y else self.transpose(y, (1, 0))
             return self.apply("linear", {"x": x, "weight": weight})
         return self.apply("matmul", {"x": x, "y": y}, transpose_y=transpose_y)
+
+    def linear(self, x: Value, weight: Value, bias: Value | None) -> Value | None:
+        """Return a linear layer where weights [outputs, inputs] and bias are constants of its form, else nothing."""
+        known = isinstance(weight, Constant) and weight.type.rank == 2 and weight.type.size > 0
+        shifted = bias is None or (isinstance(bias, Constant) and bias.type.shape == weight.type.shape[:1])
+        if not known or not shifted or isinstance(x, Constant) or x.type.rank < 2 or not x.type.size:
+            return None
+        return self.apply("linear", {"x": x, "weight": weight, "bias": bias}) if is_float(x.type.dtype) else None
 
 
 def known_operands(

@@ -41,6 +41,8 @@ class Reason(StrEnum):
     MAP = "maps"
     DATA_SHAPE = "data-dependent shapes"
     CONTROL = "data-dependent control flow"
+    HOST = "not an engine operation"
+    """It belongs before or after a network: tables of classical models, counts of words, lists of tensors."""
     TRAINING = "training"
     DTYPE = "element types without a meaning here"
     LAYOUT = "sparse or nested layouts"

@@ -1,4 +1,4 @@
-"""Windows that go over the spatial axes of a tensor: pooling, columns of an image, transposed convolution.
+"""Windows that go over the spatial axes of a tensor: convolution, its transpose, pooling, columns of an image.
 
 What the op table has is used as it is; other forms are windows gathered by their places.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Window",
-    "element_places",
-    "elements_seen",
+    "average",
+    "columns_added",
+    "convolved",
     "gathered",
     "is_plain",
-    "lowest",
-    "pads_of",
+    "largest",
+    "largest_with_places",
+    "place_count",
     "plain",
     "reaching",
-    "reduced",
     "transposed",
 ]
 
@@ -50,6 +52,16 @@ class Window:
     def span(self) -> int:
         """How far the window reaches, the gaps of its dilation counted."""
         return self.dilation * (self.length - 1) + 1
+
+
+def place_count(window: Window, *, ceil: bool = False) -> int:
+    """Return how many places a window takes along an axis.
+
+    Rounding up adds a place for what is left over, unless the window would begin behind the axis and its padding.
+    """
+    room = window.extent + window.before + window.after - window.span
+    places = (-(-room // window.stride) if ceil else room // window.stride) + 1
+    return places - 1 if ceil and (places - 1) * window.stride >= window.extent + window.before else places
 
 
 def pads_of(windows: Sequence[Window]) -> dict[str, object]:
@@ -131,10 +143,58 @@ def lowest(dtype: str) -> float:
     return -math.inf if is_float(dtype) else value_range(dtype)[0]
 
 
-def element_places(x: Value, windows: Sequence[Window], places: Sequence[int], *, columns: bool) -> Array:
-    """Return the place in the whole tensor of each element that each window sees: [N, C, places…, elements].
+def largest(emit: Emitter, x: Value, windows: Sequence[Window], places: Sequence[int]) -> Value:
+    """Return the largest value of every window."""
+    wide = reaching(windows, places)
+    if is_plain(x, wide, places):
+        return plain(emit, "max_pool", x, wide)
+    return reduced(emit, "reduce_max", x, windows, places, lowest(x.type.dtype))
+
+
+def largest_with_places(
+    emit: Emitter, x: Value, windows: Sequence[Window], places: Sequence[int], *, columns: bool, within_image: bool
+) -> tuple[Value, Value]:
+    """Return the largest value of every window, and its place in the whole tensor or in its image.
 
     Spatial places count rows first, or columns first where asked.
+    """
+    seen = gathered(emit, x, windows, places, lowest(x.type.dtype))
+    emit.room(seen.type.size)
+    chosen = emit.apply("reduce_argmax", {"x": seen}, axis=-1, keep_dims=True)
+    table = element_places(windows, places, columns=columns)
+    if not within_image:
+        images = np.arange(math.prod(x.type.shape[:2])) * math.prod(window.extent for window in windows)
+        table = table + images.reshape(*x.type.shape[:2], *[1] * (len(windows) + 1))
+    known = emit.constant(np.broadcast_to(table, seen.type.shape), "int64")
+    at = emit.apply("gather_along_axis", {"x": known, "indices": chosen}, axis=-1)
+    return largest(emit, x, windows, places), emit.reshape(at, at.type.shape[:-1])
+
+
+def average(
+    emit: Emitter,
+    x: Value,
+    windows: Sequence[Window],
+    places: Sequence[int],
+    *,
+    counted: bool,
+    divisor: int | None = None,
+) -> Value:
+    """Return the average of every window, padding counted or not, or its sum over a given number."""
+    uncounted = not counted or not any(one.before or one.after for one in windows)
+    wide = reaching(windows, places) if uncounted else list(windows)
+    if divisor is None and is_plain(x, wide, places):
+        return plain(emit, "avg_pool", x, wide, exclude_padding_from_average=not counted or wide != list(windows))
+    emit.room(*places)
+    total = reduced(emit, "reduce_sum", x, windows, places, 0.0)
+    seen = [elements_seen(one, count, counted=counted) for one, count in zip(windows, places, strict=True)]
+    counts = reduce(np.multiply.outer, seen) if divisor is None else np.full(places, divisor)
+    return emit.div(total, emit.constant(counts, x.type.dtype))
+
+
+def element_places(windows: Sequence[Window], places: Sequence[int], *, columns: bool) -> Array:
+    """Return the place in its image of each element that each window sees: [places…, elements].
+
+    Places count rows first, or columns first where asked.
     """
     rank = len(windows)
     extents = [window.extent for window in windows]
@@ -144,9 +204,7 @@ def element_places(x: Value, windows: Sequence[Window], places: Sequence[int], *
         at = np.arange(count)[:, None] * window.stride + np.arange(window.length) * window.dilation - window.before
         shape = [count if one == axis else window.length if one == axis + rank else 1 for one in range(2 * rank)]
         total = total + (at * steps[axis]).reshape(shape)
-    flat = np.broadcast_to(total, (*places, *(window.length for window in windows))).reshape(*places, -1)
-    images = np.arange(math.prod(x.type.shape[:2])) * math.prod(extents)
-    return flat + images.reshape(*x.type.shape[:2], *[1] * (rank + 1))
+    return np.broadcast_to(total, (*places, *(window.length for window in windows))).reshape(*places, -1)
 
 
 def elements_seen(window: Window, places: int, *, counted: bool) -> Array:
@@ -154,6 +212,31 @@ def elements_seen(window: Window, places: int, *, counted: bool) -> Array:
     at = np.arange(places)[:, None] * window.stride + np.arange(window.length) * window.dilation - window.before
     first, last = (-window.before, window.extent + window.after) if counted else (0, window.extent)
     return np.count_nonzero((at >= first) & (at < last), axis=1)
+
+
+def convolved(
+    emit: Emitter, x: Value, weight: Value, bias: Value | None, windows: Sequence[Window], groups: int
+) -> Value:
+    """Return a convolution; one that sums over no elements is its bias alone."""
+    if not x.type.size or not weight.type.size:
+        shape = (x.type.shape[0], weight.type.shape[0], *map(place_count, windows))
+        return sum_of_nothing(emit, shape, x.type.dtype, bias)
+    return emit.apply(
+        "conv",
+        {"x": x, "weight": weight, "bias": bias},
+        strides=[window.stride for window in windows],
+        dilations=[window.dilation for window in windows],
+        groups=groups,
+        **pads_of(windows),
+    )
+
+
+def sum_of_nothing(emit: Emitter, shape: Sequence[int], dtype: str, bias: Value | None) -> Value:
+    """Return what a convolution over no elements gives: a bias for every channel, or 0."""
+    if not math.prod(shape):
+        return emit.empty(shape, dtype)
+    zeros = emit.filled(shape, 0, dtype)
+    return zeros if bias is None else emit.add(zeros, emit.reshape(bias, (bias.type.size, *[1] * (len(shape) - 2))))
 
 
 def transposed(
@@ -166,6 +249,8 @@ def transposed(
     groups: int,
 ) -> Value:
     """Return a transposed convolution of a wanted size; what lies behind the last window is the bias alone."""
+    if not x.type.size or not weight.type.size:
+        return sum_of_nothing(emit, (x.type.shape[0], weight.type.shape[1] * groups, *lengths), x.type.dtype, bias)
     beyond = [max(-window.after, 0) for window in windows]
     flat = [width for window in windows for width in (window.before, max(window.after, 0))]
     result = emit.apply(
@@ -181,3 +266,20 @@ def transposed(
         return result
     result = emit.apply("pad", {"x": result}, pad=[width for one in beyond for width in (0, one)], mode="constant")
     return result if bias is None else emit.add(result, emit.reshape(bias, (bias.type.size, *[1] * len(lengths))))
+
+
+def columns_added(emit: Emitter, x: Value, image: Sequence[Window]) -> Value:
+    """Return columns of windows [N, C · elements, places] added up to the image that the windows go over.
+
+    It is a transposed convolution whose kernels have a single 1.
+    """
+    counts, taps = [place_count(one) for one in image], math.prod(one.length for one in image)
+    extents, channels = [one.extent for one in image], x.type.shape[1] // taps
+    emit.room(channels, taps, taps)
+    kernels = np.tile(np.eye(taps).reshape(taps, 1, *(one.length for one in image)), (channels, 1, *[1] * len(image)))
+    spread = emit.reshape(x, (*x.type.shape[:2], *counts))
+    windows = [
+        replace(one, extent=count, after=(count - 1) * one.stride + one.span - one.before - one.extent)
+        for one, count in zip(image, counts, strict=True)
+    ]
+    return transposed(emit, spread, emit.constant(kernels, x.type.dtype), None, windows, extents, channels)

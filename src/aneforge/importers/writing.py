@@ -20,12 +20,28 @@ if TYPE_CHECKING:
     from aneforge.importers.emitter import Emitter
     from aneforge.ops.types import Array
 
-__all__ = ["written"]
+__all__ = ["coordinates", "laid", "written"]
 
 TIMES_MOST = 8
 """How often the updates of one element may be combined one after another; past it the operation stays whole."""
 COMBINED = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
 """The operation on pairs of elements for each way to combine."""
+
+
+def laid(extent: int, axis: int, rank: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return the places along one axis, in a shape that broadcasts along it."""
+    return np.arange(extent, dtype=np.int64).reshape([extent if one == axis else 1 for one in range(rank)])
+
+
+def coordinates(emit: Emitter, indices: Value, axis: int) -> Value:
+    """Return the coordinates of elements that are written along an axis: the other axes keep their places."""
+    shape = indices.type.shape
+    emit.room(len(shape), *shape)
+    own = [
+        emit.constant(np.broadcast_to(laid(extent, one, len(shape)), shape), "int32") if one != axis else indices
+        for one, extent in enumerate(shape)
+    ]
+    return emit.apply("stack", {"values": tuple(own)}, axis=-1)
 
 
 def written(emit: Emitter, x: Value, at: Value, updates: Value, mode: str) -> Value:

@@ -1,4 +1,4 @@
-"""Every conformance case that the onnx package has: equal, or declared unsupported for one of seven reasons."""
+"""Every conformance case that the onnx package has: equal, or declared unsupported for one of eight reasons."""
 
 from __future__ import annotations
 

@@ -57,6 +57,7 @@ DECLARED = (
     Reason.OPTIONAL,
     Reason.MAP,
     Reason.DATA_SHAPE,
+    Reason.HOST,
     Reason.TRAINING,
     Reason.DTYPE,
 )

@@ -23,7 +23,7 @@ import aneforge as af
 from aneforge.importers.findings import Reason
 from aneforge.importers.torch_export.conversion import Reading
 from aneforge.importers.torch_export.decomposition import decomposed
-from aneforge.importers.torch_export.interpreter import Interpreter
+from aneforge.importers.torch_export.interpreter import TorchInterpreter
 from aneforge.importers.torch_export.reading import ReadProgram
 from aneforge.importers.torch_export.tensors import array_of
 from aneforge.ops.types import is_float, numpy_dtype
@@ -197,7 +197,7 @@ def judge_program(
     expected: Sequence[Sequence[torch.Tensor]],
 ) -> None:
     """Judge every sample of a program by its own results."""
-    reading = Reading(program, ReadProgram(program, None, owned=False), Interpreter(None), copied=True)
+    reading = Reading(program, ReadProgram(program, None, owned=False), TorchInterpreter(file=None), copied=True)
     outputs = reading.ports(None, None)[0]
     findings = {finding.node: finding for finding in reading.interpreter.gathering.findings}
     tensors = [in_pairs(tensor) for sample in samples for tensor in sample.tensors]

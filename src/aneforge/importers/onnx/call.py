@@ -16,7 +16,8 @@ from aneforge.errors import GraphError
 from aneforge.graph.node import Output
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
-from aneforge.importers.onnx.values import Foreign, ListOf, Maybe
+from aneforge.importers.onnx.values import Foreign
+from aneforge.importers.operands import Operands
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axis
 
@@ -34,10 +35,6 @@ __all__ = ["Call", "Surroundings", "computed", "single_number", "source_inputs"]
 
 LIST_MOST = 2**16
 """Longest list of axes, lengths or parts that is looked at."""
-TENSOR_KINDS: dict[type, tuple[Reason, str]] = {
-    ListOf: (Reason.SEQUENCE, "a sequence"),
-    Maybe: (Reason.OPTIONAL, "an optional"),
-}
 
 
 class Surroundings(Protocol):
@@ -71,7 +68,7 @@ class Surroundings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Operands[int]):
     """One node."""
 
     node: onnx.NodeProto
@@ -99,49 +96,27 @@ class Call:
 
     # Inputs.
 
-    def held(self, place: int) -> Held | None:
+    def held(self, key: int) -> Held | None:
         """Return an input of any kind; None where it is left out."""
-        return self.inputs[place] if place < len(self.inputs) else None
+        return self.inputs[key] if key < len(self.inputs) else None
 
-    def optional(self, place: int) -> Value | None:
-        """Return a tensor, or None where it is left out.
+    def named(self, key: int) -> str:
+        """Return how a message names an input."""
+        return f"input {key}"
 
-        Raises:
-            UnsupportedNodeError: It is something else than a tensor.
-        """
-        found = self.held(place)
-        if found is None or isinstance(found, Output | Constant):
-            return found
-        if isinstance(found, Foreign):
-            raise UnsupportedNodeError(found.reason, f"input {place} is {found.what}")
-        reason, what = TENSOR_KINDS.get(type(found), (Reason.INVALID, "no tensor"))
-        raise UnsupportedNodeError(reason, f"input {place} is {what}")
+    def no_tensor(self, key: int, held: object) -> GraphError:
+        """Return the error of an input that is no tensor."""
+        if isinstance(held, Foreign):
+            return UnsupportedNodeError(held.reason, f"input {key} is {held.what}")
+        return GraphError(f"input {key} is no tensor")
 
-    def value(self, place: int) -> Value:
-        """Return a tensor that must be there.
-
-        Raises:
-            GraphError: It is left out.
-        """
-        found = self.optional(place)
-        if found is None:
-            raise GraphError(f"input {place} is missing")
-        return found
+    def computed(self, value: Output, message: str) -> GraphError:
+        """Return the error of a value that would have to be known, with the inputs that it is computed from."""
+        return computed(value, message)
 
     def values(self) -> list[Value]:
         """Return all inputs of an operator that takes a list of tensors."""
         return [self.value(place) for place in range(len(self.inputs))]
-
-    def known(self, place: int, what: str) -> Array:
-        """Return the numbers of an input that must be known when the model is read.
-
-        Raises:
-            UnsupportedNodeError: It is computed at run time.
-        """
-        found = self.value(place)
-        if isinstance(found, Constant):
-            return found.dense()
-        raise computed(found, f"{what} is computed at run time")
 
     def known_integers(self, place: int, what: str) -> tuple[int, ...] | None:
         """Return a list of whole numbers that must be known; None where it is left out.

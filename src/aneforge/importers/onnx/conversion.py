@@ -7,24 +7,19 @@ from typing import TYPE_CHECKING
 from aneforge.callsite import warn
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import Graph
-from aneforge.graph.node import Output
-from aneforge.importers.emitter import FOLD_MOST_GROWTH, Emitter
-from aneforge.importers.findings import Finding, Reason
 from aneforge.importers.merging import with_merged_axes
 from aneforge.importers.onnx.binding import bound_inputs, declared_type
-from aneforge.importers.onnx.interpreter import Interpreter, Scope
+from aneforge.importers.onnx.interpreter import OnnxInterpreter, Scope
 from aneforge.importers.onnx.reading import read_model
 from aneforge.importers.onnx.tensors import constant_of, sparse_constant_of
-from aneforge.importers.onnx.values import Foreign, ListOf, Lost, Maybe
 from aneforge.importers.shapes import in_file
-from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
     import onnx
 
+    from aneforge.graph.node import Output
     from aneforge.importers.onnx.binding import Shapes, Values
     from aneforge.importers.onnx.reading import ModelSource, ReadModel
-    from aneforge.importers.onnx.values import Held
 
 __all__ = ["graph_of"]
 
@@ -42,19 +37,17 @@ def graph_of(source: ModelSource, shapes: Shapes | None, values: Values | None) 
 def converted(model: ReadModel, shapes: Shapes | None, values: Values | None) -> Graph:
     """Return the graph of a model that was read."""
     functions = {(one.domain, one.name, one.overload): one for one in model.proto.functions}
-    interpreter = Interpreter(model.file, model.folder, functions)
+    interpreter = OnnxInterpreter(file=model.file, folder=model.folder, functions=functions)
     scope = Scope(model.versions)
     scope.names.update(bound_inputs(model.proto.graph, shapes, values, model.file))
     store_weights(model, scope)
-    weights = sum(held.nbytes for held in scope.names.values() if isinstance(held, Constant))
-    interpreter.budget.folded = max(interpreter.budget.folded, FOLD_MOST_GROWTH * weights)
+    interpreter.allow_growth(scope.names.values())
     wanted = [value.name for value in model.proto.graph.output]
     interpreter.run_nodes(model.proto.graph.node, scope, wanted)
-    emitter = Emitter(in_file(model.file), interpreter.budget)
     outputs = {
         value.name: output
         for value in model.proto.graph.output
-        if (output := tensor_of(value, scope.find(value.name), interpreter, emitter)) is not None
+        if (output := interpreter.output_of(value.name, scope.find(value.name))) is not None
     }
     interpreter.gathering.raise_if_any()
     for value in model.proto.graph.output:
@@ -73,29 +66,6 @@ def store_weights(model: ReadModel, scope: Scope) -> None:
         scope.names[tensor.name] = constant_of(tensor, model.folder, model.cut.get(place))
     for sparse in graph.sparse_initializer:
         scope.names[sparse.values.name] = sparse_constant_of(sparse, model.folder)
-
-
-def tensor_of(value: onnx.ValueInfoProto, held: Held, interpreter: Interpreter, emitter: Emitter) -> Output | None:
-    """Return what an output of the model stands for as a tensor; nothing, and a finding, where it is none."""
-    if isinstance(held, Output):
-        return held
-    if isinstance(held, Constant):
-        return emitter.kept(held)
-    if not isinstance(held, Lost):
-        interpreter.gather(output_finding(value.name, held))
-    return None
-
-
-def output_finding(name: str, held: ListOf | Maybe | Foreign) -> Finding:
-    """Return the finding of an output that is no tensor."""
-    match held:
-        case ListOf():
-            reason, what = Reason.SEQUENCE, "a sequence"
-        case Maybe():
-            reason, what = Reason.OPTIONAL, "an optional"
-        case Foreign():
-            reason, what = held.reason, held.what
-    return Finding(name, "output", reason, f"it is {what}", "end the model at a node that gives tensors")
 
 
 def compare_declared(value: onnx.ValueInfoProto, output: Output, file: str | None) -> None:

@@ -11,7 +11,6 @@ from aneforge.errors import GraphError
 from aneforge.graph.node import Output
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.dtypes import onnx_element_type
-from aneforge.importers.onnx.values import ListOf, Maybe
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
@@ -108,8 +107,4 @@ def type_of(held: Held | None) -> onnx.TypeProto:
         found.tensor_type.shape.SetInParent()
         for extent in held.type.shape:
             found.tensor_type.shape.dim.add().dim_value = extent
-    elif isinstance(held, ListOf) and held.items:
-        found.sequence_type.elem_type.CopyFrom(type_of(held.items[0]))
-    elif isinstance(held, Maybe):
-        found.optional_type.elem_type.CopyFrom(type_of(held.content))
     return found

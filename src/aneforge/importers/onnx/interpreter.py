@@ -1,4 +1,4 @@
-"""Nodes turned into operations, one after another, with what stops them gathered.
+"""The nodes of an ONNX model for the interpreter: what names stand for, and who converts a node.
 
 A scope says what names stand for; a graph within a node has a scope inside that of the node, a function one of its own.
 A node goes to its operator's converter; an operator without one is expanded into the function by which the model, or
@@ -8,22 +8,15 @@ ONNX itself, defines it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import onnx
 from onnx import helper
 
 from aneforge.errors import GraphError, Location
 from aneforge.graph.node import Output
-from aneforge.importers.emitter import Budget, Emitter
-from aneforge.importers.findings import (
-    Finding,
-    Gathering,
-    Reason,
-    TooLargeModelError,
-    UnsupportedNodeError,
-    message_of,
-)
+from aneforge.importers.findings import Finding, Reason, UnsupportedNodeError
+from aneforge.importers.interpretation import LOST, Interpreter, Lost, Place
 from aneforge.importers.onnx.call import Call
 from aneforge.importers.onnx.contributed import RUNTIME_DOMAIN, RUNTIME_LAYOUT_DOMAINS
 from aneforge.importers.onnx.dtypes import schema_type
@@ -32,7 +25,7 @@ from aneforge.importers.onnx.ordering import every_node, live_nodes, node_name
 from aneforge.importers.onnx.registry import converter_of
 from aneforge.importers.onnx.rules import Rules, newest_version, rules_of
 from aneforge.importers.onnx.tensors import constant_of, sparse_constant_of
-from aneforge.importers.onnx.values import LOST, Foreign, Held, Lost
+from aneforge.importers.onnx.values import Foreign, Held
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
@@ -41,7 +34,7 @@ if TYPE_CHECKING:
 
     from aneforge.importers.onnx.registry import Entry
 
-__all__ = ["Interpreter", "Scope"]
+__all__ = ["OnnxInterpreter", "Scope"]
 
 AttributeProto = onnx.AttributeProto
 Tensor = onnx.TensorProto | onnx.SparseTensorProto
@@ -78,15 +71,13 @@ class Scope:
         raise GraphError(f"value {name!r} is made by no node")
 
 
-@dataclass(slots=True)
-class Interpreter:
+@dataclass(slots=True, kw_only=True)
+class OnnxInterpreter(Interpreter):
     """Reads the nodes of one model."""
 
-    file: str | None
+    breach: ClassVar[Reason] = Reason.INVALID
     folder: Path | None
     functions: Mapping[tuple[str, str, str], onnx.FunctionProto]
-    budget: Budget = field(default_factory=Budget)
-    gathering: Gathering = field(default_factory=Gathering)
     read: dict[int, tuple[Tensor, Constant | Foreign]] = field(
         default_factory=dict[int, "tuple[Tensor, Constant | Foreign]"]
     )
@@ -105,31 +96,20 @@ class Interpreter:
 
     def converted(self, node: onnx.NodeProto, scope: Scope, name: str) -> tuple[Held, ...]:
         """Return the results of a node; what stops it is gathered, and its results are lost."""
-        lost = (LOST,) * len(node.output)
-        try:
+        lost: tuple[Held, ...] = (LOST,) * len(node.output)
+
+        def convert() -> tuple[Held, ...]:
             inputs = tuple(scope.find(one) if one else None for one in node.input)
             if any(isinstance(one, Lost) for one in inputs):
                 return lost
-            results = self.results_of(node, inputs, scope, name)
-        except TooLargeModelError as error:
-            error.location = error.location or Location(self.file, node=name)
-            raise
-        except UnsupportedNodeError as error:
-            self.gather(Finding(name, node.op_type, error.reason, message_of(error), error.remedy or "", error.inputs))
-        except GraphError as error:
-            self.gather(Finding(name, node.op_type, Reason.INVALID, message_of(error), error.remedy or ""))
-        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            # A converter relies on what the schema promises; a node that keeps the schema and still makes no sense ends
-            # here rather than in a traceback.
-            problem = f"its converter cannot read it: {type(error).__name__}: {error}"
-            self.gather(Finding(name, node.op_type, Reason.INVALID, problem))
-        else:
-            return results
-        return lost
+            return self.results_of(node, inputs, scope, name)
 
-    def gather(self, finding: Finding) -> None:
-        """Keep a finding."""
-        self.gathering.findings[finding] = None
+        return self.guarded(Place(name, node.op_type, Location(self.file, node=name)), convert, lost)
+
+    def no_tensor(self, name: str, held: object) -> Finding:
+        """Return the finding of an output of the model that is no tensor."""
+        reason, what = (held.reason, held.what) if isinstance(held, Foreign) else (Reason.FORM, "no tensor")
+        return Finding(name, "output", reason, f"it is {what}", "end the model at a node that gives tensors")
 
     def results_of(
         self, node: onnx.NodeProto, inputs: tuple[Held | None, ...], scope: Scope, name: str
@@ -149,7 +129,7 @@ class Interpreter:
         rules = self.rules_for(node, domain, version)
         entry = converter_of(domain, node.op_type, rules.since)
         check_call(node, rules, inputs, attributes, takes_all=entry is not None and entry.takes_all)
-        emitter = Emitter(Location(self.file, node=name), self.budget)
+        emitter = self.emitter(Location(self.file, node=name))
         call = Call(node, rules, version, inputs, attributes, emitter, NodeSurroundings(self, scope, name))
         return self.by_converter(call, entry)
 
@@ -269,7 +249,7 @@ class Interpreter:
 class NodeSurroundings:
     """What one node may ask of the model around it."""
 
-    interpreter: Interpreter
+    interpreter: OnnxInterpreter
     scope: Scope
     name: str
 
@@ -287,13 +267,7 @@ class NodeSurroundings:
 
     def try_body(self, graph: onnx.GraphProto, inputs: Sequence[Held]) -> tuple[tuple[Held, ...], str]:
         """Return the outputs of a graph, or what stops it, which is not gathered then."""
-        findings = self.interpreter.gathering.findings
-        before = len(findings)
-        results = self.run_body(graph, inputs)
-        new = list(findings)[before:]
-        for finding in new:
-            del findings[finding]
-        return results, str(new[0]) if new else ""
+        return self.interpreter.attempted(lambda: self.run_body(graph, inputs))
 
     def run_function(self, call: Call) -> tuple[Held, ...]:
         """Return the outputs of the function by which ONNX itself defines the node's operator.

@@ -6,13 +6,12 @@ one value, or several in order.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from aneforge.importers.interpretation import import_modules
 from aneforge.importers.onnx import operators
 
 if TYPE_CHECKING:
@@ -56,8 +55,7 @@ def operator(
 @cache
 def converters() -> dict[tuple[str, str], list[Entry]]:
     """Return every converter by domain and operator; the modules of the operators are imported once, when asked."""
-    for module in pkgutil.iter_modules(operators.__path__):
-        importlib.import_module(f"{operators.__name__}.{module.name}")
+    import_modules(operators)
     return ENTRIES
 
 

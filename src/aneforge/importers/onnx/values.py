@@ -1,31 +1,17 @@
-"""What a name stands for while a model is read: a tensor, a list of them, something optional, or nothing usable."""
+"""What a name stands for while a model is read: a tensor, or nothing usable."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from aneforge.graph.node import Output, Value
-from aneforge.ops.constant import Constant
+from aneforge.graph.node import Value
+from aneforge.importers.interpretation import Lost
 
 if TYPE_CHECKING:
     from aneforge.importers.findings import Reason
 
-__all__ = ["LOST", "Absent", "Foreign", "Held", "ListOf", "Lost", "Maybe", "Value", "is_value"]
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
-    """A sequence whose length is known: sequences exist while the model is read, and no graph has one."""
-
-    items: tuple[Held, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Maybe:
-    """An optional: what it holds, or nothing."""
-
-    content: Held | None
+__all__ = ["Foreign", "Held", "Value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +22,4 @@ class Foreign:
     reason: Reason
 
 
-class Lost:
-    """The result of a node that was reported already; nodes that read it are passed over."""
-
-
-LOST: Final = Lost()
-Absent = None
-Held = Value | ListOf | Maybe | Foreign | Lost
-
-
-def is_value(held: object) -> bool:
-    """Tell whether something is a tensor, computed or constant."""
-    return isinstance(held, Output | Constant)
+Held = Value | Foreign | Lost

@@ -12,26 +12,24 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from aneforge.errors import GraphError
-from aneforge.graph.node import Output
 from aneforge.importers.findings import Reason, UnsupportedNodeError
+from aneforge.importers.operands import Operands
 from aneforge.importers.torch_export.dtypes import COMPLEX_TYPES, TORCH_TYPES, element_type
 from aneforge.importers.torch_export.values import Complex, is_number, is_value
-from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from aneforge.graph.node import Value
+    from aneforge.graph.node import Output, Value
     from aneforge.importers.emitter import Emitter
     from aneforge.importers.torch_export.values import Held, Number
-    from aneforge.ops.types import Array
 
 __all__ = ["Call"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Operands[str]):
     """One node."""
 
     operator: str
@@ -56,27 +54,22 @@ class Call:
         """Tell whether an argument is given, and not as None."""
         return self.arguments.get(name) is not None
 
-    def optional(self, name: str) -> Value | None:
-        """Return a tensor, or None where it is left out.
+    def held(self, key: str) -> Held:
+        """Return an argument of any kind; None where it is left out."""
+        return self.arguments.get(key)
 
-        Raises:
-            GraphError: It is something else.
-        """
-        found = self.arguments.get(name)
-        if found is None or isinstance(found, Output | Constant):
-            return found
-        raise GraphError(f"argument {name!r} is no tensor", seen=type(found).__name__)
+    def named(self, key: str) -> str:
+        """Return how a message names an argument."""
+        return f"argument {key!r}"
 
-    def value(self, name: str) -> Value:
-        """Return a tensor that must be there.
+    def no_tensor(self, key: str, held: object) -> GraphError:
+        """Return the error of an argument that is no tensor."""
+        return GraphError(f"argument {key!r} is no tensor", seen=type(held).__name__)
 
-        Raises:
-            GraphError: It is left out, or something else.
-        """
-        found = self.optional(name)
-        if found is None:
-            raise GraphError(f"argument {name!r} is missing")
-        return found
+    def computed(self, value: Output, message: str) -> GraphError:  # noqa: ARG002 - PyTorch fixes no inputs
+        """Return the error of a value that would have to be known."""
+        workaround = "make it a constant of the module, or end the program before it"
+        return UnsupportedNodeError(Reason.DATA_SHAPE, message, workaround=workaround)
 
     def values(self, name: str) -> list[Value]:
         """Return a list of tensors.
@@ -96,21 +89,6 @@ class Call:
         if is_number(found):
             return self.emit.constant(found, dtype)
         return self.emit.cast(self.value(name), dtype)
-
-    def known(self, name: str, what: str) -> Array:
-        """Return the numbers of a tensor that must be known when the program is read.
-
-        Raises:
-            UnsupportedNodeError: It is computed at run time.
-        """
-        found = self.value(name)
-        if isinstance(found, Constant):
-            return found.dense()
-        raise UnsupportedNodeError(
-            Reason.DATA_SHAPE,
-            f"{what} is computed at run time",
-            workaround="make it a constant of the module, or end the program before it",
-        )
 
     # Numbers.
 

@@ -15,18 +15,16 @@ from aneforge.errors import AneforgeError, Location
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output, new_node
 from aneforge.graph.tensor import Tensor
-from aneforge.importers.emitter import FOLD_MOST_GROWTH, Emitter
 from aneforge.importers.findings import Finding, Reason, UnsupportedNodeError
+from aneforge.importers.interpretation import LOST
 from aneforge.importers.merging import with_merged_axes
 from aneforge.importers.shapes import in_file, named, placeholder
 from aneforge.importers.torch_export.binding import Described, Length, bound_shapes, described_input, example_shapes
 from aneforge.importers.torch_export.decomposition import decomposed
 from aneforge.importers.torch_export.dtypes import element_type
-from aneforge.importers.torch_export.interpreter import Interpreter
+from aneforge.importers.torch_export.interpreter import TorchInterpreter
 from aneforge.importers.torch_export.reading import flat_inputs, read_program
 from aneforge.importers.torch_export.tensors import array_of, stored_of
-from aneforge.importers.torch_export.values import LOST, Complex, Lost
-from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.table import op_named
 
 if TYPE_CHECKING:
@@ -34,9 +32,11 @@ if TYPE_CHECKING:
 
     from torch.export.graph_signature import InputSpec, OutputSpec
 
+    from aneforge.importers.emitter import Emitter
     from aneforge.importers.shapes import Shapes
     from aneforge.importers.torch_export.reading import ExampleInputs, ProgramSource, ReadProgram
-    from aneforge.importers.torch_export.values import Held
+    from aneforge.importers.torch_export.values import Complex, Held
+    from aneforge.ops.constant import Dense
     from aneforge.ops.types import Array
 
 __all__ = ["graph_of", "states_of"]
@@ -55,7 +55,7 @@ def graph_of(
     read = read_program(source, example_inputs)
     try:
         program = decomposed(read.program)
-        reading = Reading(program, read, Interpreter(read.file), copied=not (share_weights or read.owned))
+        reading = Reading(program, read, TorchInterpreter(file=read.file), copied=not (share_weights or read.owned))
         return reading.graph(example_inputs, shapes)
     except AneforgeError as error:
         error.location = error.location or in_file(read.file)
@@ -89,7 +89,7 @@ class Reading:
 
     program: torch.export.ExportedProgram
     read: ReadProgram
-    interpreter: Interpreter
+    interpreter: TorchInterpreter
     copied: bool
 
     def graph(self, example_inputs: ExampleInputs | None, shapes: Shapes | None) -> Graph:
@@ -121,9 +121,7 @@ class Reading:
         feeds = self.stored(specs, nodes, states)
         for name, port in ports.items():
             feeds[name] = placeholder(port.input, bound[port.input.name], self.read.file)
-        weights = sum(one.nbytes for one in feeds.values() if isinstance(one, Constant))
-        budget = self.interpreter.budget
-        budget.folded = max(budget.folded, FOLD_MOST_GROWTH * weights)
+        self.interpreter.allow_growth(feeds.values())
         results = self.interpreter.run(self.program.graph_module, [feeds.get(node.name, LOST) for node in nodes])
         return self.finished(results, states)
 
@@ -209,7 +207,6 @@ class Reading:
     ) -> tuple[dict[str, Output], dict[str, Output]]:
         """Return the outputs and what is written to states."""
         specs = cast("Sequence[OutputSpec]", self.program.graph_signature.output_specs)
-        emitter = Emitter(in_file(self.read.file), self.interpreter.budget)
         names = iter(output_names(self.program))
         outputs: dict[str, Output] = {}
         writes: dict[str, Output] = {}
@@ -218,9 +215,9 @@ class Reading:
                 continue
             if spec.kind.name in WRITTEN:
                 target = str(spec.target)
-                value = self.tensor_of(target, held, emitter)
+                value = self.tensor_of(target, held)
                 if value is not None:
-                    writes[target] = written(emitter, states[target], value)
+                    writes[target] = written(self.interpreter.emitter(), states[target], value)
                 continue
             if spec.kind is OutputKind.USER_INPUT_MUTATION:
                 name = f"{spec.target}_written"
@@ -231,30 +228,21 @@ class Reading:
             else:
                 self.gather(spec.kind.name.lower(), "output", Reason.TRAINING, "it is an output of training", "")
                 continue
-            value = self.tensor_of(name, held, emitter)
+            value = self.tensor_of(name, held)
             if value is not None:
                 outputs[name] = value
         return outputs, writes
 
-    def tensor_of(self, name: str, held: Held, emitter: Emitter) -> Output | None:
+    def tensor_of(self, name: str, held: Held) -> Output | None:
         """Return a result as a tensor; nothing, and a finding, where it is none."""
-        if isinstance(held, Output):
-            return held
-        if isinstance(held, Constant):
-            return emitter.kept(held)
         if isinstance(held, bool | int | float):
             kind = "bool" if isinstance(held, bool) else "int64" if isinstance(held, int) else "fp64"
-            return emitter.kept(emitter.constant(held, kind))
-        if isinstance(held, Complex):
-            workaround = "end the program with torch.view_as_real"
-            self.gather(name, "output", Reason.DTYPE, "complex numbers leave no graph", workaround)
-        elif not isinstance(held, Lost):
-            self.gather(name, "output", Reason.FORM, f"it is no tensor but {type(held).__name__}", "")
-        return None
+            held = self.interpreter.emitter().constant(held, kind)
+        return self.interpreter.output_of(name, held)
 
     def gather(self, name: str, operator: str, reason: Reason, message: str, workaround: str) -> None:
         """Keep a finding about something that is no node."""
-        self.interpreter.gathering.findings[Finding(name, operator, reason, message, workaround)] = None
+        self.interpreter.gather(Finding(name, operator, reason, message, workaround))
 
 
 def written(emitter: Emitter, old: Tensor, new: Output) -> Output:

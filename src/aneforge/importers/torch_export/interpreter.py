@@ -1,41 +1,33 @@
-"""The nodes of a program, one after another: what each stands for, and what stops it.
+"""The nodes of a program for the interpreter: what each stands for, and who converts it.
 
 Numbers (lengths of axes and the arithmetic on them) are computed while the program is read, since every shape is known.
-A node that has no form here is gathered as a finding, its results are lost, and the nodes that read them are passed
-over.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 import torch
 
 from aneforge.errors import GraphError, Location
 from aneforge.graph.node import Output
-from aneforge.importers.emitter import Budget, Emitter
-from aneforge.importers.findings import (
-    Finding,
-    Gathering,
-    Reason,
-    TooLargeModelError,
-    UnsupportedNodeError,
-    message_of,
-)
+from aneforge.importers.findings import Finding, Reason, UnsupportedNodeError
+from aneforge.importers.interpretation import LOST, Interpreter, Lost, Place, expect_whole
 from aneforge.importers.torch_export.call import Call
 from aneforge.importers.torch_export.dtypes import part_type
 from aneforge.importers.torch_export.evaluation import evaluated_by_torch, is_evaluated
-from aneforge.importers.torch_export.loops import UNROLLED, scanned, while_known
+from aneforge.importers.torch_export.loops import UNROLLED, scanned, tensors, while_known
 from aneforge.importers.torch_export.numbers import number_function
 from aneforge.importers.torch_export.places import is_users
 from aneforge.importers.torch_export.registry import complex_converter_of, converter_of
 from aneforge.importers.torch_export.schemas import Schema, operator_name, runs_graphs, schema_of
 from aneforge.importers.torch_export.tensors import stored_of
-from aneforge.importers.torch_export.values import LOST, Complex, Lost
+from aneforge.importers.torch_export.values import Complex
+from aneforge.importers.unrolling import chosen, known_truth
 from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
@@ -43,7 +35,7 @@ if TYPE_CHECKING:
 
     from aneforge.importers.torch_export.values import Held
 
-__all__ = ["Interpreter", "location_of"]
+__all__ = ["TorchInterpreter"]
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 DEPTH_MOST = 32
@@ -64,13 +56,12 @@ CONTROL = {"associative_scan": "its body runs once for each pair of slices"}
 """Operators of control flow that are not taken over, and why."""
 
 
-@dataclass(slots=True)
-class Interpreter:
+@dataclass(slots=True, kw_only=True)
+class TorchInterpreter(Interpreter):
     """Reads the nodes of one program."""
 
-    file: str | None
-    budget: Budget = field(default_factory=Budget)
-    gathering: Gathering = field(default_factory=Gathering)
+    breach: ClassVar[Reason] = Reason.FORM
+    """PyTorch checked a node when it traced it: what breaks a rule is a form that the op table does not have."""
 
     def run(self, module: torch.fx.GraphModule, inputs: Sequence[Held], depth: int = 0) -> tuple[Held, ...]:
         """Return the outputs of a graph.
@@ -125,7 +116,7 @@ class Interpreter:
         if isinstance(found, torch.fx.GraphModule):
             return None
         if isinstance(found, torch.Tensor):
-            return self.guarded(node, "get_attr", lambda: stored_of(found, copied=True))
+            return self.guarded(self.place(node, "get_attr"), lambda: stored_of(found, copied=True), LOST)
         return LOST
 
     def converted(
@@ -134,32 +125,21 @@ class Interpreter:
         """Return the results of a node; what stops it is gathered, and its results are lost."""
         if any(isinstance(held.get(one), Lost) for one in node.all_input_nodes):
             return LOST
-        return self.guarded(node, operator_name(node.target), lambda: self.results_of(module, node, held, depth))
+        place = self.place(node, operator_name(node.target))
+        return self.guarded(place, lambda: self.results_of(module, node, held, depth), LOST)
 
-    def guarded(self, node: torch.fx.Node, operator: str, convert: Callable[[], Held]) -> Held:
-        """Return what a conversion gives, or LOST and a finding."""
-        try:
-            return convert()
-        except TooLargeModelError as error:
-            error.location = error.location or location_of(node, self.file)
-            raise
-        except UnsupportedNodeError as error:
-            self.gather(node, operator, error.reason, message_of(error), error.remedy or "")
-        except GraphError as error:
-            self.gather(node, operator, Reason.FORM, message_of(error), error.remedy or "")
-        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            # PyTorch checked the node when it traced it, and a converter relies on that; a file may hold a node that it
-            # never saw, which ends here rather than in a traceback.
-            problem = f"its converter cannot read it: {type(error).__name__}: {error}"
-            self.gather(node, operator, Reason.INVALID, problem, "")
-        return LOST
+    def place(self, node: torch.fx.Node, operator: str) -> Place:
+        """Return how findings name a node: with the user's own line where PyTorch kept it."""
+        line = location_of(node, None)
+        shown = f" ({line.file}:{line.line})" if line.file else ""
+        return Place(node.name, operator, location_of(node, self.file) if self.file else line, shown)
 
-    def gather(self, node: torch.fx.Node, operator: str, reason: Reason, message: str, workaround: str) -> None:
-        """Keep a finding, with the user's line where PyTorch kept it."""
-        place = location_of(node, None)
-        where = f" ({place.file}:{place.line})" if place.file else ""
-        finding = Finding(node.name, operator, reason, f"{message}{where}", workaround)
-        self.gathering.findings[finding] = None
+    def no_tensor(self, name: str, held: object) -> Finding:
+        """Return the finding of an output of the program that is no tensor."""
+        if isinstance(held, Complex):
+            workaround = "end the program with torch.view_as_real"
+            return Finding(name, "output", Reason.DTYPE, "complex numbers leave no graph", workaround)
+        return Finding(name, "output", Reason.FORM, f"it is no tensor but {type(held).__name__}")
 
     def results_of(
         self, module: torch.fx.GraphModule, node: torch.fx.Node, held: Mapping[torch.fx.Node, Held], depth: int
@@ -197,7 +177,7 @@ class Interpreter:
         if schema.name in CHECKS:
             return None
         types, shapes = described_results(node)
-        emitter = Emitter(location_of(node, self.file), self.budget)
+        emitter = self.emitter(location_of(node, self.file))
         arguments = bound_arguments(schema, positional, named)
         call = Call(schema.name, schema.form, arguments, types, shapes, emitter)
         known = schema.space in ("aten", "prims")
@@ -270,7 +250,7 @@ class Interpreter:
         if name == "while_loop":
             return while_known(bodies[0], bodies[1], groups[0], groups[1])
         carried = groups[0] if name == "scan" else ()
-        emitter = Emitter(location_of(node, self.file), self.budget)
+        emitter = self.emitter(location_of(node, self.file))
         return scanned(emitter, bodies[0], carried, groups[-2], groups[-1])
 
     def turn(self, body: torch.fx.GraphModule, depth: int, inputs: Sequence[Held]) -> tuple[Held, ...]:
@@ -298,28 +278,18 @@ class Interpreter:
         """Return the results of one branch where the condition is known, else a choice between both.
 
         Raises:
-            GraphError: The branches give something else than tensors.
+            GraphError: The condition is no tensor, or the branches give something else than tensors.
         """
         condition = self.resolved(node.args[0], held)
         branches = [self.graph_within(module, one) for one in node.args[1:3]]
         inputs = [self.resolved(one, held) for one in cast("Sequence[object]", node.args[3])]
-        if isinstance(condition, Constant):
-            condition = bool(condition.dense().reshape(()).item())
-        if isinstance(condition, bool | int | float):
-            return self.run(branches[0 if condition else 1], inputs, depth + 1)
-        first, second = (self.run(branch, inputs, depth + 1) for branch in branches)
-        if any(isinstance(one, Lost) for one in (*first, *second)):
-            return (LOST,) * len(first)
+        known = known_truth(condition)
+        if known is not None:
+            return self.run(branches[0 if known else 1], inputs, depth + 1)
+        both = [tensors(expect_whole(self.run(branch, inputs, depth + 1))) for branch in branches]
         if not isinstance(condition, Output):
             raise GraphError("the condition is no tensor")
-        emitter = Emitter(location_of(node, self.file), self.budget)
-        flag = emitter.reshape(condition, ())
-        chosen: list[Held] = []
-        for one, other in zip(first, second, strict=True):
-            if not isinstance(one, Output | Constant) or not isinstance(other, Output | Constant):
-                raise GraphError("a branch gives something else than tensors")
-            chosen.append(emitter.select(flag, one, other))
-        return tuple(chosen)
+        return chosen(self.emitter(location_of(node, self.file)), condition, *both)
 
 
 def listed(held: Held) -> tuple[Held, ...]:

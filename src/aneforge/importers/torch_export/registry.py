@@ -7,12 +7,11 @@ results: one value, or several in order.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from aneforge.importers.interpretation import import_modules
 from aneforge.importers.torch_export import operators
 
 if TYPE_CHECKING:
@@ -53,8 +52,7 @@ def registering(table: dict[str, Converter], names: tuple[str, ...]) -> Callable
 @cache
 def converters() -> dict[str, Converter]:
     """Return every converter by operator; the modules of the operators are imported once, when asked."""
-    for module in pkgutil.iter_modules(operators.__path__):
-        importlib.import_module(f"{operators.__name__}.{module.name}")
+    import_modules(operators)
     return CONVERTERS
 
 

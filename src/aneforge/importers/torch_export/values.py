@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from aneforge.graph.node import Output, Value
+from aneforge.importers.interpretation import Lost
 from aneforge.ops.constant import Constant
 
-__all__ = ["LOST", "Complex", "Held", "Lost", "Number", "is_number", "is_value"]
+__all__ = ["Complex", "Held", "Number", "is_number", "is_value"]
 
 Number = bool | int | float
-
-
-class Lost:
-    """The result of a node that was reported already; nodes that read it are passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +21,6 @@ class Complex:
     imaginary: Value
 
 
-LOST: Final = Lost()
 Held = Value | Complex | Number | str | Lost | None | tuple["Held", ...]
 """Numbers are lengths and the arithmetic on them: they exist while the program is read, and no graph has one."""
 

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
 
 from aneforge.errors import AneforgeError
 from aneforge.importers import emitter
 from aneforge.importers.findings import InvalidModelError
 from aneforge.importers.onnx.model import from_onnx
-from aneforge.importers.onnx.operators import trees
 from unit.importers.onnx.onnx_models import made, node, numbers
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from unit.importers.onnx.onnx_models import Port
 
-RUNTIME, LEARNING = "com.microsoft", "ai.onnx.ml"
+RUNTIME = "com.microsoft"
 LONG, SIDE = 2**22, 2**12
 PEAK_MOST = 12 * 2**20
 """Bytes; what an import of one operator takes by itself is a small part of it, and every table below is 32 MiB or more
@@ -40,7 +38,7 @@ def one(
     domain: str = "",
 ) -> onnx.ModelProto:
     """Return a model of one node."""
-    domains = {domain: {RUNTIME: 1, LEARNING: 5}[domain]} if domain else None
+    domains = {domain: 1} if domain else None
     return made([node(operator, inputs, ["y"], attributes, domain)], ports, ["y"], weights, domains=domains)
 
 
@@ -118,63 +116,6 @@ def test_blocks_of_no_weights_are_refused() -> None:
         RUNTIME,
     )
     refused(model, "K, N and block_size are not all 1 or more", InvalidModelError)
-
-
-def test_windows_of_words_are_counted_before_they_are_listed() -> None:
-    attributes = {
-        "mode": "TF",
-        "min_gram_length": 1,
-        "max_gram_length": 1,
-        "max_skip_count": 0,
-        "ngram_counts": [0],
-        "ngram_indexes": [0],
-        "pool_int64s": [7],
-    }
-    model = one("TfIdfVectorizer", ["x"], {"x": ("int64", [64, LONG])}, attributes=attributes)
-    refused(model, "there are too many n-grams to compare")
-
-
-def chain(length: int, members: Sequence[float] = (), mode: int = 0) -> onnx.ModelProto:
-    """Return a tree in which every node but the last has a leaf on one side and the next node on the other."""
-    places = range(length)
-    attributes: dict[str, object] = {
-        "n_targets": 1,
-        "tree_roots": [0],
-        "nodes_featureids": [0] * length,
-        "nodes_falsenodeids": [0] * length,
-        "nodes_falseleafs": [1] * length,
-        "nodes_truenodeids": [*places[1:], 1],
-        "nodes_trueleafs": [int(place == length - 1) for place in places],
-        "leaf_targetids": [0, 0],
-        "aggregate_function": 1,
-        "post_transform": 0,
-    }
-    model = one("TreeEnsemble", ["x"], {"x": ("fp32", [1, 1])}, attributes=attributes, domain=LEARNING)
-    for name, array in (
-        ("nodes_modes", np.full(length, mode, np.uint8)),
-        ("nodes_splits", np.zeros(length, np.float32)),
-        ("leaf_weights", np.ones(2, np.float32)),
-        ("membership_values", np.array(members, np.float32)),
-    ):
-        if array.size:
-            model.graph.node[0].attribute.append(tensor_attribute(name, array))
-    return model
-
-
-def tensor_attribute(name: str, array: Array) -> onnx.AttributeProto:
-    """Return an attribute that holds a tensor."""
-    return helper.make_attribute(name, numpy_helper.from_array(array))
-
-
-def test_ways_through_a_deep_tree_are_counted_while_they_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trees, "MATRIX_MOST", 2**16)
-    refused(chain(2**11), "the trees are too large .seen 2048 by 33, ", InvalidModelError)
-    assert len(from_onnx(chain(2**7)).outputs) == 1
-
-
-def test_sets_of_members_are_counted_before_they_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emitter, "KNOWN_MOST", 2**16)
-    refused(chain(2**9, [*range(2**13), np.nan], mode=6), "it needs a table of 4194304 numbers")
 
 
 def test_a_long_axis_resized_to_a_short_one_is_compared_with_no_square_matrix() -> None:

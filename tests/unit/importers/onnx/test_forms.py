@@ -203,3 +203,31 @@ def test_corners_that_are_aligned_at_a_fraction_are_told() -> None:
     model = made(nodes, {"x": ("fp32", IMAGE.shape)}, weights={"s": scales})
     with pytest.warns(UserWarning, match=r"aligns corners at a length of 10\.2, fraction included"):
         assert from_onnx(model).outputs["y"].shape == (1, 4, 10, 12)
+
+
+def test_a_finite_number_over_an_infinity_is_its_own_remainder() -> None:
+    x = np.array([5, -5, 0], np.float32)
+    model = one_node("Mod", {"a": x}, {"b": np.array([np.inf], np.float32)}, {"fmod": 1})
+    assert results(model, {"a": x})["y"].tolist() == [5, -5, 0]
+
+
+def test_a_convolution_over_no_channels_is_its_bias() -> None:
+    x, weight = np.zeros((1, 0, 4), np.float32), np.zeros((2, 0, 3), np.float32)
+    model = one_node("Conv", {"a": x}, {"b": weight, "c": np.array([1, 2], np.float32)}, {"group": 1})
+    assert results(model, {"a": x})["y"].tolist() == [[[1, 1], [2, 2]]]
+
+
+def test_a_layer_norm_that_also_gives_its_mean_is_the_tables_own() -> None:
+    scale = np.ones(8, np.float32)
+    model = one_node("LayerNormalization", {"a": ROW}, {"b": scale}, None, outputs=3)
+    found = results(model, {"a": ROW})
+    assert made_of(model).count("layer_norm") == 1
+    np.testing.assert_allclose(found["y1"], ROW.mean(axis=1, keepdims=True), rtol=1e-6)
+    np.testing.assert_allclose(found["y2"], 1 / np.sqrt(ROW.var(axis=1, keepdims=True) + 1e-5), rtol=1e-5)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_the_last_of_equal_extremes(*, largest: bool) -> None:
+    mask = np.array([[1, 0, 1], [0, 0, 0]], np.uint8)
+    model = one_node("ArgMax" if largest else "ArgMin", {"a": mask}, None, {"axis": 1, "select_last_index": 1})
+    assert results(model, {"a": mask})["y"].tolist() == ([[2], [2]] if largest else [[1], [2]])

@@ -1,7 +1,8 @@
-"""Functions, branches, loops, scans; sequences and optionals that live while the model is read."""
+"""Functions, branches, loops, scans; what belongs on the host."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,6 @@ from unit.importers.onnx.onnx_models import made, node, numbers, port, results
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from aneforge.errors import GraphError
     from unit.importers.onnx.onnx_models import Port
 
 X = numbers(2, 3)
@@ -329,64 +329,59 @@ def test_a_scan_goes_along_an_axis_either_way(back: int, out_back: int) -> None:
     np.testing.assert_allclose(found["y1"], sums[:, ::-1] if out_back else sums, rtol=1e-6)
 
 
-# Sequences and optionals inside of a model.
+# What belongs on the host.
 
 
-def test_sequences_exist_while_the_model_is_read() -> None:
-    nodes = [
-        node("SplitToSequence", ["x"], ["s"], {"axis": 1, "keepdims": 0}),
-        node("SequenceErase", ["s", "first"], ["t"]),
-        node("SequenceAt", ["t", "last"], ["a"]),
-        node("SequenceInsert", ["t", "a", "first"], ["u"]),
-        node("SequenceLength", ["u"], ["n"]),
-        node("ConcatFromSequence", ["u"], ["y"], {"axis": 0}),
-        node("ConcatFromSequence", ["u"], ["z"], {"axis": -1, "new_axis": 1}),
-    ]
-    weights = {"first": np.array(0), "last": np.array(-1)}
-    found = results(made(nodes, FED, ["y", "z", "n"], weights), {"x": X})
-    columns = [X[:, 2], X[:, 1], X[:, 2]]
-    assert np.array_equal(found["y"], np.concatenate(columns))
-    assert np.array_equal(found["z"], np.stack(columns, -1))
-    assert found["n"] == 3
+HOST_NODES = {
+    "lists": node("SequenceConstruct", ["x", "x"], ["y"]),
+    "parts as a list": node("SplitToSequence", ["x"], ["y"], {"axis": 1}),
+    "optionals": node("Optional", ["x"], ["y"]),
+    "scaled features": node("Scaler", ["x"], ["y"], {"offset": [1.0], "scale": [2.0]}, "ai.onnx.ml"),
+    "categories": node("OneHotEncoder", ["x"], ["y"], {"cats_int64s": [1, 3]}, "ai.onnx.ml"),
+    "trees": node("TreeEnsembleRegressor", ["x"], ["y"], {"n_targets": 1}, "ai.onnx.ml"),
+    "classes": node("SVMClassifier", ["x"], ["y", "z"], {}, "ai.onnx.ml"),
+}
 
 
-def test_a_graph_is_applied_to_the_elements_of_a_sequence() -> None:
-    body = inner([node("Mul", ["e", "f"], ["o"])], ["o"], {"e": ("fp32", [2, 1]), "f": ("fp32", [2, 3])})
-    nodes = [
-        node("SequenceConstruct", ["x", "x"], ["s"]),
-        node("SequenceMap", ["s", "x"], ["t"], {"body": body}),
-        node("ConcatFromSequence", ["t"], ["y"], {"axis": 0}),
-    ]
-    np.testing.assert_allclose(results(made(nodes, FED), {"x": X})["y"], np.concatenate([X * X, X * X]))
+@pytest.mark.parametrize("name", HOST_NODES)
+def test_what_is_no_engine_operation_is_told_once_with_the_remedy(name: str) -> None:
+    one = HOST_NODES[name]
+    domains = {one.domain: 3} if one.domain else None
+    after = node("Identity", ["y"], ["last"])
+    with pytest.raises(UnsupportedModelError) as raised:
+        from_onnx(made([one, after], FED, ["last"], domains=domains))
+    (finding,) = raised.value.findings
+    assert finding.reason is Reason.HOST
+    assert finding.message == f"{one.op_type} is not an engine operation"
+    assert "on the host with onnxruntime, and import the rest of the network" in finding.workaround
 
 
-@pytest.mark.parametrize(
-    ("nodes", "error", "message"),
-    [
-        ([node("SequenceAt", ["s", "nine"], ["y"])], InvalidModelError, "no such place"),
-        ([node("SequenceErase", ["e"], ["y"])], InvalidModelError, "no such place"),
-        ([node("ConcatFromSequence", ["e"], ["y"], {"axis": 0})], InvalidModelError, "nothing to join"),
-        ([node("SequenceAt", ["s", "n"], ["y"])], UnsupportedModelError, "place in the sequence is computed"),
-        ([node("Identity", ["s"], ["y"])], UnsupportedModelError, "output 'y': it is a sequence"),
-        ([node("Optional", ["x"], ["y"])], UnsupportedModelError, "output 'y': it is an optional"),
-    ],
-)
-def test_sequences_that_cannot_be_are_told(nodes: list[onnx.NodeProto], error: type[GraphError], message: str) -> None:
-    before = [node("SequenceConstruct", ["x"], ["s"]), node("SequenceEmpty", [], ["e"])]
-    model = made([*before, *nodes], {**FED, "n": ("int64", [])}, weights={"nine": np.array(9)})
-    with pytest.raises(error, match=message):
+def test_counts_of_words_are_no_engine_operation() -> None:
+    attributes: dict[str, object] = {
+        "mode": "TF",
+        "min_gram_length": 1,
+        "max_gram_length": 1,
+        "max_skip_count": 0,
+        "ngram_counts": [0],
+        "ngram_indexes": [0],
+        "pool_int64s": [7],
+    }
+    model = made([node("TfIdfVectorizer", ["n"], ["y"], attributes)], {"n": ("int64", [4])})
+    with pytest.raises(UnsupportedModelError, match="TfIdfVectorizer is not an engine operation"):
         from_onnx(model)
 
 
-def test_optionals_exist_while_the_model_is_read() -> None:
+def test_a_branch_that_reads_what_is_lost_is_not_told_again() -> None:
+    then = inner([node("Mul", ["t", "t"], ["o"])], ["o"])
+    other = inner([node("Identity", ["x"], ["p"])], ["p"])
     nodes = [
-        node("Optional", ["x"], ["o"]),
-        node("OptionalHasElement", ["o"], ["h"]),
-        node("OptionalGetElement", ["o"], ["y"]),
+        node("SequenceLength", ["s"], ["t"]),
+        node("If", ["c"], ["y"], {"then_branch": then, "else_branch": other}),
     ]
-    found = results(made(nodes, FED, ["y", "h"]), {"x": X})
-    assert np.array_equal(found["y"], X)
-    assert found["h"].item() is True
+    model = made([node("SequenceConstruct", ["x"], ["s"]), *nodes], {**FED, "c": ("bool", [])})
+    with pytest.raises(UnsupportedModelError) as raised:
+        from_onnx(model)
+    assert [finding.operator for finding in raised.value.findings] == ["SequenceConstruct"]
 
 
 # Statements that hold for every converter.
@@ -404,3 +399,26 @@ def test_folding_gives_what_the_graph_would() -> None:
     model = made(nodes, FED)
     constant = af.reference(from_onnx(model, values={"x": X}))["y"]
     np.testing.assert_allclose(constant, results(model, {"x": X})["y"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_computed_choice_between_branches_runs_on_an_engine(sign: int) -> None:
+    nodes = [
+        node("ReduceSum", ["x"], ["s"], {"keepdims": 0}),
+        node("Greater", ["s", "zero"], ["c"]),
+        node(
+            "If",
+            ["c"],
+            ["y"],
+            {
+                "then_branch": inner([node("Relu", ["x"], ["p"])], ["p"]),
+                "else_branch": inner([node("Neg", ["x"], ["q"])], ["q"]),
+            },
+        ),
+    ]
+    x = sign * np.array([[1, -2, 4]], np.float32)
+    model = made(nodes, {"x": ("fp32", [1, 3])}, weights={"zero": np.zeros((), np.float32)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so small a network is mostly dispatch
+        found = np.asarray(af.load_onnx(model, target="m1")(x))
+    assert np.array_equal(found, np.maximum(x, 0) if sign > 0 else -x)

@@ -19,7 +19,7 @@ import aneforge as af
 from aneforge.importers.emitter import Budget, Emitter
 from aneforge.importers.findings import Reason, TooLargeModelError, UnsupportedModelError
 from aneforge.importers.torch_export.decomposition import decomposed
-from aneforge.importers.torch_export.interpreter import Interpreter
+from aneforge.importers.torch_export.interpreter import TorchInterpreter
 from aneforge.importers.torch_export.loops import scanned
 from aneforge.importers.torch_export.model import from_torch
 
@@ -133,7 +133,7 @@ def test_a_loop_that_never_ends_is_one_error() -> None:
     budget = Budget(nodes=500)
     inputs = [Emitter(None, budget).constant(np.zeros(shape), kind) for shape, kind in (((), "int64"), ((2,), "fp32"))]
     with pytest.raises(TooLargeModelError, match="unrolls to too many operations"):
-        Interpreter(None, budget).run(program.graph_module, inputs)
+        TorchInterpreter(file=None, budget=budget).run(program.graph_module, inputs)
 
 
 def test_what_stops_a_turn_is_told_of_once() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.importers.bits import bits_combined, bits_shifted
+from aneforge.importers.elementary import signed_remainder
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.shapes import normalised_axis
 from aneforge.ops.types import is_float
@@ -83,12 +84,7 @@ def power(call: Call) -> Value:
 def modulo(call: Call) -> Value:
     """Convert the remainder: of the divisor's sign, or with `fmod` of the dividend's."""
     x, y, emit = call.value(0), call.value(1), call.emit
-    if not call.flag("fmod"):
-        return emit.binary("mod", x, y)
-    if is_float(x.type.dtype):  # of magnitudes the two remainders are one, and exact
-        magnitude = emit.binary("mod", emit.unary("abs", x), emit.unary("abs", y))
-        return emit.mul(magnitude, emit.unary("sign", x))
-    return emit.sub(x, emit.mul(emit.div(x, y), y))
+    return signed_remainder(emit, x, y) if call.flag("fmod") else emit.binary("mod", x, y)
 
 
 @operator("BitShift")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.importers.masks import added_mask
+from aneforge.importers.masks import added_mask, leaves_a_key, repeated_heads
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import divisible
@@ -64,13 +64,13 @@ def by_table(call: Call) -> tuple[Value, ...] | None:
     repeats = divisible("the number of query heads", query.type.shape[1], key.type.shape[1])
     square = query.type.shape[2] == key.type.shape[2]
     seen = mask_of(call, query.type.shape[2], key.type.shape[2], past)
-    if seen is not None and not sees_something(seen):
+    if seen is not None and not leaves_a_key(seen):
         return None
     causal = call.flag("is_causal") and call.optional(3) is None and square and not past
     operands = {
         "query": query,
-        "key": repeated(call, key, repeats),
-        "value": repeated(call, value, repeats),
+        "key": repeated_heads(emit, key, repeats),
+        "value": repeated_heads(emit, value, repeats),
         "attn_mask": None
         if causal or seen is None
         else added_mask(
@@ -103,15 +103,6 @@ def heads_first(call: Call, place: int) -> Value:
     return emit.transpose(emit.reshape(x, (batch, length, count, each)), (0, 2, 1, 3))
 
 
-def repeated(call: Call, x: Value, times: int) -> Value:
-    """Return keys or values with every head repeated for the queries that share it."""
-    if times == 1:
-        return x
-    batch, heads, length, width = x.type.shape
-    spread = call.emit.spread(call.emit.expand(x, 2), (batch, heads, times, length, width))
-    return call.emit.reshape(spread, (batch, heads * times, length, width))
-
-
 def mask_of(call: Call, queries: int, keys: int, past: int) -> Array | None:
     """Return which keys queries see, or what is added to their scores; nothing if all see all.
 
@@ -130,9 +121,3 @@ def mask_of(call: Call, queries: int, keys: int, past: int) -> Array | None:
     if causal is None:
         return mask
     return mask & causal if mask.dtype == np.bool_ else np.where(causal, mask, -np.inf)
-
-
-def sees_something(mask: Array) -> bool:
-    """Tell whether every query sees a key."""
-    visible = mask if mask.dtype == np.bool_ else mask > -np.inf
-    return bool(np.all(np.any(visible, axis=-1)))

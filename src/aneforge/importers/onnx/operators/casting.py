@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
+from aneforge.importers.elementary import has_sign
 from aneforge.importers.findings import UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 from aneforge.importers.onnx.values import Foreign
@@ -119,10 +120,7 @@ def float_to_bits(emit: Emitter, x: Value, layout: Layout) -> Value:
     unsigned = emit.select(emit.binary("equal", size, math.inf), layout.infinite, finite)
     quiet = layout.infinite | 1 << (layout.fraction - 1)
     unsigned = emit.select(emit.binary("not_equal", real, real), quiet, unsigned)
-    negative = emit.binary(  # also of −0, whose inverse is −∞
-        "logical_or", emit.binary("less", real, 0.0), emit.binary("less", emit.unary("inverse", real, epsilon=0.0), 0.0)
-    )
-    sign = emit.mul(emit.cast(negative, "uint64"), 1 << (layout.width - 1))
+    sign = emit.mul(emit.cast(has_sign(emit, real), "uint64"), 1 << (layout.width - 1))
     return emit.cast(emit.add(unsigned, sign), f"uint{layout.width}")
 
 

@@ -12,6 +12,7 @@ from aneforge.importers.extents import checked_extents
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
 from aneforge.importers.onnx.values import Foreign
+from aneforge.importers.reshaping import EXACT_MOST
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def constant_of_shape(call: Call) -> Value:
 
 def is_exact(value: Constant) -> bool:
     """Tell whether a float holds one number exactly."""
-    return is_float(value.type.dtype) or abs(int(value.dense().reshape(()).item())) <= 2**53
+    return is_float(value.type.dtype) or abs(int(value.dense().reshape(()).item())) <= EXACT_MOST
 
 
 @operator("Shape", takes_all=True)

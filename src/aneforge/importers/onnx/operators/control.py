@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,10 +10,12 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.graph.node import Output
 from aneforge.importers.findings import Reason, UnsupportedNodeError
+from aneforge.importers.interpretation import expect_whole
 from aneforge.importers.onnx.binding import declared_type
-from aneforge.importers.onnx.call import computed, single_number
+from aneforge.importers.onnx.call import computed
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.onnx.values import LOST, Lost, Maybe
+from aneforge.importers.onnx.values import Foreign
+from aneforge.importers.unrolling import Rows, chosen, known_truth, stacked, unrolled
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axis
 
@@ -31,26 +34,22 @@ def branch(call: Call) -> tuple[Held, ...]:
     condition = call.value(0)
     if condition.type.size != 1:
         raise GraphError("the condition is not one bool", seen=list(condition.type.shape))
-    then_graph, else_graph = call.attribute("then_branch").g, call.attribute("else_branch").g
+    graphs = call.attribute("then_branch").g, call.attribute("else_branch").g
     if isinstance(condition, Constant):
-        taken = then_graph if bool(condition.dense().reshape(())) else else_graph
+        taken = graphs[0 if known_truth(condition) else 1]
         return checked_results(call, call.surroundings.run_body(taken, ()))
     both: list[tuple[Value, ...]] = []
-    for graph in (then_graph, else_graph):
+    for graph in graphs:
         results, problem = call.surroundings.try_body(graph, ())
         if problem:  # a branch that is never taken may make no sense, so it is not the branch that is reported
             raise computed(condition, f"its condition is computed, and a branch cannot be expressed: {problem}")
         both.append(tensors(call, checked_results(call, results)))
-    then_values, else_values = both
-    if len(then_values) != len(else_values):
-        raise GraphError(
-            "the branches have different numbers of outputs", seen=len(else_values), limit=len(then_values)
-        )
-    for one, other in zip(then_values, else_values, strict=True):
+    if len(both[0]) != len(both[1]):
+        raise GraphError("the branches have different numbers of outputs", seen=len(both[1]), limit=len(both[0]))
+    for one, other in zip(*both, strict=True):
         if one.type != other.type:
             raise computed(condition, f"its condition is computed, and its branches give {one.type} and {other.type}")
-    pred = call.emit.reshape(condition, ())
-    return call.emit.apply_all("cond", {"pred": pred, "true_values": then_values, "false_values": else_values})
+    return chosen(call.emit, condition, *both)
 
 
 def checked_results(call: Call, results: tuple[Held, ...]) -> tuple[Held, ...]:
@@ -69,12 +68,12 @@ def tensors(call: Call, results: Sequence[Held]) -> tuple[Value, ...]:
 
     Raises:
         UnsupportedNodeError: One is not.
+        LostValueError: One is lost.
     """
-    found = tuple(one for one in results if isinstance(one, Output | Constant))
-    if len(found) != len(results):
-        reason = Reason.OPTIONAL if any(isinstance(one, Maybe) for one in results) else Reason.SEQUENCE
-        raise UnsupportedNodeError(reason, f"{call.operator} whose course is computed gives no tensors")
-    return found
+    for one in expect_whole(tuple(results)):
+        if isinstance(one, Foreign):
+            raise UnsupportedNodeError(one.reason, f"{call.operator} whose course is computed gives {one.what}")
+    return tuple(one for one in results if isinstance(one, Output | Constant))
 
 
 @operator("Loop", takes_all=True)
@@ -92,34 +91,26 @@ def loop(call: Call) -> tuple[Held, ...]:
     if len(variables) != len(call.inputs[2:]) or len(body.output) < 1 + len(variables):
         raise GraphError("the body does not give a condition and every variable", seen=len(body.output))
     condition: Value | None = call.optional(1)
-    stacked: list[list[Held]] = [[] for _ in range(len(body.output) - 1 - len(variables))]
+    columns: list[list[Held]] = [[] for _ in range(len(body.output) - 1 - len(variables))]
     turn = 0
     while count is None or turn < count:
-        known = known_condition(condition)
+        known = True if condition is None else known_truth(condition)
         if known is False:
             break
-        if isinstance(condition, Output) and (stacked or count is None):
+        if isinstance(condition, Output) and (columns or count is None):
             raise computed(condition, "how many turns it takes is computed")
-        results = call.surroundings.run_body(body, (emit.constant(turn, "int64"), passed(call, condition), *variables))
-        if any(isinstance(one, Lost) for one in results):
-            return (LOST,) * call.outputs
+        given = (emit.constant(turn, "int64"), passed(call, condition), *variables)
+        results = expect_whole(call.surroundings.run_body(body, given))
         news = list(results[1 : 1 + len(variables)])
         variables = (
             news if known else [kept(call, condition, new, old) for new, old in zip(news, variables, strict=True)]
         )
         condition = joined(call, condition, tensors(call, results[:1])[0], known=known)
-        for values, one in zip(stacked, results[1 + len(variables) :], strict=True):
+        for values, one in zip(columns, results[1 + len(variables) :], strict=True):
             values.append(one)
         turn += 1
     given = (emit.constant(0, "int64"), passed(call, condition), *variables)
-    return *variables, *stacks(call, stacked, body, given)
-
-
-def known_condition(condition: Value | None) -> bool | None:
-    """Return whether a loop goes on, if that is known; without a condition it does."""
-    if condition is None:
-        return True
-    return bool(single_number(condition.dense(), "the condition")) if isinstance(condition, Constant) else None
+    return *variables, *stacks(call, columns, body, given)
 
 
 def passed(call: Call, condition: Value | None) -> Value:
@@ -148,7 +139,7 @@ def kept(call: Call, condition: Value | None, new: Held, old: Held) -> Value:
 
 
 def stacks(
-    call: Call, stacked: Sequence[list[Held]], body: onnx.GraphProto, given: Sequence[Held]
+    call: Call, columns: Sequence[list[Held]], body: onnx.GraphProto, given: Sequence[Held]
 ) -> tuple[Value, ...]:
     """Return the values of all turns, those of each output along a new first axis.
 
@@ -157,9 +148,9 @@ def stacks(
     Raises:
         UnsupportedNodeError: Neither is so.
     """
-    if all(stacked):
-        return tuple(call.emit.apply("stack", {"values": tensors(call, values)}, axis=0) for values in stacked)
-    described = body.output[len(body.output) - len(stacked) :]
+    if all(columns):
+        return tuple(stacked(call.emit, tensors(call, values)) for values in columns)
+    described = body.output[len(body.output) - len(columns) :]
     kinds = [declared_type(one) for one in described]
     if None in kinds:
         results, problem = call.surroundings.try_body(body, given)
@@ -169,7 +160,7 @@ def stacks(
                 "a loop without a turn stacks values of unknown shape: " + problem.partition(". Workaround")[0],
                 workaround="declare the shapes of the body's outputs",
             )
-        found = [one.type for one in tensors(call, results[len(results) - len(stacked) :])]
+        found = [one.type for one in tensors(call, results[len(results) - len(columns) :])]
         kinds = [known or kind for known, kind in zip(kinds, found, strict=True)]
     return tuple(call.emit.empty((0, *kind.shape), kind.dtype) for kind in kinds if kind is not None)
 
@@ -182,21 +173,18 @@ def batched_scan(call: Call) -> tuple[Held, ...]:
         raise UnsupportedNodeError(Reason.FORM, "sequences of different lengths are scanned")
     given = [call.value(place) for place in range(1, len(call.inputs))]
     states = state_count(call, len(given))
-    directions = call.integers("directions") or ()
+    backward = one_for_each(call, "directions", len(given) - states)
+    out_backward = (0,) * max(len(call.attribute("body").g.output) - states, 0)
     batches = {value.type.shape[:1] for value in given}
     if len(batches) != 1 or () in batches:
         raise GraphError("the inputs have not one batch", seen=", ".join(str(value.type) for value in given)[:200])
     batch = given[0].type.shape[0]
     samples: list[tuple[Held, ...]] = []
     for sample in range(batch):
-        own = [emit.reshape(emit.part(one, 0, sample, sample + 1), one.type.shape[1:]) for one in given]
-        samples.append(scanned(call, own, states, [0] * len(own), directions, ()))
-    if any(isinstance(one, Lost) for results in samples for one in results):
-        return (LOST,) * call.outputs
-    return tuple(
-        emit.apply("stack", {"values": tensors(call, [results[place] for results in samples])}, axis=0)
-        for place in range(call.outputs)
-    )
+        own = [Rows(one).slice(emit, sample) for one in given]
+        rows = [Rows(one, 0, bool(back)) for one, back in zip(own[states:], backward, strict=True)]
+        samples.append(scanned(call, own[:states], rows, out_backward))
+    return tuple(stacked(emit, tensors(call, [results[place] for results in samples])) for place in range(call.outputs))
 
 
 def state_count(call: Call, count: int) -> int:
@@ -216,14 +204,16 @@ def scan(call: Call) -> tuple[Held, ...]:
     """Convert a scan, unrolled: a turn for every slice of its scanned inputs."""
     given = call.values()
     states = state_count(call, len(given))
-    stacked = max(len(call.attribute("body").g.output) - states, 0)
+    stacks_made = max(len(call.attribute("body").g.output) - states, 0)
     axes = one_for_each(call, "scan_input_axes", len(given) - states)
     backward = one_for_each(call, "scan_input_directions", len(given) - states)
-    out_backward = one_for_each(call, "scan_output_directions", stacked)
-    out_axes = one_for_each(call, "scan_output_axes", stacked)
-    results = scanned(call, given, states, [0] * states + list(axes), backward, out_backward)
-    if any(isinstance(one, Lost) for one in results):
-        return (LOST,) * call.outputs
+    out_backward = one_for_each(call, "scan_output_directions", stacks_made)
+    out_axes = one_for_each(call, "scan_output_axes", stacks_made)
+    rows = [
+        Rows(one, normalised_axis(axis, one.type.rank), bool(back))
+        for one, axis, back in zip(given[states:], axes, backward, strict=True)
+    ]
+    results = scanned(call, given[:states], rows, out_backward)
     found = list(results)
     for place, axis in enumerate(out_axes):
         value = tensors(call, (results[states + place],))[0]
@@ -244,45 +234,18 @@ def one_for_each(call: Call, name: str, count: int) -> tuple[int, ...]:
 
 
 def scanned(
-    call: Call,
-    given: Sequence[Value],
-    states: int,
-    axes: Sequence[int],
-    backward: Sequence[int],
-    out_backward: Sequence[int],
+    call: Call, carried: Sequence[Value], rows: Sequence[Rows], out_backward: Sequence[int]
 ) -> tuple[Held, ...]:
     """Return final states, and what every turn gives stacked along a first axis."""
-    emit = call.emit
     body = call.attribute("body").g
-    if len(axes) != len(given) or len(body.output) < states:
-        raise GraphError("the inputs to scan, their axes and the body do not go together", seen=len(axes))
-    rows = list(given[states:])
-    along = [normalised_axis(axis, row.type.rank) for axis, row in zip(axes[states:], rows, strict=True)]
-    turns = {row.type.shape[axis] for row, axis in zip(rows, along, strict=True)}
-    if len(turns) != 1:
-        raise GraphError("the inputs to scan have different lengths", seen=sorted(turns))
-    variables: list[Held] = list(given[:states])
-    stacked: list[list[Held]] = [[] for _ in range(len(body.output) - states)]
-    (count,) = turns
-    parts = [row.type.shape[:axis] + row.type.shape[axis + 1 :] for row, axis in zip(rows, along, strict=True)]
-    for turn in range(count):
-        slices: list[Held] = []
-        for place, (row, axis) in enumerate(zip(rows, along, strict=True)):
-            at = count - 1 - turn if place < len(backward) and backward[place] else turn
-            slices.append(emit.reshape(emit.part(row, axis, at, at + 1), parts[place]))
-        results = call.surroundings.run_body(body, (*variables, *slices))
-        if any(isinstance(one, Lost) for one in results):
-            return (LOST,) * call.outputs
-        variables = list(results[:states])
-        for values, one in zip(stacked, results[states:], strict=True):
-            values.append(one)
-    ordered = [
-        values[::-1] if place < len(out_backward) and out_backward[place] else values
-        for place, values in enumerate(stacked)
-    ]
+    if len(body.output) < len(carried):
+        raise GraphError("the body does not give every state", seen=len(body.output), limit=len(carried))
+    states, given = unrolled(call.emit, partial(call.surroundings.run_body, body), carried, rows)
+    columns: list[list[Held]] = [[one[place] for one in given] for place in range(len(body.output) - len(carried))]
+    ordered = [values[::-1] if back else values for values, back in zip(columns, out_backward, strict=True)]
     # Without a turn the body is looked at with slices of which nothing is known.
-    looked_at = [] if count else [unknown(call, part, row.type.dtype) for part, row in zip(parts, rows, strict=True)]
-    return *variables, *stacks(call, ordered, body, (*variables, *looked_at))
+    looked_at = [] if given else [unknown(call, row.shape, row.tensor.type.dtype) for row in rows]
+    return *states, *stacks(call, ordered, body, (*states, *looked_at))
 
 
 def unknown(call: Call, shape: Sequence[int], dtype: str) -> Value:

@@ -11,7 +11,7 @@ from aneforge.errors import GraphError
 from aneforge.importers.extents import checked_extents
 from aneforge.importers.onnx.operators.quantisation import dequantised, quantised
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.windows import Window, pads_of, transposed
+from aneforge.importers.windows import Window, columns_added, convolved, place_count, transposed
 from aneforge.ops.shapes import divisible
 from aneforge.ops.windows import same_padding
 
@@ -75,25 +75,18 @@ def expect_lengths(call: Call, lengths: Sequence[int]) -> None:
         raise GraphError("kernel_shape is not that of the weights", seen=list(given or lengths), limit=list(lengths))
 
 
-def convolved(call: Call, x: Value, weight: Value, bias: Value | None) -> Value:
+def convolution(call: Call, x: Value, weight: Value, bias: Value | None) -> Value:
     """Return a convolution with the attributes of the node."""
     if x.type.rank < 3 or weight.type.rank != x.type.rank:
         raise GraphError("data and weights have not the same spatial axes", seen=f"{x.type} and {weight.type}")
     windows = windows_of(call, x.type.shape[2:], weight.type.shape[2:])
-    return call.emit.apply(
-        "conv",
-        {"x": x, "weight": weight, "bias": bias},
-        strides=[window.stride for window in windows],
-        dilations=[window.dilation for window in windows],
-        groups=call.integer("group"),
-        **pads_of(windows),
-    )
+    return convolved(call.emit, x, weight, bias, windows, call.integer("group"))
 
 
 @operator("Conv")
 def conv(call: Call) -> Value:
     """Convert a convolution."""
-    return convolved(call, call.value(0), call.value(1), call.optional(2))
+    return convolution(call, call.value(0), call.value(1), call.optional(2))
 
 
 @operator("ConvInteger")
@@ -106,7 +99,7 @@ def integer_conv(call: Call) -> Value:
         x = emit.sub(x, emit.cast(emit.reshape(x_zero, ()), "int32"))
     if weight_zero is not None:
         weight = emit.sub(weight, emit.cast(by_channel(emit, weight_zero, weight), "int32"))
-    return convolved(call, x, weight, None)
+    return convolution(call, x, weight, None)
 
 
 @operator("QLinearConv")
@@ -125,7 +118,7 @@ def convolved_codes(call: Call) -> Value:
     if bias is not None:
         step = emit.mul(one(emit, call.value(1)), emit.reshape(call.value(4), scale.type.shape[:1]))
         bias = emit.mul(emit.cast(bias, "fp32"), step)
-    result = convolved(call, x, weight, bias)
+    result = convolution(call, x, weight, bias)
     return quantised(emit, result, one(emit, call.value(6)), one(emit, call.value(7)), call.value(7).type.dtype)
 
 
@@ -195,33 +188,15 @@ def transposed_windows(call: Call, x: Value, weight: Value) -> tuple[list[Window
 
 @operator("Col2Im")
 def columns_to_image(call: Call) -> Value:
-    """Convert columns of windows added up to an image: a transposed convolution whose kernels have a single 1."""
-    x, emit = call.value(0), call.emit
+    """Convert columns of windows added up to an image."""
+    x = call.value(0)
     image = call.known_integers(1, "the shape of the image") or ()
     block = call.known_integers(2, "the shape of the block") or ()
     windows = windows_of_columns(call, image, block)
-    places = [(one.extent + one.before + one.after - one.span) // one.stride + 1 for one in windows]
-    taps = math.prod(block)
-    if x.type.rank != 3 or x.type.shape[2] != math.prod(places) or x.type.shape[1] % taps:
-        raise GraphError(
-            "the columns are not those of the image", seen=list(x.type.shape), limit=[taps, math.prod(places)]
-        )
-    channels = x.type.shape[1] // taps
-    emit.room(channels, taps, taps)
-    kernels = np.tile(np.eye(taps).reshape(taps, 1, *block), (channels, 1, *[1] * len(block)))
-    spread = emit.reshape(x, (*x.type.shape[:2], *places))
-    exact = [
-        Window(
-            count,
-            one.length,
-            one.stride,
-            one.dilation,
-            one.before,
-            (count - 1) * one.stride + one.span - one.before - one.extent,
-        )
-        for one, count in zip(windows, places, strict=True)
-    ]
-    return transposed(emit, spread, emit.constant(kernels, x.type.dtype), None, exact, image, channels)
+    places, taps = math.prod(map(place_count, windows)), math.prod(block)
+    if x.type.rank != 3 or x.type.shape[2] != places or x.type.shape[1] % taps:
+        raise GraphError("the columns are not those of the image", seen=list(x.type.shape), limit=[taps, places])
+    return columns_added(call.emit, x, windows)
 
 
 def windows_of_columns(call: Call, image: tuple[int, ...], block: tuple[int, ...]) -> list[Window]:
@@ -261,7 +236,7 @@ def deformable_conv(call: Call) -> Value:
     taps, parts = weight.type.shape[2] * weight.type.shape[3], call.integer("offset_group")
     if parts < 1 or any(one.extent + one.before + one.after < one.span for one in windows):
         raise GraphError("the window does not fit the image, or there is no group of offsets", seen=str(x.type))
-    rows, columns = ((one.extent + one.before + one.after - one.span) // one.stride + 1 for one in windows)
+    rows, columns = map(place_count, windows)
     emit.room(taps, rows, columns)
     moved = emit.reshape(offset, (batch, parts, taps, 2, rows, columns))
     tap_rows, tap_columns = np.divmod(np.arange(taps), weight.type.shape[3])
@@ -271,9 +246,9 @@ def deformable_conv(call: Call) -> Value:
     each = divisible("the number of channels by offset_group", channels, parts)
     read: list[Value] = []
     for part in range(parts):
-        own = emit.reshape(emit.part(moved, 1, part, part + 1), (batch, taps, 2, rows, columns))
-        y = emit.add(pick(emit, own, 0), emit.constant(np.broadcast_to(at_row, (taps, rows, columns)), x.type.dtype))
-        z = emit.add(pick(emit, own, 1), emit.constant(np.broadcast_to(at_column, (taps, rows, columns)), x.type.dtype))
+        own = emit.at(moved, 1, part)  # [batch, taps, 2, rows, columns]
+        y = emit.add(emit.at(own, 2, 0), emit.constant(np.broadcast_to(at_row, (taps, rows, columns)), x.type.dtype))
+        z = emit.add(emit.at(own, 2, 1), emit.constant(np.broadcast_to(at_column, (taps, rows, columns)), x.type.dtype))
         places = emit.reshape(emit.apply("stack", {"values": (z, y)}, axis=-1), (batch, taps * rows, columns, 2))
         seen = emit.apply(
             "resample",
@@ -286,9 +261,7 @@ def deformable_conv(call: Call) -> Value:
         values = emit.reshape(seen, (batch, each, taps, rows, columns))
         if mask is not None:
             weights = emit.reshape(mask, (batch, parts, 1, taps, rows, columns))
-            values = emit.mul(
-                values, emit.reshape(emit.part(weights, 1, part, part + 1), (batch, 1, taps, rows, columns))
-            )
+            values = emit.mul(values, emit.at(weights, 1, part))
         read.append(values)
     stacked = emit.reshape(emit.concat(read, 1), (batch, channels * taps, rows, columns))
     kernels = emit.reshape(weight, (weight.type.shape[0], weight.type.shape[1] * taps, 1, 1))
@@ -314,9 +287,3 @@ def deformable_window(call: Call, axis: int, x: Value, weight: Value) -> Window:
 def starts(window: Window, places: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return where a window begins at every place."""
     return np.arange(places, dtype=np.int64) * window.stride - window.before
-
-
-def pick(emit: Emitter, offsets: Value, which: int) -> Value:
-    """Return the row offsets or the column offsets of taps."""
-    batch, taps, _, rows, columns = offsets.type.shape
-    return emit.reshape(emit.part(offsets, 2, which, which + 1), (batch, taps, rows, columns))

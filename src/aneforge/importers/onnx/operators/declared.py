@@ -1,4 +1,4 @@
-"""Operators that no static graph expresses, declared with the reason."""
+"""Operators that are not read, declared with the reason: no static graph expresses them, or no network needs them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
 TRAINING_DOMAIN = "ai.onnx.preview.training"
 LEARNING_DOMAIN = "ai.onnx.ml"
 TEXT_OPERATORS = ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
+SEQUENCES = (
+    "ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
+    "SequenceLength", "SequenceMap", "SplitToSequence",
+)  # fmt: skip
+OPTIONALS = ("Optional", "OptionalGetElement", "OptionalHasElement")
+LEARNING_OPERATORS = (
+    "ArrayFeatureExtractor", "Binarizer", "CastMap", "CategoryMapper", "DictVectorizer", "FeatureVectorizer", "Imputer",
+    "LabelEncoder", "LinearClassifier", "LinearRegressor", "Normalizer", "OneHotEncoder", "SVMClassifier",
+    "SVMRegressor", "Scaler", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "ZipMap",
+)  # fmt: skip
+"""All of the classical machine-learning set."""
 
 
 @operator(*TEXT_OPERATORS, takes_all=True)
@@ -24,11 +35,16 @@ def texts(call: Call) -> Held:
     )
 
 
-@operator("CategoryMapper", "DictVectorizer", "CastMap", "ZipMap", domain=LEARNING_DOMAIN, takes_all=True)
-def maps(call: Call) -> Held:
-    """Refuse an operator on maps."""
-    reason = Reason.STRING if call.operator == "CategoryMapper" else Reason.MAP
-    raise UnsupportedNodeError(reason, "it works on text or on a map", workaround="export the model without it")
+@operator(*LEARNING_OPERATORS, domain=LEARNING_DOMAIN, takes_all=True)
+@operator(*SEQUENCES, *OPTIONALS, "TfIdfVectorizer", takes_all=True)
+def host(call: Call) -> Held:
+    """Refuse an operator that prepares the inputs of a network, or looks up its results."""
+    raise UnsupportedNodeError(
+        Reason.HOST,
+        f"{call.operator} is not an engine operation",
+        workaround="run it on the host with onnxruntime, and import the rest of the network (onnx.utils.extract_model "
+        "cuts a model in parts)",
+    )
 
 
 @operator("ImageDecoder", takes_all=True)

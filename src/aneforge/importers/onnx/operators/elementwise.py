@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aneforge.importers import elementary
+from aneforge.importers.bits import bits_inverted
 from aneforge.importers.onnx.call import single_number
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.constant import Constant
-from aneforge.ops.types import is_float, value_range
+from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from aneforge.importers.onnx.call import Call
@@ -78,8 +80,7 @@ def negative(call: Call) -> Value:
 @operator("Relu")
 def relu(call: Call) -> Value:
     """Convert max(x, 0)."""
-    x = call.value(0)
-    return call.emit.unary("relu", x) if is_float(x.type.dtype) else call.emit.binary("maximum", x, 0)
+    return elementary.relu(call.emit, call.value(0))
 
 
 @operator("LeakyRelu")
@@ -103,9 +104,7 @@ def selu(call: Call) -> Value:
 @operator("Celu")
 def celu(call: Call) -> Value:
     """Convert x, and alpha · (e^(x / alpha) − 1) below 0."""
-    x, alpha = call.value(0), call.number("alpha")
-    scaled = call.emit.div(x, alpha)
-    return call.emit.mul(call.emit.unary("elu", scaled, alpha=1.0), alpha)
+    return elementary.celu(call.emit, call.value(0), call.number("alpha"))
 
 
 @operator("ThresholdedRelu")
@@ -125,8 +124,7 @@ def hard_sigmoid(call: Call) -> Value:
 @operator("HardSwish")
 def hard_swish(call: Call) -> Value:
     """Convert x · (x / 6 + ½, kept within 0 and 1)."""
-    x = call.value(0)
-    return call.emit.mul(x, call.emit.unary("sigmoid_hard", x, alpha=1 / 6, beta=0.5))
+    return elementary.hard_swish(call.emit, call.value(0))
 
 
 @operator("Swish")
@@ -141,15 +139,13 @@ def swish(call: Call) -> Value:
 @operator("Mish")
 def mish(call: Call) -> Value:
     """Convert x · tanh(log(1 + eˣ))."""
-    x = call.value(0)
-    return call.emit.mul(x, call.emit.unary("tanh", call.emit.unary("softplus", x)))
+    return elementary.mish(call.emit, call.value(0))
 
 
 @operator("Gelu")
 def gelu(call: Call) -> Value:
     """Convert x times the normal distribution, exact or in the tanh form."""
-    exact = call.choice("approximate", "none", "tanh") == "none"
-    return call.emit.unary("gelu", call.value(0), mode="EXACT" if exact else "TANH_APPROXIMATION")
+    return elementary.gelu(call.emit, call.value(0), call.choice("approximate", "none", "tanh"))
 
 
 @operator("Shrink")
@@ -165,13 +161,11 @@ def shrink(call: Call) -> Value:
 
 @operator("PRelu")
 def parametric_relu(call: Call) -> Value:
-    """Convert x, scaled below 0 by a slope that broadcasts; one slope a channel is an operation of its own."""
+    """Convert x, scaled below 0 by a slope that broadcasts."""
     x, slope, emit = call.value(0), call.value(1), call.emit
     if call.rules.since < 7 and slope.type.rank == 1 and slope.type.size > 1:  # then it was one slope a channel
         slope = emit.reshape(slope, (slope.type.size, *[1] * (x.type.rank - 2)))
-    zero = emit.number(0, x)
-    below = emit.mul(emit.binary("minimum", x, zero), slope)
-    return emit.add(emit.binary("maximum", x, zero), below)
+    return elementary.prelu(emit, x, slope)
 
 
 @operator("IsNaN")
@@ -188,7 +182,7 @@ def is_infinite(call: Call) -> Value:
     both = call.flag("detect_positive"), call.flag("detect_negative")
     match both:
         case (True, True):
-            return emit.binary("equal", emit.unary("abs", x), math.inf)
+            return elementary.is_infinite(emit, x)
         case (True, False):
             return emit.binary("equal", x, math.inf)
         case (False, True):
@@ -200,43 +194,24 @@ def is_infinite(call: Call) -> Value:
 @operator("Clip", until=10)
 def clip_by_attributes(call: Call) -> Value:
     """Convert x moved between two numbers."""
-    return clipped(call, call.value(0), call.number("min"), call.number("max"))
+    return elementary.clamped(call.emit, call.value(0), call.number("min"), call.number("max"))
 
 
 @operator("Clip", since=11)
 def clip(call: Call) -> Value:
     """Convert x moved between two tensors of one number, either of which may be left out."""
-    return clipped(call, call.value(0), call.optional(1), call.optional(2))
+    return elementary.clamped(call.emit, call.value(0), bound(call, 1), bound(call, 2))
 
 
-def clipped(call: Call, x: Value, least: Value | float | None, most: Value | float | None) -> Value:
-    """Return x moved between two bounds; where they cross, the upper one counts, as ONNX says."""
-    emit = call.emit
-    numbers = [bound_number(bound, otherwise) for bound, otherwise in ((least, -math.inf), (most, math.inf))]
-    low, high = numbers
-    if is_float(x.type.dtype) and low is not None and high is not None and low <= high:
-        return emit.unary("clip", x, alpha=low, beta=high)
-    result = x if least is None else emit.binary("maximum", x, single(call, least))
-    return result if most is None else emit.binary("minimum", result, single(call, most))
-
-
-def single(call: Call, bound: Value | float) -> Value | float:
-    """Return a bound that broadcasts."""
-    return bound if isinstance(bound, int | float) else call.emit.reshape(bound, ())
-
-
-def bound_number(bound: Value | float | None, otherwise: float) -> float | None:
-    """Return a bound as a number, if it is known."""
-    if bound is None:
-        return otherwise
-    if isinstance(bound, int | float):
-        return bound
-    return float(single_number(bound.dense(), "a bound")) if isinstance(bound, Constant) else None
+def bound(call: Call, place: int) -> Value | float | None:
+    """Return a bound: a number where it is known, else a tensor of one."""
+    found = call.optional(place)
+    if isinstance(found, Constant):
+        return single_number(found.dense(), "a bound")
+    return None if found is None else call.emit.reshape(found, ())
 
 
 @operator("BitwiseNot")
 def bitwise_not(call: Call) -> Value:
-    """Convert all bits turned round: −1 − x, or the greatest value − x where there is no sign."""
-    x = call.value(0)
-    low, high = value_range(x.type.dtype)
-    return call.emit.binary("sub", call.emit.constant(high if low == 0 else -1, x.type.dtype), x)
+    """Convert all bits turned round."""
+    return bits_inverted(call.emit, call.value(0))

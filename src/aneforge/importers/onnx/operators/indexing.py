@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers import reductions
 from aneforge.importers.extents import checked_extents
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
-from aneforge.importers.writing import written
+from aneforge.importers.reshaping import padded, without_negative
+from aneforge.importers.writing import coordinates, laid, written
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axes, normalised_axis
-from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from aneforge.importers.onnx.call import Call
@@ -80,8 +80,7 @@ def gather(call: Call) -> Value:
     axis = call.axis(x.type.rank)
     if isinstance(indices, Constant) and indices.type.rank == 0:
         place = normalised_axis(int(indices.dense().item()), x.type.shape[axis], "the index")
-        kept = [extent for one, extent in enumerate(x.type.shape) if one != axis]
-        return emit.reshape(call.emit.region(x, {axis: range(place, place + 1)}), kept)
+        return emit.at(x, axis, place)
     shape = (*x.type.shape[:axis], *indices.type.shape, *x.type.shape[axis + 1 :])
     if len(shape) <= RANK_PLAIN or not x.type.size or not indices.type.size:
         return emit.apply("gather", {"x": x, "indices": indices}, axis=axis)
@@ -133,22 +132,9 @@ def scatter_elements(call: Call) -> Value:
     x, indices, updates, emit = call.value(0), call.value(1), call.value(2), call.emit
     axis = call.axis(x.type.rank)
     expect_rank_of(x, indices)
-    shape = indices.type.shape
-    if not math.prod(shape):
+    if not indices.type.size:
         return x
-    emit.room(len(shape), *shape)
-    places = emit.cast(indices, "int32")
-    own = [
-        emit.constant(np.broadcast_to(laid(extent, one, len(shape)), shape), "int32") if one != axis else places
-        for one, extent in enumerate(shape)
-    ]
-    coordinates = emit.apply("stack", {"values": tuple(own)}, axis=-1)
-    return written(emit, x, coordinates, updates, scatter_mode(call))
-
-
-def laid(extent: int, axis: int, rank: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Return the places along one axis, in a shape that broadcasts along it."""
-    return np.arange(extent, dtype=np.int64).reshape([extent if one == axis else 1 for one in range(rank)])
+    return written(emit, x, coordinates(emit, emit.cast(indices, "int32"), axis), updates, scatter_mode(call))
 
 
 def scatter_mode(call: Call) -> str:
@@ -176,13 +162,7 @@ def tensor_scatter(call: Call) -> Value:
     )
     if circular:
         places = emit.binary("mod", places, extent)
-    spread = emit.spread(places, shape)
-    own = [
-        emit.constant(np.broadcast_to(laid(length, one, len(shape)), shape), "int32") if one != axis else spread
-        for one, length in enumerate(shape)
-    ]
-    coordinates = emit.apply("stack", {"values": tuple(own)}, axis=-1)
-    return written(emit, cache, coordinates, update, "update")
+    return written(emit, cache, coordinates(emit, emit.spread(places, shape), axis), update, "update")
 
 
 @operator("Compress")
@@ -203,7 +183,7 @@ def pad_by_attributes(call: Call) -> Value:
     """Convert padding whose widths are attributes."""
     x = call.value(0)
     widths = call.integers("pads" if "pads" in call.rules.attributes else "paddings") or ()
-    return padded(call, x, widths, tuple(range(x.type.rank)), call.emit.number(call.number("value"), x))
+    return surrounded(call, x, widths, tuple(range(x.type.rank)), call.emit.number(call.number("value"), x))
 
 
 @operator("Pad", since=11)
@@ -214,10 +194,10 @@ def pad(call: Call) -> Value:
     axes = call.known_integers(3, "the list of axes")
     named = tuple(range(x.type.rank)) if axes is None else normalised_axes(axes, x.type.rank)
     value = call.optional(2)
-    return padded(call, x, widths, named, call.emit.number(0, x) if value is None else call.emit.reshape(value, ()))
+    return surrounded(call, x, widths, named, call.emit.number(0, x) if value is None else call.emit.reshape(value, ()))
 
 
-def padded(call: Call, x: Value, widths: tuple[int, ...], axes: tuple[int, ...], value: Value) -> Value:
+def surrounded(call: Call, x: Value, widths: tuple[int, ...], axes: tuple[int, ...], value: Value) -> Value:
     """Return a tensor with further elements around it; a negative width cuts."""
     if len(widths) != 2 * len(axes):
         raise GraphError("there are not two widths for each axis", seen=len(widths), limit=2 * len(axes))
@@ -226,30 +206,10 @@ def padded(call: Call, x: Value, widths: tuple[int, ...], axes: tuple[int, ...],
     for place, axis in enumerate(axes):
         both[axis] = widths[place], widths[place + len(axes)]
     checked_extents("the padded tensor", (sum(pair) + extent for pair, extent in zip(both, x.type.shape, strict=True)))
-    cuts = {
-        axis: range(max(-before, 0), extent - max(-after, 0))
-        for axis, ((before, after), extent) in enumerate(zip(both, x.type.shape, strict=True))
-    }
-    wide = [(max(before, 0), max(after, 0)) for before, after in both]
-    inner = call.emit.region(x, cuts)
-    if not np.any(wide):
-        return inner
-    return by_value(call, inner, wide, value) if mode == "constant" else by_places(call, inner, wide, PAD_MODES[mode])
-
-
-def by_value(call: Call, x: Value, widths: list[tuple[int, int]], value: Value) -> Value:
-    """Return a tensor with a value around it; one that is computed at run time takes the place of a mask."""
-    emit = call.emit
-    if 0 in x.type.shape:
-        shape = [extent + sum(pair) for extent, pair in zip(x.type.shape, widths, strict=True)]
-        return emit.spread(value, shape)
-    flat = [width for pair in widths for width in pair]
-    if isinstance(value, Constant) and (is_float(x.type.dtype) or abs(int(value.dense().item())) <= 2**53):
-        return emit.apply("pad", {"x": x}, pad=flat, mode="constant", constant_val=float(value.dense().item()))
-    zeros = emit.apply("pad", {"x": x}, pad=flat, mode="constant", constant_val=0.0)
-    emit.room(zeros.type.size)
-    inside = np.pad(np.ones(x.type.shape, np.bool_), widths)
-    return emit.select(emit.constant(inside, "bool"), zeros, value)
+    if mode == "constant":
+        return padded(call.emit, x, both, value)
+    inner = without_negative(call.emit, x, both)
+    return by_places(call, inner, [(max(before, 0), max(after, 0)) for before, after in both], PAD_MODES[mode])
 
 
 def by_places(call: Call, x: Value, widths: list[tuple[int, int]], mode: Literal["reflect", "edge", "wrap"]) -> Value:
@@ -298,26 +258,17 @@ def triangle(call: Call) -> Value:
         raise GraphError("its input holds no matrices", seen=list(x.type.shape))
     diagonal = 0 if call.optional(1) is None else call.known_integer(1, "the diagonal")
     rows, columns = x.type.shape[-2:]
-    emit.room(rows, columns)
-    above = np.arange(columns) - np.arange(rows)[:, None]
-    kept = above >= diagonal if call.flag("upper") else above <= diagonal
+    kept = reductions.triangle(emit, rows, columns, diagonal, upper=call.flag("upper"))
     return emit.select(emit.constant(kept, "bool"), x, emit.number(0, x))
 
 
 @operator("TopK")
 def top_k(call: Call) -> tuple[Value, Value]:
     """Convert the k largest or smallest along an axis and their places."""
-    x, emit = call.value(0), call.emit
-    axis = call.axis(x.type.rank)
+    x = call.value(0)
     count = call.integer("k") if "k" in call.rules.attributes else call.known_integer(1, "the number of elements")
     largest = "largest" not in call.rules.attributes or call.flag("largest")
-    if count == 0:
-        shape = [0 if one == axis else extent for one, extent in enumerate(x.type.shape)]
-        return emit.empty(shape, x.type.dtype), emit.empty(shape, "int64")
-    values, places = emit.apply_all(
-        "topk", {"x": x}, k=count, axis=axis, ascending=not largest, output_indices_dtype="int32"
-    )
-    return values, emit.cast(places, "int64")
+    return reductions.sorted_extremes(call.emit, x, count, call.axis(x.type.rank), largest=largest)
 
 
 @operator("NonZero")

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.importers.extents import checked_extents
 from aneforge.importers.onnx.operators.convolution import AUTO_PADS, windows_of
 from aneforge.importers.onnx.registry import operator
+from aneforge.importers.reductions import norm
 from aneforge.importers.windows import (
     Window,
-    element_places,
-    elements_seen,
+    average,
     gathered,
     is_plain,
-    lowest,
+    largest,
+    largest_with_places,
+    place_count,
     plain,
     reaching,
-    reduced,
 )
 
 if TYPE_CHECKING:
@@ -47,20 +45,19 @@ def pool_windows(call: Call, x: Value) -> tuple[list[Window], list[int]]:
 
 
 def places_of(call: Call, window: Window) -> int:
-    """Return how many places a window takes along an axis.
+    """Return how many places a window takes along an axis; they are rounded up only where padding is given.
 
-    Rounding up adds a place for what is left over, unless the window would begin behind the axis and its padding, or
-    there is to be no padding at all.
+    Raises:
+        GraphError: The window does not fit.
     """
     mode = call.choice("auto_pad", *AUTO_PADS)
     if mode.startswith("SAME"):
         return -(-window.extent // window.stride)
-    room = window.extent + window.before + window.after - window.span
-    if room < 0:
-        raise GraphError("the window is longer than the padded axis", seen=window.span, limit=room + window.span)
+    room = window.extent + window.before + window.after
+    if room < window.span:
+        raise GraphError("the window is longer than the padded axis", seen=window.span, limit=room)
     ceil = mode == "NOTSET" and "ceil_mode" in call.rules.attributes and call.flag("ceil_mode")
-    places = (-(-room // window.stride) if ceil else room // window.stride) + 1
-    return places - 1 if ceil and (places - 1) * window.stride >= window.extent + window.before else places
+    return place_count(window, ceil=ceil)
 
 
 @operator("MaxPool")
@@ -69,38 +66,18 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
     x, emit = call.value(0), call.emit
     windows, places = pool_windows(call, x)
     if not call.wants(1):
-        wide = reaching(windows, places)
-        if is_plain(x, wide, places):
-            return plain(emit, "max_pool", x, wide)
-        return reduced(emit, "reduce_max", x, windows, places, lowest(x.type.dtype))
-    seen = gathered(emit, x, windows, places, lowest(x.type.dtype))
-    emit.room(seen.type.size)
-    chosen = emit.apply("reduce_argmax", {"x": seen}, axis=-1, keep_dims=True)
+        return largest(emit, x, windows, places)
     columns = "storage_order" in call.rules.attributes and call.flag("storage_order")
-    table = emit.constant(
-        np.broadcast_to(element_places(x, windows, places, columns=columns), seen.type.shape), "int64"
-    )
-    place = emit.apply("gather_along_axis", {"x": table, "indices": chosen}, axis=-1)
-    return emit.reduce("reduce_max", seen, (-1,), keep=False), emit.reshape(place, place.type.shape[:-1])
+    return largest_with_places(emit, x, windows, places, columns=columns, within_image=False)
 
 
 @operator("AveragePool")
 def average_pool(call: Call) -> Value:
     """Convert the average of every window, padding counted or not."""
-    x, emit = call.value(0), call.emit
+    x = call.value(0)
     windows, places = pool_windows(call, x)
     counted = "count_include_pad" in call.rules.attributes and call.flag("count_include_pad")
-    uncounted = not counted or not any(one.before or one.after for one in windows)
-    wide = reaching(windows, places) if uncounted else windows
-    if is_plain(x, wide, places):
-        return plain(emit, "avg_pool", x, wide, exclude_padding_from_average=not counted or wide != windows)
-    emit.room(*places)
-    total = reduced(emit, "reduce_sum", x, windows, places, 0.0)
-    counts = reduce(
-        np.multiply.outer,
-        [elements_seen(one, count, counted=counted) for one, count in zip(windows, places, strict=True)],
-    )
-    return emit.div(total, emit.constant(counts, x.type.dtype))
+    return average(call.emit, x, windows, places, counted=counted)
 
 
 @operator("LpPool")
@@ -117,16 +94,14 @@ def power_pool(call: Call) -> Value:
 
 
 def power_norm(call: Call, x: Value, axes: Sequence[int], exponent: float, *, keep: bool) -> Value:
-    """Return the p-norm along axes."""
-    emit = call.emit
+    """Return the p-norm along axes.
+
+    Raises:
+        GraphError: It is none.
+    """
     if not exponent >= 1:
         raise GraphError("p is not a norm's", seen=exponent, limit="1 or more")
-    if exponent == 1:
-        return emit.reduce("reduce_l1_norm", x, axes, keep=keep)
-    if exponent == 2:
-        return emit.reduce("reduce_l2_norm", x, axes, keep=keep)
-    powers = emit.binary("pow", emit.unary("abs", x), float(exponent))
-    return emit.binary("pow", emit.reduce("reduce_sum", powers, axes, keep=keep), 1 / exponent)
+    return norm(call.emit, x, exponent, axes, keep=keep)
 
 
 def spatial_axes(x: Value) -> tuple[int, ...]:

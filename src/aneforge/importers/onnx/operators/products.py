@@ -9,7 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.importers.onnx.registry import operator
-from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -35,27 +35,17 @@ def general_matmul(call: Call) -> Value:
         raise GraphError("A and B are not matrices", seen=f"{a.type} and {b.type}")
     alpha, beta = call.number("alpha"), call.number("beta")
     left = emit.transpose(a, (1, 0)) if call.flag("transA") else a
-    if (
-        isinstance(b, Dense)
-        and isinstance(c, Dense)
-        and alpha == 1
-        and beta == 1
-        and is_bias(c, b, call.flag("transB"))
-    ):
-        weight = b if call.flag("transB") else emit.transpose(b, (1, 0))
-        if not isinstance(left, Constant):
-            return emit.apply("linear", {"x": left, "weight": weight, "bias": emit.reshape(c, (c.type.size,))})
+    if isinstance(b, Constant) and isinstance(c, Constant) and (alpha, beta) == (1, 1):
+        columns = c.type.shape[-1:]
+        bias = emit.reshape(c, columns) if c.type.shape in (columns, (1, *columns)) else c
+        layer = emit.linear(left, b if call.flag("transB") else emit.transpose(b, (1, 0)), bias)
+        if layer is not None:
+            return layer
     product = emit.matmul(left, b, transpose_y=call.flag("transB"))
     scaled = product if alpha == 1 else scaled_by(emit, product, alpha)
     if c is None or beta == 0:
         return scaled
     return emit.add(scaled, c if beta == 1 else scaled_by(emit, c, beta))
-
-
-def is_bias(c: Dense, b: Dense, transposed: bool) -> bool:  # noqa: FBT001 - the attribute of the operator
-    """Tell whether C is one number for each column of the product."""
-    columns = b.type.shape[0 if transposed else -1]
-    return c.type.shape in ((columns,), (1, columns))
 
 
 def scaled_by(emit: Emitter, x: Value, factor: float) -> Value:

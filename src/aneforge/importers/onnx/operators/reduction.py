@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.importers import reductions
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.shapes import normalised_axes, normalised_axis
-from aneforge.ops.types import is_float, value_range
 
 if TYPE_CHECKING:
     from aneforge.importers.onnx.call import Call
@@ -27,39 +27,15 @@ REDUCTIONS = {
     "ReduceSum": "reduce_sum",
     "ReduceSumSquare": "reduce_sum_square",
 }
-REAL = {"reduce_l2_norm", "reduce_log_sum", "reduce_log_sum_exp", "reduce_mean"}
-"""Reductions that the op table has of real numbers alone."""
-KEEPING = {"reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum"}
-"""Reductions that leave a single element as it is."""
-OF_NOTHING = {
-    "reduce_l1_norm": 0.0,
-    "reduce_l2_norm": 0.0,
-    "reduce_log_sum": -math.inf,
-    "reduce_log_sum_exp": -math.inf,
-    "reduce_max": -math.inf,
-    "reduce_mean": math.nan,
-    "reduce_min": math.inf,
-    "reduce_prod": 1.0,
-    "reduce_sum": 0.0,
-    "reduce_sum_square": 0.0,
-}
-"""What a reduction over no elements gives."""
 
 
 @operator(*REDUCTIONS)
 def reduction(call: Call) -> Value:
     """Convert a reduction along axes, all of them by default."""
-    x, emit = call.value(0), call.emit
-    op, dtype = REDUCTIONS[call.operator], x.type.dtype
-    axes = reduced_axes(call, x)
-    keep = call.flag("keepdims")
-    if any(x.type.shape[axis] == 0 for axis in axes):
-        return of_nothing(call, op, x, axes, keep=keep)
-    if dtype == "bool":
-        return emit.cast(reduced(call, op, emit.cast(x, "uint8"), axes, keep=keep), "bool")
-    if op in REAL and not is_float(dtype):
-        return emit.cast(reduced(call, op, emit.cast(x, "fp64"), axes, keep=keep), dtype)
-    return reduced(call, op, x, axes, keep=keep)
+    x = call.value(0)
+    return reductions.reduced(
+        call.emit, REDUCTIONS[call.operator], x, reduced_axes(call, x), keep=call.flag("keepdims")
+    )
 
 
 def reduced_axes(call: Call, x: Value) -> tuple[int, ...]:
@@ -73,35 +49,13 @@ def reduced_axes(call: Call, x: Value) -> tuple[int, ...]:
     return tuple(range(x.type.rank))
 
 
-def reduced(call: Call, op: str, x: Value, axes: tuple[int, ...], *, keep: bool) -> Value:
-    """Return a reduction; over no axis nothing is added up, but squares and logarithms are taken nevertheless."""
-    if axes or op in KEEPING:
-        return call.emit.reduce(op, x, axes, keep=keep)
-    return call.emit.reduce(op, call.emit.expand(x, -1), (-1,), keep=False)
-
-
-def of_nothing(call: Call, op: str, x: Value, axes: tuple[int, ...], *, keep: bool) -> Value:
-    """Return a reduction over an axis without elements."""
-    dtype, value = x.type.dtype, OF_NOTHING[op]
-    if not is_float(dtype) and not math.isfinite(value):
-        low, high = value_range(dtype)
-        value = high if value > 0 else low
-    shape = [1 if axis in axes else extent for axis, extent in enumerate(x.type.shape) if keep or axis not in axes]
-    return call.emit.filled(shape, value, dtype)
-
-
 @operator("ArgMax", "ArgMin")
 def extreme(call: Call) -> Value:
     """Convert the place of the largest or smallest, the first or the last of equal ones."""
-    x, emit = call.value(0), call.emit
-    axis, keep = call.axis(x.type.rank), call.flag("keepdims")
-    op = "reduce_argmax" if call.operator == "ArgMax" else "reduce_argmin"
+    x = call.value(0)
     last = "select_last_index" in call.rules.attributes and call.flag("select_last_index")
-    searched = emit.unary("reverse", x, axes=(axis,)) if last else x
-    place = emit.apply(op, {"x": searched}, axis=axis, keep_dims=keep, output_dtype="int32")
-    if last:
-        place = emit.binary("sub", emit.constant(x.type.shape[axis] - 1, "int32"), place)
-    return emit.cast(place, "int64")
+    largest, keep = call.operator == "ArgMax", call.flag("keepdims")
+    return reductions.extreme_place(call.emit, x, call.axis(x.type.rank), largest=largest, keep=keep, last=last)
 
 
 @operator("CumSum")
@@ -117,14 +71,7 @@ def cumulative_product(call: Call) -> Value:
     """Convert products up to every place: at each, the elements that do not count are replaced by 1."""
     x, emit = call.value(0), call.emit
     axis = normalised_axis(call.known_integer(1, "the axis"), x.type.rank)
-    extent = x.type.shape[axis]
-    emit.room(extent, extent)
-    place, element = np.arange(extent)[:, None], np.arange(extent)[None, :]
-    counts = element >= place if call.flag("reverse") else element <= place
-    if call.flag("exclusive"):
-        counts &= element != place
-    rows = emit.expand(emit.moved(x, axis, -1), -2)
-    factors = emit.select(emit.constant(counts, "bool"), rows, 1)
+    factors = reductions.seen_so_far(emit, x, axis, 1, reverse=call.flag("reverse"), exclusive=call.flag("exclusive"))
     return emit.moved(emit.reduce("reduce_prod", factors, (-1,), keep=False), -1, axis)
 
 
@@ -161,19 +108,11 @@ def softmax_flattened(call: Call) -> Value:
     x, emit = call.value(0), call.emit
     axis = call.axis(x.type.rank)
     flat = emit.reshape(x, (math.prod(x.type.shape[:axis]), math.prod(x.type.shape[axis:])))
-    return emit.reshape(softmax_along(call, flat, 1), x.type.shape)
+    return emit.reshape(reductions.softmax(emit, flat, 1, logarithm=call.operator == "LogSoftmax"), x.type.shape)
 
 
 @operator("Softmax", "LogSoftmax", since=13)
 def softmax(call: Call) -> Value:
     """Convert softmax along one axis."""
     x = call.value(0)
-    return softmax_along(call, x, call.axis(x.type.rank))
-
-
-def softmax_along(call: Call, x: Value, axis: int) -> Value:
-    """Return softmax or its logarithm along an axis."""
-    emit = call.emit
-    if call.operator == "Softmax" or not x.type.size:
-        return emit.unary("softmax", x, axis=axis)
-    return emit.sub(x, emit.reduce("reduce_log_sum_exp", x, (axis,)))
+    return reductions.softmax(call.emit, x, call.axis(x.type.rank), logarithm=call.operator == "LogSoftmax")

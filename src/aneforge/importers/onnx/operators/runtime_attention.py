@@ -8,8 +8,8 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.importers.findings import Reason, UnsupportedNodeError
+from aneforge.importers.masks import repeated_heads
 from aneforge.importers.onnx.contributed import RUNTIME_DOMAIN
-from aneforge.importers.onnx.operators.attention import repeated
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.shapes import divisible
 
@@ -38,8 +38,7 @@ def attention(call: Call) -> tuple[Held, ...]:
     query, key, value = (split_heads(call, part) for part in parts_of(call, product, widths))
     present: tuple[Held, ...] = ()
     if past is not None:
-        before = [emit.reshape(emit.part(past, 0, place, place + 1), past.type.shape[1:]) for place in (0, 1)]
-        key, value = emit.concat([before[0], key], 2), emit.concat([before[1], value], 2)
+        key, value = emit.concat([emit.at(past, 0, 0), key], 2), emit.concat([emit.at(past, 0, 1), value], 2)
     if call.wants(1):
         present = (emit.concat([emit.expand(key, 0), emit.expand(value, 0)], 0),)
     return (attended(call, query, key, value, seen=(call.optional(3), call.optional(5))), *present)
@@ -81,8 +80,7 @@ def along_fourth(call: Call, packed: Value, count: int) -> list[Value]:
     shape = packed.type.shape
     if shape[3] != count:
         raise GraphError("it has not so many tensors in one", seen=list(shape), limit=count)
-    pieces = [call.emit.part(packed, 3, place, place + 1) for place in range(count)]
-    return [call.emit.reshape(one, (*shape[:3], shape[4])) for one in pieces]
+    return [call.emit.at(packed, 3, place) for place in range(count)]
 
 
 def biased(call: Call, parts: Sequence[Value]) -> tuple[Value, Value, Value]:
@@ -202,9 +200,7 @@ def turned_by(call: Call, x: Value, places: Value, tables: tuple[Value, Value], 
     shape = (batch, heads, length, 2, width // 2) if split else (batch, heads, length, width // 2, 2)
     axis = 3 if split else 4
     pairs = emit.reshape(part, shape)
-    first, second = (
-        emit.reshape(emit.part(pairs, axis, place, place + 1), (batch, heads, length, width // 2)) for place in (0, 1)
-    )
+    first, second = emit.at(pairs, axis, 0), emit.at(pairs, axis, 1)
     left = emit.sub(emit.mul(first, cosine), emit.mul(second, sine))
     right = emit.add(emit.mul(second, cosine), emit.mul(first, sine))
     joined = emit.reshape(emit.concat([emit.expand(left, axis), emit.expand(right, axis)], axis), part.type.shape)
@@ -245,7 +241,6 @@ def grouped_attention(call: Call) -> tuple[Held, ...]:
     if past:
         key, value = emit.concat([call.value(3), key], 2), emit.concat([call.value(4), value], 2)
     times = divisible("the number of query heads", heads, shared)
-    result = attention_of(
-        call, query, repeated(call, key, times), repeated(call, value, times), None, causal=length > 1
-    )
+    shared_keys, shared_values = repeated_heads(emit, key, times), repeated_heads(emit, value, times)
+    result = attention_of(call, query, shared_keys, shared_values, None, causal=length > 1)
     return result, key, value

@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.contributed import RUNTIME_DOMAIN
-from aneforge.importers.onnx.operators.convolution import convolved
+from aneforge.importers.onnx.operators.convolution import convolution
 from aneforge.importers.onnx.registry import operator
 from aneforge.ops.shapes import divisible
 
@@ -223,7 +223,7 @@ def turned(call: Call, x: Value, which: str) -> Value:
 @operator("FusedConv", domain=RUNTIME_DOMAIN)
 def fused_conv(call: Call) -> Value:
     """Convert a convolution, a sum with what goes around it, and an activation."""
-    result = added(call, convolved(call, call.value(0), call.value(1), call.optional(2)), call.optional(3))
+    result = added(call, convolution(call, call.value(0), call.value(1), call.optional(2)), call.optional(3))
     parameters = tuple(call.attribute("activation_params").floats) if call.has("activation_params") else ()
     return activated(call, result, parameters)
 

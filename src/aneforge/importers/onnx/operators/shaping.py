@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from aneforge.errors import GraphError
 from aneforge.importers.extents import checked_extents
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.onnx.registry import operator
-from aneforge.ops.constant import Dense
+from aneforge.importers.reshaping import parts, repeated, resolved_shape
 from aneforge.ops.shapes import divisible, normalised_axes
 
 if TYPE_CHECKING:
@@ -35,26 +34,20 @@ def reshape(call: Call) -> Value:
     x = call.value(0)
     wished = call.integers("shape") if "shape" in call.rules.attributes else call.known_integers(1, "the shape")
     literal = "allowzero" in call.rules.attributes and call.flag("allowzero")
-    return call.emit.reshape(x, resolved_shape(x.type.shape, wished or (), literal=literal))
+    return call.emit.reshape(x, resolved_shape(x.type.shape, filled_shape(x.type.shape, wished or (), literal=literal)))
 
 
-def resolved_shape(old: tuple[int, ...], wished: Sequence[int], *, literal: bool) -> tuple[int, ...]:
-    """Return a wished shape with every 0 copied, unless it is meant, and −1 computed.
+def filled_shape(old: tuple[int, ...], wished: Sequence[int], *, literal: bool) -> list[int]:
+    """Return a wished shape with every 0 copied, unless it is meant.
 
     Raises:
-        GraphError: It leaves no length for −1, copies an axis that is not there, or has several −1.
+        GraphError: It copies an axis that is not there, or has several −1.
     """
     if min(wished, default=0) < -1 or list(wished).count(-1) > 1:
         raise GraphError("the shape is not one of lengths and at most one -1", seen=list(wished))
     if not literal and any(extent == 0 and axis >= len(old) for axis, extent in enumerate(wished)):
         raise GraphError("the shape copies an axis that the input does not have", seen=list(wished), limit=list(old))
-    filled = [old[axis] if extent == 0 and not literal else extent for axis, extent in enumerate(wished)]
-    if -1 in filled:
-        others = math.prod(extent for extent in filled if extent != -1)
-        if not others or math.prod(old) % others:
-            raise GraphError("the shape leaves no length for its -1", seen=list(wished), limit=list(old))
-        filled[filled.index(-1)] = math.prod(old) // others
-    return tuple(filled)
+    return [old[axis] if extent == 0 and not literal else extent for axis, extent in enumerate(wished)]
 
 
 @operator("Flatten")
@@ -119,7 +112,7 @@ def concat(call: Call) -> Value:
 @operator("Split")
 def split(call: Call) -> tuple[Value, ...]:
     """Convert the parts of a tensor along an axis: of given lengths, or as equal as can be."""
-    x, emit = call.value(0), call.emit
+    x = call.value(0)
     axis = call.axis(x.type.rank)
     extent = x.type.shape[axis]
     sizes = (
@@ -133,9 +126,7 @@ def split(call: Call) -> tuple[Value, ...]:
             seen=list(sizes),
             limit=f"{extent} in {call.outputs} parts",
         )
-    if isinstance(x, Dense) or 0 in x.type.shape or 0 in sizes:
-        return tuple(emit.part(x, axis, begin, end) for begin, end in pairwise(accumulate(sizes, initial=0)))
-    return emit.apply_all("split", {"x": x}, split_sizes=sizes, axis=axis)
+    return parts(call.emit, x, axis, sizes)
 
 
 def equal_parts(call: Call, extent: int) -> tuple[int, ...]:
@@ -170,9 +161,7 @@ def tile(call: Call) -> Value:
     repeats = call.known_integers(1, "the list of repeats") or ()
     if len(repeats) != x.type.rank or min(repeats, default=0) < 0:
         raise GraphError("there is not one repeat for each axis", seen=list(repeats), limit=x.type.rank)
-    if 0 in repeats:
-        return call.emit.empty([one * extent for one, extent in zip(repeats, x.type.shape, strict=True)], x.type.dtype)
-    return x if set(repeats) <= {1} else call.emit.apply("tile", {"x": x}, reps=repeats)
+    return repeated(call.emit, x, repeats)
 
 
 @operator("DepthToSpace")

@@ -1,4 +1,4 @@
-"""Fourier transforms, as products with constant matrices of cosines and sines."""
+"""Fourier transforms of signals whose real and imaginary parts stand along the last axis."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.importers.onnx.registry import operator
+from aneforge.importers.spectra import real_signal, transformed
 from aneforge.ops.shapes import normalised_axis
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def transform(call: Call, axis: int) -> Value:
     if inverse and onesided:
         return emit.moved(real_inverse(emit, turned, length), -2, axis)
     fitted = fit(emit, turned, length)
-    result = complex_transform(emit, fitted, length, length // 2 + 1 if onesided else length, inverse=inverse)
+    result = complex_transform(emit, fitted, length // 2 + 1 if onesided else length, inverse=inverse)
     return emit.moved(result, -2, axis)
 
 
@@ -63,27 +64,12 @@ def fit(emit: Emitter, x: Value, length: int) -> Value:
     return emit.apply("pad", {"x": x}, pad=widths, mode="constant")
 
 
-def complex_transform(emit: Emitter, x: Value, length: int, count: int, *, inverse: bool) -> Value:
-    """Return `count` frequencies of signals […, length, parts] as […, count, 2].
-
-    Of (a + bi) · (c + si): the real part is a·c − b·s, the imaginary one a·s + b·c.
-    """
-    angle = 2 * np.pi * np.outer(np.arange(length), np.arange(count)) / length * (1 if inverse else -1)
-    scale = 1 / length if inverse else 1.0
-    cosine, sine = (emit.constant(part * scale, x.type.dtype) for part in (np.cos(angle), np.sin(angle)))
-    parts = [emit.reshape(emit.part(x, -1, place, place + 1), x.type.shape[:-1]) for place in range(x.type.shape[-1])]
-    real, imaginary = (product(emit, parts[0], matrix) for matrix in (cosine, sine))
-    if len(parts) == 2:
-        real = emit.sub(real, product(emit, parts[1], sine))
-        imaginary = emit.add(imaginary, product(emit, parts[1], cosine))
-    return emit.apply("stack", {"values": (real, imaginary)}, axis=-1)
-
-
-def product(emit: Emitter, x: Value, matrix: Value) -> Value:
-    """Return the last axis multiplied by a matrix."""
-    if x.type.rank > 1:
-        return emit.matmul(x, matrix)
-    return emit.reshape(emit.matmul(emit.expand(x, 0), matrix), matrix.type.shape[1:])
+def complex_transform(emit: Emitter, x: Value, count: int, *, inverse: bool) -> Value:
+    """Return `count` frequencies of signals […, length, parts] as […, count, 2]."""
+    imaginary = emit.at(x, -1, 1) if x.type.shape[-1] == 2 else None
+    axis, scale = x.type.rank - 2, 1 / x.type.shape[-2] if inverse else 1.0
+    found = transformed(emit, emit.at(x, -1, 0), imaginary, axis, count, back=inverse, scale=scale)
+    return emit.apply("stack", {"values": found}, axis=-1)
 
 
 def real_inverse(emit: Emitter, x: Value, length: int) -> Value:
@@ -91,21 +77,8 @@ def real_inverse(emit: Emitter, x: Value, length: int) -> Value:
     if not 1 <= length <= LENGTH_MOST or x.type.shape[-1] != 2:
         raise GraphError("the spectrum has no real inverse of that length", seen=f"{list(x.type.shape)}, {length}")
     half = fit(emit, x, length // 2 + 1)
-    counts = np.full(length // 2 + 1, 2.0)
-    counts[0] = 1.0
-    if length % 2 == 0:
-        counts[-1] = 1.0
-    angle = 2 * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length
-    matrices = (np.cos(angle) * counts[:, None] / length, -np.sin(angle) * counts[:, None] / length)
-    terms = [
-        product(
-            emit,
-            emit.reshape(emit.part(half, -1, place, place + 1), half.type.shape[:-1]),
-            emit.constant(matrix, x.type.dtype),
-        )
-        for place, matrix in enumerate(matrices)
-    ]
-    return emit.expand(emit.add(*terms), -1)
+    signal = real_signal(emit, emit.at(half, -1, 0), emit.at(half, -1, 1), x.type.rank - 2, length, 1 / length)
+    return emit.expand(signal, -1)
 
 
 @operator("STFT")
@@ -128,4 +101,4 @@ def short_time_transform(call: Call) -> Value:
     if window is not None:
         seen = emit.mul(seen, emit.reshape(emit.cast(window, x.type.dtype), (length, 1)))
     count = length // 2 + 1 if call.flag("onesided") else length
-    return complex_transform(emit, seen, length, count, inverse=False)
+    return complex_transform(emit, seen, count, inverse=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aneforge.importers import elementary
 from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.types import is_float
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 @operator("relu")
 def relu(call: Call) -> Value:
     """Convert max(x, 0)."""
-    x = call.value("self")
-    return call.emit.unary("relu", x) if is_float(x.type.dtype) else call.emit.binary("maximum", x, 0)
+    return elementary.relu(call.emit, call.value("self"))
 
 
 @operator("hardtanh", "relu6")
@@ -28,9 +28,9 @@ def bounded(call: Call) -> Value:
     """Convert x moved between two numbers."""
     x, emit = call.value("self"), call.emit
     low, high = (0.0, 6.0) if call.operator == "relu6" else (call.number("min_val"), call.number("max_val"))
-    if is_float(x.type.dtype) and low <= high:
-        return emit.unary("relu6", x) if (low, high) == (0, 6) else emit.unary("clip", x, alpha=low, beta=high)
-    return emit.binary("minimum", emit.binary("maximum", x, low), high)
+    if is_float(x.type.dtype) and (low, high) == (0, 6):
+        return emit.unary("relu6", x)
+    return elementary.clamped(emit, x, low, high)
 
 
 @operator("leaky_relu")
@@ -63,8 +63,7 @@ def parametric_relu(call: Call) -> Value:
         slope = emit.reshape(slope, (slope.type.size, *[1] * (x.type.rank - 2)))
     elif slope.type.size == 1:
         slope = emit.reshape(slope, ())
-    zero = emit.number(0, x)
-    return emit.add(emit.binary("maximum", x, zero), emit.mul(emit.binary("minimum", x, zero), slope))
+    return elementary.prelu(emit, x, slope)
 
 
 @operator("elu")
@@ -87,15 +86,13 @@ def hard_sigmoid(call: Call) -> Value:
 @operator("hardswish")
 def hard_swish(call: Call) -> Value:
     """Convert x · (x / 6 + ½, kept within 0 and 1)."""
-    x = call.value("self")
-    return call.emit.mul(x, call.emit.unary("sigmoid_hard", x, alpha=1 / 6, beta=0.5))
+    return elementary.hard_swish(call.emit, call.value("self"))
 
 
 @operator("mish")
 def mish(call: Call) -> Value:
     """Convert x · tanh(log(1 + eˣ))."""
-    x, emit = call.value("self"), call.emit
-    return emit.mul(x, emit.unary("tanh", emit.unary("softplus", x)))
+    return elementary.mish(call.emit, call.value("self"))
 
 
 @operator("softplus")
@@ -112,8 +109,7 @@ def softplus(call: Call) -> Value:
 @operator("gelu")
 def gelu(call: Call) -> Value:
     """Convert x times the normal distribution, exact or in the tanh form."""
-    mode = "TANH_APPROXIMATION" if call.text("approximate") == "tanh" else "EXACT"
-    return call.emit.unary("gelu", call.value("self"), mode=mode)
+    return elementary.gelu(call.emit, call.value("self"), call.text("approximate"))
 
 
 @operator("glu")
@@ -142,10 +138,6 @@ def threshold(call: Call) -> Value:
 
 
 @operator("celu")
-def continuous_elu(call: Call) -> Value:
+def celu(call: Call) -> Value:
     """Convert x, and alpha · (e^(x / alpha) − 1) below 0."""
-    x, emit, alpha = call.value("self"), call.emit, float(call.number("alpha"))
-    if alpha == 1:
-        return emit.unary("elu", x, alpha=1.0)
-    below = emit.mul(emit.unary("elu", emit.mul(x, 1 / alpha), alpha=1.0), alpha)
-    return emit.select(emit.binary("greater", x, 0.0), x, below)
+    return elementary.celu(call.emit, call.value("self"), float(call.number("alpha")))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aneforge.importers import elementary
 from aneforge.importers.bits import bits_combined, bits_shifted
-from aneforge.importers.torch_export.operators.elementwise import truncated
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.types import is_float
 
@@ -103,7 +103,7 @@ def quotient(call: Call) -> Value:
     if not mode:
         return emit.div(x, y)
     if mode == "trunc":
-        return truncated(emit, emit.div(x, y)) if is_float(dtype) else emit.div(x, y)
+        return elementary.truncated(emit, emit.div(x, y)) if is_float(dtype) else emit.div(x, y)
     return floor_quotient(emit, x, y)
 
 
@@ -111,7 +111,7 @@ def floor_quotient(emit: Emitter, x: Value, y: Value) -> Value:
     """Return x / y rounded down; of real numbers by the remainder, as PyTorch does it, and x / y where y is 0."""
     if not is_float(x.type.dtype):
         return emit.binary("floor_div", x, y)
-    rest = float_remainder(emit, x, y)
+    rest = elementary.float_remainder(emit, x, y)
     ratio = emit.unary("round", emit.div(emit.binary("sub", x, rest), y))
     return emit.select(emit.binary("equal", y, 0.0), emit.div(x, y), ratio)
 
@@ -123,42 +123,19 @@ def floor_division(call: Call) -> Value:
     return floor_quotient(call.emit, x, y)
 
 
-def float_remainder(emit: Emitter, x: Value, y: Value) -> Value:
-    """Return x − y · ⌊x / y⌋ of real numbers, exact: of magnitudes, and then of the signs."""
-    rest = truncated_remainder(emit, x, y)
-    other = emit.binary("not_equal", emit.binary("less", rest, 0.0), emit.binary("less", y, 0.0))
-    move = emit.binary("logical_and", other, emit.binary("not_equal", rest, 0.0))
-    return emit.select(move, emit.add(rest, y), rest)
-
-
-def truncated_remainder(emit: Emitter, x: Value, y: Value) -> Value:
-    """Return x − y · (x / y cut towards 0) of real numbers: that of magnitudes, with the sign of x."""
-    magnitude = emit.binary("mod", emit.unary("abs", x), emit.unary("abs", y))
-    # What is finite over an infinity is left as it is.
-    magnitude = emit.select(
-        emit.binary("equal", emit.unary("abs", y), math.inf),
-        emit.select(emit.binary("less", emit.unary("abs", x), math.inf), emit.unary("abs", x), magnitude),
-        magnitude,
-    )
-    return emit.select(emit.binary("less", x, 0.0), emit.negative(magnitude), magnitude)
-
-
 @operator("remainder")
 def remainder(call: Call) -> Value:
     """Convert the remainder that has the sign of the divisor."""
     dtype = call.dtype()
     x, y = pair(call, dtype)
-    return float_remainder(call.emit, x, y) if is_float(dtype) else call.emit.binary("mod", x, y)
+    return elementary.float_remainder(call.emit, x, y) if is_float(dtype) else call.emit.binary("mod", x, y)
 
 
 @operator("fmod")
 def signed_remainder(call: Call) -> Value:
     """Convert the remainder that has the sign of the dividend."""
-    emit, dtype = call.emit, call.dtype()
-    x, y = pair(call, dtype)
-    if is_float(dtype):
-        return truncated_remainder(emit, x, y)
-    return emit.sub(x, emit.binary("mul", emit.div(x, y), y))
+    x, y = pair(call, call.dtype())
+    return elementary.signed_remainder(call.emit, x, y)
 
 
 @operator("pow")
@@ -205,7 +182,7 @@ def angle(call: Call) -> Value:
     y, x = (emit.select(both, emit.unary("sign", one), one) for one in (y, x))
     zero = emit.binary("equal", x, 0.0)
     plain = emit.unary("atan", emit.div(y, emit.select(zero, 1.0, x)))
-    x_negative, y_negative = is_negative(emit, x), is_negative(emit, y)
+    x_negative, y_negative = elementary.has_sign(emit, x), elementary.has_sign(emit, y)
     turn = emit.select(y_negative, emit.constant(-math.pi, dtype), math.pi)
     upright = emit.mul(emit.unary("sign", y), math.pi / 2)
     flat = emit.select(x_negative, turn, emit.mul(y, 0.0))
@@ -214,12 +191,6 @@ def angle(call: Call) -> Value:
     result = emit.select(zero, on_axis, slanted)
     nothing = emit.binary("logical_or", emit.binary("not_equal", x, x), emit.binary("not_equal", y, y))
     return emit.select(nothing, math.nan, result)
-
-
-def is_negative(emit: Emitter, x: Value) -> Value:
-    """Return whether real numbers have a sign, −0 too."""
-    inverse = emit.unary("inverse", x, epsilon=0.0)
-    return emit.binary("logical_or", emit.binary("less", x, 0.0), emit.binary("less", inverse, 0.0))
 
 
 @operator("hypot")
@@ -244,15 +215,8 @@ def scaled_by_power(call: Call) -> Value:
 @operator("maximum", "minimum", "max.other", "min.other")
 def extreme(call: Call) -> Value:
     """Convert the larger or smaller of both."""
-    op = "maximum" if call.operator.startswith("max") else "minimum"
-    return of_two(call.emit, op, *pair(call, call.dtype()))
-
-
-def of_two(emit: Emitter, op: str, x: Value, y: Value) -> Value:
-    """Return the larger or smaller of two; of truth values by logic."""
-    if x.type.dtype == "bool":
-        return emit.binary("logical_or" if op == "maximum" else "logical_and", x, y)
-    return emit.binary(op, x, y)
+    convert = elementary.larger if call.operator.startswith("max") else elementary.smaller
+    return convert(call.emit, *pair(call, call.dtype()))
 
 
 @operator("fmax", "fmin")
@@ -260,27 +224,20 @@ def extreme_number(call: Call) -> Value:
     """Convert the larger or smaller of both; what is no number does not count."""
     emit, dtype = call.emit, call.dtype()
     x, y = pair(call, dtype)
-    op = "maximum" if call.operator == "fmax" else "minimum"
+    convert = elementary.larger if call.operator == "fmax" else elementary.smaller
     if not is_float(dtype):
-        return of_two(emit, op, x, y)
+        return convert(emit, x, y)
     x_counts = emit.select(emit.binary("equal", x, x), x, y)
     y_counts = emit.select(emit.binary("equal", y, y), y, x)
-    return emit.binary(op, x_counts, y_counts)
+    return convert(emit, x_counts, y_counts)
 
 
 @operator("clamp", "clamp_min", "clamp_max", "clip")
 def clamp(call: Call) -> Value:
     """Convert x moved between two bounds, either of which may be left out; where they cross, the upper one counts."""
-    emit, dtype = call.emit, call.dtype()
-    x = call.operand("self", dtype)
-    low, high = call.arguments.get("min"), call.arguments.get("max")
-    if is_float(dtype) and all(one is None or isinstance(one, int | float) for one in (low, high)):
-        least = -math.inf if low is None else float(call.number("min"))
-        most = math.inf if high is None else float(call.number("max"))
-        if least <= most:
-            return emit.unary("clip", x, alpha=least, beta=most)
-    result = x if low is None else of_two(emit, "maximum", x, call.operand("min", dtype))
-    return result if high is None else of_two(emit, "minimum", result, call.operand("max", dtype))
+    dtype = call.dtype()
+    least, most = (call.operand(name, dtype) if call.has(name) else None for name in ("min", "max"))
+    return elementary.clamped(call.emit, call.operand("self", dtype), least, most)
 
 
 @operator(*COMPARISONS)
@@ -327,4 +284,4 @@ def copy_sign(call: Call) -> Value:
     emit = call.emit
     x, y = pair(call, call.dtype())
     size = emit.unary("abs", x)
-    return emit.select(is_negative(emit, y), emit.negative(size), size)
+    return emit.select(elementary.has_sign(emit, y), emit.negative(size), size)

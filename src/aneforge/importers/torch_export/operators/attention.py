@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.importers.findings import Reason, UnsupportedNodeError
-from aneforge.importers.masks import added_mask
+from aneforge.importers.masks import added_mask, leaves_a_key, repeated_heads
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import divisible
@@ -34,7 +34,7 @@ def attention(call: Call) -> Value:
         )
     if "enable_gqa" in call.arguments and call.flag("enable_gqa"):
         repeats = divisible("the number of query heads", query.type.shape[-3], key.type.shape[-3])
-        key, value = repeated(emit, key, repeats), repeated(emit, value, repeats)
+        key, value = repeated_heads(emit, key, repeats), repeated_heads(emit, value, repeats)
     mask = call.optional("attn_mask")
     causal = call.flag("is_causal")
     queries, keys = query.type.shape[-2], key.type.shape[-2]
@@ -53,20 +53,9 @@ def attention(call: Call) -> Value:
     return result if mask is None or sees_something(mask) else guarded(emit, result, mask)
 
 
-def repeated(emit: Emitter, x: Value, times: int) -> Value:
-    """Return keys or values with every head repeated for the queries that share it."""
-    if times == 1:
-        return x
-    *lead, heads, length, width = x.type.shape
-    spread = emit.spread(emit.expand(x, -3), (*lead, heads, times, length, width))
-    return emit.reshape(spread, (*lead, heads * times, length, width))
-
-
 def sees_something(mask: Value) -> bool:
     """Tell whether a mask is known to let every query see a key; one that adds numbers is taken to."""
-    if mask.type.dtype != "bool":
-        return not isinstance(mask, Constant) or bool(np.all(np.any(mask.dense() > -np.inf, axis=-1)))
-    return isinstance(mask, Constant) and bool(np.all(np.any(mask.dense(), axis=-1)))
+    return leaves_a_key(mask.dense()) if isinstance(mask, Constant) else mask.type.dtype != "bool"
 
 
 def guarded(emit: Emitter, result: Value, mask: Value) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,15 +11,14 @@ import numpy as np
 from aneforge.importers.torch_export.registry import operator
 from aneforge.importers.windows import (
     Window,
-    element_places,
-    elements_seen,
+    average,
+    columns_added,
+    convolved,
     gathered,
-    is_plain,
-    lowest,
-    pads_of,
+    largest,
+    largest_with_places,
+    place_count,
     plain,
-    reaching,
-    reduced,
     transposed,
 )
 
@@ -40,8 +39,11 @@ def convolution(call: Call) -> Value:
     count = weight.type.rank - 2
     whole = x.type.rank == weight.type.rank
     batch = x if whole else emit.expand(x, 0)
-    convert = convolved_back if call.flag("transposed") else convolved
-    result = convert(call, batch, weight, bias, count)
+    if call.flag("transposed"):
+        result = convolved_back(call, batch, weight, bias, count)
+    else:
+        windows = windows_of(call, batch, weight.type.shape[-count:])
+        result = convolved(emit, batch, weight, bias, windows, call.integer("groups"))
     return result if whole else emit.reshape(result, result.type.shape[1:])
 
 
@@ -58,68 +60,32 @@ def windows_of(call: Call, x: Value, lengths: Sequence[int]) -> list[Window]:
     ]
 
 
-def convolved(call: Call, x: Value, weight: Value, bias: Value | None, count: int) -> Value:
-    """Return a convolution; one that sums over no elements is its bias alone."""
-    emit, windows = call.emit, windows_of(call, x, weight.type.shape[-count:])
-    places = [(one.extent + one.before + one.after - one.span) // one.stride + 1 for one in windows]
-    shape = (x.type.shape[0], weight.type.shape[0], *places)
-    if not x.type.size or not weight.type.size:
-        if not math.prod(shape):
-            return emit.empty(shape, x.type.dtype)
-        zeros = emit.filled(shape, 0, x.type.dtype)
-        return zeros if bias is None else emit.add(zeros, emit.reshape(bias, (bias.type.size, *[1] * count)))
-    return emit.apply(
-        "conv",
-        {"x": x, "weight": weight, "bias": bias},
-        strides=[one.stride for one in windows],
-        dilations=[one.dilation for one in windows],
-        groups=call.integer("groups"),
-        **pads_of(windows),
-    )
-
-
 def convolved_back(call: Call, x: Value, weight: Value, bias: Value | None, count: int) -> Value:
     """Return a transposed convolution."""
-    emit, groups = call.emit, call.integer("groups")
     extra = call.per_axis("output_padding", count, 0)
     windows: list[Window] = []
     lengths: list[int] = []
     for one, more in zip(windows_of(call, x, weight.type.shape[-count:]), extra, strict=True):
         reach = (one.extent - 1) * one.stride + one.span
         wanted = reach + more - 2 * one.before
-        windows.append(
-            Window(one.extent, one.length, one.stride, one.dilation, one.before, reach - one.before - wanted)
-        )
+        windows.append(replace(one, after=reach - one.before - wanted))
         lengths.append(wanted)
-    shape = (x.type.shape[0], weight.type.shape[1] * groups, *lengths)
-    if not x.type.size or not weight.type.size:
-        return emit.filled(shape, 0, x.type.dtype) if math.prod(shape) else emit.empty(shape, x.type.dtype)
-    return transposed(emit, x, weight, bias, windows, lengths, groups)
+    return transposed(call.emit, x, weight, bias, windows, lengths, call.integer("groups"))
 
 
 # Pooling.
 
 
 def pooled_windows(call: Call, x: Value, count: int) -> tuple[list[Window], list[int]]:
-    """Return how the window of a pooling goes along each axis, and how many places it takes.
-
-    Rounding up adds a place for what is left over, unless the window would begin behind the axis and its padding.
-    """
+    """Return how the window of a pooling goes along each axis, and how many places it takes."""
     lengths = call.per_axis("kernel_size", count)
     strides = call.per_axis("stride", count) if call.integers("stride") else lengths
     dilations, pads = call.per_axis("dilation", count), call.per_axis("padding", count, 0)
-    up = call.flag("ceil_mode")
-    windows: list[Window] = []
-    places: list[int] = []
-    for axis, length in enumerate(lengths):
-        extent = x.type.shape[axis - count]
-        one = Window(extent, length, strides[axis], dilations[axis], pads[axis], pads[axis])
-        room = extent + 2 * one.before - one.span
-        found = (-(-room // one.stride) if up else room // one.stride) + 1
-        found -= int(up and (found - 1) * one.stride >= extent + one.before)
-        windows.append(one)
-        places.append(found)
-    return windows, places
+    windows = [
+        Window(x.type.shape[axis - count], length, strides[axis], dilations[axis], pads[axis], pads[axis])
+        for axis, length in enumerate(lengths)
+    ]
+    return windows, [place_count(one, ceil=call.flag("ceil_mode")) for one in windows]
 
 
 def batched(emit: Emitter, x: Value, count: int) -> Value:
@@ -149,38 +115,19 @@ def average_pool(call: Call) -> Value:
     windows, places = pooled_windows(call, full, count)
     if not full.type.size:
         return emit.empty((*x.type.shape[:-count], *places), x.type.dtype)
-    counted = call.flag("count_include_pad")
     divisor = call.integer("divisor_override") if call.has("divisor_override") else None
-    uncounted = not counted or not any(one.before for one in windows)
-    wide = reaching(windows, places) if uncounted else windows
-    if divisor is None and is_plain(full, wide, places):
-        result = plain(emit, "avg_pool", full, wide, exclude_padding_from_average=not counted or wide != windows)
-        return unbatched(emit, result, x, count)
-    emit.room(*places)
-    total = reduced(emit, "reduce_sum", full, windows, places, 0.0)
-    seen = [elements_seen(one, each, counted=counted) for one, each in zip(windows, places, strict=True)]
-    counts = reduce(np.multiply.outer, seen) if divisor is None else np.full(places, divisor)
-    return unbatched(emit, emit.div(total, emit.constant(counts, x.type.dtype)), x, count)
+    result = average(emit, full, windows, places, counted=call.flag("count_include_pad"), divisor=divisor)
+    return unbatched(emit, result, x, count)
 
 
 @operator("max_pool1d", "max_pool2d", "max_pool3d")
 def max_pool(call: Call) -> Value:
     """Convert the largest value of every window."""
     x, emit, count = call.value("self"), call.emit, axes_of(call)
-    return largest(call, x, count) if x.type.size else emit.empty(call.shape() or (), x.type.dtype)
-
-
-def largest(call: Call, x: Value, count: int) -> Value:
-    """Return the largest value of every window."""
-    emit = call.emit
+    if not x.type.size:
+        return emit.empty(call.shape() or (), x.type.dtype)
     full = batched(emit, x, count)
-    windows, places = pooled_windows(call, full, count)
-    wide = reaching(windows, places)
-    if is_plain(full, wide, places):
-        result = plain(emit, "max_pool", full, wide)
-    else:
-        result = reduced(emit, "reduce_max", full, windows, places, lowest(x.type.dtype))
-    return unbatched(emit, result, x, count)
+    return unbatched(emit, largest(emit, full, *pooled_windows(call, full, count)), x, count)
 
 
 @operator("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
@@ -192,15 +139,8 @@ def max_pool_with_places(call: Call) -> tuple[Value, Value]:
         return emit.empty(shape, x.type.dtype), emit.empty(shape, "int64")
     full = batched(emit, x, count)
     windows, places = pooled_windows(call, full, count)
-    seen = gathered(emit, full, windows, places, lowest(x.type.dtype))
-    emit.room(seen.type.size)
-    chosen = emit.apply("reduce_argmax", {"x": seen}, axis=-1, keep_dims=True)
-    images = math.prod(full.type.shape[:2])
-    start = (np.arange(images) * math.prod(full.type.shape[2:])).reshape(*full.type.shape[:2], *[1] * (count + 1))
-    table = element_places(full, windows, places, columns=False) - start
-    known = emit.constant(np.broadcast_to(table, seen.type.shape), "int64")
-    at = emit.apply("gather_along_axis", {"x": known, "indices": chosen}, axis=-1)
-    return largest(call, x, count), unbatched(emit, emit.reshape(at, at.type.shape[:-1]), x, count)
+    values, at = largest_with_places(emit, full, windows, places, columns=False, within_image=True)
+    return unbatched(emit, values, x, count), unbatched(emit, at, x, count)
 
 
 def adaptive_bounds(emit: Emitter, extent: int, count: int) -> tuple[Array, Array]:
@@ -296,7 +236,7 @@ def image_to_columns(call: Call) -> Value:
     x, emit = call.value("self"), call.emit
     full = batched(emit, x, 2)
     windows = windows_of(call, full, call.per_axis("kernel_size", 2))
-    places = [(one.extent + one.before + one.after - one.span) // one.stride + 1 for one in windows]
+    places = [place_count(one) for one in windows]
     elements = math.prod(one.length for one in windows)
     batch, channels = full.type.shape[:2]
     shape = (batch, channels * elements, math.prod(places))
@@ -310,28 +250,15 @@ def image_to_columns(call: Call) -> Value:
 
 @operator("col2im")
 def columns_to_image(call: Call) -> Value:
-    """Convert columns of windows added up to an image: a transposed convolution whose kernels have a single 1."""
+    """Convert columns of windows added up to an image."""
     x, emit = call.value("self"), call.emit
     image, block = call.per_axis("output_size", 2), call.per_axis("kernel_size", 2)
     full = emit.expand(x, 0) if x.type.rank == 2 else x
     strides, dilations = call.per_axis("stride", 2), call.per_axis("dilation", 2)
     pads = call.per_axis("padding", 2, 0)
-    taps = math.prod(block)
-    channels = full.type.shape[1] // taps
-    windows: list[Window] = []
-    counts: list[int] = []
-    for axis, extent in enumerate(image):
-        one = Window(extent, block[axis], strides[axis], dilations[axis], pads[axis], pads[axis])
-        count = (extent + 2 * one.before - one.span) // one.stride + 1
-        after = (count - 1) * one.stride + one.span - one.before - extent
-        windows.append(Window(count, one.length, one.stride, one.dilation, one.before, after))
-        counts.append(count)
-    shape = (full.type.shape[0], channels, *image)
-    if not full.type.size:
-        result = emit.filled(shape, 0, x.type.dtype) if math.prod(shape) else emit.empty(shape, x.type.dtype)
-    else:
-        emit.room(channels, taps, taps)
-        kernels = np.tile(np.eye(taps).reshape(taps, 1, *block), (channels, 1, 1, 1))
-        spread = emit.reshape(full, (*full.type.shape[:2], *counts))
-        result = transposed(emit, spread, emit.constant(kernels, x.type.dtype), None, windows, image, channels)
-    return result if x.type.rank == 3 else emit.reshape(result, shape[1:])
+    windows = [
+        Window(extent, block[axis], strides[axis], dilations[axis], pads[axis], pads[axis])
+        for axis, extent in enumerate(image)
+    ]
+    result = columns_added(emit, full, windows)
+    return result if x.type.rank == 3 else emit.reshape(result, result.type.shape[1:])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aneforge.importers import elementary
+from aneforge.importers.bits import bits_inverted
 from aneforge.importers.torch_export.registry import operator
-from aneforge.ops.types import is_float, value_range
+from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Value
-    from aneforge.importers.emitter import Emitter
     from aneforge.importers.torch_export.call import Call
 
 REAL = {
@@ -62,12 +63,7 @@ def any_function(call: Call) -> Value:
 def cut(call: Call) -> Value:
     """Convert the whole part: towards 0."""
     x, emit = call.value("self"), call.emit
-    return truncated(emit, x) if is_float(x.type.dtype) else x
-
-
-def truncated(emit: Emitter, x: Value) -> Value:
-    """Return the whole part of real numbers."""
-    return emit.select(emit.binary("less", x, 0.0), emit.unary("ceil", x), emit.unary("floor", x))
+    return elementary.truncated(emit, x) if is_float(x.type.dtype) else x
 
 
 @operator("round")
@@ -153,12 +149,8 @@ def logical_not(call: Call) -> Value:
 
 @operator("bitwise_not")
 def bitwise_not(call: Call) -> Value:
-    """Convert all bits turned round: −1 − x, or the greatest value − x where there is no sign."""
-    x, emit = call.value("self"), call.emit
-    if x.type.dtype == "bool":
-        return emit.unary("logical_not", x)
-    low, high = value_range(x.type.dtype)
-    return emit.binary("sub", emit.constant(high if low == 0 else -1, x.type.dtype), x)
+    """Convert all bits turned round."""
+    return bits_inverted(call.emit, call.value("self"))
 
 
 @operator("isnan")
@@ -171,20 +163,16 @@ def is_nan(call: Call) -> Value:
 @operator("isinf")
 def is_infinite(call: Call) -> Value:
     """Convert whether x is infinite; whole numbers never are."""
-    x, emit = call.value("self"), call.emit
-    if not is_float(x.type.dtype):
-        return emit.filled(x.type.shape, 0, "bool")
-    return emit.binary("equal", emit.unary("abs", x), math.inf)
+    return elementary.is_infinite(call.emit, call.value("self"))
 
 
 @operator("signbit")
 def sign_bit(call: Call) -> Value:
-    """Convert whether x has a sign, which −0 has too: its inverse is −∞."""
+    """Convert whether x has a sign, which −0 has too."""
     x, emit = call.value("self"), call.emit
     if not is_float(x.type.dtype):
         return emit.binary("less", x, 0) if x.type.dtype != "bool" else emit.filled(x.type.shape, 0, "bool")
-    inverse = emit.unary("inverse", x, epsilon=0.0)
-    return emit.binary("logical_or", emit.binary("less", x, 0.0), emit.binary("less", inverse, 0.0))
+    return elementary.has_sign(emit, x)
 
 
 @operator("_to_copy", "to", "convert_element_type")

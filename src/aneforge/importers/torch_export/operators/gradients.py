@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers.spectra import along
 from aneforge.importers.torch_export.operators.convolution import adaptive_parts
-from aneforge.importers.torch_export.operators.fourier import along
 from aneforge.importers.torch_export.registry import converter_of, operator
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def adaptive_average(call: Call) -> Value:
     """Convert the gradient of a mean over parts of about equal lengths."""
     x, source = call.value("grad_output"), call.value("self")
     for axis in (-2, -1):
-        x = along(call, x, axis, adaptive_parts(call.emit, source.type.shape[axis], x.type.shape[axis]))
+        x = along(call.emit, x, axis, adaptive_parts(call.emit, source.type.shape[axis], x.type.shape[axis]))
     return x
 
 
@@ -54,7 +54,7 @@ def average(call: Call) -> Value:
     for axis, begin, length, extent in zip((-2, -1), begins, lengths, extents, strict=True):
         emit.room(extent, *begin.shape)
         offset = np.arange(extent)[:, None] - begin
-        found = along(call, found, axis, ((offset >= 0) & (offset < length)).astype(np.float64))
+        found = along(emit, found, axis, ((offset >= 0) & (offset < length)).astype(np.float64))
     return found
 
 

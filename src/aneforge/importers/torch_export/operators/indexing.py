@@ -28,11 +28,6 @@ def counted_back(emit: Emitter, indices: Value, extent: int) -> Value:
     return emit.select(emit.binary("less", whole, 0), emit.binary("add", whole, extent), whole)
 
 
-def laid(extent: int, axis: int, rank: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Return the places along one axis, in a shape that broadcasts along it."""
-    return np.arange(extent, dtype=np.int64).reshape([extent if one == axis else 1 for one in range(rank)])
-
-
 @operator("index_select", "index_select_copy")
 def index_select(call: Call) -> Value:
     """Convert slices along an axis by their places."""

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.importers import reductions
 from aneforge.importers.extents import checked_extents
+from aneforge.importers.reshaping import EXACT_MOST, padded
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.types import is_float
 
@@ -18,15 +20,13 @@ if TYPE_CHECKING:
 
 ZEROS = ("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
 """Tensors of 0; what an empty one holds is nobody's promise."""
-EXACT = 2**53
-"""Whole numbers up to here are exact as floats."""
 
 
 def filled(call: Call, shape: tuple[int, ...], value: float) -> Value:
     """Return a tensor of one value."""
     dtype = call.dtype()
     checked_extents("its shape", shape)
-    if is_float(dtype) or abs(value) <= EXACT:
+    if is_float(dtype) or abs(value) <= EXACT_MOST:
         return call.emit.filled(shape, value, dtype)
     return call.emit.spread(call.emit.constant(value, dtype), shape)
 
@@ -113,10 +113,7 @@ def triangle(call: Call) -> Value:
     """Convert matrices with 0 above, or below, a diagonal."""
     x, emit = call.value("self"), call.emit
     rows, columns = x.type.shape[-2:]
-    emit.room(rows, columns)
-    right = np.arange(columns) - np.arange(rows)[:, None]
-    diagonal = call.integer("diagonal")
-    kept = right <= diagonal if call.operator == "tril" else right >= diagonal
+    kept = reductions.triangle(emit, rows, columns, call.integer("diagonal"), upper=call.operator == "triu")
     return emit.select(emit.constant(kept, "bool"), x, emit.number(0, x)) if x.type.size else x
 
 
@@ -124,9 +121,7 @@ def triangle(call: Call) -> Value:
 def triangle_places(call: Call) -> Value:
     """Convert the rows and columns of the elements below, or above, a diagonal, row by row."""
     rows, columns, diagonal = (call.integer(name) for name in ("row", "col", "offset"))
-    call.emit.room(rows, columns)
-    right = np.arange(columns) - np.arange(rows)[:, None]
-    kept = right <= diagonal if call.operator == "tril_indices" else right >= diagonal
+    kept = reductions.triangle(call.emit, rows, columns, diagonal, upper=call.operator == "triu_indices")
     return call.emit.constant(np.stack(np.nonzero(kept)), call.dtype())
 
 
@@ -150,24 +145,7 @@ def pad(call: Call) -> Value:
     given = call.integers("pad") or ()
     for place in range(len(given) // 2):
         widths[-1 - place] = given[2 * place], given[2 * place + 1]
-    inner = x
-    for axis, (before, after) in enumerate(widths):
-        extent = x.type.shape[axis]
-        inner = emit.part(inner, axis, max(-before, 0), extent - max(-after, 0))
-    wide = [(max(before, 0), max(after, 0)) for before, after in widths]
-    value = call.number("value")
-    if not inner.type.size:
-        shape = [extent + sum(pair) for extent, pair in zip(inner.type.shape, wide, strict=True)]
-        return filled(call, tuple(shape), value)
-    if not np.any(wide):
-        return inner
-    flat = [width for pair in wide for width in pair]
-    if x.type.dtype == "bool":
-        padded = emit.apply(
-            "pad", {"x": emit.cast(inner, "uint8")}, pad=flat, mode="constant", constant_val=float(value)
-        )
-        return emit.cast(padded, "bool")
-    return emit.apply("pad", {"x": inner}, pad=flat, mode="constant", constant_val=float(value))
+    return padded(emit, x, widths, emit.constant(call.number("value"), x.type.dtype))
 
 
 @operator(

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.importers.findings import Reason, UnsupportedNodeError
-from aneforge.importers.torch_export.operators.indexing import laid
+from aneforge.importers.reductions import sorted_extremes
 from aneforge.importers.torch_export.registry import operator
+from aneforge.importers.writing import laid
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Value
@@ -41,13 +42,8 @@ def top(call: Call) -> tuple[Value, Value]:
     x, emit = call.value("self"), call.emit
     if not x.type.rank:
         return x, emit.constant(0, "int64")
-    axis, count = call.axis("dim", x.type.rank), call.integer("k")
-    shape = [count if one == axis else extent for one, extent in enumerate(x.type.shape)]
-    if 0 in shape:
-        return emit.empty(shape, x.type.dtype), emit.empty(shape, "int64")
-    attributes = {"k": count, "axis": axis, "ascending": not call.flag("largest"), "output_indices_dtype": "int32"}
-    values, places = emit.apply_all("topk", {"x": x}, **attributes)
-    return values, emit.cast(places, "int64")
+    axis = call.axis("dim", x.type.rank)
+    return sorted_extremes(emit, x, call.integer("k"), axis, largest=call.flag("largest"))
 
 
 @operator("kthvalue")
@@ -63,10 +59,7 @@ def kth_value(call: Call) -> tuple[Value, Value]:
 
 def picked(call: Call, x: Value, axis: int, place: int) -> Value:
     """Return one slice of an axis, with the axis or without."""
-    part = call.emit.part(x, axis, place, place + 1)
-    if call.flag("keepdim"):
-        return part
-    return call.emit.reshape(part, [extent for one, extent in enumerate(x.type.shape) if one != axis])
+    return call.emit.part(x, axis, place, place + 1) if call.flag("keepdim") else call.emit.at(x, axis, place)
 
 
 @operator("median.dim")

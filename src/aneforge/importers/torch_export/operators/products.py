@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.importers.torch_export.operators.reduction import norm
+from aneforge.importers.reductions import norm
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.constant import Constant
-from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Value
@@ -71,17 +70,9 @@ def vector_product(call: Call) -> Value:
 def linear(call: Call) -> Value:
     """Convert a linear layer."""
     x, weight, bias, emit = call.value("input"), call.value("weight"), call.optional("bias"), call.emit
-    if (
-        isinstance(weight, Constant)
-        and (bias is None or (isinstance(bias, Constant) and bias.type.rank == 1))
-        and weight.type.rank == 2
-        and weight.type.size
-        and x.type.rank >= 2
-        and x.type.size
-        and is_float(x.type.dtype)
-        and not isinstance(x, Constant)
-    ):
-        return emit.apply("linear", {"x": x, "weight": weight, "bias": bias})
+    layer = emit.linear(x, weight, bias)
+    if layer is not None:
+        return layer
     turned = emit.transpose(weight, (1, 0)) if weight.type.rank == 2 else emit.expand(weight, -1)
     rows = emit.expand(x, 0) if x.type.rank == 1 else x
     result = multiplied(emit, rows, turned)
@@ -109,28 +100,15 @@ def added_product(call: Call) -> Value:
     elif call.operator == "addmv":
         result = emit.reshape(multiplied(emit, first, emit.expand(second, -1)), first.type.shape[:1])
     else:
-        bias = call.value("self")
-        if as_layer(call, first, second, bias):
-            return emit.apply("linear", {"x": first, "weight": emit.transpose(second, (1, 0)), "bias": bias})
+        plain = call.operator == "addmm" and call.number("alpha") == call.number("beta") == 1
+        if plain and isinstance(second, Constant):
+            layer = emit.linear(first, emit.transpose(second, (1, 0)), call.value("self"))
+            if layer is not None:
+                return layer
         result = multiplied(emit, first, second)
     if call.operator == "addbmm":
         result = emit.reduce("reduce_sum", result, (0,), keep=False)
     return mixed(call, result)
-
-
-def as_layer(call: Call, first: Value, second: Value, bias: Value) -> bool:
-    """Tell whether a product and its addition are a linear layer with constant weights."""
-    return (
-        call.operator == "addmm"
-        and isinstance(second, Constant)
-        and isinstance(bias, Constant)
-        and not isinstance(first, Constant)
-        and bias.type.shape == second.type.shape[1:]
-        and bool(first.type.size and second.type.size)
-        and is_float(first.type.dtype)
-        and call.number("alpha") == 1
-        and call.number("beta") == 1
-    )
 
 
 def mixed(call: Call, product: Value) -> Value:

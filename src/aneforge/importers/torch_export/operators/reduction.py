@@ -5,33 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.importers import reductions
 from aneforge.importers.torch_export.registry import operator
 from aneforge.ops.types import is_float, value_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from aneforge.graph.node import Value
-    from aneforge.importers.emitter import Emitter
     from aneforge.importers.torch_export.call import Call
-
-OF_NOTHING = {"reduce_sum": 0.0, "reduce_prod": 1.0, "reduce_mean": math.nan}
-"""What a reduction over no elements gives; PyTorch refuses the others."""
-
-
-def kept_shape(x: Value, axes: Sequence[int], *, keep: bool) -> tuple[int, ...]:
-    """Return the shape of a reduction."""
-    shape = x.type.shape
-    return tuple(1 if axis in axes else extent for axis, extent in enumerate(shape) if keep or axis not in axes)
-
-
-def reduced(emit: Emitter, op: str, x: Value, axes: Sequence[int], *, keep: bool) -> Value:
-    """Return a reduction along axes; one over no elements is what PyTorch says it is."""
-    if any(x.type.shape[axis] == 0 for axis in axes):
-        return emit.filled(kept_shape(x, axes, keep=keep), OF_NOTHING[op], x.type.dtype)
-    return emit.reduce(op, x, axes, keep=keep)
 
 
 def keeps(call: Call) -> bool:
@@ -48,49 +28,38 @@ def axes_of(call: Call, x: Value, name: str = "dim") -> tuple[int, ...]:
 def arithmetic(call: Call) -> Value:
     """Convert a sum, a mean or a product."""
     dtype = call.dtype()
-    x = call.operand("self", "uint8" if dtype == "bool" else dtype)
-    result = reduced(call.emit, f"reduce_{call.operator}", x, axes_of(call, x), keep=keeps(call))
-    return call.emit.cast(result, dtype)
+    x = call.operand("self", dtype)
+    return reductions.reduced(call.emit, f"reduce_{call.operator}", x, axes_of(call, x), keep=keeps(call))
 
 
 @operator("amax", "amin")
 def extreme(call: Call) -> Value:
     """Convert the largest or smallest along axes."""
     x = call.value("self")
-    return extreme_of(call.emit, call.operator == "amax", x, axes_of(call, x), keep=keeps(call))
+    return reductions.reduced(call.emit, extreme_op(call), x, axes_of(call, x), keep=keeps(call))
 
 
-def extreme_of(emit: Emitter, largest: bool, x: Value, axes: Sequence[int], *, keep: bool) -> Value:  # noqa: FBT001 - which of two
-    """Return the largest or smallest along axes; of truth values through numbers."""
-    op = "reduce_max" if largest else "reduce_min"
-    if x.type.dtype == "bool":
-        return emit.cast(emit.reduce(op, emit.cast(x, "uint8"), axes, keep=keep), "bool")
-    return emit.reduce(op, x, axes, keep=keep)
+def extreme_op(call: Call) -> str:
+    """Return the reduction of an operator whose name says which extreme it takes."""
+    return "reduce_max" if "max" in call.operator else "reduce_min"
 
 
 @operator("max", "min")
 def extreme_of_all(call: Call) -> Value:
     """Convert the largest or smallest element."""
     x = call.value("self")
-    return extreme_of(call.emit, call.operator == "max", x, range(x.type.rank), keep=False)
+    return reductions.reduced(call.emit, extreme_op(call), x, range(x.type.rank), keep=False)
 
 
 @operator("max.dim", "min.dim")
 def extreme_with_place(call: Call) -> tuple[Value, Value]:
     """Convert the largest or smallest along an axis, and its place."""
-    x, emit, largest = call.value("self"), call.emit, call.operator == "max"
+    x, emit = call.value("self"), call.emit
     if not x.type.rank:
         return x, emit.constant(0, "int64")
-    axis = call.axis("dim", x.type.rank)
-    values = extreme_of(emit, largest, x, (axis,), keep=keeps(call))
-    return values, place_of(emit, x, axis, largest=largest, keep=keeps(call))
-
-
-def place_of(emit: Emitter, x: Value, axis: int, *, largest: bool, keep: bool) -> Value:
-    """Return the first place of the largest or smallest along an axis."""
-    op = "reduce_argmax" if largest else "reduce_argmin"
-    numbers = emit.cast(x, "uint8") if x.type.dtype == "bool" else x
-    return emit.cast(emit.apply(op, {"x": numbers}, axis=axis, keep_dims=keep, output_dtype="int32"), "int64")
+    axis, keep = call.axis("dim", x.type.rank), keeps(call)
+    values = reductions.reduced(emit, extreme_op(call), x, (axis,), keep=keep)
+    return values, reductions.extreme_place(emit, x, axis, largest=call.operator == "max", keep=keep)
 
 
 @operator("argmax", "argmin")
@@ -101,8 +70,8 @@ def place(call: Call) -> Value:
     if not x.type.rank:
         return emit.constant(0, "int64")
     if call.has("dim"):
-        return place_of(emit, x, call.axis("dim", x.type.rank), largest=largest, keep=keeps(call))
-    flat = place_of(emit, emit.reshape(x, (x.type.size,)), 0, largest=largest, keep=False)
+        return reductions.extreme_place(emit, x, call.axis("dim", x.type.rank), largest=largest, keep=keeps(call))
+    flat = reductions.extreme_place(emit, emit.reshape(x, (x.type.size,)), 0, largest=largest, keep=False)
     return emit.reshape(flat, (1,) * x.type.rank) if keeps(call) else flat
 
 
@@ -110,13 +79,8 @@ def place(call: Call) -> Value:
 def logic(call: Call) -> Value:
     """Convert whether some, or all, elements are not 0."""
     x, emit = call.operand("self", "bool"), call.emit
-    axes = axes_of(call, x)
-    empty = any(x.type.shape[axis] == 0 for axis in axes)
-    if empty:
-        value = emit.filled(kept_shape(x, axes, keep=keeps(call)), float(call.operator == "all"), "bool")
-    else:
-        value = extreme_of(emit, call.operator == "any", x, axes, keep=keeps(call))
-    return emit.cast(value, call.dtype())
+    op = "reduce_max" if call.operator == "any" else "reduce_min"
+    return emit.cast(reductions.reduced(emit, op, x, axes_of(call, x), keep=keeps(call)), call.dtype())
 
 
 @operator("var", "std")
@@ -138,8 +102,8 @@ def variance_of(call: Call) -> Value:
         correction = float(call.flag("unbiased"))
     freedom = max(count - correction, 0.0)
     if not count:
-        return emit.filled(kept_shape(x, axes, keep=keeps(call)), math.nan, x.type.dtype)
-    centred = emit.sub(x, reduced(emit, "reduce_mean", x, axes, keep=True))
+        return reductions.filled_reduction(emit, x, axes, math.nan, keep=keeps(call))
+    centred = emit.sub(x, reductions.reduced(emit, "reduce_mean", x, axes, keep=True))
     total = emit.reduce("reduce_sum", emit.unary("square", centred), axes, keep=keeps(call))
     return emit.div(total, freedom)
 
@@ -149,27 +113,22 @@ def spread_and_mean(call: Call) -> tuple[Value, Value]:
     """Convert the variance or its root, and the mean."""
     x, emit = call.value("self"), call.emit
     variance = variance_of(call)
-    mean = reduced(emit, "reduce_mean", x, axes_of(call, x), keep=keeps(call))
+    mean = reductions.reduced(emit, "reduce_mean", x, axes_of(call, x), keep=keeps(call))
     return (emit.unary("sqrt", variance) if call.operator == "std_mean" else variance), mean
 
 
 @operator("logsumexp")
 def log_sum_exp(call: Call) -> Value:
     """Convert log Σ eˣ along axes."""
-    x, emit = call.operand("self", call.dtype()), call.emit
-    axes = axes_of(call, x)
-    if any(x.type.shape[axis] == 0 for axis in axes):
-        return emit.filled(kept_shape(x, axes, keep=keeps(call)), -math.inf, x.type.dtype)
-    if not axes:
-        return x
-    return emit.reduce("reduce_log_sum_exp", x, axes, keep=keeps(call))
+    x = call.operand("self", call.dtype())
+    return reductions.reduced(call.emit, "reduce_log_sum_exp", x, axes_of(call, x), keep=keeps(call))
 
 
 @operator("linalg_vector_norm")
 def vector_norm(call: Call) -> Value:
     """Convert the norm of all elements along axes, of any order."""
     x = call.operand("self", call.dtype())
-    return norm(call.emit, x, float(call.number("ord")), axes_of(call, x), keep=keeps(call))
+    return reductions.norm(call.emit, x, float(call.number("ord")), axes_of(call, x), keep=keeps(call))
 
 
 @operator("dist")
@@ -177,25 +136,7 @@ def distance(call: Call) -> Value:
     """Convert the norm of a difference, over all of its elements."""
     emit, dtype = call.emit, call.dtype()
     x = emit.sub(call.operand("self", dtype), call.operand("other", dtype))
-    return norm(emit, x, float(call.number("p")), range(x.type.rank), keep=False)
-
-
-def norm(emit: Emitter, x: Value, order: float, axes: Sequence[int], *, keep: bool) -> Value:
-    """Return the norm of an order along axes; that of no elements is 0."""
-    if any(x.type.shape[axis] == 0 for axis in axes):
-        return emit.filled(kept_shape(x, axes, keep=keep), 0, x.type.dtype)
-    if order == 0:
-        counts = emit.cast(emit.binary("not_equal", x, 0.0), x.type.dtype)
-        return emit.reduce("reduce_sum", counts, axes, keep=keep)
-    size = emit.unary("abs", x)
-    if not axes:
-        return size
-    if math.isinf(order):
-        return emit.reduce("reduce_max" if order > 0 else "reduce_min", size, axes, keep=keep)
-    if order in (1.0, 2.0):
-        return emit.reduce("reduce_l1_norm" if order == 1 else "reduce_l2_norm", x, axes, keep=keep)
-    powers = emit.reduce("reduce_sum", emit.binary("pow", size, order), axes, keep=keep)
-    return emit.binary("pow", powers, 1 / order)
+    return reductions.norm(emit, x, float(call.number("p")), range(x.type.rank), keep=False)
 
 
 @operator("cumsum")
@@ -212,21 +153,8 @@ def cumulative_product(call: Call) -> Value:
     if not x.type.rank or not x.type.size:
         return x
     axis = call.axis("dim", x.type.rank)
-    factors = emit.select(counted(emit, x.type.shape[axis]), windows(emit, x, axis), 1)
+    factors = reductions.seen_so_far(emit, x, axis, 1)
     return emit.moved(emit.reduce("reduce_prod", factors, (-1,), keep=False), -1, axis)
-
-
-def counted(emit: Emitter, extent: int) -> Value:
-    """Return which elements come at or before each place: [places, elements]."""
-    emit.room(extent, extent)
-    return emit.constant(np.tri(extent, dtype=np.bool_), "bool")
-
-
-def windows(emit: Emitter, x: Value, axis: int) -> Value:
-    """Return all elements along an axis once for each of its places: […, places, elements], to be masked."""
-    rows = emit.expand(emit.moved(x, axis, -1), -2)
-    extent = x.type.shape[axis]
-    return emit.spread(rows, (*rows.type.shape[:-2], extent, extent))
 
 
 @operator("cummax", "cummin")
@@ -240,11 +168,9 @@ def cumulative_extreme(call: Call) -> tuple[Value, Value]:
     worst = -math.inf if largest else math.inf
     if not is_float(numbers.type.dtype):
         worst = value_range(numbers.type.dtype)[0 if largest else 1]
-    seen = emit.select(counted(emit, x.type.shape[axis]), windows(emit, numbers, axis), worst)
-    values = emit.reduce("reduce_max" if largest else "reduce_min", seen, (-1,), keep=False)
-    back = emit.unary("reverse", seen, axes=(-1,))
-    first = place_of(emit, back, seen.type.rank - 1, largest=largest, keep=False)
-    places = emit.binary("sub", emit.constant(x.type.shape[axis] - 1, "int64"), first)
+    seen = reductions.seen_so_far(emit, numbers, axis, worst)
+    values = emit.reduce(extreme_op(call), seen, (-1,), keep=False)
+    places = reductions.extreme_place(emit, seen, seen.type.rank - 1, largest=largest, keep=False, last=True)
     return emit.cast(emit.moved(values, -1, axis), x.type.dtype), emit.moved(places, -1, axis)
 
 
@@ -255,7 +181,7 @@ def cumulative_log_sum(call: Call) -> Value:
     if not x.type.rank or not x.type.size:
         return x
     axis = call.axis("dim", x.type.rank)
-    seen = emit.select(counted(emit, x.type.shape[axis]), windows(emit, x, axis), -math.inf)
+    seen = reductions.seen_so_far(emit, x, axis, -math.inf)
     return emit.moved(emit.reduce("reduce_log_sum_exp", seen, (-1,), keep=False), -1, axis)
 
 
@@ -266,7 +192,4 @@ def softmax(call: Call) -> Value:
     logarithm = "log" in call.operator
     if not x.type.rank or not x.type.size:
         return emit.sub(x, x) if logarithm else emit.filled(x.type.shape, 1, x.type.dtype)
-    axis = call.axis("dim", x.type.rank)
-    if not logarithm:
-        return emit.unary("softmax", x, axis=axis)
-    return emit.sub(x, emit.reduce("reduce_log_sum_exp", x, (axis,)))
+    return reductions.softmax(emit, x, call.axis("dim", x.type.rank), logarithm=logarithm)

@@ -11,13 +11,12 @@ from aneforge.importers.findings import Reason, UnsupportedNodeError
 from aneforge.importers.torch_export.operators.indexing import (
     counted_back,
     joined,
-    laid,
     listed_indices,
     placed_order,
     whole_indices,
 )
 from aneforge.importers.torch_export.registry import operator
-from aneforge.importers.writing import written
+from aneforge.importers.writing import coordinates, written
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float, value_range
 
@@ -28,17 +27,6 @@ if TYPE_CHECKING:
 
 MODES = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min", "": "update"}
 """How updates are combined with what is there, by PyTorch's names."""
-
-
-def coordinates(emit: Emitter, indices: Value, axis: int) -> Value:
-    """Return the coordinates of elements that are written along an axis: the other axes keep their places."""
-    shape = indices.type.shape
-    emit.room(len(shape), *shape)
-    own = [
-        emit.constant(np.broadcast_to(laid(extent, one, len(shape)), shape), "int32") if one != axis else indices
-        for one, extent in enumerate(shape)
-    ]
-    return emit.apply("stack", {"values": tuple(own)}, axis=-1)
 
 
 @operator("scatter", "scatter_add", "scatter_reduce")

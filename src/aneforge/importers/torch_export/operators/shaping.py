@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from aneforge.errors import GraphError
+from aneforge.importers.reshaping import parts, repeated, resolved_shape
 from aneforge.importers.torch_export.registry import operator
-from aneforge.ops.constant import Dense
 from aneforge.ops.shapes import normalised_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from aneforge.graph.node import Value
     from aneforge.importers.emitter import Emitter
     from aneforge.importers.torch_export.call import Call
@@ -24,20 +20,6 @@ def reshape(call: Call) -> Value:
     """Convert another shape; −1 is computed."""
     x = call.value("self")
     return call.emit.reshape(x, resolved_shape(x.type.shape, call.integers("size") or call.integers("shape") or ()))
-
-
-def resolved_shape(old: tuple[int, ...], wished: Sequence[int]) -> tuple[int, ...]:
-    """Return a wished shape with −1 computed.
-
-    Raises:
-        GraphError: It leaves no length for it.
-    """
-    if -1 not in wished:
-        return tuple(wished)
-    others = math.prod(extent for extent in wished if extent != -1)
-    if not others or math.prod(old) % others:
-        raise GraphError("the shape leaves no length for its -1", seen=list(wished), limit=list(old))
-    return tuple(math.prod(old) // others if extent == -1 else extent for extent in wished)
 
 
 @operator("permute", "permute_copy")
@@ -130,15 +112,6 @@ def split(call: Call) -> tuple[Value, ...]:
     return parts(call.emit, x, axis, sizes)
 
 
-def parts(emit: Emitter, x: Value, axis: int, sizes: Sequence[int]) -> tuple[Value, ...]:
-    """Return the parts of a tensor along an axis."""
-    if len(sizes) == 1:
-        return (x,)
-    if isinstance(x, Dense) or 0 in x.type.shape or 0 in sizes:
-        return tuple(emit.part(x, axis, begin, end) for begin, end in pairwise(accumulate(sizes, initial=0)))
-    return emit.apply_all("split", {"x": x}, split_sizes=tuple(sizes), axis=axis)
-
-
 @operator("unbind", "unbind_copy")
 def unbind(call: Call) -> tuple[Value, ...]:
     """Convert the slices of a tensor along an axis."""
@@ -187,10 +160,7 @@ def repeat(call: Call) -> Value:
     x, emit = call.value("self"), call.emit
     repeats = call.integers("repeats") or ()
     full = emit.reshape(x, (1,) * (len(repeats) - x.type.rank) + x.type.shape)
-    shape = [one * extent for one, extent in zip(repeats, full.type.shape, strict=True)]
-    if 0 in shape:
-        return emit.empty(shape, x.type.dtype)
-    return full if set(repeats) <= {1} else emit.apply("tile", {"x": full}, reps=repeats)
+    return repeated(emit, full, repeats)
 
 
 @operator("pixel_shuffle")

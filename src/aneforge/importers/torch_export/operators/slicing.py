@@ -44,9 +44,7 @@ def select(call: Call) -> Value:
     """Convert one slice of an axis, without the axis."""
     x = call.value("self")
     axis = call.axis("dim", x.type.rank)
-    place = normalised_axis(call.integer("index"), x.type.shape[axis], "index")
-    kept = [extent for one, extent in enumerate(x.type.shape) if one != axis]
-    return call.emit.reshape(call.emit.region(x, {axis: range(place, place + 1)}), kept)
+    return call.emit.at(x, axis, normalised_axis(call.integer("index"), x.type.shape[axis], "index"))
 
 
 @operator("slice_scatter")
