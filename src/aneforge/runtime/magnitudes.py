@@ -13,6 +13,7 @@ import numpy as np
 from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.ir.layer import Value
 from aneforge.ops.constant import Constant
+from aneforge.ops.numbers import FP16_MAX, FP16_SMALLEST
 from aneforge.ops.types import is_float, value_range
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ BOUNDED = {
     "tanh": 1.0,
 }
 """The largest magnitude that a function gives, whatever goes in."""
-LARGEST = 65504.0
-"""What may be larger may be infinite."""
 SHRINKING = {"relu", "abs", "max", "min", "max_pool", "reduce_max", "reduce_min", "cast"}
 """Layers beside movements whose results are no larger than the largest operand; averages round up, and are none."""
 PRODUCTS = {"convolution": ("input", "weights"), "linear": ("x", "weight")}
@@ -74,7 +73,7 @@ def of_layer(layer: Layer, known: Mapping[str, float]) -> float | None:
     most = of_operation(layer, known)
     for _, stage in layer.epilogue:
         most = behind(stage, most)
-    return most if most is None or most <= LARGEST else None
+    return most if most is None or most <= FP16_MAX else None
 
 
 def of_operation(layer: Layer, known: Mapping[str, float]) -> float | None:
@@ -141,7 +140,7 @@ def scaled(most: float | None, gain: Ref | None, offset: Ref | None) -> float | 
 
 def rounded(most: float) -> float:
     """Return a magnitude that no rounding to fp16 of a smaller one passes."""
-    return most * (1 + 2**-10) + 2**-24
+    return most * (1 + 2**-10) + FP16_SMALLEST
 
 
 def of_ref(ref: Ref, known: Mapping[str, float]) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from aneforge.errors import NoDataError, UnknownNameError
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.targets.database import database
 from aneforge.targets.family import Family, family_of, supports_mil
 from aneforge.targets.names import target_named
@@ -26,7 +27,7 @@ __all__ = [
     "native_streams",
 ]
 
-FP16_SLICE_SAT = 65504 / 16
+FP16_SLICE_SAT = FP16_MAX / 16
 """Largest magnitude that survives the times-16 crop of a width slice: the fp16 maximum over 16."""
 
 

@@ -18,10 +18,11 @@ from aneforge.engine.crop import through_crop
 from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.planar import host_fp16, number, read
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.types import TensorType, is_float, is_integer
 from aneforge.predict.divergence.arithmetic import crops
 from aneforge.predict.ranges.geometry import GEOMETRY
-from aneforge.predict.ranges.interval import MOST_FINITE, RESULTS, Range, hull, of_type, of_values, rounded
+from aneforge.predict.ranges.interval import RESULTS, Range, hull, of_type, of_values, rounded
 from aneforge.predict.ranges.lengths import NO_LENGTHS, limit_by_length
 from aneforge.predict.ranges.pointwise import PAIRS, SINGLES, TRUTHS, affine_range, multiplied, single
 from aneforge.predict.ranges.products import leaving, total_of
@@ -345,6 +346,6 @@ def cropped(situation: Situation) -> Range:
 def through_the_crop(x: Range) -> Range:
     """Return what the times-16 encoding makes of a range: what is above 4,094 is infinite."""
     ends = np.array([x.low, x.high])
-    numbers = np.where(np.abs(ends) > MOST_FINITE, np.copysign(np.inf, ends), ends)
+    numbers = np.where(np.abs(ends) > FP16_MAX, np.copysign(np.inf, ends), ends)
     found = read(host_fp16(through_crop(numbers)))
     return Range(float(found[0]), float(found[1]))

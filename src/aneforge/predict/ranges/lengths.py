@@ -17,8 +17,8 @@ from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.layer import Value
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.shapes import reduced_axes
-from aneforge.predict.ranges.interval import MOST_FINITE, Range
 from aneforge.predict.ranges.pointwise import reciprocals
 from aneforge.predict.ranges.sums import TABLE_SLACK
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer, Stage
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
+    from aneforge.predict.ranges.interval import Range
     from aneforge.predict.ranges.situation import Situation
 
 __all__ = ["NO_LENGTHS", "Length", "followed", "limit_by_length"]
@@ -127,7 +128,7 @@ def by_function(held: Length, op: str, attributes: Mapping[str, AttributeValue])
         case (Form.SUM, "rsqrt") | (Form.LENGTH, "inverse"):
             return replace(held, form=Form.INVERSE) if cast("float", attributes["epsilon"]) >= 0 else None
         case ((Form.SUM | Form.LENGTH), "clip"):
-            return held if cast("float", attributes["beta"]) > MOST_FINITE else None
+            return held if cast("float", attributes["beta"]) > FP16_MAX else None
         case _:
             return None
 

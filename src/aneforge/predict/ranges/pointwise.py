@@ -18,6 +18,7 @@ from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.planar import gain_offset, host_fp16, number, read
 from aneforge.engine.rounding import to_fp16, to_grid
 from aneforge.ops.groups.quantisation import per_channel
+from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.types import is_float, numpy_dtype, value_range
 from aneforge.predict.ranges.interval import RESULTS, Range, hull, of_type, products, rounded
 from aneforge.targets import Family, resolve
@@ -250,9 +251,9 @@ def affine_range(x: Range, gain: Array | None, offset: Array | None) -> Range:
     shifts = None if offset is None else read(host_fp16(offset)).reshape(-1, 1)
     ends = np.array([[x.low, x.high]])
     # An end is the number that the engine reads: infinity comes in as one.
-    held = np.where(np.abs(ends) > 65504.0, np.copysign(np.inf, ends), ends)
+    held = np.where(np.abs(ends) > FP16_MAX, np.copysign(np.inf, ends), ends)
     results = read(host_fp16(gain_offset(held, factors, shifts)))
-    if x.magnitude <= 65536.0:
+    if x.magnitude <= FP16_INFINITY:
         return Range(float(results.min()), float(results.max()))
     # Beyond infinity are numbers that are not one, which no float64 stands for: the same steps for them.
     product = factors * ends

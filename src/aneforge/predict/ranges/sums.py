@@ -14,8 +14,9 @@ import numpy as np
 from aneforge.engine.planar import number
 from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
+from aneforge.ops.numbers import FP16_INFINITY, FP16_SMALLEST
 from aneforge.ops.shapes import normalised_axes, reduced_axes
-from aneforge.predict.ranges.interval import INFINITY, RESULTS, Range, hull, products, rounded
+from aneforge.predict.ranges.interval import RESULTS, Range, hull, products, rounded
 from aneforge.predict.ranges.pointwise import Attributes, table
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ __all__ = ["SUMS", "shares_total", "slack_of", "summed", "weighed"]
 
 HALF_ULP = 2.0**-11
 """The share of a number by which a rounding to fp16 moves it at most."""
-LEAST = 2.0**-24
 """The least number of fp16: a rounding moves a subnormal by half of it at most."""
 TABLE_SLACK = 2.0**-7
 """Read off a table, a root, a reciprocal or a power is off by less than this share; the tests look."""
@@ -59,9 +59,9 @@ def summed(x: Range, count: int, adder: AdderChoice) -> Range:
     overflows on the way can come out as anything between.
     """
     reach = count * x.magnitude
-    off = slack(adder) * reach + count * LEAST
+    off = slack(adder) * reach + count * FP16_SMALLEST
     low, high = count * x.low - off, count * x.high + off
-    if (1 + slack(adder)) * reach > INFINITY * (1 - HALF_ULP):
+    if (1 + slack(adder)) * reach > FP16_INFINITY * (1 - HALF_ULP):
         low, high = min(low, -off), max(high, off)
     return Range(max(low, 0.0) if x.low >= 0 else low, min(high, 0.0) if x.high <= 0 else high)
 
@@ -204,9 +204,9 @@ def standardised(x: Range, count: int, epsilon: float, off: float) -> Range:
     A distance d from the mean adds d² to the variance, so the result is at most √n; below 2^-7 a square loses its bits
     and epsilon alone holds the root, from 256 on it is infinite and read as 2^16. `off` is the slack of the sums.
     """
-    distance = 2 * x.magnitude * (1 + off) + LEAST
+    distance = 2 * x.magnitude * (1 + off) + FP16_SMALLEST
     root = 1 / math.sqrt(max(epsilon, 2.0**-126))
-    lost = min(distance, 2.0**-7) * min(root, INFINITY)
+    lost = min(distance, 2.0**-7) * min(root, FP16_INFINITY)
     held = math.sqrt(max(count, 1) * (1 + 4 * off)) * max(1.0, distance / 255.0)
     most = max(held, lost) * (1 + 2 * TABLE_SLACK) * (1 + off)
     return rounded(-most, most)
@@ -245,7 +245,7 @@ def l2_norm(situation: Situation) -> Range:
     """
     x, epsilon = situation.range("x"), float(np.float32(situation.number("epsilon")))
     off = slack_of(situation.target)
-    root = min(1 / math.sqrt(max(epsilon, 2.0**-126)), INFINITY)
+    root = min(1 / math.sqrt(max(epsilon, 2.0**-126)), FP16_INFINITY)
     lost = min(x.magnitude, 2.0**-10) * root
     held = (1 + 4 * off) * max(1.0, x.magnitude / 255.0) / math.sqrt(1 - 2.0**-4)
     most = max(held, lost) * (1 + 2 * TABLE_SLACK)
@@ -266,7 +266,7 @@ def attention(situation: Situation) -> Range:
     """Return the range of attention: values weighed by shares, added on the multiply-accumulate path."""
     value = situation.range("value")
     most = weighed(value.magnitude, situation.shape("value")[-2])
-    high = most if most < 2.0**15 * (1 - HALF_ULP) else INFINITY
+    high = most if most < 2.0**15 * (1 - HALF_ULP) else FP16_INFINITY
     return Range(-high if value.low < 0 else 0.0, high if value.high > 0 else 0.0)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aneforge.graph.node import Output
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.shapes import normalised_axes, reduced_axes
 from aneforge.runtime.rescaling.choosing import MOST_GAIN
 from aneforge.runtime.rescaling.policy import policy
@@ -42,7 +43,7 @@ __all__ = [
 STANDARDISING = frozenset({"channel_layer_norm", "group_norm", "instance_norm", "layer_norm"})
 """Norms that take the mean off first."""
 NORMS = STANDARDISING | {"l2_norm", "rms_norm"}
-MOST_SQUARES = 65504.0
+MOST_SQUARES = FP16_MAX
 """What the squares of a row may add up to; norms that divide by their number bear more, which is not counted on."""
 
 KEPT_SQUARES = 2.0**-8
