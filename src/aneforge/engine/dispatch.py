@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     Function = Callable[..., Array | tuple[Array, ...]]
     Attributes = Mapping[str, AttributeValue]
 
-__all__ = ["Arithmetic", "arithmetic"]
+__all__ = ["UNARY", "Arithmetic", "arithmetic"]
 
 MOST_TABLES = 256
 """Tables that are kept, 128 KiB each."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.ops.attributes import AXES, KEEP_DIMS
+from aneforge.ops.codomain import UNIT, Codomain
 from aneforge.ops.op import Category, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair, draw_shape, draw_type
 from aneforge.ops.shapes import broadcast, common_dtype, expect_elements, expect_kind, reduced_axes
@@ -34,6 +35,7 @@ class Details(TypedDict, total=False):
     support: Support
     catalogued: bool
     traits: frozenset[Trait]
+    codomain: Codomain | Callable[..., Codomain]
     aliases: tuple[str, ...]
 
 
@@ -134,6 +136,7 @@ def binary(
 
 def comparison(name: str, summary: str, meaning: Callable[..., Array], **details: Unpack[Details]) -> Op:
     """Return an operation that compares pairs of elements; the result is bool."""
+    details["codomain"] = UNIT
     return binary(
         name,
         Category.LOGIC,

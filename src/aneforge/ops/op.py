@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from aneforge.ops.codomain import EVERYTHING, Codomain
 from aneforge.ops.definition import Definition, OperandTypes
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ class Op(Definition):
     catalogued: bool = True
     """It is a row of the catalogue of MIL operations."""
     traits: frozenset[Trait] = frozenset()
+    codomain: Codomain | Callable[..., Codomain] = EVERYTHING
+    """Where all results lie; a function of the attributes, by name, where they decide."""
     aliases: tuple[str, ...] = ()
     """Other names by which it is found."""
     gradient: Callable[..., object] | None = None
@@ -165,6 +168,10 @@ class Op(Definition):
     def mil_name(self) -> str | None:
         """Spelling in MIL; None for what is not one operation of MIL."""
         return (self.mil or self.name) if self.in_mil else None
+
+    def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
+        """Return where all results of a call with these attributes lie."""
+        return self.codomain if isinstance(self.codomain, Codomain) else self.codomain(**attributes)
 
     def work(
         self,

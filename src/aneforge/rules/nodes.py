@@ -37,8 +37,6 @@ PASSING_A_STATE = {
 """Operations whose result is the state that the operand of this name is."""
 
 SOFTPLUS = frozenset({"softplus", "softplus_parametric"})
-REACHES = {"relu6": 6.0, "sigmoid": 1.0, "sigmoid_hard": 1.0, "tanh": 1.0, "softmax": 1.0, "softsign": 1.0, "erf": 1.0}
-"""The largest result of operations that have one."""
 SOFTMAX, ATTENTION = "softmax", "sdpa"
 MASKS = {
     "add": frozenset({"x", "y"}),
@@ -137,16 +135,14 @@ def reach_of(value: Argument | None) -> float:
     """Return the largest number that a value is promised or bound to have, one operation back; infinity if none is."""
     if not isinstance(value, Output):
         return float("inf")
-    attributes, name = value.node.attributes, value.node.op.name
-    if name in REACHES:
-        return REACHES[name]
-    if name == "minimum":
+    attributes, op = value.node.attributes, value.node.op
+    if op.name == "minimum":
         return min(
             (float(np.max(one.dense())) for _, one in value.node.values() if isinstance(one, Constant)),
             default=float("inf"),
         )
-    promised = attributes.get({"input": "max_abs", "clip": "beta"}.get(name, ""))
-    return float(promised) if isinstance(promised, int | float) else float("inf")
+    promised = attributes.get("max_abs") if op.name == "input" else None
+    return float(promised) if isinstance(promised, int | float) else op.codomain_for(attributes).high
 
 
 def largest_magnitude(node: Node, names: frozenset[str]) -> float:

@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["magnitudes", "promises_of"]
 
-BOUNDED = {
-    "cos": 1.0,
-    "erf": 1.0,
-    "n_relu": 6.0,
-    "sigmoid": 1.0,
-    "sigmoid_hard": 1.0,
-    "sign": 1.0,
-    "sin": 1.0,
-    "softmax": 1.0,
-    "softsign": 1.0,
-    "tanh": 1.0,
-}
-"""The largest magnitude that a function gives, whatever goes in."""
 SHRINKING = {"relu", "abs", "max", "min", "max_pool", "reduce_max", "reduce_min", "cast"}
 """Layers beside movements whose results are no larger than the largest operand; averages round up, and are none."""
 PRODUCTS = {"convolution": ("input", "weights"), "linear": ("x", "weight")}
@@ -79,7 +66,7 @@ def of_layer(layer: Layer, known: Mapping[str, float]) -> float | None:
 def of_operation(layer: Layer, known: Mapping[str, float]) -> float | None:
     """Return the largest magnitude before the epilogue, where it is known."""
     name, refs = layer.kind.name, dict(layer.refs())
-    bound = bound_of(name, layer.attributes)
+    bound = bound_of(layer)
     if bound is not None:
         return bound
     if name in PRODUCTS and layer.engine is Engine.NE:
@@ -97,7 +84,7 @@ def of_operation(layer: Layer, known: Mapping[str, float]) -> float | None:
 def behind(stage: Stage, most: float | None) -> float | None:
     """Return the largest magnitude behind a stage of an epilogue, given that before it."""
     name = stage.kind.name
-    bound = bound_of(name, stage.attributes)
+    bound = bound_of(stage)
     if bound is not None:
         return bound
     if name == "gain_offset_control":
@@ -105,12 +92,12 @@ def behind(stage: Stage, most: float | None) -> float | None:
     return most if name in SHRINKING | {"transpose"} else None
 
 
-def bound_of(name: str, attributes: Mapping[str, object]) -> float | None:
+def bound_of(one: Layer | Stage) -> float | None:
     """Return the largest magnitude that a function gives whatever goes in; None where there is none."""
-    if name != "clamped_relu":
-        return BOUNDED.get(name)
-    ends = [attributes.get(end) for end in ("alpha", "beta")]
-    return max(abs(float(end)) for end in ends if isinstance(end, int | float)) if None not in ends else None
+    most = one.kind.codomain_for(one.attributes).engine_magnitude
+    if most > FP16_MAX:
+        return None
+    return most if np.float16(most) == most else rounded(most)
 
 
 def of_product(layer: Layer, known: Mapping[str, float]) -> float | None:

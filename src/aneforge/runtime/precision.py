@@ -22,19 +22,6 @@ __all__ = ["PrecisionRisk", "precision_cautions", "precision_risks", "rule_cauti
 
 LONG_SUM = 256
 """Sums of as many signed numbers are at risk (aneforge docs, precision risk)."""
-NEVER_NEGATIVE = {
-    "abs",
-    "exp",
-    "exp2",
-    "relu",
-    "relu6",
-    "sigmoid",
-    "sigmoid_hard",
-    "softmax",
-    "softplus",
-    "sqrt",
-    "square",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +75,8 @@ def is_signed(argument: Argument) -> bool:
     if not isinstance(argument, Output):
         return True
     node = argument.node
-    return not (node.op.name in NEVER_NEGATIVE or is_square(node) or node.types[0].dtype.startswith("uint"))
+    never_negative = node.op.codomain_for(node.attributes).is_never_negative
+    return not (never_negative or is_square(node) or node.types[0].dtype.startswith("uint"))
 
 
 def is_square(node: Node) -> bool:

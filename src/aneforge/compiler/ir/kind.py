@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from aneforge.ops.codomain import EVERYTHING, Codomain
 from aneforge.ops.definition import Definition
+from aneforge.ops.table import op_named
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aneforge.evidence import Evidence
+    from aneforge.ops.op import Op
+    from aneforge.ops.signature import AttributeValue
 
 __all__ = ["DIALECT", "Engine", "Kind", "Slot"]
 
@@ -77,3 +83,12 @@ class Kind(Definition):
     def flowing(self) -> str:
         """The name of the operand that flows through a layer of this kind when it fills a slot."""
         return self.operands[0].name
+
+    @property
+    def entry(self) -> Op | None:
+        """The operation of the table whose facts hold for a layer of this kind; None where the form is its own."""
+        return op_named(self.op) if self.op else None
+
+    def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
+        """Return where all results of a layer with these attributes lie, before the slots behind it."""
+        return self.entry.codomain_for(attributes) if self.entry else EVERYTHING

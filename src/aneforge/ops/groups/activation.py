@@ -11,6 +11,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along, logistic, rectified, softmax
 from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, UNIT, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -200,6 +201,44 @@ def softened_by_channel(x: Array, alpha: Array, beta: Array) -> Array:
     return laid_along(alpha, x.ndim) * np.logaddexp(0, laid_along(beta, x.ndim) * x)
 
 
+# Codomains of those whose attributes decide: a slope that is not positive leaves nothing below zero.
+
+
+def leaky_codomain(alpha: float) -> Codomain:
+    """Return where a leaky rectifier's results lie."""
+    return EVERYTHING if alpha > 0 else Codomain(low=0.0)
+
+
+def kept_codomain(alpha: float) -> Codomain:
+    """Return where numbers lie that are 0 below alpha."""
+    return Codomain(low=min(alpha, 0.0))
+
+
+def at_least_codomain(alpha: float) -> Codomain:
+    """Return everything from alpha on."""
+    return Codomain(low=alpha)
+
+
+def exponential_linear_codomain(alpha: float) -> Codomain:
+    """Return where an exponential linear unit's results lie."""
+    return Codomain(low=min(-alpha, 0.0))
+
+
+def scaled_tangent_codomain(alpha: float, beta: float) -> Codomain:
+    """Return where alpha · tanh lies."""
+    return around_zero(alpha if beta else 0.0)
+
+
+def bounds_codomain(alpha: float, beta: float) -> Codomain:
+    """Return what lies between two bounds."""
+    return Codomain(alpha, beta)
+
+
+def leaky_to_top_codomain(alpha: float, beta: float) -> Codomain:
+    """Return where a leaky rectifier's results lie that end at the top."""
+    return Codomain(min(leaky_codomain(alpha).low, beta), beta)
+
+
 # Shape rules of those that are not a plain function of one element.
 
 
@@ -278,13 +317,14 @@ def sample_softplus_parametric(chooser: Chooser) -> Sample:
     return Sample({"x": Fill(tensor), "alpha": Fill(channels, -2, 2), "beta": Fill(channels, -2, 2)})
 
 
-RELU = unary("relu", CATEGORY, "max(x, 0)", rectified, surface=Surface.FUSED)
+RELU = unary("relu", CATEGORY, "max(x, 0)", rectified, codomain=FROM_ZERO, surface=Surface.FUSED)
 RELU6 = unary(
     "relu6",
     CATEGORY,
     "min(max(x, 0), 6)",
     rectified_to_six,
     domain=Domain(-4, 9),
+    codomain=Codomain(0.0, 6.0, minus_zero=False),
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -295,6 +335,7 @@ LEAKY_RELU = unary(
     leaky,
     attributes=(number("alpha", 0.01),),
     domain=Domain(attributes=draw_slope),
+    codomain=leaky_codomain,
     surface=Surface.FUSED,
 )
 PRELU = Op(
@@ -315,6 +356,7 @@ CLAMPED_RELU = unary(
     leaky_to_top,
     attributes=(number("alpha"), number("beta")),
     domain=Domain(attributes=draw_slope_and_top),
+    codomain=leaky_to_top_codomain,
     surface=Surface.FUSED,
 )
 THRESHOLDED_RELU = unary(
@@ -324,6 +366,7 @@ THRESHOLDED_RELU = unary(
     kept_from,
     attributes=(number("alpha"),),
     domain=Domain(attributes=draw_level),
+    codomain=kept_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -336,6 +379,7 @@ THRESHOLD = unary(
     domain=Domain(attributes=draw_whole_level),
     dtypes=NUMBERS,
     check=expect_level,
+    codomain=at_least_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -347,6 +391,7 @@ CLIP = unary(
     attributes=(bound("alpha"), bound("beta")),
     domain=Domain(attributes=draw_bounds),
     check=expect_ordered,
+    codomain=bounds_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -357,10 +402,13 @@ ELU = unary(
     exponential_linear,
     attributes=(number("alpha", 1.0),),
     domain=Domain(attributes=draw_level),
+    codomain=exponential_linear_codomain,
     surface=Surface.FUSED,
     support=F2,
 )
-SIGMOID = unary("sigmoid", CATEGORY, "1 / (1 + e⁻ˣ)", logistic, domain=Domain(-12, 12), surface=Surface.FUSED)
+SIGMOID = unary(
+    "sigmoid", CATEGORY, "1 / (1 + e⁻ˣ)", logistic, domain=Domain(-12, 12), codomain=UNIT, surface=Surface.FUSED
+)
 SIGMOID_HARD = unary(
     "sigmoid_hard",
     CATEGORY,
@@ -368,10 +416,11 @@ SIGMOID_HARD = unary(
     line_to_one,
     attributes=(number("alpha", 0.2), number("beta", 0.5)),
     domain=Domain(attributes=draw_line),
+    codomain=UNIT,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
-TANH = unary("tanh", CATEGORY, "tanh x", np.tanh, surface=Surface.FUSED)
+TANH = unary("tanh", CATEGORY, "tanh x", np.tanh, codomain=WITHIN_ONE, surface=Surface.FUSED)
 SCALED_TANH = unary(
     "scaled_tanh",
     CATEGORY,
@@ -379,6 +428,7 @@ SCALED_TANH = unary(
     scaled_tangent,
     attributes=(number("alpha"), number("beta")),
     domain=Domain(attributes=draw_line),
+    codomain=scaled_tangent_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -401,6 +451,7 @@ SOFTMAX = Op(
     infer=softmax_type,
     meaning=softmax,
     sample=sample_softmax,
+    codomain=UNIT,
     surface=Surface.FUSED,
     support=replace(F2, gate="softmax_support"),
 )
@@ -410,6 +461,7 @@ SOFTPLUS = unary(
     "log(1 + eˣ)",
     softened,
     domain=Domain(-12, 12),
+    codomain=FROM_ZERO,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -423,7 +475,15 @@ SOFTPLUS_PARAMETRIC = Op(
     sample=sample_softplus_parametric,
     support=LIKELY_F0,
 )
-SOFTSIGN = unary("softsign", CATEGORY, "x / (1 + |x|)", soft_sign, surface=Surface.FUSED, support=LIKELY_F0)
+SOFTSIGN = unary(
+    "softsign",
+    CATEGORY,
+    "x / (1 + |x|)",
+    soft_sign,
+    codomain=Codomain(-1.0, 1.0, margin=2.0**-8),  # a product with a reciprocal from a table: 1.0029 is reached
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
+)
 LINEAR_ACTIVATION = unary(
     "linear_activation",
     Category.LAYER,

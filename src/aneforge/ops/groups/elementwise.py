@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.ops.arithmetic import wide
 from aneforge.ops.attributes import epsilon_attribute
+from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, Codomain
 from aneforge.ops.forms import Domain, binary, unary
 from aneforge.ops.op import Category, Surface
 from aneforge.ops.sampling import NUMBERS
@@ -48,6 +49,11 @@ def reciprocal_root(x: Array, epsilon: float) -> Array:
     return 1 / np.sqrt(shifted(x, epsilon))
 
 
+def reciprocal_root_codomain(epsilon: float) -> Codomain:
+    """Return where 1 over the root lies: without an epsilon that of −0 is −∞."""
+    return FROM_ZERO if epsilon else EVERYTHING
+
+
 def reciprocal(x: Array, epsilon: float) -> Array:
     """Return 1 over the value, epsilon added first."""
     return 1 / shifted(x, epsilon)
@@ -83,9 +89,11 @@ def plus(x: Array, k: float) -> Array:
     return x + k
 
 
-ABS = unary("abs", CATEGORY, "|x|", np.abs, dtypes=NUMBERS, surface=Surface.FUSED)
-SQUARE = unary("square", CATEGORY, "x²", np.square, dtypes=NUMBERS, surface=Surface.FUSED)
-SQRT = unary("sqrt", CATEGORY, "√x", np.sqrt, domain=Domain(0, 9), surface=Surface.FUSED, support=F2)
+ABS = unary("abs", CATEGORY, "|x|", np.abs, dtypes=NUMBERS, codomain=FROM_ZERO, surface=Surface.FUSED)
+SQUARE = unary("square", CATEGORY, "x²", np.square, dtypes=NUMBERS, codomain=FROM_ZERO, surface=Surface.FUSED)
+SQRT = unary(
+    "sqrt", CATEGORY, "√x", np.sqrt, domain=Domain(0, 9), codomain=FROM_ZERO, surface=Surface.FUSED, support=F2
+)
 RSQRT = unary(
     "rsqrt",
     CATEGORY,
@@ -93,6 +101,7 @@ RSQRT = unary(
     reciprocal_root,
     attributes=(epsilon_attribute(1e-12),),
     domain=Domain(0.1, 9, lambda chooser: {"epsilon": chooser.choose([0.0, 1e-3])}),
+    codomain=reciprocal_root_codomain,
     surface=Surface.FUSED,
     support=F2,
 )

@@ -16,6 +16,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
+from aneforge.ops.codomain import Codomain
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.groups.elementwise import real_quotient
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
@@ -474,6 +475,11 @@ def one_hot(
     return np.moveaxis(np.where(on, on_value, off_value), -1, axis).astype(meaning_dtype(dtype))
 
 
+def one_hot_codomain(*, on_value: float, off_value: float, **_: object) -> Codomain:
+    """Return where the two values lie."""
+    return Codomain(min(on_value, off_value), max(on_value, off_value))
+
+
 def sample_one_hot(chooser: Chooser) -> Sample:
     """Draw indices of rank 0 to 3, values and an element type that has them."""
     size = chooser.integer(1, 5)
@@ -514,6 +520,7 @@ ONE_HOT = Op(
     infer=one_hot_type,
     meaning=one_hot,
     sample=sample_one_hot,
+    codomain=one_hot_codomain,
     support=NOWHERE,
     traits=INDICES,
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import euclidean_length
+from aneforge.ops.codomain import FROM_ZERO
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import expect_float, expect_number, expect_rank
@@ -203,6 +204,7 @@ L2_POOL = Op(
     attributes=(*WINDOW, CEIL_MODE),
     infer=float_pool_type,
     meaning=euclidean_norm,
+    codomain=FROM_ZERO,
     sample=pool_sampler(CEIL_MODE),
     support=LIKELY_F0,
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import SHAPE
+from aneforge.ops.codomain import FROM_ZERO, UNIT, Codomain
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
@@ -52,6 +53,11 @@ def uniform_type(*, shape: tuple[int, ...], low: float, high: float, dtype: str,
 def uniform(*, shape: tuple[int, ...], low: float, high: float, seed: int, **_: object) -> Array:
     """Draw evenly from a range."""
     return low + (high - low) * stream(shape, seed)
+
+
+def uniform_codomain(*, low: float, high: float, **_: object) -> Codomain:
+    """Return the range from which is drawn."""
+    return Codomain(low, high)
 
 
 def normal(*, shape: tuple[int, ...], mean: float, stddev: float, seed: int, **_: object) -> Array:
@@ -150,6 +156,7 @@ RANDOM_UNIFORM = Op(
     infer=uniform_type,
     meaning=uniform,
     sample=sample_uniform,
+    codomain=uniform_codomain,
     support=BLOCK,
 )
 RANDOM_NORMAL = Op(
@@ -178,6 +185,7 @@ RANDOM_BERNOULLI = Op(
     infer=drawn_type,
     meaning=bernoulli,
     sample=sample_bernoulli,
+    codomain=UNIT,
     support=NOWHERE,
 )
 RANDOM_CATEGORICAL = Op(
@@ -193,6 +201,7 @@ RANDOM_CATEGORICAL = Op(
     infer=categorical_type,
     meaning=categorical,
     sample=sample_categorical,
+    codomain=FROM_ZERO,
     support=NOWHERE,
 )
 DROPOUT = unary(
@@ -216,6 +225,7 @@ RANDOM = Op(
     infer=uniform_type,
     meaning=uniform,
     sample=sample_uniform,
+    codomain=uniform_codomain,
     in_mil=False,
     support=LAYER,
     catalogued=False,

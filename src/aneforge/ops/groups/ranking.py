@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import INDEX_DTYPES, axis_attribute, index_dtype_attribute
+from aneforge.ops.codomain import FROM_ZERO
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import common_dtype, expect_countable, expect_float, expect_rank, normalised_axis
@@ -240,6 +241,7 @@ ARGSORT = Op(
     infer=argsort_type,
     meaning=argsort,
     sample=sample_argsort,
+    codomain=FROM_ZERO,
     support=Support(floor=3, basis=Basis.LIKELY, mil_since=3),
     traits=frozenset({Trait.INDICES}),
 )

@@ -11,6 +11,7 @@ import numpy as np
 
 from aneforge.ops.arithmetic import euclidean_length
 from aneforge.ops.attributes import INDEX_DTYPES, KEEP_DIMS, axis_attribute, index_dtype_attribute
+from aneforge.ops.codomain import FROM_ZERO
 from aneforge.ops.forms import Details, Domain, reduction
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 CATEGORY = Category.REDUCTION
 FUSED: Details = {"surface": Surface.FUSED, "support": F2}
 FUSED_REDUCTION: Details = {**FUSED, "traits": frozenset({Trait.REDUCTION})}
+FUSED_FROM_ZERO: Details = {**FUSED, "codomain": FROM_ZERO}
 INDICES = frozenset({Trait.INDICES})
 
 
@@ -129,6 +131,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         sample=sample,
         support=support,
         traits=INDICES,
+        codomain=FROM_ZERO,
     )
 
 
@@ -200,13 +203,13 @@ def sample_cumsum(chooser: Chooser) -> Sample:
 
 
 REDUCE_SUM = reduction("reduce_sum", "Σ x", total, dtypes=NUMBERS, **FUSED_REDUCTION)
-REDUCE_SUM_SQUARE = reduction("reduce_sum_square", "Σ x²", total_of_squares, dtypes=NUMBERS, **FUSED)
-REDUCE_L1_NORM = reduction("reduce_l1_norm", "Σ |x|", total_of_magnitudes, dtypes=NUMBERS, **FUSED)
+REDUCE_SUM_SQUARE = reduction("reduce_sum_square", "Σ x²", total_of_squares, dtypes=NUMBERS, **FUSED_FROM_ZERO)
+REDUCE_L1_NORM = reduction("reduce_l1_norm", "Σ |x|", total_of_magnitudes, dtypes=NUMBERS, **FUSED_FROM_ZERO)
 REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED_REDUCTION)
 REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED_REDUCTION)
 REDUCE_PROD = reduction("reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=NUMBERS, support=NOWHERE)
 REDUCE_MEAN = reduction("reduce_mean", "Σ x / n", mean, **FUSED_REDUCTION)
-REDUCE_L2_NORM = reduction("reduce_l2_norm", "√(Σ x²)", euclidean_length, **FUSED)
+REDUCE_L2_NORM = reduction("reduce_l2_norm", "√(Σ x²)", euclidean_length, **FUSED_FROM_ZERO)
 REDUCE_LOG_SUM = reduction("reduce_log_sum", "log Σ x", log_of_total, domain=Domain(0.1, 9), **FUSED)
 REDUCE_LOG_SUM_EXP = reduction(
     "reduce_log_sum_exp", "log Σ eˣ", log_of_total_of_powers, domain=Domain(-900, 900), **FUSED
@@ -216,6 +219,7 @@ SQ_AFTER_REDUCE = reduction(
     "(Σ x)²",
     square_of_total,
     dtypes=NUMBERS,
+    codomain=FROM_ZERO,
     in_mil=False,
     support=Support(
         floor=3,
@@ -245,6 +249,7 @@ ARGMAX = Op(
     infer=argmax_type,
     meaning=argmax,
     sample=sample_argmax,
+    codomain=FROM_ZERO,
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=BRIDGE_F0,
@@ -259,6 +264,7 @@ GLOBAL_ARG_MIN_MAX = Op(
     infer=global_arg_type,
     meaning=global_arg,
     sample=sample_global_arg,
+    codomain=FROM_ZERO,
     in_mil=False,
     support=Support(
         floor=4, gate="global_arg_reduction", below=Below.DECOMPOSE, mil_since=4, mil_otherwise=MilStatus.BRIDGE

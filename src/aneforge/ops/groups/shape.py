@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import AXES, axis_attribute
+from aneforge.ops.codomain import FROM_ZERO
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_rank, normalised_axes, own_type
@@ -372,6 +373,7 @@ SHAPE = Op(
     operands=(Operand("x"),),
     infer=shape_type,
     meaning=extents,
+    codomain=FROM_ZERO,
     sample=sample_any,
     support=NOWHERE,
 )

@@ -24,7 +24,7 @@ from aneforge.predict.divergence.arithmetic import crops
 from aneforge.predict.ranges.geometry import GEOMETRY
 from aneforge.predict.ranges.interval import RESULTS, Range, hull, of_type, of_values, rounded
 from aneforge.predict.ranges.lengths import NO_LENGTHS, limit_by_length
-from aneforge.predict.ranges.pointwise import PAIRS, SINGLES, TRUTHS, affine_range, multiplied, single
+from aneforge.predict.ranges.pointwise import PAIRS, SINGLES, affine_range, multiplied, single
 from aneforge.predict.ranges.products import leaving, total_of
 from aneforge.predict.ranges.situation import Known, Situation
 from aneforge.predict.ranges.sums import SUMS, random
@@ -269,8 +269,6 @@ def range_of(situation: Situation) -> Range | None:
     op = situation.op
     if op in SINGLES and not any(isinstance(one, tuple) for one in situation.operands.values()):
         return single(situation)
-    if op in TRUTHS:
-        return Range(0.0, 1.0)
     if op in PLACES:
         return indices(situation)
     whole = any(is_integer(one.dtype) for one in situation.results)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["PAIRS", "SINGLES", "TRUTHS", "affine_range", "multiplied", "reciprocals", "single"]
+__all__ = ["PAIRS", "SINGLES", "affine_range", "multiplied", "reciprocals", "single"]
 
 SINGLES = frozenset(
     {
@@ -45,7 +45,6 @@ SINGLES = frozenset(
     }
 )
 """Operations on one element that need nothing but its value."""
-TRUTHS = frozenset({"equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "logical_not"})
 SMALL_TYPES = ("int8", "uint8", "bool", "int4", "uint4", "int16", "uint16")
 """Element types whose values are few enough to be tried, beside fp16."""
 
