@@ -55,6 +55,7 @@ class Domain:
 
 
 EVERYWHERE = Domain()
+ELEMENTWISE = frozenset({Trait.ELEMENTWISE})
 
 
 def unary(
@@ -73,6 +74,7 @@ def unary(
     `check` takes the type of `x` and the attributes by name, and raises what the domain of each alone cannot.
     """
     sampled = tuple(dtypes)
+    details["traits"] = ELEMENTWISE | details.get("traits", frozenset())
 
     def infer(x: TensorType, **given: object) -> TensorType:
         expect_kind(x, sampled)
@@ -110,6 +112,7 @@ def binary(
 ) -> Op:
     """Return an operation on pairs of elements of `x` and `y`, broadcast to one another."""
     sampled = tuple(dtypes)
+    details["traits"] = ELEMENTWISE | details.get("traits", frozenset())
 
     def infer(x: TensorType, y: TensorType, **_: object) -> TensorType:
         shared = common_dtype(x, y)

@@ -89,14 +89,24 @@ class Trait(StrEnum):
 
     AVERAGING = "averaging"
     """It divides what a window sees by a count."""
+    BOUNDING = "bounding"
+    """It leaves the numbers of some interval as they are."""
     DATA_SHAPE = "data shape"
     """The shape of its result depends on the values; the inferred type is the largest there can be."""
     CONVOLUTION = "convolution"
     """It slides a kernel of weights."""
+    ELEMENTWISE = "elementwise"
+    """It works on every element by itself, or on those that share a place after broadcasting."""
     INDICES = "indices"
     """It reads or makes places of elements."""
+    POOLING = "pooling"
+    """It makes one element of what a window sees."""
+    RANDOM = "random"
+    """Its results are others at every run, though nothing else goes in."""
     REDUCTION = "reduction"
     """It sums, averages, or takes the largest or smallest along axes."""
+    ROUNDING = "rounding"
+    """It gives whole numbers near to those that go in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +178,12 @@ class Op(Definition):
     def mil_name(self) -> str | None:
         """Spelling in MIL; None for what is not one operation of MIL."""
         return (self.mil or self.name) if self.in_mil else None
+
+    @property
+    def is_function_of_one(self) -> bool:
+        """Tell whether a result depends on one element of `x` and the attributes, and on nothing else."""
+        alone = [operand.name for operand in self.operands] == ["x"]
+        return alone and Trait.ELEMENTWISE in self.traits and Trait.RANDOM not in self.traits
 
     def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
         """Return where all results of a call with these attributes lie."""

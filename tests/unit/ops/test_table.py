@@ -80,6 +80,7 @@ def test_small_numbers_and_factors_have_a_domain(op: Op) -> None:
             assert attribute.least == 0
 
 
+# Those that a meaning shows are tried in test_traits.
 TRAITS = {
     Trait.AVERAGING: "avg_pool",
     Trait.CONVOLUTION: "conv conv_transpose dynamic_conv ne_conv",
@@ -90,7 +91,7 @@ TRAITS = {
 }
 
 
-@pytest.mark.parametrize("trait", Trait)
+@pytest.mark.parametrize("trait", TRAITS)
 def test_the_operations_of_a_trait(trait: Trait) -> None:
     assert " ".join(op.name for op in ops().values() if trait in op.traits) == TRAITS[trait]
 

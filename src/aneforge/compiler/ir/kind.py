@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 from aneforge.ops.codomain import EVERYTHING, Codomain
 from aneforge.ops.definition import Definition
-from aneforge.ops.table import op_named
+from aneforge.ops.op import Op, Trait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.evidence import Evidence
-    from aneforge.ops.op import Op
     from aneforge.ops.signature import AttributeValue
 
 __all__ = ["DIALECT", "Engine", "Kind", "Slot"]
@@ -74,6 +73,8 @@ class Kind(Definition):
     """It is a program of its own: programs are cut before and behind it."""
     op: str | None = None
     """The operation of the table that it has the meaning of; None where the form is the layer's own."""
+    entry: Op
+    """The operation of the table whose facts hold for it: the one that it is, or stands for."""
     evidence: Evidence
 
     def __repr__(self) -> str:
@@ -85,10 +86,10 @@ class Kind(Definition):
         return self.operands[0].name
 
     @property
-    def entry(self) -> Op | None:
-        """The operation of the table whose facts hold for a layer of this kind; None where the form is its own."""
-        return op_named(self.op) if self.op else None
+    def is_elementwise(self) -> bool:
+        """It works on single elements, its operands broadcast, and is no program of its own."""
+        return Trait.ELEMENTWISE in self.entry.traits and not self.bridge
 
     def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
         """Return where all results of a layer with these attributes lie, before the slots behind it."""
-        return self.entry.codomain_for(attributes) if self.entry else EVERYTHING
+        return self.entry.codomain_for(attributes) if self.op else EVERYTHING

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.passes.cuts import is_elementwise, is_reduction, reduced
+from aneforge.compiler.passes.cuts import is_reduction, reduced
 from aneforge.compiler.passes.layer_maker import integer, integers, packed
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def reshape(layer: Layer, most: int) -> Merged | None:
 
 def merged(layer: Layer, most: int) -> Merged | None:
     """Return a layer without epilogue on so many axes or fewer; None where that cannot be."""
-    if is_elementwise(layer.kind) or layer.kind.name == "identity":
+    if layer.kind.is_elementwise or layer.kind.name == "identity":
         return elementwise(layer, most)
     if is_reduction(layer.kind):
         return reduction(layer, most)

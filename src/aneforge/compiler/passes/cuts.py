@@ -6,14 +6,12 @@ there; the windows of convolutions and poolings reach a little further, so that 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.passes.layer_maker import integer, integers, optional_integers
 from aneforge.compiler.passes.tiling import Along, Cut, Part, Reach
-from aneforge.ops.op import Category
+from aneforge.ops.op import Trait
 from aneforge.ops.shapes import reduced_axes
-from aneforge.ops.table import op_named
 from aneforge.ops.windows import slides
 
 if TYPE_CHECKING:
@@ -24,32 +22,12 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.windows import Slide, WindowAttributes
 
-__all__ = ["convolution_slides", "cut_along", "is_elementwise", "is_pooling", "is_reduction", "reduced"]
-
-ONE_BY_ONE = {Category.ACTIVATION, Category.ELEMENTWISE, Category.LOGIC, Category.TRIGONOMETRY}
-"""Chapters of the op table whose operations, but for those along an axis, work on single elements."""
-POOLS = {"average_pool", "max_pool", "l2norm_pool"}
-
-
-@cache
-def is_elementwise(kind: Kind) -> bool:
-    """Tell whether a kind of layer works on single elements, its operands broadcast."""
-    if kind.op is None or kind.bridge:
-        return kind.name == "cast"
-    names = {operand.name for operand in kind.operands}
-    along_an_axis = any(attribute.name in ("axis", "axes") for attribute in kind.attributes)
-    plain = names <= {"x", "y", "cond", "a", "b"} and not along_an_axis
-    return kind.name == "cast" or (plain and op_named(kind.op).category in ONE_BY_ONE)
+__all__ = ["convolution_slides", "cut_along", "is_reduction", "reduced"]
 
 
 def is_reduction(kind: Kind) -> bool:
     """Tell whether a kind of layer makes one element of all along some axes."""
     return kind.name.startswith("reduce_") or kind.name == "square_after_reduction"
-
-
-def is_pooling(kind: Kind) -> bool:
-    """Tell whether a kind of layer makes one element of what a window sees."""
-    return kind.name in POOLS
 
 
 def reduced(layer: Layer) -> tuple[int, ...]:
@@ -63,11 +41,11 @@ def cut_along(layer: Layer, axis: int) -> Cut | None:
     kind = layer.kind
     if kind.bridge or len(layer.results) > 1:
         return None
-    if is_elementwise(kind):
+    if kind.is_elementwise:
         return elementwise_cut(layer, axis)
     if is_reduction(kind):
         return reduction_cut(layer, axis, reduced(layer))
-    if is_pooling(kind):
+    if Trait.POOLING in kind.entry.traits:
         return pooling_cut(layer, axis)
     found = CUTS.get(kind.name)
     return found(layer, axis) if found else None

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from aneforge.compiler.ir.catalogue import kind_named
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.cuts import is_elementwise
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
@@ -30,7 +29,7 @@ def bounds(layer: Layer) -> tuple[float, float] | None:
 def is_never_negative(layer: Layer) -> bool:
     """Tell whether a layer works on single elements and gives none below zero, nor −0."""
     codomain = layer.kind.codomain_for(layer.attributes)
-    return is_elementwise(layer.kind) and codomain.is_never_negative and not codomain.minus_zero
+    return layer.kind.is_elementwise and codomain.is_never_negative and not codomain.minus_zero
 
 
 def merged(first: Layer, second: Layer) -> Layer | None:

@@ -13,7 +13,7 @@ from aneforge.ops.arithmetic import laid_along, logistic, rectified, softmax
 from aneforge.ops.attributes import axis_attribute
 from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, UNIT, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import (
     common_dtype,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.ACTIVATION
+BOUNDING = frozenset({Trait.BOUNDING})
 SIGMOID_FACTOR = 1.702
 """Slope at which a sigmoid comes nearest to the normal distribution; MIL's own constant."""
 CUBIC_FACTOR = 0.044715
@@ -317,13 +318,14 @@ def sample_softplus_parametric(chooser: Chooser) -> Sample:
     return Sample({"x": Fill(tensor), "alpha": Fill(channels, -2, 2), "beta": Fill(channels, -2, 2)})
 
 
-RELU = unary("relu", CATEGORY, "max(x, 0)", rectified, codomain=FROM_ZERO, surface=Surface.FUSED)
+RELU = unary("relu", CATEGORY, "max(x, 0)", rectified, traits=BOUNDING, codomain=FROM_ZERO, surface=Surface.FUSED)
 RELU6 = unary(
     "relu6",
     CATEGORY,
     "min(max(x, 0), 6)",
     rectified_to_six,
     domain=Domain(-4, 9),
+    traits=BOUNDING,
     codomain=Codomain(0.0, 6.0, minus_zero=False),
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -335,6 +337,7 @@ LEAKY_RELU = unary(
     leaky,
     attributes=(number("alpha", 0.01),),
     domain=Domain(attributes=draw_slope),
+    traits=BOUNDING,
     codomain=leaky_codomain,
     surface=Surface.FUSED,
 )
@@ -356,6 +359,7 @@ CLAMPED_RELU = unary(
     leaky_to_top,
     attributes=(number("alpha"), number("beta")),
     domain=Domain(attributes=draw_slope_and_top),
+    traits=BOUNDING,
     codomain=leaky_to_top_codomain,
     surface=Surface.FUSED,
 )
@@ -366,6 +370,7 @@ THRESHOLDED_RELU = unary(
     kept_from,
     attributes=(number("alpha"),),
     domain=Domain(attributes=draw_level),
+    traits=BOUNDING,
     codomain=kept_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -379,6 +384,7 @@ THRESHOLD = unary(
     domain=Domain(attributes=draw_whole_level),
     dtypes=NUMBERS,
     check=expect_level,
+    traits=BOUNDING,
     codomain=at_least_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -391,6 +397,7 @@ CLIP = unary(
     attributes=(bound("alpha"), bound("beta")),
     domain=Domain(attributes=draw_bounds),
     check=expect_ordered,
+    traits=BOUNDING,
     codomain=bounds_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -402,6 +409,7 @@ ELU = unary(
     exponential_linear,
     attributes=(number("alpha", 1.0),),
     domain=Domain(attributes=draw_level),
+    traits=BOUNDING,
     codomain=exponential_linear_codomain,
     surface=Surface.FUSED,
     support=F2,
@@ -416,6 +424,7 @@ SIGMOID_HARD = unary(
     line_to_one,
     attributes=(number("alpha", 0.2), number("beta", 0.5)),
     domain=Domain(attributes=draw_line),
+    traits=BOUNDING,
     codomain=UNIT,
     surface=Surface.FUSED,
     support=LIKELY_F0,

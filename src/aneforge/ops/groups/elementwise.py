@@ -10,7 +10,7 @@ from aneforge.ops.arithmetic import wide
 from aneforge.ops.attributes import epsilon_attribute
 from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, Codomain
 from aneforge.ops.forms import Domain, binary, unary
-from aneforge.ops.op import Category, Surface
+from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.sampling import NUMBERS
 from aneforge.ops.signature import Attribute, AttributeKind
 from aneforge.ops.supports import F2, LIKELY_F0, NOWHERE
@@ -89,7 +89,16 @@ def plus(x: Array, k: float) -> Array:
     return x + k
 
 
-ABS = unary("abs", CATEGORY, "|x|", np.abs, dtypes=NUMBERS, codomain=FROM_ZERO, surface=Surface.FUSED)
+ABS = unary(
+    "abs",
+    CATEGORY,
+    "|x|",
+    np.abs,
+    dtypes=NUMBERS,
+    traits=frozenset({Trait.BOUNDING}),
+    codomain=FROM_ZERO,
+    surface=Surface.FUSED,
+)
 SQUARE = unary("square", CATEGORY, "x²", np.square, dtypes=NUMBERS, codomain=FROM_ZERO, surface=Surface.FUSED)
 SQRT = unary(
     "sqrt", CATEGORY, "√x", np.sqrt, domain=Domain(0, 9), codomain=FROM_ZERO, surface=Surface.FUSED, support=F2

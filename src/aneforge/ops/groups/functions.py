@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.ops.attributes import epsilon_attribute
 from aneforge.ops.codomain import FROM_ZERO, WITHIN_ONE
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.op import Category, Surface
+from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser
 from aneforge.ops.supports import F2, LIKELY_F2
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 CATEGORY = Category.ACTIVATION
+ROUNDING = frozenset({Trait.ROUNDING})
 
 error_function = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -86,14 +87,17 @@ LOG2 = unary(
 SIGN = unary(
     "sign", CATEGORY, "−1, 0 or 1", np.sign, dtypes=NUMBERS, codomain=WITHIN_ONE, surface=Surface.FUSED, support=F2
 )
-CEIL = unary("ceil", CATEGORY, "⌈x⌉", rounded_up, dtypes=NUMBERS, surface=Surface.FUSED, support=F2)
-FLOOR = unary("floor", CATEGORY, "⌊x⌋", rounded_down, dtypes=NUMBERS, surface=Surface.FUSED, support=F2)
+CEIL = unary("ceil", CATEGORY, "⌈x⌉", rounded_up, dtypes=NUMBERS, traits=ROUNDING, surface=Surface.FUSED, support=F2)
+FLOOR = unary(
+    "floor", CATEGORY, "⌊x⌋", rounded_down, dtypes=NUMBERS, traits=ROUNDING, surface=Surface.FUSED, support=F2
+)
 ROUND = unary(
     "round",
     CATEGORY,
     "the whole number nearest to x, the even one of two",
     rounded,
     dtypes=NUMBERS,
+    traits=ROUNDING,
     surface=Surface.FUSED,
     support=F2,
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import SHAPE
+from aneforge.ops.codomain import Codomain
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.interpolation import (
     SAMPLING_MODES,
@@ -23,7 +24,7 @@ from aneforge.ops.interpolation import (
     nearest_indices,
     upsampling_points,
 )
-from aneforge.ops.op import Category, MilStatus, Op, Support, Surface
+from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_elements, expect_float, expect_least_rank, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
@@ -424,6 +425,7 @@ DEGAMMA = unary(
     domain=Domain(-0.1, 1.2),
     support=LIKELY_BRIDGE_F2,
 )
+BYTES = Codomain(0.0, 255.0, minus_zero=False)
 PIXEL_BUFFER_TO_TENSOR = Op(
     name="pixel_buffer_to_tensor",
     category=CATEGORY,
@@ -432,6 +434,8 @@ PIXEL_BUFFER_TO_TENSOR = Op(
     infer=buffer_tensor_type,
     meaning=from_buffer,
     sample=buffer_sampler("uint8", 0, 255),
+    traits=frozenset({Trait.ELEMENTWISE}),
+    codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
 )
 TENSOR_TO_PIXEL_BUFFER = Op(
@@ -442,5 +446,7 @@ TENSOR_TO_PIXEL_BUFFER = Op(
     infer=pixel_buffer_type,
     meaning=to_buffer,
     sample=buffer_sampler("fp16", -60, 320),
+    traits=frozenset({Trait.ELEMENTWISE}),
+    codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
 )

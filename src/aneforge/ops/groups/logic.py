@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.ops.codomain import UNIT
 from aneforge.ops.forms import binary, comparison, unary
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_bool
 from aneforge.ops.signature import Operand
@@ -71,6 +71,7 @@ SELECT = Op(
     infer=select_type,
     meaning=np.where,
     sample=sample_select,
+    traits=frozenset({Trait.ELEMENTWISE}),
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )

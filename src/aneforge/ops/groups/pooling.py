@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 CATEGORY = Category.LAYER
+POOLING = frozenset({Trait.POOLING})
 KERNEL_SIZES = Attribute("kernel_sizes", AttributeKind.INTEGERS, least=1)
 CEIL_MODE = Attribute("ceil_mode", AttributeKind.FLAG, default=False)
 EXCLUDE_PADDING = Attribute("exclude_padding_from_average", AttributeKind.FLAG, default=False)
@@ -182,6 +183,7 @@ MAX_POOL = Op(
     infer=any_pool_type,
     meaning=largest,
     sample=pool_sampler(CEIL_MODE, dtypes=NUMBERS_AND_INT8),
+    traits=POOLING,
     surface=Surface.FUSED,
 )
 AVG_POOL = Op(
@@ -194,7 +196,7 @@ AVG_POOL = Op(
     meaning=average,
     sample=pool_sampler(CEIL_MODE, EXCLUDE_PADDING),
     surface=Surface.FUSED,
-    traits=frozenset({Trait.AVERAGING}),
+    traits=POOLING | {Trait.AVERAGING},
 )
 L2_POOL = Op(
     name="l2_pool",
@@ -204,8 +206,9 @@ L2_POOL = Op(
     attributes=(*WINDOW, CEIL_MODE),
     infer=float_pool_type,
     meaning=euclidean_norm,
-    codomain=FROM_ZERO,
     sample=pool_sampler(CEIL_MODE),
+    traits=POOLING,
+    codomain=FROM_ZERO,
     support=LIKELY_F0,
 )
 
@@ -221,6 +224,7 @@ def unit_pool(name: str) -> Op:
         infer=unit_pool_type,
         meaning=by_mode,
         sample=pool_sampler(MODE, CEIL_MODE, EXCLUDE_PADDING),
+        traits=POOLING,
         support=LIKELY_F0,
     )
 

@@ -16,7 +16,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.attributes import SHAPE
 from aneforge.ops.codomain import FROM_ZERO, UNIT, Codomain
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.op import Below, Category, MilStatus, Op, Support
+from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import expect_float
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
@@ -30,6 +30,7 @@ SEED = Attribute("seed", AttributeKind.INTEGER, -1, least=-1)
 DTYPE = Attribute("dtype", AttributeKind.TEXT, "fp32", choices=tuple(name for name in DTYPES if is_float(name)))
 BLOCK = Support(floor=4, gate="random_block", below=Below.DECOMPOSE, mil_since=4)
 LAYER = Support(floor=4, gate="random_block", below=Below.DECOMPOSE, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
+RANDOM_TRAIT = frozenset({Trait.RANDOM})
 STANDARD_NORMAL = NormalDist()
 
 
@@ -156,6 +157,7 @@ RANDOM_UNIFORM = Op(
     infer=uniform_type,
     meaning=uniform,
     sample=sample_uniform,
+    traits=RANDOM_TRAIT,
     codomain=uniform_codomain,
     support=BLOCK,
 )
@@ -174,6 +176,7 @@ RANDOM_NORMAL = Op(
     infer=drawn_type,
     meaning=normal,
     sample=sample_normal,
+    traits=RANDOM_TRAIT,
     support=NOWHERE,
 )
 RANDOM_BERNOULLI = Op(
@@ -185,6 +188,7 @@ RANDOM_BERNOULLI = Op(
     infer=drawn_type,
     meaning=bernoulli,
     sample=sample_bernoulli,
+    traits=RANDOM_TRAIT,
     codomain=UNIT,
     support=NOWHERE,
 )
@@ -201,6 +205,7 @@ RANDOM_CATEGORICAL = Op(
     infer=categorical_type,
     meaning=categorical,
     sample=sample_categorical,
+    traits=RANDOM_TRAIT,
     codomain=FROM_ZERO,
     support=NOWHERE,
 )
@@ -212,6 +217,7 @@ DROPOUT = unary(
     attributes=(Attribute("rate", AttributeKind.NUMBER, 0.5, least=0, most=1, finite=True), SEED),
     domain=Domain(attributes=draw_rate),
     check=expect_kept,
+    traits=RANDOM_TRAIT,
     in_mil=False,
     support=LAYER,
     catalogued=False,
@@ -225,6 +231,7 @@ RANDOM = Op(
     infer=uniform_type,
     meaning=uniform,
     sample=sample_uniform,
+    traits=RANDOM_TRAIT,
     codomain=uniform_codomain,
     in_mil=False,
     support=LAYER,

@@ -18,7 +18,6 @@ from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
-from aneforge.compiler.passes.cuts import is_elementwise
 from aneforge.engine.choices import entry_of
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
@@ -86,7 +85,7 @@ def is_function(layer: Layer, value: Value) -> bool:
         return False
     if layer.kind.name in QUANTISATIONS:
         return all(isinstance(ref, Value) or ref.type.rank == 0 for ref in refs)
-    return layer.kind.name == GAIN_OFFSET or is_elementwise(layer.kind)
+    return layer.kind.name == GAIN_OFFSET or layer.kind.is_elementwise
 
 
 def slots_are_functions(layer: Layer) -> bool:

@@ -22,7 +22,7 @@ from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.layer import Value
-from aneforge.compiler.passes.cuts import is_elementwise, reduced
+from aneforge.compiler.passes.cuts import reduced
 from aneforge.engine import reductions
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import is_float
@@ -209,7 +209,7 @@ class Numbering:
         single = all(one.type.size == 1 for one in (*constants, *stage_constants(joined)))
         if not layer.bottoms or not single or any(one.shape != shape for one in layer.bottoms):
             return None
-        if layer.kind.name != GAIN_OFFSET and not is_elementwise(layer.kind):
+        if layer.kind.name != GAIN_OFFSET and not layer.kind.is_elementwise:
             return None
         names = list(dict.fromkeys(one.name for one in layer.bottoms))
 
@@ -279,7 +279,7 @@ class Numbering:
         assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
         held = {name: self.digest(constant) for name, constant in stage.operands.items()}
         key = (stage.kind.name, call.op, attributes_key(call.attributes), ())
-        if not held and is_elementwise(stage.kind):
+        if not held and stage.kind.is_elementwise:
             return self.activated(key, stage.kind.flowing, flowing, kind.shape)
         operands = tuple(sorted({stage.kind.flowing: flowing, **held}.items()))
         return self.number(("result", self.number((key, operands, PLAIN)), 0))

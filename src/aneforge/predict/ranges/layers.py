@@ -19,12 +19,13 @@ from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.planar import host_fp16, number, read
 from aneforge.ops.numbers import FP16_MAX
+from aneforge.ops.table import op_named
 from aneforge.ops.types import TensorType, is_float, is_integer
 from aneforge.predict.divergence.arithmetic import crops
 from aneforge.predict.ranges.geometry import GEOMETRY
 from aneforge.predict.ranges.interval import RESULTS, Range, hull, of_type, of_values, rounded
 from aneforge.predict.ranges.lengths import NO_LENGTHS, limit_by_length
-from aneforge.predict.ranges.pointwise import PAIRS, SINGLES, affine_range, multiplied, single
+from aneforge.predict.ranges.pointwise import PAIRS, affine_range, multiplied, single
 from aneforge.predict.ranges.products import leaving, total_of
 from aneforge.predict.ranges.situation import Known, Situation
 from aneforge.predict.ranges.sums import SUMS, random
@@ -267,7 +268,7 @@ MORE: Mapping[str, Callable[[Situation], Range]] = {**SUMS, **GEOMETRY}
 def range_of(situation: Situation) -> Range | None:
     """Return the range of an operation that gives one sort of results; None where nothing is known of it."""
     op = situation.op
-    if op in SINGLES and not any(isinstance(one, tuple) for one in situation.operands.values()):
+    if op_named(op).is_function_of_one:
         return single(situation)
     if op in PLACES:
         return indices(situation)

@@ -33,18 +33,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["PAIRS", "SINGLES", "affine_range", "multiplied", "reciprocals", "single"]
+__all__ = ["PAIRS", "affine_range", "multiplied", "reciprocals", "single"]
 
-SINGLES = frozenset(
-    {
-        *("abs", "adds", "muls", "square", "relu", "relu6", "clip", "threshold", "thresholded_relu", "leaky_relu"),
-        *("clamped_relu", "sign", "floor", "ceil", "round", "gelu", "softplus", "softsign", "scaled_tanh", "elu"),
-        *("linear_activation", "sigmoid_hard", "cos", "erf", "exp", "exp2", "log", "log2", "sigmoid", "silu", "sin"),
-        *("sqrt", "inverse", "rsqrt", "tanh", "atan", "gamma", "degamma", "logical_not", "cast"),
-        *("tensor_to_pixel_buffer", "pixel_buffer_to_tensor"),
-    }
-)
-"""Operations on one element that need nothing but its value."""
 SMALL_TYPES = ("int8", "uint8", "bool", "int4", "uint4", "int16", "uint16")
 """Element types whose values are few enough to be tried, beside fp16."""
 

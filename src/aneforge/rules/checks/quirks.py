@@ -5,13 +5,12 @@ from functools import cache
 
 from aneforge.ops import table
 from aneforge.ops.numbers import FP16_MAX
-from aneforge.ops.op import Category
+from aneforge.ops.op import Category, Trait
 from aneforge.rules.facts import fact
 from aneforge.rules.looking import number
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
-ROUNDINGS = {"floor", "ceil", "round"}
 SOFTPLUS_SAFE = 10.0
 """Softplus is reported to jump to 0 somewhere between 10.4 and 11.1; its exponential overflows at 11.094 (measured)."""
 AFFINE = {"gamma", "beta"}
@@ -19,7 +18,9 @@ ROW = 128
 """Elements; of a row that is longer by more than half of it the failure of squares is reported."""
 
 
-@rule("ANE-QUIRK-001", Severity.WARN, bound="rounding_keeps_multiplier", relation=Relation.PRESENT, ops=ROUNDINGS)
+@rule(
+    "ANE-QUIRK-001", Severity.WARN, bound="rounding_keeps_multiplier", relation=Relation.PRESENT, trait=Trait.ROUNDING
+)
 def multiplier_after_rounding(subject: Subject) -> Iterator[Seen]:
     """{op} is followed by a product with a number, which {target} loses.
 
