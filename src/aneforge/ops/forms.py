@@ -22,6 +22,8 @@ from aneforge.ops.types import Array, TensorType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from aneforge.ops.movement import Movement
+
 __all__ = ["Details", "Domain", "ElementDetails", "binary", "comparison", "reduction", "unary"]
 
 
@@ -36,6 +38,7 @@ class Details(TypedDict, total=False):
     catalogued: bool
     traits: frozenset[Trait]
     codomain: Codomain | Callable[..., Codomain]
+    movement: Movement
     aliases: tuple[str, ...]
 
 

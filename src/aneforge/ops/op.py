@@ -16,6 +16,7 @@ from aneforge.ops.definition import Definition, OperandTypes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from aneforge.ops.movement import Movement
     from aneforge.ops.sampling import Chooser, Sample
     from aneforge.ops.signature import AttributeValue
 
@@ -97,16 +98,24 @@ class Trait(StrEnum):
     """It slides a kernel of weights."""
     ELEMENTWISE = "elementwise"
     """It works on every element by itself, or on those that share a place after broadcasting."""
+    EXTREME = "extreme"
+    """It gives the largest or the smallest of elements."""
     INDICES = "indices"
     """It reads or makes places of elements."""
+    PLACES = "places"
+    """Its results are places of elements of `x`."""
     POOLING = "pooling"
     """It makes one element of what a window sees."""
     RANDOM = "random"
     """Its results are others at every run, though nothing else goes in."""
     REDUCTION = "reduction"
     """It sums, averages, or takes the largest or smallest along axes."""
+    RESIZING = "resizing"
+    """It gives an image with another number of rows and columns."""
     ROUNDING = "rounding"
     """It gives whole numbers near to those that go in."""
+    SHRINKING = "shrinking"
+    """No result has a larger magnitude than the element that it is made of, on the engine either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +170,8 @@ class Op(Definition):
     traits: frozenset[Trait] = frozenset()
     codomain: Codomain | Callable[..., Codomain] = EVERYTHING
     """Where all results lie; a function of the attributes, by name, where they decide."""
+    movement: Movement | None = None
+    """What it moves, where all its results are elements of operands."""
     aliases: tuple[str, ...] = ()
     """Other names by which it is found."""
     gradient: Callable[..., object] | None = None

@@ -6,31 +6,33 @@ analysis of whole programs, which is sharper, stands above this room.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.ir.layer import Value
 from aneforge.ops.constant import Constant
+from aneforge.ops.movement import Taking
 from aneforge.ops.numbers import FP16_MAX, FP16_SMALLEST
+from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float, value_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aneforge.compiler.ir.layer import Layer, Ref, Stage
+    from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
+    from aneforge.ops.movement import Movement
 
 __all__ = ["magnitudes", "promises_of"]
 
-SHRINKING = {"relu", "abs", "max", "min", "max_pool", "reduce_max", "reduce_min", "cast"}
-"""Layers beside movements whose results are no larger than the largest operand; averages round up, and are none."""
+CAST = "cast"
 PRODUCTS = {"convolution": ("input", "weights"), "linear": ("x", "weight")}
 """Products with weights: what flows into them, and the weights."""
-GROWING_MOVES = {"padding", "cast"}
-"""Movements that put other values beside those that they move."""
 
 
 def promises_of(graph: Graph) -> Mapping[str, float]:
@@ -74,11 +76,46 @@ def of_operation(layer: Layer, known: Mapping[str, float]) -> float | None:
     if name == "gain_offset_control":
         x, gain, offset = (refs.get(operand) for operand in ("input", "gain", "offset"))
         return None if x is None else scaled(of_ref(x, known), gain, offset)
-    moves = layer.engine in (Engine.DMA, Engine.TE) and name not in GROWING_MOVES
-    if not (moves or name in SHRINKING) or layer.choices.get("format") == "q.4":
+    if layer.choices.get("format") == "q.4":
         return None
-    bounds = [of_ref(ref, known) for ref in refs.values()]
-    return None if None in bounds else max((bound for bound in bounds if bound is not None), default=None)
+    if name == CAST:
+        return of_cast(layer, known)
+    return of_moved(layer, known)
+
+
+def of_moved(layer: Layer, known: Mapping[str, float]) -> float | None:
+    """Return the largest magnitude of what is moved, or no larger than what goes in; None for any other layer."""
+    call, movement = call_of_layer(layer), layer.kind.entry.movement
+    if call is None or (movement is None and Trait.SHRINKING not in layer.kind.entry.traits):
+        return None
+    operands = cast("Mapping[str, Argument]", call.renamed(layer.operands))
+    names = operands.keys() if movement is None else movement.operands
+    refs = [ref for name in names for ref in each(operands[name])]
+    bounds = [of_ref(ref, known) for ref in refs]
+    if None in bounds:
+        return None
+    added = () if movement is None else movement.added(call.attributes)
+    most = max((bound for bound in (*bounds, *(held(abs(one)) for one in added)) if bound is not None), default=0.0)
+    return taken(most, movement)
+
+
+def taken(most: float, movement: Movement | None) -> float:
+    """Return the largest magnitude of what is taken from elements that have one: interpolation rounds."""
+    return rounded(most) if movement is not None and movement.taking is Taking.BETWEEN else most
+
+
+def of_cast(layer: Layer, known: Mapping[str, float]) -> float | None:
+    """Return the largest magnitude behind a cast: between types of whole numbers they wrap around."""
+    (ref,) = dict(layer.refs()).values()
+    before, after = ref.type.dtype, layer.core_types[0].dtype
+    if is_float(before) or is_float(after):
+        return of_ref(ref, known)
+    return float(max(map(abs, value_range(after))))
+
+
+def each(argument: Argument) -> tuple[Ref, ...]:
+    """Return an operand as the tensors that it holds."""
+    return argument if isinstance(argument, tuple) else (argument,)
 
 
 def behind(stage: Stage, most: float | None) -> float | None:
@@ -89,15 +126,15 @@ def behind(stage: Stage, most: float | None) -> float | None:
         return bound
     if name == "gain_offset_control":
         return scaled(most, stage.operands.get("gain"), stage.operands.get("offset"))
-    return most if name in SHRINKING | {"transpose"} else None
+    movement = stage.kind.entry.movement
+    keeps = (movement is not None and not stage.operands) or Trait.SHRINKING in stage.kind.entry.traits
+    return taken(most, movement) if keeps and most is not None else None
 
 
 def bound_of(one: Layer | Stage) -> float | None:
     """Return the largest magnitude that a function gives whatever goes in; None where there is none."""
     most = one.kind.codomain_for(one.attributes).engine_magnitude
-    if most > FP16_MAX:
-        return None
-    return most if np.float16(most) == most else rounded(most)
+    return held(most) if most <= FP16_MAX else None
 
 
 def of_product(layer: Layer, known: Mapping[str, float]) -> float | None:
@@ -123,6 +160,13 @@ def scaled(most: float | None, gain: Ref | None, offset: Ref | None) -> float | 
     factor = 1.0 if gain is None else of_ref(gain, {})
     shift = 0.0 if offset is None else of_ref(offset, {})
     return None if most is None or factor is None or shift is None else rounded(most * factor + shift)
+
+
+def held(most: float) -> float:
+    """Return a magnitude that a constant of fp16 does not pass."""
+    if most > FP16_MAX:
+        return math.inf
+    return most if np.float16(most) == most else rounded(most)
 
 
 def rounded(most: float) -> float:

@@ -9,9 +9,11 @@ from aneforge.compiler.ir.kind import Kind
 from aneforge.compiler.pipeline import build_program
 from aneforge.engine.dispatch import arithmetic
 from aneforge.graph.node import build
+from aneforge.ops.constant import Dense
 from aneforge.ops.sampling import RandomChooser
 from aneforge.runtime.magnitudes import magnitudes
 from aneforge.targets import Family, resolve
+from program_tools import lowered
 
 EVERY_FP16 = np.arange(2**16, dtype=np.uint16).view(np.float16)
 TARGET = resolve(Family.A16)
@@ -43,3 +45,37 @@ def test_bounds_of_layers_hold_on_the_engine(op: str) -> None:
     most = magnitudes(program, {})[program.layers[-1].result.name]
     (results,) = arithmetic(op, TARGET).compute({"x": EVERY_FP16}, {})
     assert np.abs(results.astype(np.float64)).max() <= most <= 6.03
+
+
+def magnitude_of(y: af.Tensor, target: str = "m4") -> float | None:
+    """Return what is known of an output whose input is promised to stay within 1."""
+    program = build_program(y, target)
+    return magnitudes(program, {"x": 1.0}).get(program.outputs[0].value.name)
+
+
+def image(*shape: int) -> af.Tensor:
+    return af.input(shape, name="x")
+
+
+def test_what_a_movement_adds_is_counted() -> None:
+    """Numbers beside the tensor were counted for a pad alone."""
+    coordinates = np.full((1, 2, 2, 2), 7.0, np.float16)
+    sampled = {"sampling_mode": "bilinear", "padding_mode": "constant", "padding_value": 50.0}
+    beside = {"coordinates_mode": "unnormalized", "align_corners": True}
+    operands = {"x": image(1, 1, 4, 4), "coordinates": Dense(coordinates)}
+    assert (magnitude_of(af.Tensor(build("resample", operands, {**sampled, **beside}))) or 0) >= 50
+    padded = {"pad": (1, 1, 1, 1), "mode": "constant", "constant_val": 30.0}
+    assert magnitude_of(af.Tensor(build("pad", {"x": image(1, 1, 4, 4)}, padded))) == 30
+    assert magnitude_of(image(1, 1, 4, 4).transpose(0, 1, 3, 2).reshape(1, 16)) == 1
+
+
+def test_indices_say_nothing_of_what_is_gathered() -> None:
+    indices = Dense(np.array([3, 0], np.int32))
+    assert magnitude_of(af.Tensor(build("gather", {"x": image(4, 4), "indices": indices}, {"axis": 0}))) == 1
+
+
+def test_whole_numbers_wrap_around_in_a_cast() -> None:
+    """The cast of −1 from int8 to uint8 is 255."""
+    x = af.Tensor(build("input", {}, {"shape": (1, 4), "name": "x", "dtype": "int8"}))
+    program = lowered(af.Graph({"y": af.Tensor(build("cast", {"x": x}, {"dtype": "uint8"}))}))
+    assert magnitudes(program, {"x": 1.0})[program.outputs[0].value.name] == 255

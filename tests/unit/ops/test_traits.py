@@ -5,26 +5,19 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from aneforge.engine.dispatch import arithmetic
+from aneforge.ops.movement import Taking
 from aneforge.ops.op import Op, Trait
 from aneforge.ops.sampling import Fill, RandomChooser
 from aneforge.ops.signature import AttributeValue
 from aneforge.ops.table import op_named, ops
 from aneforge.ops.types import Array
+from aneforge.targets import Family, resolve
 
 HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float64)
 NUMBERS = np.sort(HALVES[np.isfinite(HALVES)])
 FRACTIONS = [(sign * NUMBERS > low) & (sign * NUMBERS < low + 0.25) for sign in (1, -1) for low in (0.25, 1.5, 2.25)]
 """Intervals without whole numbers, far from where functions are straight or saturate: one of them passes a bound."""
-COPIES = {
-    "fill_like",
-    "identity",
-    "ne_bypass",
-    "read_state",
-    "tensor_buffer_to_tensor",
-    "tensor_to_tensor_buffer",
-    "write_state",
-}
-"""Operations that put elements, or a number, where others are: movements, and not elementwise."""
 
 
 def names_with(trait: Trait) -> list[str]:
@@ -67,9 +60,11 @@ def keeps_places(op: Op) -> bool | None:
 
 
 def test_what_works_on_single_elements() -> None:
+    placed = (op for op in ops().values() if op.movement is not None and op.movement.taking is Taking.PLACED)
+    copies = {op.name for op in placed if Trait.ELEMENTWISE not in op.traits} | {"fill_like"}
     tried = (op for op in ops().values() if op.meaning is not None and Trait.RANDOM not in op.traits)
-    found = {op.name for op in tried if keeps_places(op)}
-    assert found - COPIES == set(names_with(Trait.ELEMENTWISE)) - set(names_with(Trait.RANDOM))
+    found = {op.name for op in tried if keeps_places(op) and op.name not in copies}
+    assert found == set(names_with(Trait.ELEMENTWISE)) - set(names_with(Trait.RANDOM))
 
 
 def test_what_has_a_seed_is_random() -> None:
@@ -91,6 +86,21 @@ def test_what_leaves_an_interval_as_it_is_and_what_rounds(name: str) -> None:
         rounding = rounding and bool((results == np.rint(results)).all() and (np.abs(results - NUMBERS) < 1).all())
     assert (Trait.BOUNDING in op.traits) is bounding
     assert (Trait.ROUNDING in op.traits) is rounding
+
+
+@pytest.mark.parametrize("name", [op.name for op in ops().values() if op.is_function_of_one])
+def test_what_shrinks_shrinks_on_the_engine_too(name: str) -> None:
+    op = op_named(name)
+    if op.support.floor is None or name in ("cast", "logical_not", "pixel_buffer_to_tensor", "tensor_to_pixel_buffer"):
+        assert Trait.SHRINKING not in op.traits
+        return
+    shrinks = True
+    for _, attributes in calls(op, 16):
+        (results,) = op.evaluate({"x": NUMBERS}, attributes)
+        (engine,) = arithmetic(name, resolve(Family.A16)).compute({"x": NUMBERS.astype(np.float16)}, attributes)
+        for found in (results, engine.astype(np.float64)):
+            shrinks = shrinks and bool((np.abs(found) <= np.abs(NUMBERS)).all())
+    assert (Trait.SHRINKING in op.traits) is shrinks
 
 
 def test_what_pools_has_a_window_and_no_weights() -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 CATEGORY = Category.ACTIVATION
 BOUNDING = frozenset({Trait.BOUNDING})
+SHRINKING = frozenset({Trait.SHRINKING})
 SIGMOID_FACTOR = 1.702
 """Slope at which a sigmoid comes nearest to the normal distribution; MIL's own constant."""
 CUBIC_FACTOR = 0.044715
@@ -318,14 +319,16 @@ def sample_softplus_parametric(chooser: Chooser) -> Sample:
     return Sample({"x": Fill(tensor), "alpha": Fill(channels, -2, 2), "beta": Fill(channels, -2, 2)})
 
 
-RELU = unary("relu", CATEGORY, "max(x, 0)", rectified, traits=BOUNDING, codomain=FROM_ZERO, surface=Surface.FUSED)
+RELU = unary(
+    "relu", CATEGORY, "max(x, 0)", rectified, traits=BOUNDING | SHRINKING, codomain=FROM_ZERO, surface=Surface.FUSED
+)
 RELU6 = unary(
     "relu6",
     CATEGORY,
     "min(max(x, 0), 6)",
     rectified_to_six,
     domain=Domain(-4, 9),
-    traits=BOUNDING,
+    traits=BOUNDING | SHRINKING,
     codomain=Codomain(0.0, 6.0, minus_zero=False),
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -370,7 +373,7 @@ THRESHOLDED_RELU = unary(
     kept_from,
     attributes=(number("alpha"),),
     domain=Domain(attributes=draw_level),
-    traits=BOUNDING,
+    traits=BOUNDING | SHRINKING,
     codomain=kept_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
@@ -429,7 +432,7 @@ SIGMOID_HARD = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
-TANH = unary("tanh", CATEGORY, "tanh x", np.tanh, codomain=WITHIN_ONE, surface=Surface.FUSED)
+TANH = unary("tanh", CATEGORY, "tanh x", np.tanh, traits=SHRINKING, codomain=WITHIN_ONE, surface=Surface.FUSED)
 SCALED_TANH = unary(
     "scaled_tanh",
     CATEGORY,
@@ -489,6 +492,7 @@ SOFTSIGN = unary(
     CATEGORY,
     "x / (1 + |x|)",
     soft_sign,
+    traits=SHRINKING,
     codomain=Codomain(-1.0, 1.0, margin=2.0**-8),  # a product with a reciprocal from a table: 1.0029 is reached
     surface=Surface.FUSED,
     support=LIKELY_F0,

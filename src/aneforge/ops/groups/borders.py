@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_least_rank, expect_rank, expect_representable
@@ -145,6 +146,7 @@ PAD = Op(
     infer=pad_type,
     meaning=padded,
     sample=sample_pad,
+    movement=Movement(adds=("constant_val",)),
 )
 CROP = Op(
     name="crop",
@@ -158,6 +160,7 @@ CROP = Op(
     infer=crop_type,
     meaning=crop,
     sample=sample_crop,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 BAND_PART = Op(
@@ -172,5 +175,6 @@ BAND_PART = Op(
     infer=band_part_type,
     meaning=band_part,
     sample=sample_band_part,
+    movement=Movement(adds=(0.0,)),
     support=NOWHERE,
 )

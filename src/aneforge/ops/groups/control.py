@@ -11,6 +11,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import dtype_attribute
 from aneforge.ops.definition import meaning_dtype
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_integer, expect_rank, expect_within
@@ -210,6 +211,7 @@ COND = Op(
     infer=branch_types,
     meaning=branch,
     sample=sample_branch,
+    movement=Movement(("true_values", "false_values")),
     support=INTERNAL,
 )
 WHILE_LOOP = Op(
@@ -268,6 +270,7 @@ LIST_READ = Op(
     infer=read_type,
     meaning=read,
     sample=sample_read,
+    movement=Movement(("ls",)),
     support=NOWHERE,
 )
 LIST_WRITE = Op(
@@ -278,6 +281,7 @@ LIST_WRITE = Op(
     infer=write_type,
     meaning=write,
     sample=sample_write,
+    movement=Movement(("ls", "value")),
     support=NOWHERE,
 )
 LIST_GATHER = Op(
@@ -288,6 +292,7 @@ LIST_GATHER = Op(
     infer=gather_type,
     meaning=read,
     sample=sample_gather,
+    movement=Movement(("ls",)),
     support=NOWHERE,
 )
 LIST_SCATTER = Op(
@@ -298,5 +303,6 @@ LIST_SCATTER = Op(
     infer=scatter_type,
     meaning=write,
     sample=sample_scatter,
+    movement=Movement(("ls", "value")),
     support=NOWHERE,
 )

@@ -10,6 +10,7 @@ from aneforge.ops.arithmetic import wide
 from aneforge.ops.attributes import epsilon_attribute
 from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, Codomain
 from aneforge.ops.forms import Domain, binary, unary
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.sampling import NUMBERS
 from aneforge.ops.signature import Attribute, AttributeKind
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 CATEGORY = Category.ELEMENTWISE
+EXTREME = frozenset({Trait.EXTREME})
+CHOSEN_OF_TWO = Movement(("x", "y"), taking=Taking.CHOSEN)
 
 
 def real_quotient(x: Array, y: Array) -> Array:
@@ -95,7 +98,7 @@ ABS = unary(
     "|x|",
     np.abs,
     dtypes=NUMBERS,
-    traits=frozenset({Trait.BOUNDING}),
+    traits=frozenset({Trait.BOUNDING, Trait.SHRINKING}),
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
 )
@@ -150,8 +153,24 @@ ADDS = unary(
 ADD = binary("add", CATEGORY, "x + y", np.add, surface=Surface.FUSED)
 SUB = binary("sub", CATEGORY, "x − y", np.subtract, surface=Surface.FUSED)
 MUL = binary("mul", CATEGORY, "x · y", np.multiply, surface=Surface.FUSED)
-MAXIMUM = binary("maximum", CATEGORY, "the larger of x and y", np.maximum, surface=Surface.FUSED)
-MINIMUM = binary("minimum", CATEGORY, "the smaller of x and y", np.minimum, surface=Surface.FUSED)
+MAXIMUM = binary(
+    "maximum",
+    CATEGORY,
+    "the larger of x and y",
+    np.maximum,
+    traits=EXTREME,
+    movement=CHOSEN_OF_TWO,
+    surface=Surface.FUSED,
+)
+MINIMUM = binary(
+    "minimum",
+    CATEGORY,
+    "the smaller of x and y",
+    np.minimum,
+    traits=EXTREME,
+    movement=CHOSEN_OF_TWO,
+    surface=Surface.FUSED,
+)
 REAL_DIV = binary("real_div", CATEGORY, "x / y", real_quotient, surface=Surface.FUSED, support=LIKELY_F0)
 FLOOR_DIV = binary("floor_div", CATEGORY, "⌊x / y⌋", floor_quotient, support=LIKELY_F0)
 MOD = binary("mod", CATEGORY, "x − y · ⌊x / y⌋", remainder, support=NOWHERE)

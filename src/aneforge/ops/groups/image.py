@@ -24,6 +24,7 @@ from aneforge.ops.interpolation import (
     nearest_indices,
     upsampling_points,
 )
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_elements, expect_float, expect_least_rank, expect_rank
@@ -341,6 +342,8 @@ RESIZE_OP = Op(
     infer=resize_type,
     meaning=resize,
     sample=sample_resize,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     opset="ios17",
     support=RESIZE,
 )
@@ -353,6 +356,8 @@ RESIZE_BILINEAR = Op(
     infer=bilinear_type,
     meaning=resize_bilinear,
     sample=sample_resize_bilinear,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     support=RESIZE,
 )
@@ -365,6 +370,8 @@ RESIZE_NEAREST_NEIGHBOR = Op(
     infer=nearest_type,
     meaning=resize_nearest,
     sample=sample_resize_nearest,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     support=RESIZE,
 )
@@ -381,6 +388,8 @@ UPSAMPLE_BILINEAR = Op(
     infer=bilinear_upsampled_type,
     meaning=upsample_bilinear,
     sample=sample_upsample_bilinear,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     support=RESIZE,
 )
@@ -393,6 +402,8 @@ UPSAMPLE_NEAREST_NEIGHBOR = Op(
     infer=upsampled_type,
     meaning=upsample_nearest,
     sample=sample_upsample_nearest,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     support=RESIZE,
 )
 UPSAMPLE = Op(
@@ -404,6 +415,8 @@ UPSAMPLE = Op(
     infer=repeated_type,
     meaning=upsample,
     sample=sample_upsample,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     mil="upsample_nearest_neighbor",
     support=RESIZE,

@@ -19,6 +19,7 @@ from aneforge.ops.attributes import axis_attribute, dtype_attribute
 from aneforge.ops.codomain import Codomain
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.groups.elementwise import real_quotient
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_any, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import (
@@ -253,6 +254,7 @@ GATHER = Op(
     infer=gather_type,
     meaning=gather,
     sample=sample_gather,
+    movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
     traits=INDICES,
 )
@@ -265,6 +267,7 @@ GATHER_ALONG_AXIS = Op(
     infer=gather_along_axis_type,
     meaning=gather_along_axis,
     sample=sample_gather_along_axis,
+    movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
     traits=INDICES,
 )
@@ -277,6 +280,7 @@ GATHER_ND = Op(
     infer=gather_nd_type,
     meaning=gather_nd,
     sample=sample_gather_nd,
+    movement=Movement(adds=(0.0,)),
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
     traits=INDICES,
 )
@@ -288,6 +292,7 @@ GATHER_HW = Op(
     infer=gather_hw_type,
     meaning=gather_hw,
     sample=sample_gather_hw,
+    movement=Movement(adds=(0.0,)),
     in_mil=False,
     support=Support(floor=3, gate="texture_engine", mil_since=3),
     catalogued=False,

@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, Op, Support, Surface
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import common_dtype, divisible, expect_entries, normalised_axis
@@ -177,6 +178,7 @@ CONCAT = Op(
     infer=concat_type,
     meaning=concat,
     sample=sample_concat,
+    movement=Movement(("values",)),
     surface=Surface.FUSED,
     support=Support(floor=0, basis=Basis.SYMBOL),
 )
@@ -189,6 +191,7 @@ STACK = Op(
     infer=stack_type,
     meaning=stack,
     sample=sample_stack,
+    movement=Movement(("values",)),
     surface=Surface.FUSED,
 )
 SPLIT = Op(
@@ -204,6 +207,7 @@ SPLIT = Op(
     infer=split_type,
     meaning=split,
     sample=sample_split,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 TILE = Op(
@@ -215,6 +219,7 @@ TILE = Op(
     infer=tile_type,
     meaning=tile,
     sample=sample_tile,
+    movement=Movement(),
     surface=Surface.FUSED,
     support=F2,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.ops.codomain import UNIT
 from aneforge.ops.forms import binary, comparison, unary
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_bool
@@ -71,6 +72,7 @@ SELECT = Op(
     infer=select_type,
     meaning=np.where,
     sample=sample_select,
+    movement=Movement(("a", "b")),
     traits=frozenset({Trait.ELEMENTWISE}),
     surface=Surface.FUSED,
     support=LIKELY_F0,

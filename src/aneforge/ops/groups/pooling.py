@@ -10,6 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import euclidean_length
 from aneforge.ops.codomain import FROM_ZERO
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import expect_float, expect_number, expect_rank
@@ -183,7 +184,8 @@ MAX_POOL = Op(
     infer=any_pool_type,
     meaning=largest,
     sample=pool_sampler(CEIL_MODE, dtypes=NUMBERS_AND_INT8),
-    traits=POOLING,
+    movement=Movement(taking=Taking.CHOSEN),
+    traits=POOLING | {Trait.EXTREME},
     surface=Surface.FUSED,
 )
 AVG_POOL = Op(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any
 from aneforge.ops.shapes import divisible, expect_entries, expect_rank
@@ -88,6 +89,7 @@ def exchange(
 
     An operation that takes one image alone names the one that takes several, as `one_image_of`.
     """
+    details["movement"] = Movement()
     type_of, values_of = (to_channels_type, to_channels) if into_channels else (to_blocks_type, to_blocks)
 
     def infer(x: TensorType, **attributes: int) -> TensorType:
@@ -270,6 +272,7 @@ SPACE_TO_BATCH = Op(
     infer=space_to_batch_type,
     meaning=space_to_batch,
     sample=sample_space_to_batch,
+    movement=Movement(adds=(0.0,)),
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
 )
@@ -285,6 +288,7 @@ BATCH_TO_SPACE = Op(
     infer=batch_to_space_type,
     meaning=batch_to_space,
     sample=sample_batch_to_space,
+    movement=Movement(),
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
 )

@@ -13,6 +13,7 @@ from aneforge.ops.arithmetic import euclidean_length
 from aneforge.ops.attributes import INDEX_DTYPES, KEEP_DIMS, axis_attribute, index_dtype_attribute
 from aneforge.ops.codomain import FROM_ZERO
 from aneforge.ops.forms import Details, Domain, reduction
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import (
@@ -33,8 +34,13 @@ if TYPE_CHECKING:
 CATEGORY = Category.REDUCTION
 FUSED: Details = {"surface": Surface.FUSED, "support": F2}
 FUSED_REDUCTION: Details = {**FUSED, "traits": frozenset({Trait.REDUCTION})}
+FUSED_EXTREME: Details = {
+    **FUSED,
+    "traits": frozenset({Trait.EXTREME, Trait.REDUCTION}),
+    "movement": Movement(taking=Taking.CHOSEN),
+}
 FUSED_FROM_ZERO: Details = {**FUSED, "codomain": FROM_ZERO}
-INDICES = frozenset({Trait.INDICES})
+PLACES = frozenset({Trait.PLACES, Trait.INDICES})
 
 
 def total(x: Array, axes: tuple[int, ...]) -> Array:
@@ -130,7 +136,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         meaning=evaluate,
         sample=sample,
         support=support,
-        traits=INDICES,
+        traits=PLACES,
         codomain=FROM_ZERO,
     )
 
@@ -205,8 +211,8 @@ def sample_cumsum(chooser: Chooser) -> Sample:
 REDUCE_SUM = reduction("reduce_sum", "Σ x", total, dtypes=NUMBERS, **FUSED_REDUCTION)
 REDUCE_SUM_SQUARE = reduction("reduce_sum_square", "Σ x²", total_of_squares, dtypes=NUMBERS, **FUSED_FROM_ZERO)
 REDUCE_L1_NORM = reduction("reduce_l1_norm", "Σ |x|", total_of_magnitudes, dtypes=NUMBERS, **FUSED_FROM_ZERO)
-REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED_REDUCTION)
-REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED_REDUCTION)
+REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED_EXTREME)
+REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED_EXTREME)
 REDUCE_PROD = reduction("reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=NUMBERS, support=NOWHERE)
 REDUCE_MEAN = reduction("reduce_mean", "Σ x / n", mean, **FUSED_REDUCTION)
 REDUCE_L2_NORM = reduction("reduce_l2_norm", "√(Σ x²)", euclidean_length, **FUSED_FROM_ZERO)
@@ -249,6 +255,7 @@ ARGMAX = Op(
     infer=argmax_type,
     meaning=argmax,
     sample=sample_argmax,
+    traits=frozenset({Trait.PLACES}),
     codomain=FROM_ZERO,
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
@@ -270,7 +277,7 @@ GLOBAL_ARG_MIN_MAX = Op(
         floor=4, gate="global_arg_reduction", below=Below.DECOMPOSE, mil_since=4, mil_otherwise=MilStatus.BRIDGE
     ),
     catalogued=False,
-    traits=INDICES,
+    traits=PLACES,
     aliases=("global_argmax", "global_argmin"),
 )
 

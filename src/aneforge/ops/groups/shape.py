@@ -10,6 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import AXES, axis_attribute
 from aneforge.ops.codomain import FROM_ZERO
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_rank, normalised_axes, own_type
@@ -185,6 +186,7 @@ RESHAPE = Op(
     infer=reshape_type,
     meaning=reshape,
     sample=sample_reshape,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 RESHAPE_LIKE = Op(
@@ -200,6 +202,7 @@ RESHAPE_LIKE = Op(
     infer=reshape_like_type,
     meaning=reshape_like,
     sample=sample_reshape_like,
+    movement=Movement(),
     opset="ios16",
     support=LIKELY_F0,
 )
@@ -212,6 +215,7 @@ FLATTEN2D = Op(
     infer=flatten2d_type,
     meaning=flatten2d,
     sample=sample_flatten2d,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 FLATTEN = Op(
@@ -222,6 +226,7 @@ FLATTEN = Op(
     infer=flatten_type,
     meaning=np.ravel,
     sample=sample_flatten,
+    movement=Movement(),
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=BRIDGE_F0,
@@ -332,6 +337,7 @@ EXPAND_DIMS = Op(
     infer=expand_dims_type,
     meaning=expand_dims,
     sample=sample_expand_dims,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 SQUEEZE = Op(
@@ -343,6 +349,7 @@ SQUEEZE = Op(
     infer=squeeze_type,
     meaning=squeeze,
     sample=sample_squeeze,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 TRANSPOSE = Op(
@@ -354,6 +361,7 @@ TRANSPOSE = Op(
     infer=transpose_type,
     meaning=transpose,
     sample=sample_transpose,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 IDENTITY = Op(
@@ -364,6 +372,7 @@ IDENTITY = Op(
     infer=own_type,
     meaning=identity,
     sample=sample_any,
+    movement=Movement(),
     support=LIKELY_F2,
 )
 SHAPE = Op(

@@ -8,6 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import (
@@ -233,6 +234,7 @@ SLICE_BY_SIZE = Op(
     infer=slice_by_size_type,
     meaning=slice_by_size,
     sample=sample_slice_by_size,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 SLICE_BY_INDEX = Op(
@@ -244,6 +246,7 @@ SLICE_BY_INDEX = Op(
     infer=slice_by_index_type,
     meaning=slice_by_index,
     sample=sample_slice_by_index,
+    movement=Movement(),
     support=Support(floor=0, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
 )
 SLICE_UPDATE = Op(
@@ -255,6 +258,7 @@ SLICE_UPDATE = Op(
     infer=slice_update_type,
     meaning=slice_update,
     sample=sample_slice_update,
+    movement=Movement(("x", "update")),
     opset="ios18",
     support=LIKELY_F2,
 )
@@ -366,6 +370,7 @@ SLIDING_WINDOWS = Op(
     infer=sliding_windows_type,
     meaning=sliding_windows,
     sample=sample_sliding_windows,
+    movement=Movement(),
     support=NOWHERE,
 )
 INPUT_VIEW = Op(
@@ -382,6 +387,7 @@ INPUT_VIEW = Op(
     infer=input_view_type,
     meaning=input_view,
     sample=sample_input_view,
+    movement=Movement(),
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=BRIDGE_F0,
@@ -399,6 +405,7 @@ DYNAMIC_SLICE = Op(
     infer=dynamic_slice_type,
     meaning=dynamic_slice,
     sample=sample_dynamic_slice,
+    movement=Movement(adds=("background_value",)),
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=Support(floor=3, mil_since=None, mil_otherwise=MilStatus.BRIDGE),

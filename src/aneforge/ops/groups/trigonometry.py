@@ -11,7 +11,7 @@ import numpy as np
 
 from aneforge.ops.codomain import FROM_ZERO, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.op import Below, Category, Support, Surface
+from aneforge.ops.op import Below, Category, Support, Surface, Trait
 from aneforge.ops.supports import F2, NOWHERE
 
 CATEGORY = Category.TRIGONOMETRY
@@ -19,12 +19,31 @@ F4 = Support(floor=4, below=Below.DECOMPOSE, mil_since=4)
 """Below its floor MIL is given a polynomial."""
 WIDE = Domain(-9, 9)
 UNIT = Domain(-1, 1)
+SHRINKING = frozenset({Trait.SHRINKING})
 RIGHT_ANGLE = around_zero(math.pi / 2)
 
-SIN = unary("sin", CATEGORY, "sin x", np.sin, domain=WIDE, codomain=WITHIN_ONE, surface=Surface.FUSED, support=F4)
+SIN = unary(
+    "sin",
+    CATEGORY,
+    "sin x",
+    np.sin,
+    domain=WIDE,
+    traits=SHRINKING,
+    codomain=WITHIN_ONE,
+    surface=Surface.FUSED,
+    support=F4,
+)
 COS = unary("cos", CATEGORY, "cos x", np.cos, domain=WIDE, codomain=WITHIN_ONE, surface=Surface.FUSED, support=F4)
 ATAN = unary(
-    "atan", CATEGORY, "arctan x", np.arctan, domain=WIDE, codomain=RIGHT_ANGLE, surface=Surface.FUSED, support=F2
+    "atan",
+    CATEGORY,
+    "arctan x",
+    np.arctan,
+    domain=WIDE,
+    traits=SHRINKING,
+    codomain=RIGHT_ANGLE,
+    surface=Surface.FUSED,
+    support=F2,
 )
 
 TAN = unary("tan", CATEGORY, "tan x", np.tan, support=NOWHERE)

@@ -12,6 +12,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.interpolation import SAMPLING_MODES, folded, grid_points, normalised, pixels, places, sampled
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Op, Support, Surface
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import (
@@ -317,6 +318,7 @@ CROP_RESIZE = Op(
     infer=cropped_type,
     meaning=crop_resize,
     sample=sample_crop_resize,
+    movement=Movement(adds=(0.0, "pad_value"), taking=Taking.BETWEEN),
     opset="ios17",
     support=TEXTURE,
 )
@@ -335,6 +337,7 @@ RESAMPLE = Op(
     infer=resampled_type,
     meaning=resample,
     sample=sample_resample,
+    movement=Movement(adds=(0.0, "padding_value"), taking=Taking.BETWEEN),
     support=TEXTURE,
 )
 AFFINE = Op(
@@ -359,6 +362,7 @@ AFFINE = Op(
     infer=transformed_type,
     meaning=affine,
     sample=sample_affine,
+    movement=Movement(adds=(0.0, "padding_value"), taking=Taking.BETWEEN),
     surface=Surface.FUSED,
     support=TEXTURE,
 )

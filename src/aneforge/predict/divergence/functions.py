@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Key = tuple[object, ...]
 
 __all__ = [
+    "added",
     "after_slots",
     "computed",
     "is_function",
@@ -49,8 +50,6 @@ __all__ = [
 
 MOST_ANSWERS = 1 << 21
 """Numbers times the constants that they meet: more are not asked for."""
-MOVED = {"x", "input", "values"}
-"""Operands whose elements a layer that copies moves."""
 SLOTS = (Slot.PRE_ACTIVATION, Slot.GAIN_OFFSET, Slot.POST_ACTIVATION, Slot.TRANSPOSE)
 """Slots that hold functions of single elements, or move them."""
 QUANTISATIONS = ("quant", "dequant")
@@ -67,8 +66,16 @@ def parted_slots(layer: Layer) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
 
 def moves(layer: Layer) -> bool:
     """Tell whether every element of a layer's result is one of an operand as it is, or as the crop leaves it."""
-    call = call_of_layer(layer)
-    return call is not None and (call.op in CROPS or entry_of(call.op).copies) and set(layer.operands) <= MOVED
+    call, movement = call_of_layer(layer), layer.kind.entry.movement
+    if call is None or movement is None or not (call.op in CROPS or entry_of(call.op).copies):
+        return False
+    return set(call.renamed(layer.operands)) <= set(movement.operands)
+
+
+def added(layer: Layer) -> tuple[float, ...]:
+    """Return the numbers that a layer which moves elements may put beside them."""
+    movement = layer.kind.entry.movement
+    return () if movement is None else movement.added(layer.attributes)
 
 
 def is_function(layer: Layer, value: Value) -> bool:

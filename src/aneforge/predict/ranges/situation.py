@@ -72,9 +72,9 @@ class Situation:
         """Tell whether two operands are one value."""
         return self.known(first).name is not None and self.known(first).name == self.known(second).name
 
-    def everything(self) -> list[Range]:
-        """Return the ranges of all operands, lists taken apart."""
-        found = self.operands.values()
+    def ranges(self, names: tuple[str, ...]) -> list[Range]:
+        """Return the ranges of operands, lists taken apart."""
+        found = [self.operands[name] for name in names if name in self.operands]
         return [one.range for many in found for one in (many if isinstance(many, tuple) else (many,))]
 
     def number(self, name: str) -> float:

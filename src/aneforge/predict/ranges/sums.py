@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.engine.planar import number
 from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_SMALLEST
@@ -288,11 +287,6 @@ def response(situation: Situation) -> Range:
         return RESULTS
     factor = k**-beta
     return rounded(min(x.low, 0.0) * factor, max(x.high, 0.0) * factor)
-
-
-def random(situation: Situation) -> Range:
-    """Return the range of random numbers between two bounds."""
-    return rounded(number(situation.number("low")), number(situation.number("high")))
 
 
 SUMS: Mapping[str, Callable[[Situation], Range]] = {
