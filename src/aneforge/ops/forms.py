@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from aneforge.ops.movement import Movement
+    from aneforge.ops.product import Product
 
 __all__ = ["Details", "Domain", "ElementDetails", "binary", "comparison", "reduction", "unary"]
 
@@ -39,6 +40,7 @@ class Details(TypedDict, total=False):
     traits: frozenset[Trait]
     codomain: Codomain | Callable[..., Codomain]
     movement: Movement
+    product: Product
     aliases: tuple[str, ...]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.ops.movement import Movement
+    from aneforge.ops.product import Product
     from aneforge.ops.sampling import Chooser, Sample
     from aneforge.ops.signature import AttributeValue
 
@@ -100,8 +101,12 @@ class Trait(StrEnum):
     """It works on every element by itself, or on those that share a place after broadcasting."""
     EXTREME = "extreme"
     """It gives the largest or the smallest of elements."""
+    FORWARD_CONVOLUTION = "forward convolution"
+    """It slides a kernel over its input; a transposed one slides over its result."""
     INDICES = "indices"
     """It reads or makes places of elements."""
+    MATRIX_PRODUCT = "matrix product"
+    """It multiplies matrices along the last two axes."""
     PLACES = "places"
     """Its results are places of elements of `x`."""
     POOLING = "pooling"
@@ -172,6 +177,8 @@ class Op(Definition):
     """Where all results lie; a function of the attributes, by name, where they decide."""
     movement: Movement | None = None
     """What it moves, where all its results are elements of operands."""
+    product: Product | None = None
+    """The operands whose products it sums, where it does that and nothing else but add an offset."""
     aliases: tuple[str, ...] = ()
     """Other names by which it is found."""
     gradient: Callable[..., object] | None = None

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["magnitudes", "promises_of"]
 
 CAST = "cast"
-PRODUCTS = {"convolution": ("input", "weights"), "linear": ("x", "weight")}
-"""Products with weights: what flows into them, and the weights."""
+OUTPUTS_FIRST = ("convolution", "linear")
+"""Products whose weights have the output channels on their first axis, if no layout says otherwise."""
 
 
 def promises_of(graph: Graph) -> Mapping[str, float]:
@@ -71,7 +71,7 @@ def of_operation(layer: Layer, known: Mapping[str, float]) -> float | None:
     bound = bound_of(layer)
     if bound is not None:
         return bound
-    if name in PRODUCTS and layer.engine is Engine.NE:
+    if name in OUTPUTS_FIRST and layer.engine is Engine.NE:
         return of_product(layer, known)
     if name == "gain_offset_control":
         x, gain, offset = (refs.get(operand) for operand in ("input", "gain", "offset"))
@@ -143,9 +143,10 @@ def of_product(layer: Layer, known: Mapping[str, float]) -> float | None:
     Products are rounded to the nearest multiple of the accumulator's grid, which at most doubles one, and sums of
     multiples are exact; so twice the sum of magnitudes is a bound whatever the grid is.
     """
-    flowing, weight = PRODUCTS[layer.kind.name]
-    refs = dict(layer.refs())
-    most, weights = of_ref(refs.pop(flowing), known), refs.pop(weight)
+    product, refs = layer.kind.product, dict(layer.refs())
+    if product is None:
+        return None
+    most, weights = of_ref(refs.pop(product.data), known), refs.pop(product.weight)
     outputs_first = str(layer.attributes.get("weights_layout", "O")).startswith("O")
     shifts = [of_ref(ref, {}) for ref in refs.values()]
     if most is None or not isinstance(weights, Constant) or not outputs_first or None in shifts:

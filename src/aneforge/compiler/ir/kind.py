@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from aneforge.ops.codomain import EVERYTHING, Codomain
 from aneforge.ops.definition import Definition
 from aneforge.ops.op import Op, Trait
+from aneforge.ops.product import Product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,6 +90,16 @@ class Kind(Definition):
     def is_elementwise(self) -> bool:
         """It works on single elements, its operands broadcast, and is no program of its own."""
         return Trait.ELEMENTWISE in self.entry.traits and not self.bridge
+
+    @property
+    def product(self) -> Product | None:
+        """The operands whose products it sums, by the names that this kind has for them."""
+        found = self.entry.product
+        if found is None:
+            return None
+        places = [operand.name for operand in self.entry.operands]
+        data, weight = (self.operands[places.index(name)].name for name in (found.data, found.weight))
+        return Product(data, weight)
 
     def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
         """Return where all results of a layer with these attributes lie, before the slots behind it."""

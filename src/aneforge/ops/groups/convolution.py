@@ -11,6 +11,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along, wide
 from aneforge.ops.op import Category, Op, Surface, Trait
+from aneforge.ops.product import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, expect_number, expect_one_each, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
@@ -39,6 +40,7 @@ GROUPS = Attribute("groups", AttributeKind.INTEGER, 1, least=1)
 OUTPUT_SHAPE = Attribute("output_shape", AttributeKind.INTEGERS, None, least=1)
 TRANSPOSE_PAD_TYPE = replace(PAD_TYPE, choices=("valid", "same", "custom"))
 CONVOLUTION = frozenset({Trait.CONVOLUTION})
+WEIGHTED = Product("x", "weight")
 SUMMARY = "y[n, o, p] = bias[o] + Σ weight[o, c, k] · x[n, c, p · strides + k · dilations − pad]"
 
 
@@ -271,6 +273,8 @@ def whole_numbers(value: AttributeValue) -> tuple[int, ...] | None:
 
 def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: Unpack[Details]) -> Op:
     """Return a convolution; its forms differ in where the kernel comes from."""
+    details["traits"] = CONVOLUTION | {Trait.FORWARD_CONVOLUTION}
+    details["product"] = WEIGHTED
     return Op(
         name=name,
         category=CATEGORY,
@@ -285,11 +289,9 @@ def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: 
     )
 
 
-CONV = convolution("conv", surface=Surface.FUSED, traits=CONVOLUTION)
-NE_CONV = convolution("ne_conv", support=LIKELY_F0, traits=CONVOLUTION)
-DYNAMIC_CONV = convolution(
-    "dynamic_conv", OperandKind.TENSOR, surface=Surface.FUSED, mil="conv", catalogued=False, traits=CONVOLUTION
-)
+CONV = convolution("conv", surface=Surface.FUSED)
+NE_CONV = convolution("ne_conv", support=LIKELY_F0)
+DYNAMIC_CONV = convolution("dynamic_conv", OperandKind.TENSOR, surface=Surface.FUSED, mil="conv", catalogued=False)
 CONV_TRANSPOSE = Op(
     name="conv_transpose",
     category=CATEGORY,
@@ -302,4 +304,5 @@ CONV_TRANSPOSE = Op(
     sample=sample_conv_transpose,
     surface=Surface.FUSED,
     traits=CONVOLUTION,
+    product=WEIGHTED,
 )

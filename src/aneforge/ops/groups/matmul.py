@@ -10,7 +10,8 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import wide
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
+from aneforge.ops.product import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_least_rank, expect_number, expect_one_each, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from aneforge.ops.forms import Details
 
 CATEGORY = Category.LAYER
+MATRIX_PRODUCT = frozenset({Trait.MATRIX_PRODUCT})
+PAIR = Product("x", "y")
 TRANSPOSES = (
     Attribute("transpose_x", AttributeKind.FLAG, default=False),
     Attribute("transpose_y", AttributeKind.FLAG, default=False),
@@ -309,6 +312,8 @@ def sample_einsum(chooser: Chooser) -> Sample:
 
 def general_product(name: str, **details: Unpack[Details]) -> Op:
     """Return a matrix product with MIL's operands and attributes."""
+    details["traits"] = MATRIX_PRODUCT
+    details["product"] = PAIR
     return Op(
         name=name,
         category=CATEGORY,
@@ -334,6 +339,8 @@ BMM = Op(
     meaning=product,
     macs=matmul_macs,
     sample=sample_bmm,
+    traits=MATRIX_PRODUCT,
+    product=PAIR,
     surface=Surface.FUSED,
     mil="matmul",
     catalogued=False,
@@ -347,6 +354,8 @@ BMM_W = Op(
     meaning=product,
     macs=matmul_macs,
     sample=sample_bmm_w,
+    traits=MATRIX_PRODUCT,
+    product=PAIR,
     surface=Surface.FUSED,
     mil="matmul",
     catalogued=False,
@@ -364,6 +373,7 @@ LINEAR = Op(
     meaning=linear,
     macs=linear_macs,
     sample=sample_linear,
+    product=Product("x", "weight"),
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )

@@ -29,7 +29,7 @@ from aneforge.ops.types import is_float
 from aneforge.predict.divergence.arithmetic import FEW_TERMS, Arithmetic, terms_of
 from aneforge.predict.divergence.functions import parted_slots
 from aneforge.predict.divergence.hiding import Hiding
-from aneforge.predict.divergence.joining import WEIGHTS, Part, part_of, whole_of
+from aneforge.predict.divergence.joining import Part, part_of, whole_of
 from aneforge.predict.divergence.judging import judged
 from aneforge.predict.divergence.keys import affine_key, attributes_key, signature
 from aneforge.predict.divergence.layouts import Layouts, rows_of
@@ -256,7 +256,7 @@ class Numbering:
             return None
         first, kind = whole.first, whole.type
         weight = self.joined_digest(whole.weights, axis=whole.weight_axis)
-        operands = tuple(sorted([first.other, (WEIGHTS[first.layer.kind.name], weight)]))
+        operands = tuple(sorted([first.other, (first.place, weight)]))
         joined = () if whole.affine is None else (affine_key(whole.affine),)
         flowing = self.number(("result", self.number(((*first.key[:3], joined), operands, first.on_engine)), 0))
         for stage in first.slots:
