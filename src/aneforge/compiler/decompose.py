@@ -9,6 +9,7 @@ from aneforge.errors import NotSupportedError
 from aneforge.graph import special
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
+from aneforge.targets.queries import least_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["DECOMPOSITIONS"]
 
 HALF_PERIOD = "a polynomial on the half period, |x| at most 200, largest error {} before fp16 rounding"
-ARG_REDUCTION_EXTENT = 2048
-"""Longest axis that the layer of an arg-reduction takes, on every target; indices are exact in fp16 up to there too."""
 
 
 def sine(node: Node, operands: Mapping[str, Argument], _: int) -> Made:
@@ -41,13 +40,14 @@ def global_arg_reduction(node: Node, operands: Mapping[str, Argument], _: int) -
         NotSupportedError: The row is longer than the layer takes.
     """
     x = tensor_operand(node, operands, "x")
-    if x.type.size > ARG_REDUCTION_EXTENT:
+    longest = least_limit("arg_reduction_extent")
+    if x.type.size > longest:
         raise NotSupportedError(
             "there are too many elements for one arg-reduction, whose index would not be exact in fp16 either",
             operation=node.op.name,
             location=node.location,
             seen=x.type.size,
-            limit=ARG_REDUCTION_EXTENT,
+            limit=longest,
             remedy="reduce one axis on the engine and the rest on the host",
         )
     row = Tensor(build("reshape", {"x": x}, {"shape": (x.type.size,)}, node.location))

@@ -75,6 +75,26 @@ def limit(name: str, family: TargetLike = None) -> int:
     return (resolved.hal if in_blob else resolved.limits).integer(name)
 
 
+def least_limit(name: str) -> int:
+    """Return what every target takes: the smallest number that a limit is on any of them.
+
+    >>> least_limit("max_tensor_dim"), least_limit("arg_reduction_extent")
+    (16384, 2048)
+
+    Raises:
+        UnknownNameError: There is no limit of that name.
+        NoDataError: It is a number nowhere.
+    """
+    properties = database().properties
+    if name not in properties:
+        raise UnknownNameError.of("value", name, properties)
+    values = [fact.value for fact in properties[name].facts.values()]
+    numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    if not numbers:
+        raise NoDataError(f"{name!r} is a number on no target")
+    return min(numbers)
+
+
 def has_texture_engine(family: TargetLike = None) -> bool:
     """Tell whether the texture engine is there (HAL byte 0x81d).
 
