@@ -89,6 +89,8 @@ class MilStatus(StrEnum):
 class Trait(StrEnum):
     """What several operations have in common, so that a rule about all of them names none."""
 
+    ARG_REDUCTION = "arg-reduction"
+    """It gives the place of the largest or the smallest element along an axis."""
     AVERAGING = "averaging"
     """It divides what a window sees by a count."""
     BOUNDING = "bounding"
@@ -103,8 +105,14 @@ class Trait(StrEnum):
     """It gives the largest or the smallest of elements."""
     FORWARD_CONVOLUTION = "forward convolution"
     """It slides a kernel over its input; a transposed one slides over its result."""
+    GATHERING = "gathering"
+    """It looks elements of `x` up by whole numbers, its `indices`."""
     INDICES = "indices"
     """It reads or makes places of elements."""
+    LIST = "list"
+    """Its result is a list of MIL, which is a tensor of its elements in a graph."""
+    MASKING = "masking"
+    """It can put a mask on what a softmax reads, or takes one itself."""
     MATRIX_PRODUCT = "matrix product"
     """It multiplies matrices along the last two axes."""
     PLACES = "places"
@@ -121,6 +129,8 @@ class Trait(StrEnum):
     """It gives whole numbers near to those that go in."""
     SHRINKING = "shrinking"
     """No result has a larger magnitude than the element that it is made of, on the engine either."""
+    SLICING = "slicing"
+    """It cuts a part out, at places that attributes say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
-from aneforge.ops.op import Category
+from aneforge.ops.op import Category, Trait
 from aneforge.ops.types import is_float
 from aneforge.rules.checks.dtypes import is_index
 from aneforge.rules.subject import Operation, arguments_of, constants_of, tensors_read
@@ -38,15 +38,6 @@ PASSING_A_STATE = {
 
 SOFTPLUS = frozenset({"softplus", "softplus_parametric"})
 SOFTMAX, ATTENTION = "softmax", "sdpa"
-MASKS = {
-    "add": frozenset({"x", "y"}),
-    "adds": frozenset({"x"}),
-    "sub": frozenset({"x", "y"}),
-    "select": frozenset({"a", "b"}),
-    ATTENTION: frozenset({"attn_mask"}),
-}
-"""Operations that mask what a softmax reads, and the operands that may be the mask."""
-GATHERS = frozenset({"gather", "gather_along_axis", "gather_nd"})
 
 
 def known_nodes(nodes: Iterable[Node]) -> frozenset[Node]:
@@ -123,10 +114,10 @@ def attributes_of(node: Node, readers: frozenset[str]) -> Mapping[str, Attribute
         return {**node.attributes, "live_state": is_live_state(node.operands.get("buffer"))}
     if node.op.name in SOFTPLUS:
         return {**node.attributes, "reach": reach_of(node.operands.get("x"))}
-    if node.op.name in GATHERS and is_rounded(node.operands.get("indices")):
+    if Trait.GATHERING in node.op.traits and is_rounded(node.operands.get("indices")):
         return {**node.attributes, "rounded_extent": indexed_extent(node)}
-    masks = MASKS.get(node.op.name, frozenset())
-    if masks and (SOFTMAX in readers or node.op.name == ATTENTION):
+    if Trait.MASKING in node.op.traits and (SOFTMAX in readers or node.op.name == ATTENTION):
+        masks = {"attn_mask"} if node.op.name == ATTENTION else set(node.operands)
         return {**node.attributes, "largest_mask": largest_magnitude(node, masks)}
     return node.attributes
 
@@ -145,7 +136,7 @@ def reach_of(value: Argument | None) -> float:
     return float(promised) if isinstance(promised, int | float) else op.codomain_for(attributes).high
 
 
-def largest_magnitude(node: Node, names: frozenset[str]) -> float:
+def largest_magnitude(node: Node, names: Container[str]) -> float:
     """Return the largest magnitude among the constants and numbers that a mask is made of."""
     added = node.attributes.get("k")
     found = [abs(float(added))] if isinstance(added, int | float) else []

@@ -34,6 +34,7 @@ from aneforge.importers.mil.syntax import (
 )
 from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine
+from aneforge.ops.op import Trait
 from aneforge.ops.signature import OperandKind
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["OPSET", "FunctionWriter"]
 
 OPSET = "ios18"
-LISTS = {"make_list", "list_write", "list_scatter"}
-"""Operations that give a list, which is a tensor of its elements in a graph."""
 BLOCKWISE = f"{CONSTEXPR}blockwise_shift_scale"
 FALSE = Literal(ValueType("bool"), "false")
 UPSAMPLE = "upsample_nearest_neighbor"
@@ -319,6 +318,6 @@ def stands_alone(value: Literal | Tuple) -> TypeGuard[Literal]:
 
 def result_type(node: Node, kind: TensorType) -> Type:
     """Return the type of a result, as MIL spells it."""
-    if node.op.name in LISTS:
+    if Trait.LIST in node.op.traits:
         return ListType(ValueType(kind.dtype, kind.shape[1:]), kind.shape[0])
     return ValueType.of(kind)

@@ -15,6 +15,7 @@ from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.layer_maker import integer, integers
+from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ __all__ = ["ChooseSliceRoute"]
 CLEAN_HEIGHT = "decodes to crop mode, measured clean"
 FIXED_POINT, PLAIN, UNKNOWN = "q.4", "fp16", "unknown"
 FIELDS = {Axis.WIDTH: "width_slice_crop_x16", Axis.HEIGHT: "height_slice_crop_x16"}
-SLICES = ("slice", "strided_slice", "input_view")
 
 
 def begins_inside(layer: Layer) -> list[Axis]:
@@ -68,7 +68,7 @@ def remark(axes: list[Axis], chosen: str, target: Target) -> str:
 
 def routed(layer: Layer, target: Target) -> tuple[Layer, str] | None:
     """Return a slice with its route and a remark; None for what is none, or says so already."""
-    if layer.kind.name not in SLICES or "route" in layer.choices:
+    if Trait.SLICING not in layer.kind.entry.traits or "route" in layer.choices:
         return None
     axes = begins_inside(layer)
     if not axes:

@@ -16,6 +16,7 @@ from aneforge.compiler.passes.layer_maker import LayerMaker, integers
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
 from aneforge.compiler.passes.refusals import refused
 from aneforge.ops.constant import Constant
+from aneforge.ops.op import Trait
 from aneforge.ops.windows import slides
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ KERNEL_LIMITS = ("conv_kw_max", "conv_kernel_height_large", "conv_kernel_depth_l
 MOST_SPATIAL_AXES = 2
 POOL_RULE = "ANE-KERNEL-004"
 POOL_LIMIT = "avg_pool_window"
-WINDOWED = ("convolution", "deconvolution", "average_pool")
+WINDOWED = {Trait.AVERAGING, Trait.CONVOLUTION}
 POOLED_AXES = 2
 """The rule for averages looks at the last two axes."""
 
@@ -197,7 +198,7 @@ class SplitWindows(Pass):
         notes: list[Note] = []
 
         def shorter(layer: Layer) -> list[Layer] | None:
-            if layer.kind.name not in WINDOWED:
+            if not WINDOWED & layer.kind.entry.traits:
                 return None
             sizes = integers(layer, "kernel_sizes")
             limits = [pool] * POOLED_AXES if layer.kind.name == "average_pool" else kernels

@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.movement import Movement
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_least_rank, expect_rank, expect_representable
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
@@ -161,6 +161,7 @@ CROP = Op(
     meaning=crop,
     sample=sample_crop,
     movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
 )
 BAND_PART = Op(

@@ -12,7 +12,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.attributes import dtype_attribute
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.movement import Movement
-from aneforge.ops.op import Category, MilStatus, Op, Support
+from aneforge.ops.op import Category, MilStatus, Op, Support, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_integer, expect_rank, expect_within
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
@@ -20,6 +20,7 @@ from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.STATE
+LIST = frozenset({Trait.LIST})
 LISTS = Category.DETECTION
 INTERNAL = Support(floor=None, mil_since=None, mil_otherwise=MilStatus.INTERNAL)
 
@@ -250,6 +251,7 @@ MAKE_LIST = Op(
     infer=list_type,
     meaning=zero_list,
     sample=sample_make_list,
+    traits=LIST,
     support=NOWHERE,
 )
 LIST_LENGTH = Op(
@@ -281,6 +283,7 @@ LIST_WRITE = Op(
     infer=write_type,
     meaning=write,
     sample=sample_write,
+    traits=LIST,
     movement=Movement(("ls", "value")),
     support=NOWHERE,
 )
@@ -303,6 +306,7 @@ LIST_SCATTER = Op(
     infer=scatter_type,
     meaning=write,
     sample=sample_scatter,
+    traits=LIST,
     movement=Movement(("ls", "value")),
     support=NOWHERE,
 )

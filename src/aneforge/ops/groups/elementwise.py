@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CATEGORY = Category.ELEMENTWISE
 EXTREME = frozenset({Trait.EXTREME})
+MASKING = frozenset({Trait.MASKING})
 CHOSEN_OF_TWO = Movement(("x", "y"), taking=Taking.CHOSEN)
 
 
@@ -145,13 +146,14 @@ ADDS = unary(
     plus,
     attributes=(Attribute("k", AttributeKind.NUMBER),),
     domain=Domain(attributes=lambda chooser: {"k": chooser.choose([0.0, -1.5, 3.0])}),
+    traits=MASKING,
     surface=Surface.FUSED,
     mil="add",
     catalogued=False,
 )
 
-ADD = binary("add", CATEGORY, "x + y", np.add, surface=Surface.FUSED)
-SUB = binary("sub", CATEGORY, "x − y", np.subtract, surface=Surface.FUSED)
+ADD = binary("add", CATEGORY, "x + y", np.add, traits=MASKING, surface=Surface.FUSED)
+SUB = binary("sub", CATEGORY, "x − y", np.subtract, traits=MASKING, surface=Surface.FUSED)
 MUL = binary("mul", CATEGORY, "x · y", np.multiply, surface=Surface.FUSED)
 MAXIMUM = binary(
     "maximum",

@@ -256,7 +256,7 @@ GATHER = Op(
     sample=sample_gather,
     movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
-    traits=INDICES,
+    traits=INDICES | {Trait.GATHERING},
 )
 GATHER_ALONG_AXIS = Op(
     name="gather_along_axis",
@@ -269,7 +269,7 @@ GATHER_ALONG_AXIS = Op(
     sample=sample_gather_along_axis,
     movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
-    traits=INDICES,
+    traits=INDICES | {Trait.GATHERING},
 )
 GATHER_ND = Op(
     name="gather_nd",
@@ -282,7 +282,7 @@ GATHER_ND = Op(
     sample=sample_gather_nd,
     movement=Movement(adds=(0.0,)),
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
-    traits=INDICES,
+    traits=INDICES | {Trait.GATHERING},
 )
 GATHER_HW = Op(
     name="gather_hw",

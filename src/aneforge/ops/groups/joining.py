@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute
 from aneforge.ops.movement import Movement
-from aneforge.ops.op import Basis, Category, Op, Support, Surface
+from aneforge.ops.op import Basis, Category, Op, Support, Surface, Trait
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import common_dtype, divisible, expect_entries, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
@@ -208,6 +208,7 @@ SPLIT = Op(
     meaning=split,
     sample=sample_split,
     movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
 )
 TILE = Op(

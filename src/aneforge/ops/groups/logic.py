@@ -73,7 +73,7 @@ SELECT = Op(
     meaning=np.where,
     sample=sample_select,
     movement=Movement(("a", "b")),
-    traits=frozenset({Trait.ELEMENTWISE}),
+    traits=frozenset({Trait.ELEMENTWISE, Trait.MASKING}),
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )

@@ -136,7 +136,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         meaning=evaluate,
         sample=sample,
         support=support,
-        traits=PLACES,
+        traits=PLACES | {Trait.ARG_REDUCTION},
         codomain=FROM_ZERO,
     )
 
@@ -255,7 +255,7 @@ ARGMAX = Op(
     infer=argmax_type,
     meaning=argmax,
     sample=sample_argmax,
-    traits=frozenset({Trait.PLACES}),
+    traits=frozenset({Trait.ARG_REDUCTION, Trait.PLACES}),
     codomain=FROM_ZERO,
     surface=Surface.NATIVE_LAYER,
     in_mil=False,

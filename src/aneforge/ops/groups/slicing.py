@@ -235,6 +235,7 @@ SLICE_BY_SIZE = Op(
     meaning=slice_by_size,
     sample=sample_slice_by_size,
     movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
 )
 SLICE_BY_INDEX = Op(
@@ -247,6 +248,7 @@ SLICE_BY_INDEX = Op(
     meaning=slice_by_index,
     sample=sample_slice_by_index,
     movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     support=Support(floor=0, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
 )
 SLICE_UPDATE = Op(
@@ -388,6 +390,7 @@ INPUT_VIEW = Op(
     meaning=input_view,
     sample=sample_input_view,
     movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=BRIDGE_F0,

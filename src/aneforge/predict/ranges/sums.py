@@ -15,6 +15,7 @@ from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_SMALLEST
 from aneforge.ops.shapes import normalised_axes, reduced_axes
+from aneforge.ops.table import op_named
 from aneforge.predict.ranges.interval import RESULTS, Range, hull, products, rounded
 from aneforge.predict.ranges.pointwise import Attributes, table
 
@@ -67,19 +68,17 @@ def summed(x: Range, count: int, adder: AdderChoice) -> Range:
 
 def from_table(name: str, x: Range) -> Range:
     """Return the range of a function of the tables at numbers that need not be fp16: a little wider than at fp16."""
-    operands, results = table(name, "fp16", (("epsilon", "0.0"),) if name in WITH_EPSILON else (), no_epsilon(name))
+    attributes = no_epsilon(name)
+    operands, results = table(name, "fp16", tuple((one, "0.0") for one in attributes.values), attributes)
     first = max(int(np.searchsorted(operands, x.low, "left")) - 1, 0)
     last = min(int(np.searchsorted(operands, x.high, "right")) + 1, len(operands))
     low, high = float(results[first:last].min()), float(results[first:last].max())
     return Range(low - abs(low) * TABLE_SLACK, high + abs(high) * TABLE_SLACK)
 
 
-WITH_EPSILON = ("inverse", "log", "rsqrt")
-
-
 def no_epsilon(name: str) -> Attributes:
     """Return the attributes of a function of the tables that is to add nothing."""
-    return Attributes({"epsilon": 0.0} if name in WITH_EPSILON else {})
+    return Attributes({one.name: 0.0 for one in op_named(name).attributes if one.name == "epsilon"})
 
 
 # Reductions.

@@ -248,7 +248,7 @@ def software_gather_form(subject: Subject) -> Iterator[Seen]:
     Severity.WARN,
     bound=fact("indices_in_fp16"),
     relation=Relation.AT_MOST,
-    ops={"gather", "gather_along_axis", "gather_nd"},
+    trait=Trait.GATHERING,
 )
 def rounded_indices(subject: Subject) -> Iterator[Seen]:
     """{op} takes one of {seen} places by indices that were fp16; above {limit} these are rounded to other places.

@@ -57,7 +57,7 @@ def softplus_of_large_numbers(subject: Subject) -> Iterator[Seen]:
     Severity.WARN,
     bound=fact("masks_beyond_fp16"),
     relation=Relation.PRESENT,
-    ops={"add", "adds", "sub", "select", "sdpa"},
+    trait=Trait.MASKING,
 )
 def mask_beyond_fp16(subject: Subject) -> Iterator[Seen]:
     """A mask in front of a softmax holds {seen}; beyond {limit} it is infinite on {target}.
