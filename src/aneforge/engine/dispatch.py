@@ -203,13 +203,18 @@ def arithmetic(op: str, target: Target) -> Arithmetic:
 def found_arithmetic(name: str, target: Target) -> Arithmetic:
     """Return the arithmetic of an operation, found once."""
     op = op_named(name)
-    if op.support.floor is None and op.support.mil_since is None:
+    if not runs(op):
         raise NotSupportedError("no engine runs it, so it has no arithmetic", operation=name, target=target.name)
     entry = choices.entry_of(name)
     function = FUNCTIONS.get(name) or (FOR_TARGET[name](target) if name in FOR_TARGET else None)
     on_target = operations.FOR_TARGET.get(name)
     fast = on_target(target) if on_target else operations.FUNCTIONS.get(name)
     return Arithmetic(op, target, entry, choices.label_on(entry, target), function, fast)
+
+
+def runs(op: Op) -> bool:
+    """Tell whether any engine runs an operation."""
+    return op.support.floor is not None or op.support.mil_since is not None
 
 
 @lru_cache(maxsize=MOST_TABLES)
@@ -333,7 +338,7 @@ FOR_TARGET: Mapping[str, Callable[[Target], Function]] = {
     **reductions.FOR_TARGET,
 }
 """Arithmetic that depends on the target, by operation."""
-UNARY = frozenset(name for name, op in ops().items() if op.is_function_of_one) - set(quantised.FUNCTIONS)
+UNARY = frozenset(name for name, op in ops().items() if op.is_function_of_one and runs(op)) - set(quantised.FUNCTIONS)
 """Operations on every fp16 number by itself, with nothing but attributes; what changes the type is not looked up."""
 ANY_TYPE = frozenset({*crop.FOR_TARGET, *quantised.FUNCTIONS})
 """Operations whose arithmetic is for whole numbers and bool too."""
