@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -88,12 +88,12 @@ def total(first: Array | None, second: Array | None) -> Array | None:
 
 def affine_of_layer(layer: Layer) -> Affine:
     """Return the numbers of a gain and offset layer."""
-    return affine_of(layer.operands, cast("int", layer.attributes["axis"]), layer.core_types[0].rank)
+    return affine_of(layer.operands, layer.integer("axis"), layer.core_types[0].rank)
 
 
 def affine_of_stage(stage: Stage, rank: int) -> Affine:
     """Return the numbers in a gain and offset slot behind a tensor of a rank."""
-    return affine_of(stage.operands, cast("int", stage.attributes["axis"]), rank)
+    return affine_of(stage.operands, stage.integer("axis"), rank)
 
 
 def affine_of(operands: Mapping[str, Argument], axis: int, rank: int) -> Affine:

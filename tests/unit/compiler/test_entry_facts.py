@@ -7,6 +7,7 @@ import aneforge as af
 from aneforge.compiler.ir.catalogue import kinds
 from aneforge.compiler.ir.kind import Kind
 from aneforge.compiler.pipeline import build_program
+from aneforge.compiler.schedule.rules import rules
 from aneforge.engine.dispatch import arithmetic
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
@@ -79,3 +80,10 @@ def test_whole_numbers_wrap_around_in_a_cast() -> None:
     x = af.Tensor(build("input", {}, {"shape": (1, 4), "name": "x", "dtype": "int8"}))
     program = lowered(af.Graph({"y": af.Tensor(build("cast", {"x": x}, {"dtype": "uint8"}))}))
     assert magnitudes(program, {"x": 1.0})[program.outputs[0].value.name] == 255
+
+
+def test_the_scheduler_counts_what_works_on_single_elements() -> None:
+    """Its data file lists kinds of layers: those on single elements, and those with numbers of each channel besides."""
+    single = {kind.name for kind in kinds().values() if kind.is_elementwise}
+    by_channel = {"dequant", "gain_offset_control", "prelu", "quant", "softplus_parametric"}
+    assert rules().pointwise_kinds == single | by_channel

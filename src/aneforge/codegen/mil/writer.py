@@ -129,7 +129,7 @@ class FunctionWriter:
             (self.values[node, 0],) = self.add(results, "read_state", {"input": Reference(port)})
             return NamedType(StateType(ValueType(kind.dtype, kind.shape)), port)
         if node.attributes["max_abs"] is not None:
-            self.max_abs[port] = float(cast("float", node.attributes["max_abs"]))
+            self.max_abs[port] = node.number("max_abs")
         if not self.is_cast(kind):
             self.values[node, 0] = Reference(port)
             return NamedType(ValueType.of(kind), port)

@@ -14,7 +14,6 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.layer_maker import integer, integers
 from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float
 
@@ -34,7 +33,7 @@ FIELDS = {Axis.WIDTH: "width_slice_crop_x16", Axis.HEIGHT: "height_slice_crop_x1
 
 def begins_inside(layer: Layer) -> list[Axis]:
     """Return which of width and height a slice begins inside of, the width first."""
-    begin = view_begin(layer) if layer.kind.name == "input_view" else integers(layer, "begin")
+    begin = view_begin(layer) if layer.kind.name == "input_view" else layer.integers("begin")
     places = ((axis, axis_of(axis, len(begin))) for axis in FIELDS)
     return [axis for axis, place in places if place is not None and begin[place]]
 
@@ -42,8 +41,8 @@ def begins_inside(layer: Layer) -> list[Axis]:
 def view_begin(layer: Layer) -> tuple[int, ...]:
     """Return where a view of an input begins along each axis."""
     rank = layer.operand("x").type.rank
-    along = integer(layer, "axis") % rank
-    return tuple(integer(layer, "offset") if axis == along else 0 for axis in range(rank))
+    along = layer.integer("axis") % rank
+    return tuple(layer.integer("offset") if axis == along else 0 for axis in range(rank))
 
 
 def format_of(axes: Iterable[Axis], target: Target) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from aneforge.compiler.passes.layer_maker import integer, integers, optional_integers
 from aneforge.compiler.passes.tiling import Along, Cut, Part, Reach
 from aneforge.ops.op import Trait
 from aneforge.ops.shapes import reduced_axes
@@ -33,7 +32,7 @@ def is_reduction(kind: Kind) -> bool:
 def reduced(layer: Layer) -> tuple[int, ...]:
     """Return the axes that a reduction reduces, in order."""
     rank = layer.operand("x").type.rank
-    return tuple(sorted(reduced_axes(rank, optional_integers(layer, "axes"))))
+    return tuple(sorted(reduced_axes(rank, layer.optional_integers("axes"))))
 
 
 def cut_along(layer: Layer, axis: int) -> Cut | None:
@@ -73,19 +72,19 @@ def reduction_cut(layer: Layer, axis: int, gone: tuple[int, ...]) -> Cut | None:
 
 def arg_reduction_cut(layer: Layer, axis: int) -> Cut | None:
     """Cut along an axis that is not searched."""
-    return reduction_cut(layer, axis, (integer(layer, "axis") % layer.operand("x").type.rank,))
+    return reduction_cut(layer, axis, (layer.integer("axis") % layer.operand("x").type.rank,))
 
 
 def one_axis_cut(layer: Layer, axis: int) -> Cut | None:
     """Cut along any axis but the one along which the layer works."""
     x = layer.operand("x")
-    return None if integer(layer, "axis") % x.type.rank == axis else Cut(axis, {"x": Along(axis)})
+    return None if layer.integer("axis") % x.type.rank == axis else Cut(axis, {"x": Along(axis)})
 
 
 def norm_cut(layer: Layer, axis: int) -> Cut | None:
     """Cut a normalisation along an axis that it does not normalise."""
     x = layer.operand("x")
-    normalised = reduced_axes(x.type.rank, optional_integers(layer, "axes"))
+    normalised = reduced_axes(x.type.rank, layer.optional_integers("axes"))
     return None if axis in normalised else Cut(axis, {"x": Along(axis)})
 
 
@@ -116,7 +115,7 @@ def vector_cut(layer: Layer, axis: int) -> Cut:
 
 def resize_cut(layer: Layer, axis: int) -> Cut | None:
     """Cut along an axis that keeps its length."""
-    first = layer.core_types[0].rank - len(integers(layer, "size"))
+    first = layer.core_types[0].rank - len(layer.integers("size"))
     return None if axis >= first else Cut(axis, {"input": Along(axis)})
 
 
@@ -170,12 +169,12 @@ def window_cut(
 def convolution_slides(layer: Layer) -> tuple[Slide, ...]:
     """Return how the kernel of a convolution goes along each spatial axis."""
     window: WindowAttributes = {
-        "strides": integers(layer, "strides"),
+        "strides": layer.integers("strides"),
         "pad_type": "custom",
-        "pad": integers(layer, "explicit_padding"),
-        "dilations": integers(layer, "dilation_rates"),
+        "pad": layer.integers("explicit_padding"),
+        "dilations": layer.integers("dilation_rates"),
     }
-    return slides(layer.operand("input").type.shape[2:], integers(layer, "kernel_sizes"), window)
+    return slides(layer.operand("input").type.shape[2:], layer.integers("kernel_sizes"), window)
 
 
 def convolution_cut(layer: Layer, axis: int) -> Cut | None:
@@ -199,7 +198,7 @@ def output_channel_cut(layer: Layer, axis: int) -> Cut:
 
     Groups stay whole, and each part reads the channels of its groups alone.
     """
-    groups = integer(layer, "groups")
+    groups = layer.integer("groups")
     if groups == 1:
         return Cut(1, {"weights": Along(axis)})
     outer = layer.core_types[0].shape[1] // groups
@@ -220,7 +219,7 @@ def pooling_cut(layer: Layer, axis: int) -> Cut | None:
     if layer.attributes["ceil_mode"]:
         return None
     along = slides(
-        layer.operand("x").type.shape[2:], integers(layer, "kernel_sizes"), cast("WindowAttributes", layer.attributes)
+        layer.operand("x").type.shape[2:], layer.integers("kernel_sizes"), cast("WindowAttributes", layer.attributes)
     )
     return window_cut(axis, "x", along, lambda pads: {"pad_type": "custom", "pad": pads})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.catalogue import kind_named
 from aneforge.compiler.passes.base import Pass, Phase
@@ -22,7 +22,7 @@ CLIPS = {"relu": (0.0, INFINITY), "n_relu": (0.0, 6.0)}
 def bounds(layer: Layer) -> tuple[float, float] | None:
     """Return the bounds between which a layer holds its input, if that is all it does."""
     if layer.kind.name == "clamped_relu":
-        return cast("float", layer.attributes["alpha"]), cast("float", layer.attributes["beta"])
+        return layer.number("alpha"), layer.number("beta")
     return CLIPS.get(layer.kind.name)
 
 

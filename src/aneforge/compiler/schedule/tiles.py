@@ -142,8 +142,7 @@ def keeps_rows(layer: Layer, value: Value) -> bool:
 def convolution_window(layer: Layer, value: Value) -> RowWindow | None:
     """Return the rows that a convolution's kernel covers."""
     strides, dilations, padding, kernel = (
-        cast("tuple[int, ...]", layer.attributes[name])
-        for name in ("strides", "dilation_rates", "explicit_padding", "kernel_sizes")
+        layer.integers(name) for name in ("strides", "dilation_rates", "explicit_padding", "kernel_sizes")
     )
     along = height_of(value, kernel)
     if along is None:
@@ -156,7 +155,7 @@ def convolution_window(layer: Layer, value: Value) -> RowWindow | None:
 
 def pool_window(layer: Layer, value: Value) -> RowWindow | None:
     """Return the rows that a pooling window covers."""
-    kernel = cast("tuple[int, ...]", layer.attributes["kernel_sizes"])
+    kernel = layer.integers("kernel_sizes")
     along = height_of(value, kernel)
     if along is None:
         return RowWindow() if value.rank == 3 else None

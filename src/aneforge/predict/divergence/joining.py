@@ -6,7 +6,7 @@ Output channels have sums of their own, so the join of the parts holds the bits 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def whole_of(parts: Sequence[Part | None], layer: Layer) -> Whole | None:
     if len(known) != len(parts) or len({part.key for part in known}) != 1 or layer.attributes["interleave"]:
         return None
     first, affine = known[0], joined_affine([part.affine for part in known], known[0].channels)
-    axis = cast("int", layer.attributes["axis"]) % layer.core_types[0].rank
+    axis = layer.integer("axis") % layer.core_types[0].rank
     if axis != first.axis or (affine is None) != (first.affine is None):
         return None
     extents = list(first.layer.core_types[0].shape)
@@ -118,7 +118,7 @@ def whole_of(parts: Sequence[Part | None], layer: Layer) -> Whole | None:
 
 def permutation(stage: Stage) -> tuple[int, ...]:
     """Return the order of axes of a transpose."""
-    return cast("tuple[int, ...]", stage.attributes["perm"])
+    return stage.integers("perm")
 
 
 def activations(slots: tuple[Stage, ...]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.dispatch import arithmetic
@@ -116,7 +116,7 @@ def gives_ones(layer: Layer, target: Target) -> bool:
     call = call_of_layer(layer)
     if call is None or call.op != "softmax" or layer.core_types[0].dtype != "fp16":
         return False
-    return layer.core_types[0].shape[cast("int", call.attributes["axis"])] == 1 and share_of_one_is_one(target)
+    return layer.core_types[0].shape[call.integer("axis")] == 1 and share_of_one_is_one(target)
 
 
 @cache

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -192,11 +192,11 @@ class Numbering:
             case "reshape" | "flatten" | "identity":
                 return self.layouts.shaped(self.layouts.content(*values[0]), shape)
             case "slice":
-                return self.layouts.cut(*values[0], cast("tuple[int, ...]", layer.attributes["begin"]), shape)
+                return self.layouts.cut(*values[0], layer.integers("begin"), shape)
             case "concat" if not layer.attributes["interleave"]:
-                return self.layouts.joined(values, cast("int", layer.attributes["axis"]) % len(shape), shape)
+                return self.layouts.joined(values, layer.integer("axis") % len(shape), shape)
             case "transpose":
-                return self.layouts.transposed(*values[0], cast("tuple[int, ...]", layer.attributes["perm"]))
+                return self.layouts.transposed(*values[0], layer.integers("perm"))
             case _:
                 return None
 
@@ -274,7 +274,7 @@ class Numbering:
             single = all(one.type.size == 1 for one in stage.operands.values())
             return self.layouts.mapped([flowing], kind.shape, gained) if single else gained((flowing,))
         if stage.kind.name == "transpose":
-            return self.layouts.transposed(flowing, kind.shape, cast("tuple[int, ...]", stage.attributes["perm"]))
+            return self.layouts.transposed(flowing, kind.shape, stage.integers("perm"))
         call = call_of_kind(stage.kind, stage.attributes, kind.shape)
         assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
         held = {name: self.digest(constant) for name, constant in stage.operands.items()}

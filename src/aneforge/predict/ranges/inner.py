@@ -149,7 +149,7 @@ def of_equal_terms(x: float, terms: Terms, count: int, adder: AdderChoice, *, wh
 
 def axes_of(situation: Situation) -> Axes:
     """Return the axes that go in a reduction or norm."""
-    given = cast("Axes | None", situation.attributes["axes"])
+    given = situation.optional_integers("axes")
     return reduced_axes(len(situation.shape("x")), given)
 
 

@@ -99,7 +99,7 @@ def shares_along(layer: Layer) -> int | None:
     call = None if layer.kind.name == GAIN_OFFSET else call_of_layer(layer)
     if call is None or call.op != "softmax" or layer.epilogue:
         return None
-    return cast("int", call.attributes["axis"]) % layer.core_types[0].rank
+    return call.integer("axis") % layer.core_types[0].rank
 
 
 def situation_of(

@@ -101,7 +101,7 @@ def added(held: Length, call: Call, kind: TensorType) -> Length | None:
     """Return the sum or mean of squares."""
     if call.op not in ("reduce_sum", "reduce_mean") or not call.attributes["keep_dims"]:
         return None
-    axes = reduced_axes(kind.rank, cast("tuple[int, ...] | None", call.attributes["axes"]))
+    axes = reduced_axes(kind.rank, call.optional_integers("axes"))
     count = math.prod(kind.shape[axis] for axis in axes)
     return replace(held, form=Form.SUM, share=1 / math.sqrt(max(count, 1)) if call.op == "reduce_mean" else 1.0)
 

@@ -199,7 +199,7 @@ def powers(situation: Situation) -> Range:
 def scaled(situation: Situation) -> Range:
     """Return the range of pairs that are combined by a mode and scaled; products are not scaled."""
     by_mode = {"add": sums, "max": larger, "min": smaller, "mult": multiples}
-    mode = str(situation.attributes["mode"])
+    mode = situation.text("mode")
     if mode == "mult":
         return multiples(situation)
     x, y = situation.range("x"), situation.range("y")
@@ -267,7 +267,7 @@ def quantised(situation: Situation) -> Range:
     """Return the range of x / scale in whole numbers, plus the zero point, within the type."""
     x, axis = situation.range("x" if "x" in situation.operands else "input"), None
     scale, zero = parameters(situation, axis)
-    low, high = value_range(str(situation.attributes["output_dtype"]))
+    low, high = value_range(situation.text("output_dtype"))
     with np.errstate(all="ignore"):
         steps = np.stack([to_grid(end / scale, 1.0) + zero for end in (x.low, x.high)])
     found = np.clip(np.where(np.isnan(steps), 0.0, steps), low, high)

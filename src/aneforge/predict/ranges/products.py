@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -138,7 +138,7 @@ def windows(situation: Situation, x: Known, weight: Known, form: str) -> Terms:
     if transposed and rows is not None:
         # A sum has the terms of one group; those of all groups bound it.
         rows = np.tile(rows, (int(situation.number("groups")), 1))
-    padded = transposed or any(cast("tuple[int, ...]", situation.attributes["pad"]))
+    padded = transposed or any(situation.integers("pad"))
     found = weighed(x.range, rows, weight, axis=1, terms=terms, padded=padded)
     if form == "winograd":
         return transformed(found, x.range, weight)

@@ -87,7 +87,7 @@ def no_epsilon(name: str) -> Attributes:
 def count_of(situation: Situation) -> int:
     """Return how many numbers a reduction adds."""
     shape = situation.shape("x")
-    axes = reduced_axes(len(shape), cast("tuple[int, ...] | None", situation.attributes["axes"]))
+    axes = reduced_axes(len(shape), situation.optional_integers("axes"))
     return math.prod(shape[axis] for axis in axes)
 
 

@@ -7,7 +7,7 @@ for all targets, which a test looks at on every family.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def transpose_chain(node: Node, x: Tensor) -> Tensor | None:
 
 def permutation(node: Node) -> tuple[int, ...]:
     """Return where each axis of a transpose comes from."""
-    perm = cast("Sequence[int]", node.attributes["perm"])
+    perm = node.integers("perm")
     return tuple(axis % len(perm) for axis in perm)
 
 

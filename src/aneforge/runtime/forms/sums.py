@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def product_of_sum(node: Node, operands: Mapping[str, Argument]) -> Sequence[Ten
     if node.op.name != "reduce_sum" or not isinstance(x, Tensor) or not is_float(x.type.dtype):
         return None
     rank = x.type.rank
-    given = cast("Sequence[int] | None", node.attributes.get("axes"))
+    given = node.optional_integers("axes")
     axes = sorted({normalised_axis(axis, rank) for axis in (range(rank) if given is None else given)})
     terms = math.prod(x.shape[axis] for axis in axes)
     if not axes or terms > least_limit("max_tensor_dim"):  # of a contraction it is the longest that every family takes
