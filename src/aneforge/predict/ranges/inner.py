@@ -29,7 +29,7 @@ from aneforge.ops.windows import windows_of
 from aneforge.predict.ranges.interval import Range, as_read, products, rounded
 from aneforge.predict.ranges.pointwise import reciprocals
 from aneforge.predict.ranges.products import ROUNDS_TO_EDGE
-from aneforge.predict.ranges.sums import count_of, slack
+from aneforge.predict.ranges.sums import count_of, ends_of, slack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -187,17 +187,12 @@ def pool(terms: Terms, remedy: str, *, whole: bool) -> Inside:
 def of_windows(x: float, terms: Terms, along: tuple[Slide, ...], adder: AdderChoice, *, whole: bool) -> float:
     """Return the largest partial sum of windows of equal terms.
 
-    Where a window is longer than the axis it always sees padding, and which of its places hold zeros tells how sums
-    round: that is at most the slack of the adder.
+    Where all windows see padding, which of their places hold zeros tells how sums round: that is at most the slack of
+    the adder.
     """
     seen, places = (math.prod(extents) for extents in zip(*(ends_of(slide) for slide in along), strict=True))
     found = of_equal_terms(x, terms, seen, adder, whole=whole)
     return found if seen == places else found * (1 + slack(adder))
-
-
-def ends_of(slide: Slide) -> tuple[int, int]:
-    """Return how many elements a window sees along an axis at most, and how many places it has."""
-    return min(slide.window, slide.extent), slide.window
 
 
 def window_rows(planes: Array, along: tuple[Slide, ...]) -> Iterator[Array]:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from aneforge.engine.choices import AdderChoice
     from aneforge.ops.groups.pooling import PoolAttributes
+    from aneforge.ops.windows import Slide
     from aneforge.predict.ranges.situation import Situation
     from aneforge.targets import Target
 
-__all__ = ["SUMS", "shares_total", "slack_of", "summed", "weighed"]
+__all__ = ["SUMS", "ends_of", "shares_total", "slack_of", "summed", "weighed"]
 
 HALF_ULP = 2.0**-11
 """The share of a number by which a rounding to fp16 moves it at most."""
-"""The least number of fp16: a rounding moves a subnormal by half of it at most."""
 TABLE_SLACK = 2.0**-7
 """Read off a table, a root, a reciprocal or a power is off by less than this share; the tests look."""
 
@@ -179,9 +179,23 @@ def average(situation: Situation) -> Range:
     return hull([found, part, Range(0.0, 0.0)]) if padded else found
 
 
+def ends_of(slide: Slide) -> tuple[int, int]:
+    """Return how many elements a window sees along an axis at most, and how many places it has.
+
+    >>> from aneforge.ops.windows import Slide
+    >>> ends_of(Slide(extent=3, window=3, stride=2, dilation=1, before=1, after=0, places=1))
+    (2, 3)
+    """
+    begins = np.arange(slide.places) * slide.stride - slide.before
+    seen = begins[:, None] + np.arange(slide.window) * slide.dilation
+    return int(((seen >= 0) & (seen < slide.extent)).sum(axis=1).max(initial=0)), slide.window
+
+
 def euclidean(situation: Situation) -> Range:
-    """Return the range of the root of sums of squares of windows."""
-    count, padded = pooled_count(situation)
+    """Return the range of the root of sums of squares of windows; padding adds nothing."""
+    _, padded = pooled_count(situation)
+    along = pool_slides(situation.shape("x")[2:], cast("PoolAttributes", situation.attributes))
+    count = math.prod(ends_of(slide)[0] for slide in along)
     squares = squares_of(situation.range("x"))
     seen = hull([squares, Range(0.0, 0.0)]) if padded else squares
     found = summed(seen, count, adder_of(situation.target))
