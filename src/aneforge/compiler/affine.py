@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.compiler.ir.catalogue import kind_named
 from aneforge.compiler.ir.layer import Stage
 from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.numbers import FP16_MAX, FP16_SMALLEST_NORMAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["KIND", "Affine", "affine_of_layer", "affine_of_stage"]
 
 KIND = "gain_offset_control"
-LARGEST, SMALLEST = float(np.finfo(np.float16).max), float(np.finfo(np.float16).tiny)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Affine:
     def is_held(self) -> bool:
         """The slot's fp16 holds the numbers: none is infinite there, and no gain is subnormal or lost."""
         gain, offset = (np.abs(np.asarray(0.0 if one is None else one)) for one in (self.gain, self.offset))
-        return bool(max(gain.max(), offset.max()) <= LARGEST and np.all((gain == 0) | (gain >= SMALLEST)))
+        return bool(max(gain.max(), offset.max()) <= FP16_MAX and np.all((gain == 0) | (gain >= FP16_SMALLEST_NORMAL)))
 
     def then(self, other: Affine) -> Affine:
         """Return the affine that does this one first and then another, which joins it."""
@@ -88,12 +88,12 @@ def total(first: Array | None, second: Array | None) -> Array | None:
 
 def affine_of_layer(layer: Layer) -> Affine:
     """Return the numbers of a gain and offset layer."""
-    return affine_of(layer.operands, cast("int", layer.attributes["axis"]), layer.core_types[0].rank)
+    return affine_of(layer.operands, layer.integer("axis"), layer.core_types[0].rank)
 
 
 def affine_of_stage(stage: Stage, rank: int) -> Affine:
     """Return the numbers in a gain and offset slot behind a tensor of a rank."""
-    return affine_of(stage.operands, cast("int", stage.attributes["axis"]), rank)
+    return affine_of(stage.operands, stage.integer("axis"), rank)
 
 
 def affine_of(operands: Mapping[str, Argument], axis: int, rank: int) -> Affine:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["channel_axes", "core_channel_axis"]
 
 FOLLOWING = {Slot.PRE_ACTIVATION, Slot.POST_ACTIVATION, Slot.GAIN_OFFSET}
-PAIRS = {"add", "sub", "mult", "div", "max", "min", "power"}
 
 
 def channel_axes(program: Program) -> Mapping[str, int | None]:
@@ -51,7 +50,7 @@ def following(layer: Layer, known: Mapping[str, int | None]) -> int | None:
         source, shape = known[value.name], layer.result.shape
         moved = None if source is None else unit_axis(source, shape, value.shape)
         return by_rank(layer.result) if moved is None else moved
-    pointwise = FOLLOWING.intersection(layer.kind.fills) or layer.kind.name in PAIRS
+    pointwise = FOLLOWING.intersection(layer.kind.fills) or layer.kind.is_elementwise
     if pointwise and layer.bottoms:
         shape = layer.core_types[0].shape
         axes = {known[value.name] for value in layer.bottoms if value.shape == shape}

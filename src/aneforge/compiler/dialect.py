@@ -25,15 +25,13 @@ from aneforge.ops.op import Below
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import Status
 from aneforge.targets import Target, family_of
+from aneforge.targets.queries import least_limit
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Node, Value
 
 __all__ = ["DIRECT_FORMS", "Route", "engine_dialect", "is_flatten", "is_lowerable"]
 
-ARG_REDUCTION_EXTENT = 2048
-"""Longest axis that the layer of an arg-reduction takes, on every target; indices are exact in fp16 up to there too."""
-LIMITS = Limits(arg_reduction=ARG_REDUCTION_EXTENT)
 NOT_A_FLATTEN = "cannot be lowered as Flatten on ANE"
 """The compiler's own text for squeeze and expand_dims."""
 RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten2d")
@@ -48,6 +46,12 @@ class Route(StrEnum):
 
     MIL = "mil"
     DIRECT = "direct"
+
+
+@cache
+def common_limits() -> Limits:
+    """Return what there is room for on every target: a graph is decomposed alike for all of them."""
+    return Limits(arg_reduction=least_limit("arg_reduction_extent"))
 
 
 def is_lowerable(op: str) -> bool:
@@ -90,7 +94,7 @@ def mil_route(target: Target) -> Dialect:
         chosen = choice(node.op, found, dialect) if found else None
         return None if chosen is None or chosen.same_bits else found
 
-    dialect = Dialect(f"the engine of {target.name}", objection, LIMITS)
+    dialect = Dialect(f"the engine of {target.name}", objection, common_limits())
     return dialect
 
 
@@ -105,7 +109,7 @@ def direct_route(target: Target) -> Dialect:
         return direct_form(node)
 
     preferred: dict[str, str] = dict.fromkeys(DIVISIONS, "reciprocal")
-    return Dialect(f"the engine of {target.name}, direct", objection, LIMITS, preferred)
+    return Dialect(f"the engine of {target.name}, direct", objection, common_limits(), preferred)
 
 
 def direct_form(node: Node) -> Objection | None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
+from aneforge.ops.op import Trait
+from aneforge.ops.table import ops_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Axes", "Use", "axes_of", "uses"]
 
-CONVOLUTIONS = frozenset({"conv", "ne_conv", "dynamic_conv"})
-MATRIX_PRODUCTS = frozenset({"matmul", "ne_matmul", "bmm", "bmm_w"})
+CONVOLUTIONS = ops_with(Trait.FORWARD_CONVOLUTION)
+MATRIX_PRODUCTS = ops_with(Trait.MATRIX_PRODUCT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.engine.rounding import to_eleven_bits, to_fp16
+from aneforge.ops.numbers import FP16_INFINITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,8 +39,6 @@ SEGMENTS = 32
 LOG2_E = 1.4423828125
 """log2(e) rounded to fp16, by which the engine multiplies before its table of powers of two."""
 LN_2 = float(np.float16(np.log(2)))
-INFINITY = 2.0**16
-"""What an infinity is as a number: exponent 31 is read as an ordinary one."""
 MODELLED_ERF_FROM = 2.0
 """The table of erf ends here; between this and about 2.33 the engine's values are not determined."""
 
@@ -230,7 +229,7 @@ def quarter_turns(coordinate: Array) -> Array:
     return np.where(half_turns % 2 == 1, -value, value)
 
 
-LOG_OF_ZERO = float(to_fp16(np.asarray(-INFINITY * LN_2)))
+LOG_OF_ZERO = float(to_fp16(np.asarray(-FP16_INFINITY * LN_2)))
 """−45440, which was measured: the binary logarithm of 0 is −infinity, and that is the number −2^16 in the product."""
 EXP_ARGUMENT = 32.0
 """Beyond this magnitude an exponential in fp16 is 0 or infinite, whatever its base."""

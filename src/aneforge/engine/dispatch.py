@@ -37,7 +37,7 @@ from aneforge.engine.kernels.library import available
 from aneforge.engine.neuron import limited
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import NotSupportedError
-from aneforge.ops.table import op_named
+from aneforge.ops.table import op_named, ops
 from aneforge.ops.types import DTYPES, TensorType
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     Function = Callable[..., Array | tuple[Array, ...]]
     Attributes = Mapping[str, AttributeValue]
 
-__all__ = ["Arithmetic", "arithmetic"]
+__all__ = ["UNARY", "Arithmetic", "arithmetic"]
 
 MOST_TABLES = 256
 """Tables that are kept, 128 KiB each."""
@@ -203,13 +203,18 @@ def arithmetic(op: str, target: Target) -> Arithmetic:
 def found_arithmetic(name: str, target: Target) -> Arithmetic:
     """Return the arithmetic of an operation, found once."""
     op = op_named(name)
-    if op.support.floor is None and op.support.mil_since is None:
+    if not runs(op):
         raise NotSupportedError("no engine runs it, so it has no arithmetic", operation=name, target=target.name)
     entry = choices.entry_of(name)
     function = FUNCTIONS.get(name) or (FOR_TARGET[name](target) if name in FOR_TARGET else None)
     on_target = operations.FOR_TARGET.get(name)
     fast = on_target(target) if on_target else operations.FUNCTIONS.get(name)
     return Arithmetic(op, target, entry, choices.label_on(entry, target), function, fast)
+
+
+def runs(op: Op) -> bool:
+    """Tell whether any engine runs an operation."""
+    return op.support.floor is not None or op.support.mil_since is not None
 
 
 @lru_cache(maxsize=MOST_TABLES)
@@ -333,11 +338,8 @@ FOR_TARGET: Mapping[str, Callable[[Target], Function]] = {
     **reductions.FOR_TARGET,
 }
 """Arithmetic that depends on the target, by operation."""
-UNARY = frozenset(
-    {*neuron.FUNCTIONS, "abs", "adds", "atan", "degamma", "elu", "gamma", "muls", "square"}
-    - {"prelu", "softplus_parametric"}
-)
-"""Operations on every fp16 number by itself, with nothing but attributes."""
+UNARY = frozenset(name for name, op in ops().items() if op.is_function_of_one and runs(op)) - set(quantised.FUNCTIONS)
+"""Operations on every fp16 number by itself, with nothing but attributes; what changes the type is not looked up."""
 ANY_TYPE = frozenset({*crop.FOR_TARGET, *quantised.FUNCTIONS})
 """Operations whose arithmetic is for whole numbers and bool too."""
 TAKEN_AS_GIVEN = frozenset({"batch_norm", "cast", *choices.entries()["folded_weights"].ops})

@@ -25,6 +25,7 @@ from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16, to_grid
 from aneforge.ops.groups.convolution import ConvAttributes, convolved
 from aneforge.ops.groups.quantisation import affine_weights, per_channel, scaled_blocks, sparse_scaled, truncated
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.types import is_float, is_integer, numpy_dtype, value_range
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ __all__ = ["FUNCTIONS", "folded_weights", "int8_convolution", "int8_matmul", "in
 
 INTEGER_EDGE = 2**31
 """From this magnitude on a sum of whole numbers is infinite."""
-FLOOD = np.float16(65504.0)
+FLOOD = np.float16(FP16_MAX)
 """Twice the edge of the accumulator, all but a little: one such term makes a sum infinite."""
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aneforge.ops.numbers import FP16_INFINITY
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -20,8 +22,6 @@ __all__ = ["LEAST_EXPONENT", "decoded", "exponents", "to_eleven_bits", "to_fp16"
 LEAST_EXPONENT = -14
 """Exponent of the smallest normal fp16; subnormals share it, without a hidden bit."""
 FRACTION_BITS = 10
-INFINITE_FROM = 65536.0
-"""A magnitude that rounds to this or more has no fp16."""
 
 
 def to_grid(values: Array, step: float) -> Array:
@@ -46,7 +46,7 @@ def to_fp16(values: Array) -> Array:
     with np.errstate(invalid="ignore"):
         scaled = values / steps
         rounded = np.trunc(scaled + np.copysign(0.5, scaled)) * steps
-    finite = np.where(np.abs(rounded) >= INFINITE_FROM, np.copysign(np.inf, rounded), rounded)
+    finite = np.where(np.abs(rounded) >= FP16_INFINITY, np.copysign(np.inf, rounded), rounded)
     return np.where(np.isfinite(values), finite, values)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Never, NoReturn, Self
 
 from aneforge.callsite import users_frame
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError, Location
+from aneforge.ops.attributed import Attributed
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Op
 from aneforge.ops.signature import AttributeValue, Operand, OperandKind
@@ -94,7 +95,7 @@ Argument = Value | tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class Node(Attributed):
     """One operation with its operands and attributes. A copy of it is itself; it is pickled as part of a graph."""
 
     op: Op

@@ -23,6 +23,7 @@ from aneforge.importers.extents import ELEMENTS_MOST, EXTENT_MOST, RANK_MOST
 from aneforge.importers.findings import Reason, TooLargeModelError, UnsupportedNodeError
 from aneforge.ops.constant import Constant, Dense, Int8Affine
 from aneforge.ops.definition import meaning_dtype
+from aneforge.ops.op import Trait
 from aneforge.ops.shapes import normalised_axis
 from aneforge.ops.table import op_named
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
@@ -50,10 +51,6 @@ FOLD_MOST_MACS = 10**9
 """Multiply-accumulates of one folded operation."""
 KNOWN_MOST = 2**26
 """Numbers of a table that a converter makes by itself, such as the places of all elements."""
-NOT_FOLDED = frozenset(
-    {"random", "random_bernoulli", "random_categorical", "random_normal", "random_uniform", "dropout"}
-)
-"""Operations that give something else each time."""
 
 
 @dataclass(slots=True)
@@ -117,7 +114,7 @@ class Emitter:
         if all(result.size == 0 for result in node.types):
             return tuple(self.empty(result.shape, result.dtype) for result in node.types)
         constants = known_operands(given)
-        if constants is not None and op not in NOT_FOLDED and self.foldable(entry, constants, node.types, attributes):
+        if constants is not None and self.foldable(entry, constants, node.types, attributes):
             return self.folded(entry, constants, node.types, entry.complete(attributes))
         return tuple(Tensor(node, index) for index in range(len(node.types)))
 
@@ -129,7 +126,7 @@ class Emitter:
         attributes: Mapping[str, object],
     ) -> bool:
         """Tell whether an operation on constants is computed at once."""
-        if entry.meaning is None:
+        if entry.meaning is None or Trait.RANDOM in entry.traits:
             return False
         listed = [one for value in constants.values() for one in (value if isinstance(value, tuple) else (value,))]
         if entry.macs is not None:

@@ -57,7 +57,7 @@ def with_merged_axes(graph: Graph) -> Graph:
             return None
         # The nodes between were made again, of more axes; nothing reads them any more.
         now = cast("Output", cast("Output", operands["x"]).node.operands["x"]).node.operands["x"]
-        for shape, order in merged_moves(view.types[0].shape, cast("tuple[int, ...]", turned.attributes["perm"])):
+        for shape, order in merged_moves(view.types[0].shape, turned.integers("perm")):
             seen = Tensor(build("reshape", {"x": now}, {"shape": shape}, turned.location))
             now = Tensor(build("transpose", {"x": seen}, {"perm": order}, turned.location))
         return [Tensor(build("reshape", {"x": now}, {"shape": node.types[0].shape}, node.location))]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.ops.attributes import AXES, KEEP_DIMS
+from aneforge.ops.codomain import UNIT, Codomain
 from aneforge.ops.op import Category, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair, draw_shape, draw_type
 from aneforge.ops.shapes import broadcast, common_dtype, expect_elements, expect_kind, reduced_axes
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from aneforge.ops.decomposition import Decomposition
+    from aneforge.ops.movement import Movement
+    from aneforge.ops.product import Product
 
 __all__ = ["Details", "Domain", "ElementDetails", "binary", "comparison", "reduction", "unary"]
 
@@ -36,6 +39,9 @@ class Details(TypedDict, total=False):
     support: Support
     catalogued: bool
     traits: frozenset[Trait]
+    codomain: Codomain | Callable[..., Codomain]
+    movement: Movement
+    product: Product
     aliases: tuple[str, ...]
     decompositions: tuple[Decomposition, ...]
 
@@ -56,6 +62,7 @@ class Domain:
 
 
 EVERYWHERE = Domain()
+ELEMENTWISE = frozenset({Trait.ELEMENTWISE})
 
 
 def unary(
@@ -74,6 +81,7 @@ def unary(
     `check` takes the type of `x` and the attributes by name, and raises what the domain of each alone cannot.
     """
     sampled = tuple(dtypes)
+    details["traits"] = ELEMENTWISE | details.get("traits", frozenset())
 
     def infer(x: TensorType, **given: object) -> TensorType:
         expect_kind(x, sampled)
@@ -111,6 +119,7 @@ def binary(
 ) -> Op:
     """Return an operation on pairs of elements of `x` and `y`, broadcast to one another."""
     sampled = tuple(dtypes)
+    details["traits"] = ELEMENTWISE | details.get("traits", frozenset())
 
     def infer(x: TensorType, y: TensorType, **_: object) -> TensorType:
         shared = common_dtype(x, y)
@@ -137,6 +146,7 @@ def binary(
 
 def comparison(name: str, summary: str, meaning: Callable[..., Array], **details: Unpack[Details]) -> Op:
     """Return an operation that compares pairs of elements; the result is bool."""
+    details["codomain"] = UNIT
     return binary(
         name,
         Category.LOGIC,

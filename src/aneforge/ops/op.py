@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from aneforge.ops.codomain import EVERYTHING, Codomain
 from aneforge.ops.definition import Definition, OperandTypes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.ops.decomposition import Decomposition
+    from aneforge.ops.movement import Movement
+    from aneforge.ops.product import Product
     from aneforge.ops.sampling import Chooser, Sample
     from aneforge.ops.signature import AttributeValue
 
@@ -87,16 +90,48 @@ class MilStatus(StrEnum):
 class Trait(StrEnum):
     """What several operations have in common, so that a rule about all of them names none."""
 
+    ARG_REDUCTION = "arg-reduction"
+    """It gives the place of the largest or the smallest element along an axis."""
     AVERAGING = "averaging"
     """It divides what a window sees by a count."""
+    BOUNDING = "bounding"
+    """It leaves the numbers of some interval as they are."""
     DATA_SHAPE = "data shape"
     """The shape of its result depends on the values; the inferred type is the largest there can be."""
     CONVOLUTION = "convolution"
     """It slides a kernel of weights."""
+    ELEMENTWISE = "elementwise"
+    """It works on every element by itself, or on those that share a place after broadcasting."""
+    EXTREME = "extreme"
+    """It gives the largest or the smallest of elements."""
+    FORWARD_CONVOLUTION = "forward convolution"
+    """It slides a kernel over its input; a transposed one slides over its result."""
+    GATHERING = "gathering"
+    """It looks elements of `x` up by whole numbers, its `indices`."""
     INDICES = "indices"
     """It reads or makes places of elements."""
+    LIST = "list"
+    """Its result is a list of MIL, which is a tensor of its elements in a graph."""
+    MASKING = "masking"
+    """It can put a mask on what a softmax reads, or takes one itself."""
+    MATRIX_PRODUCT = "matrix product"
+    """It multiplies matrices along the last two axes."""
+    PLACES = "places"
+    """Its results are places of elements of `x`."""
+    POOLING = "pooling"
+    """It makes one element of what a window sees."""
+    RANDOM = "random"
+    """Its results are others at every run, though nothing else goes in."""
     REDUCTION = "reduction"
     """It sums, averages, or takes the largest or smallest along axes."""
+    RESIZING = "resizing"
+    """It gives an image with another number of rows and columns."""
+    ROUNDING = "rounding"
+    """It gives whole numbers near to those that go in."""
+    SHRINKING = "shrinking"
+    """No result has a larger magnitude than the element that it is made of, on the engine either."""
+    SLICING = "slicing"
+    """It cuts a part out, at places that attributes say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +184,12 @@ class Op(Definition):
     catalogued: bool = True
     """It is a row of the catalogue of MIL operations."""
     traits: frozenset[Trait] = frozenset()
+    codomain: Codomain | Callable[..., Codomain] = EVERYTHING
+    """Where all results lie; a function of the attributes, by name, where they decide."""
+    movement: Movement | None = None
+    """What it moves, where all its results are elements of operands."""
+    product: Product | None = None
+    """The operands whose products it sums, where it does that and nothing else but add an offset."""
     aliases: tuple[str, ...] = ()
     """Other names by which it is found."""
     decompositions: tuple[Decomposition, ...] = ()
@@ -168,6 +209,16 @@ class Op(Definition):
     def mil_name(self) -> str | None:
         """Spelling in MIL; None for what is not one operation of MIL."""
         return (self.mil or self.name) if self.in_mil else None
+
+    @property
+    def is_function_of_one(self) -> bool:
+        """Tell whether a result depends on one element of `x` and the attributes, and on nothing else."""
+        alone = [operand.name for operand in self.operands] == ["x"]
+        return alone and Trait.ELEMENTWISE in self.traits and Trait.RANDOM not in self.traits
+
+    def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
+        """Return where all results of a call with these attributes lie."""
+        return self.codomain if isinstance(self.codomain, Codomain) else self.codomain(**attributes)
 
     def work(
         self,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
 from aneforge.ops import groups
-from aneforge.ops.op import Op
+from aneforge.ops.op import Op, Trait
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import ModuleType
 
-__all__ = ["op_named", "ops", "ops_in"]
+__all__ = ["op_named", "ops", "ops_in", "ops_with"]
 
 
 @cache
@@ -58,6 +58,16 @@ def by_any_name(entries: Iterable[Op]) -> dict[str, Op]:
 def names() -> Mapping[str, Op]:
     """Return every operation by its name and its aliases."""
     return by_any_name(ops().values())
+
+
+@cache
+def ops_with(trait: Trait) -> frozenset[str]:
+    """Return the names of the operations that have a trait.
+
+    >>> sorted(ops_with(Trait.ROUNDING))
+    ['ceil', 'floor', 'round']
+    """
+    return frozenset(name for name, op in ops().items() if trait in op.traits)
 
 
 def op_named(name: str) -> Op:

@@ -19,19 +19,6 @@ __all__ = ["PrecisionRisk", "find_precision_risks"]
 
 LONG_SUM = 256
 """Sums of as many signed numbers are at risk (aneforge docs, precision risk)."""
-NEVER_NEGATIVE = {
-    "abs",
-    "exp",
-    "exp2",
-    "relu",
-    "relu6",
-    "sigmoid",
-    "sigmoid_hard",
-    "softmax",
-    "softplus",
-    "sqrt",
-    "square",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +72,8 @@ def is_signed(argument: Argument) -> bool:
     if not isinstance(argument, Output):
         return True
     node = argument.node
-    return not (node.op.name in NEVER_NEGATIVE or is_square(node) or node.types[0].dtype.startswith("uint"))
+    never_negative = node.op.codomain_for(node.attributes).is_never_negative
+    return not (never_negative or is_square(node) or node.types[0].dtype.startswith("uint"))
 
 
 def is_square(node: Node) -> bool:

@@ -8,7 +8,7 @@ accumulator's edge, loses everything.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict
 
 from aneforge.graph.graph import as_graph, read_promises
 from aneforge.graph.node import Output
@@ -111,7 +111,7 @@ def risk_of(node: Node, risks: Mapping[tuple[Location | None, int], PrecisionRis
         return risky(node, 0.0, "the difference of two tensors: where they are close, few bits are left")
     if node.op.name == "group_norm" and isinstance(source, Output):
         channels, places = source.shape[1], math.prod(source.shape[2:])
-        longest = max(channels // int(cast("int", node.attributes["num_groups"])), places)
+        longest = max(channels // node.integer("num_groups"), places)
         if longest > LONGEST_GROUP:
             return risky(node, 0.0, f"an axis of {longest} within a group is longer than {LONGEST_GROUP}")
     return None

@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
-from aneforge.ops.op import Category
+from aneforge.ops.op import Category, Trait
 from aneforge.ops.types import is_float
 from aneforge.rules.checks.dtypes import is_index
 from aneforge.rules.subject import Operation, arguments_of, constants_of, tensors_read
@@ -37,18 +37,7 @@ PASSING_A_STATE = {
 """Operations whose result is the state that the operand of this name is."""
 
 SOFTPLUS = frozenset({"softplus", "softplus_parametric"})
-REACHES = {"relu6": 6.0, "sigmoid": 1.0, "sigmoid_hard": 1.0, "tanh": 1.0, "softmax": 1.0, "softsign": 1.0, "erf": 1.0}
-"""The largest result of operations that have one."""
 SOFTMAX, ATTENTION = "softmax", "sdpa"
-MASKS = {
-    "add": frozenset({"x", "y"}),
-    "adds": frozenset({"x"}),
-    "sub": frozenset({"x", "y"}),
-    "select": frozenset({"a", "b"}),
-    ATTENTION: frozenset({"attn_mask"}),
-}
-"""Operations that mask what a softmax reads, and the operands that may be the mask."""
-GATHERS = frozenset({"gather", "gather_along_axis", "gather_nd"})
 
 
 def known_nodes(nodes: Iterable[Node]) -> frozenset[Node]:
@@ -125,10 +114,10 @@ def attributes_of(node: Node, readers: frozenset[str]) -> Mapping[str, Attribute
         return {**node.attributes, "live_state": is_live_state(node.operands.get("buffer"))}
     if node.op.name in SOFTPLUS:
         return {**node.attributes, "reach": reach_of(node.operands.get("x"))}
-    if node.op.name in GATHERS and is_rounded(node.operands.get("indices")):
+    if Trait.GATHERING in node.op.traits and is_rounded(node.operands.get("indices")):
         return {**node.attributes, "rounded_extent": indexed_extent(node)}
-    masks = MASKS.get(node.op.name, frozenset())
-    if masks and (SOFTMAX in readers or node.op.name == ATTENTION):
+    if Trait.MASKING in node.op.traits and (SOFTMAX in readers or node.op.name == ATTENTION):
+        masks = {"attn_mask"} if node.op.name == ATTENTION else set(node.operands)
         return {**node.attributes, "largest_mask": largest_magnitude(node, masks)}
     return node.attributes
 
@@ -137,19 +126,17 @@ def reach_of(value: Argument | None) -> float:
     """Return the largest number that a value is promised or bound to have, one operation back; infinity if none is."""
     if not isinstance(value, Output):
         return float("inf")
-    attributes, name = value.node.attributes, value.node.op.name
-    if name in REACHES:
-        return REACHES[name]
-    if name == "minimum":
+    attributes, op = value.node.attributes, value.node.op
+    if op.name == "minimum":
         return min(
             (float(np.max(one.dense())) for _, one in value.node.values() if isinstance(one, Constant)),
             default=float("inf"),
         )
-    promised = attributes.get({"input": "max_abs", "clip": "beta"}.get(name, ""))
-    return float(promised) if isinstance(promised, int | float) else float("inf")
+    promised = attributes.get("max_abs") if op.name == "input" else None
+    return float(promised) if isinstance(promised, int | float) else op.codomain_for(attributes).high
 
 
-def largest_magnitude(node: Node, names: frozenset[str]) -> float:
+def largest_magnitude(node: Node, names: Container[str]) -> float:
     """Return the largest magnitude among the constants and numbers that a mask is made of."""
     added = node.attributes.get("k")
     found = [abs(float(added))] if isinstance(added, int | float) else []

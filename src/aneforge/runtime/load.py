@@ -114,7 +114,7 @@ def weighting(argument: Argument) -> Weighting | None:
     product = made_by(scaling.operands["x"] if scaling is not None else softmax.operands["x"], PRODUCTS)
     if product is None or product.attributes.get("transpose_x"):
         return None
-    scale = 1.0 if scaling is None else float(cast("float", scaling.attributes["k"]))
+    scale = 1.0 if scaling is None else scaling.number("k")
     inner = tuple(node for node in (softmax, scaling, product) if node is not None)
     query, key = cast("Value", product.operands["x"]), cast("Value", product.operands["y"])
     if product.attributes.get("transpose_y"):

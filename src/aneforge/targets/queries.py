@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from aneforge.errors import NoDataError, UnknownNameError
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.targets.database import database
 from aneforge.targets.family import Family, family_of, supports_mil
 from aneforge.targets.names import target_named
@@ -26,7 +27,7 @@ __all__ = [
     "native_streams",
 ]
 
-FP16_SLICE_SAT = 65504 / 16
+FP16_SLICE_SAT = FP16_MAX / 16
 """Largest magnitude that survives the times-16 crop of a width slice: the fp16 maximum over 16."""
 
 
@@ -72,6 +73,26 @@ def limit(name: str, family: TargetLike = None) -> int:
     resolved = resolve(family)
     in_blob = resolved.hal.knows(name) and not resolved.limits.knows(name)
     return (resolved.hal if in_blob else resolved.limits).integer(name)
+
+
+def least_limit(name: str) -> int:
+    """Return what every target takes: the smallest number that a limit is on any of them.
+
+    >>> least_limit("max_tensor_dim"), least_limit("arg_reduction_extent")
+    (16384, 2048)
+
+    Raises:
+        UnknownNameError: There is no limit of that name.
+        NoDataError: It is a number nowhere.
+    """
+    properties = database().properties
+    if name not in properties:
+        raise UnknownNameError.of("value", name, properties)
+    values = [fact.value for fact in properties[name].facts.values()]
+    numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    if not numbers:
+        raise NoDataError(f"{name!r} is a number on no target")
+    return min(numbers)
 
 
 def has_texture_engine(family: TargetLike = None) -> bool:

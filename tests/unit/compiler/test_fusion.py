@@ -337,6 +337,8 @@ def test_an_offset_of_zero_stays() -> None:
         (("sigmoid", "relu"), "sigmoid"),
         (("abs", "abs"), "abs"),
         (("exp", "abs"), "exp"),
+        (("softplus", "relu"), "softplus"),
+        (("sigmoid_hard", "abs"), "sigmoid_hard"),
     ],
 )
 def test_pairs_of_activations(pair: tuple[str, str], left: str) -> None:

@@ -95,7 +95,7 @@ def number_dtype(node: Node, name: str, value: float) -> str:
     if key in SINGLE:
         return "fp32"
     if key in COUNTED:
-        factors = [cast("float", node.attributes[name]) for op, name in COUNTED if op == node.op.name]
+        factors = [node.number(name) for op, name in COUNTED if op == node.op.name]
         return "int32" if all(holds("int32", one) for one in factors) else "fp32"
     if node.op.name in TYPED_BY:
         return str(node.attributes["dtype"] or first_dtype(node))

@@ -35,6 +35,7 @@ from aneforge.importers.mil.syntax import (
 )
 from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine
+from aneforge.ops.op import Trait
 from aneforge.ops.signature import OperandKind
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionWriter"]
 
-LISTS = {"make_list", "list_write", "list_scatter"}
-"""Operations that give a list, which is a tensor of its elements in a graph."""
 BLOCKWISE = f"{CONSTEXPR}blockwise_shift_scale"
 FALSE = Literal(ValueType("bool"), "false")
 UPSAMPLE = "upsample_nearest_neighbor"
@@ -130,7 +129,7 @@ class FunctionWriter:
             (self.values[node, 0],) = self.add(results, "read_state", {"input": Reference(port)})
             return NamedType(StateType(ValueType(kind.dtype, kind.shape)), port)
         if node.attributes["max_abs"] is not None:
-            self.max_abs[port] = float(cast("float", node.attributes["max_abs"]))
+            self.max_abs[port] = node.number("max_abs")
         if not self.is_cast(kind):
             self.values[node, 0] = Reference(port)
             return NamedType(ValueType.of(kind), port)
@@ -319,6 +318,6 @@ def stands_alone(value: Literal | Tuple) -> TypeGuard[Literal]:
 
 def result_type(node: Node, kind: TensorType) -> Type:
     """Return the type of a result, as MIL spells it."""
-    if node.op.name in LISTS:
+    if Trait.LIST in node.op.traits:
         return ListType(ValueType(kind.dtype, kind.shape[1:]), kind.shape[0])
     return ValueType.of(kind)

@@ -25,6 +25,7 @@ from aneforge.errors import GraphError, NotSupportedError
 from aneforge.graph.convert import Change
 from aneforge.importers.netplist.parameters import bits_of, number_of, records_of
 from aneforge.importers.netplist.schema import Dim, layer_table
+from aneforge.ops.numbers import FP16_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Emitter"]
 
-LARGEST = 65504.0
-"""Largest number of fp16."""
 FREE_ORDER = (Dim.WIDTH, Dim.HEIGHT, Dim.CHANNEL, Dim.BATCH, Dim.DEPTH)
 """Where an axis goes that has no dimension yet."""
 
@@ -81,7 +80,7 @@ class Emitter:
                 operation=self.node.op.name,
                 location=self.node.location,
                 seen=value,
-                limit=f"{-LARGEST:g} to {LARGEST:g}",
+                limit=f"{-FP16_MAX:g} to {FP16_MAX:g}",
             )
         if rounded != value:
             self.note(f"{what} {value!r} is rounded to {rounded!r}, its fp16")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
+from aneforge.ops.attributed import Attributed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ __all__ = ["Call", "call_of_kind", "call_of_layer"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Attributed):
     """An operation of the table with its attributes."""
 
     op: str
@@ -72,7 +73,7 @@ def block(layer: Layer) -> Call:
 
 def strided_block(layer: Layer) -> Call:
     """Return the call of a slice of any step."""
-    begin, size, step = (cast("tuple[int, ...]", layer.attributes[name]) for name in ("begin", "size", "step"))
+    begin, size, step = (layer.integers(name) for name in ("begin", "size", "step"))
     end = tuple(first + (count - 1) * by + 1 for first, count, by in zip(begin, size, step, strict=True))
     return Call("slice_by_index", {"input": "x"}, {"begin": begin, "end": end, "stride": step})
 

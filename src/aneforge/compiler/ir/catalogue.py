@@ -31,6 +31,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     engines: tuple[Engine, ...]
     op: str | None = None
+    stands_for: str | None = None
     hosts: tuple[Slot, ...] | Literal["all"] = ()
     fills: tuple[Slot, ...] = ()
     bridge: bool = False
@@ -69,22 +70,25 @@ def made(name: str, row: Row, rows: Rows) -> Kind:
         DataFileError: The row names no operation, and no form of its own is written.
     """
     evidence = Evidence(row.evidence or rows.evidence, row.source or rows.source, note=row.note or rows.note)
-    own = FORMS.get(name)
-    if (own is None) == (row.op is None):
-        raise DataFileError(f"{FILE.name}: kind {name!r} has an operation or a form of its own, and not both")
-    definition = own or op_named(str(row.op))
+    own, entry = FORMS.get(name), row.op or row.stands_for
+    if (own is None) == (row.op is None) or (own is None) == (row.stands_for is not None) or entry is None:
+        raise DataFileError(
+            f"{FILE.name}: kind {name!r} has an operation, or a form of its own and an operation that it stands for"
+        )
+    definition = own or op_named(entry)
     return Kind(
         name=name,
         operands=definition.operands,
         attributes=definition.attributes,
         infer=definition.infer,
         meaning=definition.meaning,
-        no_meaning="" if own else op_named(str(row.op)).no_meaning,
+        no_meaning="" if own else op_named(entry).no_meaning,
         engines=row.engines,
         hosts=frozenset(Slot if row.hosts == "all" else row.hosts),
         fills=row.fills,
         bridge=row.bridge,
         op=row.op,
+        entry=op_named(entry),
         evidence=evidence,
     )
 

@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from aneforge.ops.codomain import EVERYTHING, Codomain
 from aneforge.ops.definition import Definition
+from aneforge.ops.op import Op, Trait
+from aneforge.ops.product import Product
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aneforge.evidence import Evidence
+    from aneforge.ops.signature import AttributeValue
 
 __all__ = ["DIALECT", "Engine", "Kind", "Slot"]
 
@@ -68,6 +74,8 @@ class Kind(Definition):
     """It is a program of its own: programs are cut before and behind it."""
     op: str | None = None
     """The operation of the table that it has the meaning of; None where the form is the layer's own."""
+    entry: Op
+    """The operation of the table whose facts hold for it: the one that it is, or stands for."""
     evidence: Evidence
 
     def __repr__(self) -> str:
@@ -77,3 +85,22 @@ class Kind(Definition):
     def flowing(self) -> str:
         """The name of the operand that flows through a layer of this kind when it fills a slot."""
         return self.operands[0].name
+
+    @property
+    def is_elementwise(self) -> bool:
+        """It works on single elements, its operands broadcast, and is no program of its own."""
+        return Trait.ELEMENTWISE in self.entry.traits and not self.bridge
+
+    @property
+    def product(self) -> Product | None:
+        """The operands whose products it sums, by the names that this kind has for them."""
+        found = self.entry.product
+        if found is None:
+            return None
+        places = [operand.name for operand in self.entry.operands]
+        data, weight = (self.operands[places.index(name)].name for name in (found.data, found.weight))
+        return Product(data, weight)
+
+    def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
+        """Return where all results of a layer with these attributes lie, before the slots behind it."""
+        return self.entry.codomain_for(attributes) if self.op else EVERYTHING

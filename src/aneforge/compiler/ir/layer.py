@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from aneforge.compiler.ir.kind import Engine, Kind, Slot
+from aneforge.ops.attributed import Attributed
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ Argument: TypeAlias = Ref | tuple[Ref, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stage:
+class Stage(Attributed):
     """What fills a slot: a kind of layer, the constants that it takes beside the tensor that flows, and attributes."""
 
     kind: Kind
@@ -109,7 +110,7 @@ VERIFIED = "found_right"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Layer:
+class Layer(Attributed):
     """One operation of the engine, its epilogue, and what was decided about how it runs."""
 
     kind: Kind

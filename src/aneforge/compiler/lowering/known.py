@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.ops.constant import PALETTE_BITS, Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
-from aneforge.ops.op import Category
+from aneforge.ops.op import Category, Trait
 from aneforge.ops.types import bits, numpy_dtype
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ __all__ = ["RULES", "folded"]
 
 MOST_ELEMENTS = 2**24
 """Largest constant that is computed when a program is compiled."""
-DRAWN = frozenset({"dropout", "random", "random_bernoulli", "random_categorical", "random_normal", "random_uniform"})
-"""Operations whose result is another one at every run, though nothing live goes in."""
 
 
 def folded(emit: Emitter) -> tuple[Ref, ...] | None:
@@ -30,7 +28,7 @@ def folded(emit: Emitter) -> tuple[Ref, ...] | None:
     node = emit.node
     known = all(isinstance(ref, Constant) for argument in emit.operands.values() for ref in each(argument))
     stored = node.op.category is Category.QUANTISATION  # a weight that is stored compressed stays so
-    if not known or stored or node.op.name in DRAWN or node.op.meaning is None:
+    if not known or stored or Trait.RANDOM in node.op.traits or node.op.meaning is None:
         return None
     if sum(kind.size for kind in node.types) > MOST_ELEMENTS:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aneforge.compiler.axes import Axis, roles
 from aneforge.compiler.ir.layer import Value
@@ -75,12 +75,12 @@ def is_part(begin: Begin | None, one: Allocation, outer: Allocation, types: Mapp
 def begins_of(layer: Layer) -> dict[str, Begin]:
     """Return where the parts of what a layer joins or pads begin; one that stands there twice is no part."""
     if layer.kind.name == "padding":
-        before = cast("tuple[int, ...]", layer.attributes["pad"])[::2]
+        before = layer.integers("pad")[::2]
         begin = tuple(zip(roles(layer.result.rank)[-len(before) :], before, strict=True))
         return {value.name: begin for value in layer.bottoms}
     if layer.kind.name != "concat":
         return {}
-    axis, first = cast("int", layer.attributes["axis"]), 0
+    axis, first = layer.integer("axis"), 0
     along = roles(layer.result.rank)[axis]
     found: dict[str, Begin] = {}
     twice: set[str] = set()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aneforge.compiler.axes import Axis, roles
 from aneforge.compiler.ir.layer import Value
@@ -145,7 +145,7 @@ class Folder:
 
     def look_at_concat(self, layer: Layer) -> None:
         """Fold the parts of a concat into its result."""
-        axis = cast("int", layer.attributes["axis"])
+        axis = layer.integer("axis")
         along, first = roles(layer.result.rank)[axis], 0
         parts = [ref for name, ref in layer.refs() if name == "values"]
         often = Counter(part.name for part in parts if isinstance(part, Value))
@@ -160,7 +160,7 @@ class Folder:
         source = layer.operand("x")
         if not isinstance(source, Value):
             return
-        given = cast("tuple[int, ...]", layer.attributes["pad"])
+        given = layer.integers("pad")
         before = given[::2]
         axes = roles(layer.result.rank)[layer.result.rank - len(before) :]
         begin = tuple((axis, place) for axis, place in zip(axes, before, strict=True) if place)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.passes.cuts import is_elementwise, is_reduction, reduced
-from aneforge.compiler.passes.layer_maker import integer, integers, packed
+from aneforge.compiler.passes.cuts import is_reduction, reduced
+from aneforge.compiler.passes.layer_maker import packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -104,7 +104,7 @@ def reduction(layer: Layer, most: int) -> Merged | None:
 def along_one_axis(layer: Layer, most: int) -> Merged | None:
     """Merge the axes on both sides of the one along which a layer works."""
     shape = layer.operand(layer.kind.flowing).type.shape
-    axis = integer(layer, "axis") % len(shape)
+    axis = layer.integer("axis") % len(shape)
     groups = grouped(longer_than_one(shape, (axis,)), most, lambda before, behind: axis not in (before, behind))
     if groups is None:
         return None
@@ -117,7 +117,7 @@ def transpose(layer: Layer, most: int) -> Merged | None:
     """Merge axes that stay neighbours."""
     shape = layer.operand("x").type.shape
     kept = longer_than_one(shape)
-    order = [axis for axis in (place % len(shape) for place in integers(layer, "perm")) if axis in kept]
+    order = [axis for axis in (place % len(shape) for place in layer.integers("perm")) if axis in kept]
     behind = dict(pairwise(order))
     groups = grouped(kept, most, lambda first, second: behind.get(first) == second)
     if groups is None:
@@ -130,7 +130,7 @@ def transpose(layer: Layer, most: int) -> Merged | None:
 def concat(layer: Layer, most: int) -> Merged | None:
     """Merge the axes on both sides of the one along which tensors are joined."""
     shape = layer.core_types[0].shape
-    axis = integer(layer, "axis") % len(shape)
+    axis = layer.integer("axis") % len(shape)
     groups = grouped(range(len(shape)), most, lambda before, behind: axis not in (before, behind))
     if groups is None or layer.attributes["interleave"]:
         return None
@@ -140,8 +140,8 @@ def concat(layer: Layer, most: int) -> Merged | None:
 
 def part(layer: Layer, most: int) -> Merged | None:
     """Merge neighbours of which a slice takes all."""
-    shape, size = layer.operand("input").type.shape, integers(layer, "size")
-    begin = integers(layer, "begin")
+    shape, size = layer.operand("input").type.shape, layer.integers("size")
+    begin = layer.integers("begin")
     whole = [taken == extent for taken, extent in zip(size, shape, strict=True)]
     groups = grouped(longer_than_one(shape), most, lambda before, behind: whole[before] and whole[behind])
     if groups is None:
@@ -178,7 +178,7 @@ def reshape(layer: Layer, most: int) -> Merged | None:
 
 def merged(layer: Layer, most: int) -> Merged | None:
     """Return a layer without epilogue on so many axes or fewer; None where that cannot be."""
-    if is_elementwise(layer.kind) or layer.kind.name == "identity":
+    if layer.kind.is_elementwise or layer.kind.name == "identity":
         return elementwise(layer, most)
     if is_reduction(layer.kind):
         return reduction(layer, most)

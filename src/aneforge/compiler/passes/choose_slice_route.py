@@ -14,7 +14,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.layer_maker import integer, integers
+from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -29,12 +29,11 @@ __all__ = ["ChooseSliceRoute"]
 CLEAN_HEIGHT = "decodes to crop mode, measured clean"
 FIXED_POINT, PLAIN, UNKNOWN = "q.4", "fp16", "unknown"
 FIELDS = {Axis.WIDTH: "width_slice_crop_x16", Axis.HEIGHT: "height_slice_crop_x16"}
-SLICES = ("slice", "strided_slice", "input_view")
 
 
 def begins_inside(layer: Layer) -> list[Axis]:
     """Return which of width and height a slice begins inside of, the width first."""
-    begin = view_begin(layer) if layer.kind.name == "input_view" else integers(layer, "begin")
+    begin = view_begin(layer) if layer.kind.name == "input_view" else layer.integers("begin")
     places = ((axis, axis_of(axis, len(begin))) for axis in FIELDS)
     return [axis for axis, place in places if place is not None and begin[place]]
 
@@ -42,8 +41,8 @@ def begins_inside(layer: Layer) -> list[Axis]:
 def view_begin(layer: Layer) -> tuple[int, ...]:
     """Return where a view of an input begins along each axis."""
     rank = layer.operand("x").type.rank
-    along = integer(layer, "axis") % rank
-    return tuple(integer(layer, "offset") if axis == along else 0 for axis in range(rank))
+    along = layer.integer("axis") % rank
+    return tuple(layer.integer("offset") if axis == along else 0 for axis in range(rank))
 
 
 def format_of(axes: Iterable[Axis], target: Target) -> str:
@@ -68,7 +67,7 @@ def remark(axes: list[Axis], chosen: str, target: Target) -> str:
 
 def routed(layer: Layer, target: Target) -> tuple[Layer, str] | None:
     """Return a slice with its route and a remark; None for what is none, or says so already."""
-    if layer.kind.name not in SLICES or "route" in layer.choices:
+    if Trait.SLICING not in layer.kind.entry.traits or "route" in layer.choices:
         return None
     axes = begins_inside(layer)
     if not axes:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.layer_maker import integer, integers
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
@@ -26,18 +25,18 @@ def may_be_winograd(layer: Layer) -> bool:
 
     Dilation and groups are not named by the rule.
     """
-    sizes = integers(layer, "kernel_sizes")
+    sizes = layer.integers("kernel_sizes")
     weights = layer.operand("weights")
     longest = decision("winograd_other_side").integer()
     sparse = isinstance(weights, Constant) and weights.encoding == "sparse"
-    return TAPS in sizes and max(sizes) <= longest and set(integers(layer, "strides")) == {1} and not sparse
+    return TAPS in sizes and max(sizes) <= longest and set(layer.integers("strides")) == {1} and not sparse
 
 
 def is_measured(layer: Layer) -> bool:
     """Tell whether a convolution is of the form that figures of chips confirm."""
-    plain = integers(layer, "kernel_sizes") == (TAPS, TAPS) and set(integers(layer, "dilation_rates")) == {1}
+    plain = layer.integers("kernel_sizes") == (TAPS, TAPS) and set(layer.integers("dilation_rates")) == {1}
     even = layer.core_types[0].shape[-1] % 2 == 0
-    return plain and even and integer(layer, "groups") == 1 and isinstance(layer.operand("weights"), Constant)
+    return plain and even and layer.integer("groups") == 1 and isinstance(layer.operand("weights"), Constant)
 
 
 def winograd(layer: Layer, on_width: object) -> bool | str:

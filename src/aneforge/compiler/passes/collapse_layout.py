@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer
@@ -24,7 +24,7 @@ LAYOUTS = {"transpose", "reshape"}
 
 def permutation(layer: Layer) -> tuple[int, ...]:
     """Return the order of axes of a transpose, counted from the first."""
-    perm = cast("tuple[int, ...]", layer.attributes["perm"])
+    perm = layer.integers("perm")
     return tuple(axis % len(perm) for axis in perm)
 
 

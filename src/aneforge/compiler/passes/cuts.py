@@ -6,14 +6,11 @@ there; the windows of convolutions and poolings reach a little further, so that 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from aneforge.compiler.passes.layer_maker import integer, integers, optional_integers
 from aneforge.compiler.passes.tiling import Along, Cut, Part, Reach
-from aneforge.ops.op import Category
+from aneforge.ops.op import Trait
 from aneforge.ops.shapes import reduced_axes
-from aneforge.ops.table import op_named
 from aneforge.ops.windows import slides
 
 if TYPE_CHECKING:
@@ -24,22 +21,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.windows import Slide, WindowAttributes
 
-__all__ = ["convolution_slides", "cut_along", "is_elementwise", "is_pooling", "is_reduction", "reduced"]
-
-ONE_BY_ONE = {Category.ACTIVATION, Category.ELEMENTWISE, Category.LOGIC, Category.TRIGONOMETRY}
-"""Chapters of the op table whose operations, but for those along an axis, work on single elements."""
-POOLS = {"average_pool", "max_pool", "l2norm_pool"}
-
-
-@cache
-def is_elementwise(kind: Kind) -> bool:
-    """Tell whether a kind of layer works on single elements, its operands broadcast."""
-    if kind.op is None or kind.bridge:
-        return kind.name == "cast"
-    names = {operand.name for operand in kind.operands}
-    along_an_axis = any(attribute.name in ("axis", "axes") for attribute in kind.attributes)
-    plain = names <= {"x", "y", "cond", "a", "b"} and not along_an_axis
-    return kind.name == "cast" or (plain and op_named(kind.op).category in ONE_BY_ONE)
+__all__ = ["convolution_slides", "cut_along", "is_reduction", "reduced"]
 
 
 def is_reduction(kind: Kind) -> bool:
@@ -47,15 +29,10 @@ def is_reduction(kind: Kind) -> bool:
     return kind.name.startswith("reduce_") or kind.name == "square_after_reduction"
 
 
-def is_pooling(kind: Kind) -> bool:
-    """Tell whether a kind of layer makes one element of what a window sees."""
-    return kind.name in POOLS
-
-
 def reduced(layer: Layer) -> tuple[int, ...]:
     """Return the axes that a reduction reduces, in order."""
     rank = layer.operand("x").type.rank
-    return tuple(sorted(reduced_axes(rank, optional_integers(layer, "axes"))))
+    return tuple(sorted(reduced_axes(rank, layer.optional_integers("axes"))))
 
 
 def cut_along(layer: Layer, axis: int) -> Cut | None:
@@ -63,11 +40,11 @@ def cut_along(layer: Layer, axis: int) -> Cut | None:
     kind = layer.kind
     if kind.bridge or len(layer.results) > 1:
         return None
-    if is_elementwise(kind):
+    if kind.is_elementwise:
         return elementwise_cut(layer, axis)
     if is_reduction(kind):
         return reduction_cut(layer, axis, reduced(layer))
-    if is_pooling(kind):
+    if Trait.POOLING in kind.entry.traits:
         return pooling_cut(layer, axis)
     found = CUTS.get(kind.name)
     return found(layer, axis) if found else None
@@ -95,19 +72,19 @@ def reduction_cut(layer: Layer, axis: int, gone: tuple[int, ...]) -> Cut | None:
 
 def arg_reduction_cut(layer: Layer, axis: int) -> Cut | None:
     """Cut along an axis that is not searched."""
-    return reduction_cut(layer, axis, (integer(layer, "axis") % layer.operand("x").type.rank,))
+    return reduction_cut(layer, axis, (layer.integer("axis") % layer.operand("x").type.rank,))
 
 
 def one_axis_cut(layer: Layer, axis: int) -> Cut | None:
     """Cut along any axis but the one along which the layer works."""
     x = layer.operand("x")
-    return None if integer(layer, "axis") % x.type.rank == axis else Cut(axis, {"x": Along(axis)})
+    return None if layer.integer("axis") % x.type.rank == axis else Cut(axis, {"x": Along(axis)})
 
 
 def norm_cut(layer: Layer, axis: int) -> Cut | None:
     """Cut a normalisation along an axis that it does not normalise."""
     x = layer.operand("x")
-    normalised = reduced_axes(x.type.rank, optional_integers(layer, "axes"))
+    normalised = reduced_axes(x.type.rank, layer.optional_integers("axes"))
     return None if axis in normalised else Cut(axis, {"x": Along(axis)})
 
 
@@ -138,7 +115,7 @@ def vector_cut(layer: Layer, axis: int) -> Cut:
 
 def resize_cut(layer: Layer, axis: int) -> Cut | None:
     """Cut along an axis that keeps its length."""
-    first = layer.core_types[0].rank - len(integers(layer, "size"))
+    first = layer.core_types[0].rank - len(layer.integers("size"))
     return None if axis >= first else Cut(axis, {"input": Along(axis)})
 
 
@@ -192,12 +169,12 @@ def window_cut(
 def convolution_slides(layer: Layer) -> tuple[Slide, ...]:
     """Return how the kernel of a convolution goes along each spatial axis."""
     window: WindowAttributes = {
-        "strides": integers(layer, "strides"),
+        "strides": layer.integers("strides"),
         "pad_type": "custom",
-        "pad": integers(layer, "explicit_padding"),
-        "dilations": integers(layer, "dilation_rates"),
+        "pad": layer.integers("explicit_padding"),
+        "dilations": layer.integers("dilation_rates"),
     }
-    return slides(layer.operand("input").type.shape[2:], integers(layer, "kernel_sizes"), window)
+    return slides(layer.operand("input").type.shape[2:], layer.integers("kernel_sizes"), window)
 
 
 def convolution_cut(layer: Layer, axis: int) -> Cut | None:
@@ -221,7 +198,7 @@ def output_channel_cut(layer: Layer, axis: int) -> Cut:
 
     Groups stay whole, and each part reads the channels of its groups alone.
     """
-    groups = integer(layer, "groups")
+    groups = layer.integer("groups")
     if groups == 1:
         return Cut(1, {"weights": Along(axis)})
     outer = layer.core_types[0].shape[1] // groups
@@ -242,7 +219,7 @@ def pooling_cut(layer: Layer, axis: int) -> Cut | None:
     if layer.attributes["ceil_mode"]:
         return None
     along = slides(
-        layer.operand("x").type.shape[2:], integers(layer, "kernel_sizes"), cast("WindowAttributes", layer.attributes)
+        layer.operand("x").type.shape[2:], layer.integers("kernel_sizes"), cast("WindowAttributes", layer.attributes)
     )
     return window_cut(axis, "x", along, lambda pads: {"pad_type": "custom", "pad": pads})
 

@@ -42,13 +42,13 @@ def moved_axis(slot: Slot, stage: Stage, axis: int, before: TensorType, after: T
     """Return where an axis is behind one slot."""
     match slot:
         case Slot.TEXTURE:
-            mixed = len(cast("tuple[int, ...]", stage.attributes["size"]))
+            mixed = len(stage.integers("size"))
             return None if axis >= before.rank - mixed else axis
         case Slot.BROADCAST:
             place = axis + after.rank - before.rank
             return place if after.shape[place] == before.shape[axis] else None
         case Slot.TRANSPOSE:
-            perm = cast("tuple[int, ...]", stage.attributes["perm"])
+            perm = stage.integers("perm")
             return [place % before.rank for place in perm].index(axis)
         case _:
             return axis

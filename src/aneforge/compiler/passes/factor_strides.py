@@ -12,7 +12,7 @@ from aneforge.compiler.passes.base import Pass
 from aneforge.compiler.passes.base import Phase as CompilerPhase
 from aneforge.compiler.passes.cuts import convolution_slides
 from aneforge.compiler.passes.known_values import known
-from aneforge.compiler.passes.layer_maker import LayerMaker, integers
+from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Constant
@@ -54,7 +54,7 @@ class Strides:
 
     def large(self, layer: Layer) -> bool:
         """Tell whether a layer is a convolution of a large stride."""
-        return layer.kind.name == "convolution" and max(integers(layer, "strides")) > self.native
+        return layer.kind.name == "convolution" and max(layer.integers("strides")) > self.native
 
     def phases(self, layer: Layer) -> list[Phase]:
         """Return the phases of a convolution of a large stride.
@@ -89,13 +89,13 @@ class Strides:
 
 def is_single(layer: Layer) -> bool:
     """Tell whether a convolution sees one element at every place and pads nothing."""
-    return set(integers(layer, "kernel_sizes")) == {1} and not any(integers(layer, "explicit_padding"))
+    return set(layer.integers("kernel_sizes")) == {1} and not any(layer.integers("explicit_padding"))
 
 
 def subsampled(layer: Layer) -> list[Layer]:
     """Return a convolution of a 1×1 kernel on the places that it sees alone."""
     make = LayerMaker(layer)
-    x, strides = layer.operand("input"), integers(layer, "strides")
+    x, strides = layer.operand("input"), layer.integers("strides")
     size = (*x.type.shape[:2], *layer.core_types[0].shape[2:])
     region = {"begin": (0,) * x.type.rank, "size": size, "step": (1, 1, *strides)}
     source = make.add("strided_slice", {"input": x}, region, step="every")
@@ -150,10 +150,10 @@ class FactorStrides(Pass):
             weights = layer.operand("weights")
             if not isinstance(weights, Constant):
                 text = "a kernel computed at run time cannot be rearranged"
-                raise strides.error(layer, text, integers(layer, "strides"), SMALL_STRIDE)
+                raise strides.error(layer, text, layer.integers("strides"), SMALL_STRIDE)
             if len(phases) > MOST_SPATIAL_AXES:
                 text = "a three-dimensional convolution has no axis left for phases"
-                raise strides.error(layer, text, integers(layer, "strides"), SMALL_STRIDE)
+                raise strides.error(layer, text, layer.integers("strides"), SMALL_STRIDE)
             rearranged = f"; its {weights.encoding} weights became dense" if weights.encoding != "dense" else ""
             notes.append(Note(self.name, layer.name, decision("stride_form").text() + rearranged))
             return on_phases(layer, phases, strides.factors, "stride")
@@ -165,7 +165,7 @@ def unknown_strides(program: Program) -> Program:
     """Return a program in which strides above 1 say that no source gives what the target does with them."""
 
     def said(layer: Layer) -> list[Layer] | None:
-        if layer.kind.name != "convolution" or max(integers(layer, "strides")) == 1 or "stride" in layer.choices:
+        if layer.kind.name != "convolution" or max(layer.integers("strides")) == 1 or "stride" in layer.choices:
             return None
         return [layer.choosing(stride="unknown")]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.passes.base import Pass, Phase
 
@@ -20,7 +20,7 @@ def zero_padding(layer: Layer) -> Pairs | None:
     """Return what a padding layer adds before and behind every axis, if it adds zeros."""
     if layer.kind.name != "padding" or layer.attributes["mode"] != "constant" or layer.attributes["constant_val"] != 0:
         return None
-    given = cast("tuple[int, ...]", layer.attributes["pad"])
+    given = layer.integers("pad")
     rank = layer.result.rank
     pairs = [(0, 0)] * (rank - len(given) // 2) + list(zip(given[::2], given[1::2], strict=True))
     return tuple(pairs)
@@ -36,17 +36,17 @@ def absorbing(layer: Layer, source: Value, pairs: Pairs) -> Layer | None:
     added = [pad for pair in pairs[2:] for pad in pair]
     match layer.kind.name:
         case "convolution":
-            held = cast("tuple[int, ...]", layer.attributes["explicit_padding"])
+            held = layer.integers("explicit_padding")
             named, operand = "explicit_padding", "input"
         case "average_pool" if (
             not layer.attributes["exclude_padding_from_average"] and not layer.attributes["ceil_mode"]
         ):
-            held = cast("tuple[int, ...] | None", layer.attributes["pad"]) or (0,) * len(added)
+            held = layer.optional_integers("pad") or (0,) * len(added)
             named, operand = "pad", "x"
         case _:
             return None
     padding = tuple(one + other for one, other in zip(held, added, strict=True))
-    kernel = cast("tuple[int, ...]", layer.attributes["kernel_sizes"])
+    kernel = layer.integers("kernel_sizes")
     if any(pad >= length for pad, length in zip(padding, [one for one in kernel for _ in "ab"], strict=True)):
         return None
     attributes = {**layer.attributes, named: padding}

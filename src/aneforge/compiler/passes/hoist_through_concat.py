@@ -32,7 +32,7 @@ def fusable_concat(layer: Layer, program: Program, channels: Mapping[str, int | 
     if layer.kind.name != "concat" or layer.epilogue or layer.attributes["interleave"]:
         return False
     parts = cast("tuple[object, ...]", layer.operands["values"])
-    axis = cast("int", layer.attributes["axis"]) % layer.result.rank
+    axis = layer.integer("axis") % layer.result.rank
     names = [part.name for part in parts if isinstance(part, Value)]
     if len(set(names)) < len(parts):
         return False
@@ -63,7 +63,7 @@ def stretch(row: Array | None, first: int, end: int) -> Array | None:
 def hoisted(concat: Layer, layer: Layer) -> list[Layer]:
     """Return the layer before every part of the concat, and the concat behind them."""
     values = cast("tuple[Value, ...]", concat.operands["values"])
-    axis = cast("int", concat.attributes["axis"]) % concat.result.rank
+    axis = concat.integer("axis") % concat.result.rank
     affines = (
         parts_of(affine_of_layer(layer), axis, [value.shape[axis] for value in values])
         if layer.kind.name == GAIN_OFFSET

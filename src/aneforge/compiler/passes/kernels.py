@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.decisions import decision
-from aneforge.compiler.passes.layer_maker import integer, integers
 from aneforge.errors import DataFileError
 from aneforge.ops.constant import Constant, Dense, Palette
 from aneforge.ops.types import bits, is_float
@@ -76,9 +75,9 @@ def kernel_of(layer: Layer) -> Kernel | None:
         case "convolution":
             weights = layer.operand("weights")
             inner = math.prod(weights.type.shape[1:])
-            return Kernel("weights", weights, weights.type.shape[0], inner, integer(layer, "groups"), 1)
+            return Kernel("weights", weights, weights.type.shape[0], inner, layer.integer("groups"), 1)
         case "deconvolution":
-            weights, groups = layer.operand("weights"), integer(layer, "groups")
+            weights, groups = layer.operand("weights"), layer.integer("groups")
             first, outer, *kernel = weights.type.shape
             return Kernel("weights", weights, outer * groups, first // groups * math.prod(kernel), groups, 1)
         case "linear":
@@ -114,9 +113,9 @@ def unmet_preconditions(layer: Layer, kernel: Kernel, target: Target) -> list[st
     Raises:
         DataFileError: The database names a condition that nothing here checks.
     """
-    strides = integers(layer, "strides") if "strides" in layer.attributes else (1,)
-    dilations = integers(layer, "dilation_rates") if "dilation_rates" in layer.attributes else (1,)
-    sizes = integers(layer, "kernel_sizes") if "kernel_sizes" in layer.attributes else (1,)
+    strides = layer.integers("strides") if "strides" in layer.attributes else (1,)
+    dilations = layer.integers("dilation_rates") if "dilation_rates" in layer.attributes else (1,)
+    sizes = layer.integers("kernel_sizes") if "kernel_sizes" in layer.attributes else (1,)
     met: Mapping[str, bool] = {
         "immutable weight": kernel.constant is not None,
         "unit stride": max(strides) == 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.targets import Target
 
-__all__ = ["LayerMaker", "integer", "integers", "optional_integers", "packed"]
+__all__ = ["LayerMaker", "packed"]
 
 VIEWED_AXES = 4
 """Axes of a tensor that is viewed with one more behind it."""
@@ -37,21 +37,6 @@ def packed(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
     """
     spare = len(shape) - most
     return shape if spare <= 0 else (math.prod(shape[: spare + 1]), *shape[spare + 1 :])
-
-
-def integers(layer: Layer, name: str) -> tuple[int, ...]:
-    """Return an attribute that is a list of whole numbers."""
-    return cast("tuple[int, ...]", layer.attributes[name])
-
-
-def optional_integers(layer: Layer, name: str) -> tuple[int, ...] | None:
-    """Return an attribute that is a list of whole numbers, or None where it is left out."""
-    return cast("tuple[int, ...] | None", layer.attributes[name])
-
-
-def integer(layer: Layer, name: str) -> int:
-    """Return an attribute that is a whole number."""
-    return cast("int", layer.attributes[name])
 
 
 class LayerMaker:

@@ -14,7 +14,7 @@ import numpy as np
 
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.layer_maker import LayerMaker, integer, packed
+from aneforge.compiler.passes.layer_maker import LayerMaker, packed
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import numpy_dtype
@@ -85,7 +85,7 @@ def live_index(make: LayerMaker, target: Target) -> tuple[tuple[int, ...], Ref]:
         NotSupportedError: They name less than every axis behind a batch of 1, or more axes than there may be.
     """
     layer = make.layer
-    x, indices, batch = layer.operand("x"), layer.operand("indices"), integer(layer, "batch_dims")
+    x, indices, batch = layer.operand("x"), layer.operand("indices"), layer.integer("batch_dims")
     axes = target.limits.integer("gather_software_axes")
     named = x.type.shape[batch:]
     if math.prod(x.type.shape[:batch]) > target.limits.integer("gather_software_data_extent"):

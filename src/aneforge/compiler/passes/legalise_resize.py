@@ -17,7 +17,7 @@ from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.epilogues import unfused
-from aneforge.compiler.passes.layer_maker import LayerMaker, integers
+from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.resampling import AxisResize, Kernel, scaled_weights
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Dense
@@ -49,8 +49,8 @@ class ResizeMaker(LayerMaker):
         super().__init__(layer)
         self.target = target
         self.notes: list[str] = []
-        x, size = layer.operand("input"), integers(layer, "size")
-        mode, sampling = str(layer.attributes["mode"]), str(layer.attributes["sampling"])
+        x, size = layer.operand("input"), layer.integers("size")
+        mode, sampling = layer.text("mode"), layer.text("sampling")
         extents = x.type.shape[x.type.rank - len(size) :]
         self.axes = [AxisResize(extent, count, mode, sampling) for extent, count in zip(extents, size, strict=True)]
 

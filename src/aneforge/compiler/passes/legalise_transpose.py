@@ -14,7 +14,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.epilogues import unfused
 from aneforge.compiler.passes.known_values import known
-from aneforge.compiler.passes.layer_maker import LayerMaker, integers
+from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.tiling import even_parts
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def turned(make: LayerMaker, x: Ref, perm: tuple[int, ...], bounds: Bounds, step
 
 def is_native(layer: Layer, bounds: Bounds) -> bool:
     """Tell whether a transpose runs as it is."""
-    perm = full_perm(integers(layer, "perm"))
+    perm = full_perm(layer.integers("perm"))
     shape = layer.operand("x").type.shape
     return bounds.native and not bounds.broken(shape, perm) and not bounds.moves_too_many(perm)
 
@@ -159,7 +159,7 @@ def legal(layer: Layer, bounds: Bounds | None) -> list[Layer] | None:
     if is_native(layer, bounds):
         return [layer.choosing(route="native")]
     make = LayerMaker(layer, bounds.target)
-    x, perm = layer.operand("x"), full_perm(integers(layer, "perm"))
+    x, perm = layer.operand("x"), full_perm(layer.integers("perm"))
     if list(perm) == sorted(perm):
         make.add("identity", {"x": x})
         return make.layers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.catalogue import kind_named
 from aneforge.compiler.passes.base import Pass, Phase
@@ -17,15 +17,19 @@ __all__ = ["MergeActivations"]
 INFINITY = float("inf")
 CLIPS = {"relu": (0.0, INFINITY), "n_relu": (0.0, 6.0)}
 """Activations that hold a value between two bounds, beside clamped_relu, which names them."""
-NOT_NEGATIVE = {"relu", "n_relu", "abs", "sigmoid", "sqr", "sqrt", "exp", "exp2"}
-"""Activations whose result is never below zero."""
 
 
 def bounds(layer: Layer) -> tuple[float, float] | None:
     """Return the bounds between which a layer holds its input, if that is all it does."""
     if layer.kind.name == "clamped_relu":
-        return cast("float", layer.attributes["alpha"]), cast("float", layer.attributes["beta"])
+        return layer.number("alpha"), layer.number("beta")
     return CLIPS.get(layer.kind.name)
+
+
+def is_never_negative(layer: Layer) -> bool:
+    """Tell whether a layer works on single elements and gives none below zero, nor −0."""
+    codomain = layer.kind.codomain_for(layer.attributes)
+    return layer.kind.is_elementwise and codomain.is_never_negative and not codomain.minus_zero
 
 
 def merged(first: Layer, second: Layer) -> Layer | None:
@@ -39,7 +43,7 @@ def merged(first: Layer, second: Layer) -> Layer | None:
     if inner is not None and outer is not None and inner[0] <= inner[1] and outer[0] <= outer[1]:
         low, high = (min(max(bound, outer[0]), outer[1]) for bound in inner)
         return clipping(first, second, low, high)
-    if names[1] in ("relu", "leaky_relu", "abs") and names[0] in NOT_NEGATIVE:
+    if names[1] in ("relu", "leaky_relu", "abs") and is_never_negative(first):
         return replace(first, results=second.results)
     if names in (("abs", "abs"), ("sign", "sign")):
         return replace(first, results=second.results)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -139,7 +139,7 @@ def slots_that_stay(layer: Layer) -> set[Slot]:
     stage = layer.epilogue.gain_offset
     rank = layer.core_types[0].rank
     vectors = stage is not None and any(constant.type.rank for constant in stage.operands.values())
-    if stage is not None and vectors and cast("int", stage.attributes["axis"]) % rank != 1:
+    if stage is not None and vectors and stage.integer("axis") % rank != 1:
         return set(Slot) - {Slot.PRE_ACTIVATION}
     return set(Slot) - POINTWISE
 

@@ -15,21 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["finding", "operation_name", "refused"]
 
-OPERATIONS = {
-    "convolution": "conv",
-    "deconvolution": "conv_transpose",
-    "matmul": "matmul",
-    "gain_offset_control": "pe_goc",
-    "slice": "slice_by_size",
-    "strided_slice": "slice_by_index",
-    "resize": "resize",
-}
-"""The operation of the table that a kind of a form of its own comes from."""
-
 
 def operation_name(layer: Layer) -> str:
     """Return the name by which a user knows what a layer does."""
-    return layer.kind.op or OPERATIONS.get(layer.kind.name, layer.kind.name)
+    return layer.kind.entry.name
 
 
 def finding(layer: Layer, target: Target, rule: str) -> Finding | None:

@@ -13,7 +13,6 @@ from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, unfused
 from aneforge.compiler.passes.known_values import known
-from aneforge.compiler.passes.layer_maker import integer
 from aneforge.compiler.passes.tiling import cut_layer, even_parts
 
 if TYPE_CHECKING:
@@ -60,11 +59,11 @@ class SplitGroups(Pass):
         notes: list[Note] = []
 
         def apart(layer: Layer) -> list[Layer] | None:
-            if layer.kind.name != "convolution" or integer(layer, "groups") == 1:
+            if layer.kind.name != "convolution" or layer.integer("groups") == 1:
                 return None
             if most is None:
                 return None if "groups" in layer.choices else [layer.choosing(groups="unknown")]
-            weights, groups = layer.operand("weights"), integer(layer, "groups")
+            weights, groups = layer.operand("weights"), layer.integer("groups")
             counted = groups if decision("group_channels").text() == "of all groups" else 1
             if counted * math.prod(weights.type.shape[1:]) <= most:
                 return None

@@ -18,7 +18,6 @@ from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import axis_behind, unfused
 from aneforge.compiler.passes.kernels import held_bytes, kernel_of, unmet_preconditions
 from aneforge.compiler.passes.known_values import known
-from aneforge.compiler.passes.layer_maker import integers
 from aneforge.compiler.passes.split_matmul import contraction
 from aneforge.compiler.passes.tiling import Along, Cut, Part, cut_layer, even_parts, full_parts, sum_parts
 from aneforge.errors import NotSupportedError
@@ -92,10 +91,10 @@ def inner_cut(layer: Layer, kernel: Kernel) -> tuple[Cut, int, int]:
     match layer.kind.name:
         case "convolution":
             operands = {"input": Along(1), "weights": Along(1)}
-            taps = math.prod(integers(layer, "kernel_sizes"))
+            taps = math.prod(layer.integers("kernel_sizes"))
         case "deconvolution":
             operands = {"input": Along(1), "weights": Along(0)}
-            taps = math.prod(integers(layer, "kernel_sizes"))
+            taps = math.prod(layer.integers("kernel_sizes"))
         case "linear":
             operands = {"x": Along(layer.operand("x").type.rank - 1), "weight": Along(1)}
             taps = 1

@@ -12,10 +12,11 @@ from aneforge.compiler.passes.base import Phase as CompilerPhase
 from aneforge.compiler.passes.cuts import convolution_slides
 from aneforge.compiler.passes.epilogues import UNDONE, fusion_undone, unfused
 from aneforge.compiler.passes.known_values import known
-from aneforge.compiler.passes.layer_maker import LayerMaker, integers
+from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
 from aneforge.compiler.passes.refusals import refused
 from aneforge.ops.constant import Constant
+from aneforge.ops.op import Trait
 from aneforge.ops.windows import slides
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ KERNEL_LIMITS = ("conv_kw_max", "conv_kernel_height_large", "conv_kernel_depth_l
 MOST_SPATIAL_AXES = 2
 POOL_RULE = "ANE-KERNEL-004"
 POOL_LIMIT = "avg_pool_window"
-WINDOWED = ("convolution", "deconvolution", "average_pool")
+WINDOWED = {Trait.AVERAGING, Trait.CONVOLUTION}
 POOLED_AXES = 2
 """The rule for averages looks at the last two axes."""
 
@@ -51,7 +52,7 @@ def smaller_kernel(layer: Layer, limits: Sequence[int | None], target: Target) -
     Raises:
         IllegalGraphError: Its weights are live, it has three axes, or no number of phases is enough.
     """
-    sizes = integers(layer, "kernel_sizes")
+    sizes = layer.integers("kernel_sizes")
     long = [len(sizes) - 1 - place for place in broken(sizes, limits)]
     rule = KERNEL_RULES[len(sizes) - 1 - long[0]]
     if layer.kind.name != "convolution" or len(sizes) > MOST_SPATIAL_AXES:
@@ -81,7 +82,7 @@ def reaches(phases: Sequence[Phase]) -> bool:
 def pooling_slides(layer: Layer) -> tuple[Slide, ...]:
     """Return how the window of a pooling goes."""
     x = layer.operand("x")
-    return slides(x.type.shape[2:], integers(layer, "kernel_sizes"), cast("WindowAttributes", layer.attributes))
+    return slides(x.type.shape[2:], layer.integers("kernel_sizes"), cast("WindowAttributes", layer.attributes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +198,9 @@ class SplitWindows(Pass):
         notes: list[Note] = []
 
         def shorter(layer: Layer) -> list[Layer] | None:
-            if layer.kind.name not in WINDOWED:
+            if not WINDOWED & layer.kind.entry.traits:
                 return None
-            sizes = integers(layer, "kernel_sizes")
+            sizes = layer.integers("kernel_sizes")
             limits = [pool] * POOLED_AXES if layer.kind.name == "average_pool" else kernels
             if None in limits[: len(sizes)] and max(sizes) > 1 and "window" not in layer.choices:
                 return [layer.choosing(window="unknown")]

@@ -16,6 +16,7 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.memory.layout import extents_of, on_chip_layout
 from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.ops.constant import Constant
+from aneforge.ops.op import Trait
 from aneforge.ops.types import bits
 from aneforge.ops.windows import slides
 
@@ -29,7 +30,6 @@ __all__ = ["RowWindow", "Tile", "Tiling", "row_window", "tiling_of"]
 
 PLANAR = "planar"
 MOVING_SLOTS = (Slot.TEXTURE, Slot.BROADCAST, Slot.TRANSPOSE)
-POOLS = ("average_pool", "max_pool", "l2norm_pool")
 DOUBLE = 2
 """An operand that comes in tiles is there twice: one tile is worked on while the next arrives."""
 
@@ -126,7 +126,7 @@ def row_window(layer: Layer, name: str, value: Value, rules: Rules) -> RowWindow
         return RowWindow() if keeps_rows(layer, value) and rows == made else None
     if kind in ("convolution", "deconvolution") and name == "input":
         return convolution_window(layer, value)
-    if kind in POOLS:
+    if Trait.POOLING in layer.kind.entry.traits:
         return pool_window(layer, value)
     return None
 
@@ -142,8 +142,7 @@ def keeps_rows(layer: Layer, value: Value) -> bool:
 def convolution_window(layer: Layer, value: Value) -> RowWindow | None:
     """Return the rows that a convolution's kernel covers."""
     strides, dilations, padding, kernel = (
-        cast("tuple[int, ...]", layer.attributes[name])
-        for name in ("strides", "dilation_rates", "explicit_padding", "kernel_sizes")
+        layer.integers(name) for name in ("strides", "dilation_rates", "explicit_padding", "kernel_sizes")
     )
     along = height_of(value, kernel)
     if along is None:
@@ -156,7 +155,7 @@ def convolution_window(layer: Layer, value: Value) -> RowWindow | None:
 
 def pool_window(layer: Layer, value: Value) -> RowWindow | None:
     """Return the rows that a pooling window covers."""
-    kernel = cast("tuple[int, ...]", layer.attributes["kernel_sizes"])
+    kernel = layer.integers("kernel_sizes")
     along = height_of(value, kernel)
     if along is None:
         return RowWindow() if value.rank == 3 else None

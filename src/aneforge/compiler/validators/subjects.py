@@ -39,7 +39,6 @@ __all__ = [
 class Spelling:
     """How a kind whose form is the compiler's own is said in MIL's words."""
 
-    op: str
     operands: Mapping[str, str]
     """MIL's name of each operand."""
     attributes: Mapping[str, str]
@@ -56,15 +55,13 @@ WINDOW = {
 }
 WEIGHTED = {"input": "x", "weights": "weight"}
 SPELLINGS = {
-    "convolution": Spelling("conv", WEIGHTED, WINDOW, {"pad_type": "custom"}),
-    "deconvolution": Spelling("conv_transpose", WEIGHTED, WINDOW, {"pad_type": "custom"}),
-    "matmul": Spelling(
-        "matmul", {"lhs": "x", "rhs": "y"}, {"transpose_lhs": "transpose_x", "transpose_rhs": "transpose_y"}
-    ),
-    "gain_offset_control": Spelling("pe_goc", {"input": "x"}, {"axis": "axis"}),
-    "slice": Spelling("slice_by_size", {"input": "x"}, {"begin": "begin", "size": "size"}),
-    "strided_slice": Spelling("slice_by_index", {"input": "x"}, {"begin": "begin", "step": "stride"}),
-    "resize": Spelling("resize", {"input": "x"}, {"mode": "interpolation_mode", "sampling": "sampling_mode"}),
+    "convolution": Spelling(WEIGHTED, WINDOW, {"pad_type": "custom"}),
+    "deconvolution": Spelling(WEIGHTED, WINDOW, {"pad_type": "custom"}),
+    "matmul": Spelling({"lhs": "x", "rhs": "y"}, {"transpose_lhs": "transpose_x", "transpose_rhs": "transpose_y"}),
+    "gain_offset_control": Spelling({"input": "x"}, {"axis": "axis"}),
+    "slice": Spelling({"input": "x"}, {"begin": "begin", "size": "size"}),
+    "strided_slice": Spelling({"input": "x"}, {"begin": "begin", "step": "stride"}),
+    "resize": Spelling({"input": "x"}, {"mode": "interpolation_mode", "sampling": "sampling_mode"}),
 }
 Types: TypeAlias = "tuple[TensorType, ...]"
 
@@ -76,8 +73,7 @@ def op_of(kind: Kind) -> str:
     >>> op_of(kind_named("convolution")), op_of(kind_named("mult"))
     ('conv', 'mul')
     """
-    spelling = SPELLINGS.get(kind.name)
-    return spelling.op if spelling else kind.op or kind.name
+    return kind.entry.name
 
 
 @dataclass(frozen=True, slots=True)

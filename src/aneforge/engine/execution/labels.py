@@ -16,9 +16,9 @@ import numpy as np
 from aneforge.engine.activations import MODELLED_ERF_FROM
 from aneforge.engine.dispatch import ERF_BEYOND_ITS_TABLE, SPECIAL_VALUES
 from aneforge.engine.exactness import Exactness, Label, worst
-from aneforge.engine.execution.values import INFINITE_FROM
 from aneforge.engine.golden import EDGE
 from aneforge.engine.products import ORDER_OF_SUMS
+from aneforge.ops.numbers import FP16_INFINITY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +123,7 @@ class Labels:
     def of(self, magnitudes: list[float], operands: list[Array | tuple[Array, ...]]) -> Label:
         """Return the label, given the operands and the largest magnitude of each."""
         doubts: list[Label] = []
-        infinite = any(one >= INFINITE_FROM for one in magnitudes)
+        infinite = any(one >= FP16_INFINITY for one in magnitudes)
         if self.special and infinite:
             doubts.append(MODELLED[SPECIAL_VALUES])
         if self.erf and magnitudes[0] >= MODELLED_ERF_FROM:

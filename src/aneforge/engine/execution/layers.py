@@ -240,10 +240,10 @@ def begins_inside_width(layer: Layer) -> bool:
     """Tell whether a layer is a slice that begins inside the last axis."""
     match layer.kind.name:
         case "slice" | "strided_slice":
-            return bool(cast("tuple[int, ...]", layer.attributes["begin"])[-1:] > (0,))
+            return bool(layer.integers("begin")[-1:] > (0,))
         case "input_view":
             rank = layer.result.rank
-            along = cast("int", layer.attributes["axis"]) % rank == rank - 1
-            return along and cast("int", layer.attributes["offset"]) > 0
+            along = layer.integer("axis") % rank == rank - 1
+            return along and layer.integer("offset") > 0
         case _:
             return False

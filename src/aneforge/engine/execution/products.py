@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 
 from aneforge.compiler.affine import Affine, affine_of_stage
+from aneforge.compiler.ir.catalogue import kinds
 from aneforge.compiler.ir.kind import Slot
 from aneforge.engine.choices import switch
 from aneforge.engine.exactness import Exactness, Label
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRODUCT_KINDS", "Product", "convolution_form", "encodes_activations", "product_of"]
 
-PRODUCT_KINDS = frozenset({"convolution", "deconvolution", "matmul", "linear"})
+PRODUCT_KINDS = frozenset(kind.name for kind in kinds().values() if kind.product is not None)
 CHANNELS = 1
 """The axis of channels."""
 INT8 = "int8"

@@ -9,16 +9,14 @@ import numpy as np
 
 from aneforge.engine.kernels.distances import largest_magnitude
 from aneforge.engine.planar import read
+from aneforge.ops.numbers import FP16_INFINITY
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
 
-__all__ = ["INFINITE_FROM", "Values", "magnitude_of", "wide"]
-
-INFINITE_FROM = 65536.0
-"""The magnitude of an infinity, as the engine reads it; NaN is larger."""
+__all__ = ["Values", "magnitude_of", "wide"]
 
 
 @dataclass(slots=True)
@@ -46,4 +44,4 @@ def magnitude_of(array: Array) -> float:
 
 def wide(array: Array, magnitude: float) -> Array:
     """Return fp16 numbers in float64 as the engine reads them, told their largest magnitude."""
-    return array.astype(np.float64) if magnitude < INFINITE_FROM else read(array)
+    return array.astype(np.float64) if magnitude < FP16_INFINITY else read(array)

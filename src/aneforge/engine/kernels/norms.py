@@ -16,6 +16,7 @@ from aneforge.engine.kernels.elements import add, lookup, mul, table_of
 from aneforge.engine.kernels.reductions import Of, accumulated, largest, mean
 from aneforge.engine.planar import host_fp16
 from aneforge.engine.reductions import reciprocal_count
+from aneforge.ops.numbers import FP16_INFINITY
 from aneforge.ops.shapes import normalised_axes
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     Axes = tuple[int, ...]
 
 __all__ = ["STEPS", "activation", "by_length", "softmax", "standardised", "table_of_golden"]
-
-INFINITE_FROM = 65536.0
 
 
 @cache
@@ -63,7 +62,7 @@ def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
     Raises:
         GraphTypeError: The numbers are not fp16.
     """
-    if largest_magnitude(x) > INFINITE_FROM:
+    if largest_magnitude(x) > FP16_INFINITY:
         return from_golden(normalisation.softmax(x, axis, adder), x)
     axes = normalised_axes((axis,), x.ndim)
     shifts = read(largest(x, axes=axes, keep_dims=True))

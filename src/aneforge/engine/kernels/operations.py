@@ -29,7 +29,7 @@ from aneforge.engine.kernels.deconvolution import deconvolution, deconvolution_t
 from aneforge.engine.kernels.distances import largest_magnitude
 from aneforge.engine.kernels.elements import add, lookup, maximum, minimum, mul, sub, to_fp16
 from aneforge.engine.kernels.matmul import matmul, matmul_total
-from aneforge.engine.kernels.norms import INFINITE_FROM, activation, table_of_golden
+from aneforge.engine.kernels.norms import activation, table_of_golden
 from aneforge.engine.kernels.reductions import (
     Of,
     accumulated,
@@ -42,6 +42,7 @@ from aneforge.engine.kernels.reductions import (
     total,
 )
 from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.numbers import FP16_INFINITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -196,7 +197,7 @@ def log_of_total(x: Array, axes: Axes, adder: AdderChoice) -> Array:
 
 def log_of_total_of_powers(x: Array, axes: Axes, adder: AdderChoice) -> Array:
     """Return log Σ eˣ, the largest x taken off first and added again; where something is no number, the golden way."""
-    if largest_magnitude(x) > INFINITE_FROM:
+    if largest_magnitude(x) > FP16_INFINITY:
         return from_golden(reductions.log_of_total_of_powers(x, axes, adder), x)
     most = largest(x, axes=axes, keep_dims=True)
     return add(log_of_total(activation("exp", sub(x, most)), axes, adder), most)

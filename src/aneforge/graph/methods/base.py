@@ -11,6 +11,7 @@ from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
 from aneforge.graph.methods.arguments import described, is_number, misuse, number
 from aneforge.graph.node import Node, Output, build, users_location
 from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.numbers import FP16_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +91,7 @@ def in_half_precision(array: Array) -> Constant:
         half = array.astype(np.float16)
     if array.dtype != half.dtype and np.isinf(half).any() and (lost := np.isinf(half) & np.isfinite(array)).any():
         values = f"{np.count_nonzero(lost)} values such as {array[lost].flat[0]:g}"
-        message = f"{users_location()}: {values} have no fp16 and become infinite; the largest is 65504"
+        message = f"{users_location()}: {values} have no fp16 and become infinite; the largest is {FP16_MAX:g}"
         warn(message, PrecisionWarning)
     return Dense.owning(half)
 

@@ -107,7 +107,7 @@ def with_known_rows(graph: Graph) -> Graph:
             return None
         nonlocal room
         whole = is_read_whole(node)
-        room -= node.types[0].shape[cast("int", node.attributes["axis"])] if whole and node.types[0].rank else 0
+        room -= node.types[0].shape[node.integer("axis")] if whole and node.types[0].rank else 0
         found = scattered(node, operands, rows) if room >= 0 else None
         if found is None:
             return None
@@ -154,10 +154,10 @@ def known_places(indices: Argument) -> list[int] | None:
 def scattered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, Rows]) -> Rows | None:
     """Return a tensor with the rows that a scatter writes; None where they are not known, or not written for good."""
     data, updates = cast("Value", operands["data"]), cast("Value", operands["updates"])
-    axis = cast("int", node.attributes["axis"]) % data.type.rank
+    axis = node.integer("axis") % data.type.rank
     before = rows.get(data.node) if isinstance(data, Output) else None
     before = Rows(History(data, axis), 0) if before is None else before
-    mode, extent = str(node.attributes["mode"]), data.type.shape[axis]
+    mode, extent = node.text("mode"), data.type.shape[axis]
     places = known_places(operands["indices"])
     if places is None or mode not in WRITES or before.axis != axis or len(updates.type.shape) != data.type.rank:
         return None
@@ -189,7 +189,7 @@ def part(value: Value, axis: int, place: int, node: Node, count: int = 1) -> Val
 
 def gathered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, Rows]) -> Sequence[Tensor] | None:
     """Return the one row that a gather takes, from where it was made; None where it is not known, or a constant."""
-    x, axis = cast("Value", operands["x"]), cast("int", node.attributes["axis"])
+    x, axis = cast("Value", operands["x"]), node.integer("axis")
     places = known_places(operands["indices"])
     if places is None or len(places) != 1 or node.attributes.get("batch_dims") or not isinstance(x, Tensor):
         return None

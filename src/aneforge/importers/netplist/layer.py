@@ -131,7 +131,7 @@ class Layer:
             return Dense(read_only(value.dense().transpose(perm)))
         source = source_of(value, "transpose")
         if source is not None:
-            before = cast("tuple[int, ...]", value.node.attributes["perm"])
+            before = value.node.integers("perm")
             return self.transposed(source, [before[axis] for axis in perm])
         return self.build("transpose", {"x": value}, perm=tuple(perm))
 

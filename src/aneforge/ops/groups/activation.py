@@ -11,9 +11,10 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along, logistic, rectified, softmax
 from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, UNIT, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import (
     common_dtype,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.ACTIVATION
+BOUNDING = frozenset({Trait.BOUNDING})
+SHRINKING = frozenset({Trait.SHRINKING})
 SIGMOID_FACTOR = 1.702
 """Slope at which a sigmoid comes nearest to the normal distribution; MIL's own constant."""
 CUBIC_FACTOR = 0.044715
@@ -201,6 +204,44 @@ def softened_by_channel(x: Array, alpha: Array, beta: Array) -> Array:
     return laid_along(alpha, x.ndim) * np.logaddexp(0, laid_along(beta, x.ndim) * x)
 
 
+# Codomains of those whose attributes decide: a slope that is not positive leaves nothing below zero.
+
+
+def leaky_codomain(alpha: float) -> Codomain:
+    """Return where a leaky rectifier's results lie."""
+    return EVERYTHING if alpha > 0 else Codomain(low=0.0)
+
+
+def kept_codomain(alpha: float) -> Codomain:
+    """Return where numbers lie that are 0 below alpha."""
+    return Codomain(low=min(alpha, 0.0))
+
+
+def at_least_codomain(alpha: float) -> Codomain:
+    """Return everything from alpha on."""
+    return Codomain(low=alpha)
+
+
+def exponential_linear_codomain(alpha: float) -> Codomain:
+    """Return where an exponential linear unit's results lie."""
+    return Codomain(low=min(-alpha, 0.0))
+
+
+def scaled_tangent_codomain(alpha: float, beta: float) -> Codomain:
+    """Return where alpha · tanh lies."""
+    return around_zero(alpha if beta else 0.0)
+
+
+def bounds_codomain(alpha: float, beta: float) -> Codomain:
+    """Return what lies between two bounds."""
+    return Codomain(alpha, beta)
+
+
+def leaky_to_top_codomain(alpha: float, beta: float) -> Codomain:
+    """Return where a leaky rectifier's results lie that end at the top."""
+    return Codomain(min(leaky_codomain(alpha).low, beta), beta)
+
+
 # Shape rules of those that are not a plain function of one element.
 
 
@@ -279,13 +320,17 @@ def sample_softplus_parametric(chooser: Chooser) -> Sample:
     return Sample({"x": Fill(tensor), "alpha": Fill(channels, -2, 2), "beta": Fill(channels, -2, 2)})
 
 
-RELU = unary("relu", CATEGORY, "max(x, 0)", rectified, surface=Surface.FUSED)
+RELU = unary(
+    "relu", CATEGORY, "max(x, 0)", rectified, traits=BOUNDING | SHRINKING, codomain=FROM_ZERO, surface=Surface.FUSED
+)
 RELU6 = unary(
     "relu6",
     CATEGORY,
     "min(max(x, 0), 6)",
     rectified_to_six,
     domain=Domain(-4, 9),
+    traits=BOUNDING | SHRINKING,
+    codomain=Codomain(0.0, 6.0, minus_zero=False),
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.RELU6,),
@@ -297,6 +342,8 @@ LEAKY_RELU = unary(
     leaky,
     attributes=(number("alpha", 0.01),),
     domain=Domain(attributes=draw_slope),
+    traits=BOUNDING,
+    codomain=leaky_codomain,
     surface=Surface.FUSED,
 )
 PRELU = Op(
@@ -318,6 +365,8 @@ CLAMPED_RELU = unary(
     leaky_to_top,
     attributes=(number("alpha"), number("beta")),
     domain=Domain(attributes=draw_slope_and_top),
+    traits=BOUNDING,
+    codomain=leaky_to_top_codomain,
     surface=Surface.FUSED,
     decompositions=(activations.CLAMPED_RELU,),
 )
@@ -328,6 +377,8 @@ THRESHOLDED_RELU = unary(
     kept_from,
     attributes=(number("alpha"),),
     domain=Domain(attributes=draw_level),
+    traits=BOUNDING | SHRINKING,
+    codomain=kept_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -340,6 +391,8 @@ THRESHOLD = unary(
     domain=Domain(attributes=draw_whole_level),
     dtypes=NUMBERS,
     check=expect_level,
+    traits=BOUNDING,
+    codomain=at_least_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.THRESHOLD,),
@@ -352,6 +405,8 @@ CLIP = unary(
     attributes=(bound("alpha"), bound("beta")),
     domain=Domain(attributes=draw_bounds),
     check=expect_ordered,
+    traits=BOUNDING,
+    codomain=bounds_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -362,10 +417,14 @@ ELU = unary(
     exponential_linear,
     attributes=(number("alpha", 1.0),),
     domain=Domain(attributes=draw_level),
+    traits=BOUNDING,
+    codomain=exponential_linear_codomain,
     surface=Surface.FUSED,
     support=F2,
 )
-SIGMOID = unary("sigmoid", CATEGORY, "1 / (1 + e⁻ˣ)", logistic, domain=Domain(-12, 12), surface=Surface.FUSED)
+SIGMOID = unary(
+    "sigmoid", CATEGORY, "1 / (1 + e⁻ˣ)", logistic, domain=Domain(-12, 12), codomain=UNIT, surface=Surface.FUSED
+)
 SIGMOID_HARD = unary(
     "sigmoid_hard",
     CATEGORY,
@@ -373,11 +432,13 @@ SIGMOID_HARD = unary(
     line_to_one,
     attributes=(number("alpha", 0.2), number("beta", 0.5)),
     domain=Domain(attributes=draw_line),
+    traits=BOUNDING,
+    codomain=UNIT,
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.SIGMOID_HARD,),
 )
-TANH = unary("tanh", CATEGORY, "tanh x", np.tanh, surface=Surface.FUSED)
+TANH = unary("tanh", CATEGORY, "tanh x", np.tanh, traits=SHRINKING, codomain=WITHIN_ONE, surface=Surface.FUSED)
 SCALED_TANH = unary(
     "scaled_tanh",
     CATEGORY,
@@ -385,6 +446,7 @@ SCALED_TANH = unary(
     scaled_tangent,
     attributes=(number("alpha"), number("beta")),
     domain=Domain(attributes=draw_line),
+    codomain=scaled_tangent_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.SCALED_TANH,),
@@ -417,6 +479,7 @@ SOFTMAX = Op(
     infer=softmax_type,
     meaning=softmax,
     sample=sample_softmax,
+    codomain=UNIT,
     surface=Surface.FUSED,
     support=replace(F2, gate="softmax_support"),
 )
@@ -426,6 +489,7 @@ SOFTPLUS = unary(
     "log(1 + eˣ)",
     softened,
     domain=Domain(-12, 12),
+    codomain=FROM_ZERO,
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
@@ -444,6 +508,8 @@ SOFTSIGN = unary(
     CATEGORY,
     "x / (1 + |x|)",
     soft_sign,
+    traits=SHRINKING,
+    codomain=Codomain(-1.0, 1.0, margin=2.0**-8),  # a product with a reciprocal from a table: 1.0029 is reached
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.SOFTSIGN,),

@@ -9,7 +9,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import softmax
 from aneforge.ops.decompositions import products
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
 from aneforge.ops.shapes import broadcast, common_dtype, expect_float, expect_least_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
@@ -139,12 +139,10 @@ SDPA = Op(
     meaning=attention,
     macs=attention_macs,
     sample=sample_attention,
+    traits=frozenset({Trait.MASKING}),
     surface=Surface.NATIVE_LAYER,
     mil="scaled_dot_product_attention",
     opset="ios18",
     support=F2,
-    decompositions=(
-        products.ATTENTION_PLAIN,
-        products.ATTENTION_ALIKE,
-    ),
+    decompositions=(products.ATTENTION_PLAIN, products.ATTENTION_ALIKE),
 )

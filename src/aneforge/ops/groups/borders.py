@@ -8,7 +8,8 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.decompositions import movement
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.movement import Movement
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_least_rank, expect_rank, expect_representable
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
@@ -146,10 +147,8 @@ PAD = Op(
     infer=pad_type,
     meaning=padded,
     sample=sample_pad,
-    decompositions=(
-        movement.PADDED_BY_CONCAT,
-        movement.MIRRORED_BY_GATHER,
-    ),
+    movement=Movement(adds=("constant_val",)),
+    decompositions=(movement.PADDED_BY_CONCAT, movement.MIRRORED_BY_GATHER),
 )
 CROP = Op(
     name="crop",
@@ -163,6 +162,8 @@ CROP = Op(
     infer=crop_type,
     meaning=crop,
     sample=sample_crop,
+    movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
     decompositions=(movement.CROP_BY_VIEWS,),
 )
@@ -178,5 +179,6 @@ BAND_PART = Op(
     infer=band_part_type,
     meaning=band_part,
     sample=sample_band_part,
+    movement=Movement(adds=(0.0,)),
     support=NOWHERE,
 )

@@ -12,7 +12,8 @@ from aneforge.errors import GraphError
 from aneforge.ops.attributes import dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.op import Category, MilStatus, Op, Support
+from aneforge.ops.movement import Movement
+from aneforge.ops.op import Category, MilStatus, Op, Support, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_integer, expect_rank, expect_within
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
@@ -20,6 +21,7 @@ from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.STATE
+LIST = frozenset({Trait.LIST})
 LISTS = Category.DETECTION
 INTERNAL = Support(floor=None, mil_since=None, mil_otherwise=MilStatus.INTERNAL)
 
@@ -211,6 +213,7 @@ COND = Op(
     infer=branch_types,
     meaning=branch,
     sample=sample_branch,
+    movement=Movement(("true_values", "false_values")),
     support=INTERNAL,
     decompositions=(movement.BRANCHES,),
 )
@@ -250,6 +253,7 @@ MAKE_LIST = Op(
     infer=list_type,
     meaning=zero_list,
     sample=sample_make_list,
+    traits=LIST,
     support=NOWHERE,
 )
 LIST_LENGTH = Op(
@@ -270,6 +274,7 @@ LIST_READ = Op(
     infer=read_type,
     meaning=read,
     sample=sample_read,
+    movement=Movement(("ls",)),
     support=NOWHERE,
 )
 LIST_WRITE = Op(
@@ -280,6 +285,8 @@ LIST_WRITE = Op(
     infer=write_type,
     meaning=write,
     sample=sample_write,
+    traits=LIST,
+    movement=Movement(("ls", "value")),
     support=NOWHERE,
 )
 LIST_GATHER = Op(
@@ -290,6 +297,7 @@ LIST_GATHER = Op(
     infer=gather_type,
     meaning=read,
     sample=sample_gather,
+    movement=Movement(("ls",)),
     support=NOWHERE,
 )
 LIST_SCATTER = Op(
@@ -300,5 +308,7 @@ LIST_SCATTER = Op(
     infer=scatter_type,
     meaning=write,
     sample=sample_scatter,
+    traits=LIST,
+    movement=Movement(("ls", "value")),
     support=NOWHERE,
 )

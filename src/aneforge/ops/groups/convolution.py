@@ -12,6 +12,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along, wide
 from aneforge.ops.decompositions import products
 from aneforge.ops.op import Category, Op, Surface, Trait
+from aneforge.ops.product import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, expect_number, expect_one_each, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
@@ -40,6 +41,7 @@ GROUPS = Attribute("groups", AttributeKind.INTEGER, 1, least=1)
 OUTPUT_SHAPE = Attribute("output_shape", AttributeKind.INTEGERS, None, least=1)
 TRANSPOSE_PAD_TYPE = replace(PAD_TYPE, choices=("valid", "same", "custom"))
 CONVOLUTION = frozenset({Trait.CONVOLUTION})
+WEIGHTED = Product("x", "weight")
 SUMMARY = "y[n, o, p] = bias[o] + Σ weight[o, c, k] · x[n, c, p · strides + k · dilations − pad]"
 
 
@@ -272,6 +274,8 @@ def whole_numbers(value: AttributeValue) -> tuple[int, ...] | None:
 
 def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: Unpack[Details]) -> Op:
     """Return a convolution; its forms differ in where the kernel comes from."""
+    details["traits"] = CONVOLUTION | {Trait.FORWARD_CONVOLUTION}
+    details["product"] = WEIGHTED
     return Op(
         name=name,
         category=CATEGORY,
@@ -286,15 +290,14 @@ def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: 
     )
 
 
-CONV = convolution("conv", surface=Surface.FUSED, traits=CONVOLUTION, decompositions=(products.BIAS_ADDED,))
-NE_CONV = convolution("ne_conv", support=LIKELY_F0, traits=CONVOLUTION, decompositions=(products.PLAIN_CONVOLUTION,))
+CONV = convolution("conv", surface=Surface.FUSED, decompositions=(products.BIAS_ADDED,))
+NE_CONV = convolution("ne_conv", support=LIKELY_F0, decompositions=(products.PLAIN_CONVOLUTION,))
 DYNAMIC_CONV = convolution(
     "dynamic_conv",
     OperandKind.TENSOR,
     surface=Surface.FUSED,
     mil="conv",
     catalogued=False,
-    traits=CONVOLUTION,
     decompositions=(products.BIAS_ADDED,),
 )
 CONV_TRANSPOSE = Op(
@@ -309,5 +312,6 @@ CONV_TRANSPOSE = Op(
     sample=sample_conv_transpose,
     surface=Surface.FUSED,
     traits=CONVOLUTION,
+    product=WEIGHTED,
     decompositions=(products.CONVOLUTION_OF_ZEROS, products.BIAS_ADDED),
 )

@@ -8,9 +8,11 @@ import numpy as np
 
 from aneforge.ops.arithmetic import wide
 from aneforge.ops.attributes import epsilon_attribute
+from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, Codomain
 from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, binary, unary
-from aneforge.ops.op import Category, Surface
+from aneforge.ops.movement import Movement, Taking
+from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.sampling import NUMBERS
 from aneforge.ops.signature import Attribute, AttributeKind
 from aneforge.ops.supports import F2, LIKELY_F0, NOWHERE
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 CATEGORY = Category.ELEMENTWISE
+EXTREME = frozenset({Trait.EXTREME})
+MASKING = frozenset({Trait.MASKING})
+CHOSEN_OF_TWO = Movement(("x", "y"), taking=Taking.CHOSEN)
 
 
 def real_quotient(x: Array, y: Array) -> Array:
@@ -47,6 +52,11 @@ def remainder(x: Array, y: Array) -> Array:
 def reciprocal_root(x: Array, epsilon: float) -> Array:
     """Return 1 over the root, epsilon added first."""
     return 1 / np.sqrt(shifted(x, epsilon))
+
+
+def reciprocal_root_codomain(epsilon: float) -> Codomain:
+    """Return where 1 over the root lies: without an epsilon that of −0 is −∞."""
+    return FROM_ZERO if epsilon else EVERYTHING
 
 
 def reciprocal(x: Array, epsilon: float) -> Array:
@@ -84,11 +94,29 @@ def plus(x: Array, k: float) -> Array:
     return x + k
 
 
-ABS = unary("abs", CATEGORY, "|x|", np.abs, dtypes=NUMBERS, surface=Surface.FUSED)
-SQUARE = unary(
-    "square", CATEGORY, "x²", np.square, dtypes=NUMBERS, surface=Surface.FUSED, decompositions=(activations.SQUARE,)
+ABS = unary(
+    "abs",
+    CATEGORY,
+    "|x|",
+    np.abs,
+    dtypes=NUMBERS,
+    traits=frozenset({Trait.BOUNDING, Trait.SHRINKING}),
+    codomain=FROM_ZERO,
+    surface=Surface.FUSED,
 )
-SQRT = unary("sqrt", CATEGORY, "√x", np.sqrt, domain=Domain(0, 9), surface=Surface.FUSED, support=F2)
+SQUARE = unary(
+    "square",
+    CATEGORY,
+    "x²",
+    np.square,
+    dtypes=NUMBERS,
+    codomain=FROM_ZERO,
+    surface=Surface.FUSED,
+    decompositions=(activations.SQUARE,),
+)
+SQRT = unary(
+    "sqrt", CATEGORY, "√x", np.sqrt, domain=Domain(0, 9), codomain=FROM_ZERO, surface=Surface.FUSED, support=F2
+)
 RSQRT = unary(
     "rsqrt",
     CATEGORY,
@@ -96,6 +124,7 @@ RSQRT = unary(
     reciprocal_root,
     attributes=(epsilon_attribute(1e-12),),
     domain=Domain(0.1, 9, lambda chooser: {"epsilon": chooser.choose([0.0, 1e-3])}),
+    codomain=reciprocal_root_codomain,
     surface=Surface.FUSED,
     support=F2,
     decompositions=(activations.EPSILON_BEFORE,),
@@ -129,19 +158,32 @@ ADDS = unary(
     plus,
     attributes=(Attribute("k", AttributeKind.NUMBER),),
     domain=Domain(attributes=lambda chooser: {"k": chooser.choose([0.0, -1.5, 3.0])}),
+    traits=MASKING,
     surface=Surface.FUSED,
     mil="add",
     catalogued=False,
 )
 
-ADD = binary("add", CATEGORY, "x + y", np.add, surface=Surface.FUSED, decompositions=(activations.SPREAD_FIRST,))
-SUB = binary("sub", CATEGORY, "x − y", np.subtract, surface=Surface.FUSED, decompositions=(activations.SPREAD_FIRST,))
+ADD = binary(
+    "add", CATEGORY, "x + y", np.add, traits=MASKING, surface=Surface.FUSED, decompositions=(activations.SPREAD_FIRST,)
+)
+SUB = binary(
+    "sub",
+    CATEGORY,
+    "x − y",
+    np.subtract,
+    traits=MASKING,
+    surface=Surface.FUSED,
+    decompositions=(activations.SPREAD_FIRST,),
+)
 MUL = binary("mul", CATEGORY, "x · y", np.multiply, surface=Surface.FUSED, decompositions=(activations.SPREAD_FIRST,))
 MAXIMUM = binary(
     "maximum",
     CATEGORY,
     "the larger of x and y",
     np.maximum,
+    traits=EXTREME,
+    movement=CHOSEN_OF_TWO,
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
 )
@@ -150,6 +192,8 @@ MINIMUM = binary(
     CATEGORY,
     "the smaller of x and y",
     np.minimum,
+    traits=EXTREME,
+    movement=CHOSEN_OF_TWO,
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
 )

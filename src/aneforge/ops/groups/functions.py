@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.ops.attributes import epsilon_attribute
+from aneforge.ops.codomain import FROM_ZERO, WITHIN_ONE
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.op import Category, Surface
+from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser
 from aneforge.ops.supports import F2, LIKELY_F2
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 CATEGORY = Category.ACTIVATION
+ROUNDING = frozenset({Trait.ROUNDING})
 
 error_function = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -47,9 +49,21 @@ def rounded(x: Array) -> Array:
     return np.rint(x) if np.issubdtype(x.dtype, np.floating) else x
 
 
-ERF = unary("erf", CATEGORY, "2 / √π · ∫ e^(−t²) dt from 0 to x", error_function, surface=Surface.FUSED, support=F2)
-EXP = unary("exp", CATEGORY, "eˣ", np.exp, domain=Domain(-12, 10), surface=Surface.FUSED, support=LIKELY_F2)
-EXP2 = unary("exp2", CATEGORY, "2ˣ", np.exp2, domain=Domain(-12, 12), surface=Surface.FUSED, support=F2)
+ERF = unary(
+    "erf",
+    CATEGORY,
+    "2 / √π · ∫ e^(−t²) dt from 0 to x",
+    error_function,
+    codomain=WITHIN_ONE,
+    surface=Surface.FUSED,
+    support=F2,
+)
+EXP = unary(
+    "exp", CATEGORY, "eˣ", np.exp, domain=Domain(-12, 10), codomain=FROM_ZERO, surface=Surface.FUSED, support=LIKELY_F2
+)
+EXP2 = unary(
+    "exp2", CATEGORY, "2ˣ", np.exp2, domain=Domain(-12, 12), codomain=FROM_ZERO, surface=Surface.FUSED, support=F2
+)
 LOG = unary(
     "log",
     CATEGORY,
@@ -70,15 +84,20 @@ LOG2 = unary(
     catalogued=False,
     in_mil=False,
 )
-SIGN = unary("sign", CATEGORY, "−1, 0 or 1", np.sign, dtypes=NUMBERS, surface=Surface.FUSED, support=F2)
-CEIL = unary("ceil", CATEGORY, "⌈x⌉", rounded_up, dtypes=NUMBERS, surface=Surface.FUSED, support=F2)
-FLOOR = unary("floor", CATEGORY, "⌊x⌋", rounded_down, dtypes=NUMBERS, surface=Surface.FUSED, support=F2)
+SIGN = unary(
+    "sign", CATEGORY, "−1, 0 or 1", np.sign, dtypes=NUMBERS, codomain=WITHIN_ONE, surface=Surface.FUSED, support=F2
+)
+CEIL = unary("ceil", CATEGORY, "⌈x⌉", rounded_up, dtypes=NUMBERS, traits=ROUNDING, surface=Surface.FUSED, support=F2)
+FLOOR = unary(
+    "floor", CATEGORY, "⌊x⌋", rounded_down, dtypes=NUMBERS, traits=ROUNDING, surface=Surface.FUSED, support=F2
+)
 ROUND = unary(
     "round",
     CATEGORY,
     "the whole number nearest to x, the even one of two",
     rounded,
     dtypes=NUMBERS,
+    traits=ROUNDING,
     surface=Surface.FUSED,
     support=F2,
 )

@@ -11,6 +11,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import common_dtype, expect_float, expect_rank
@@ -264,6 +265,7 @@ FPS = Op(
     infer=farthest_points_type,
     meaning=farthest_points,
     sample=sample_farthest_points,
+    movement=Movement(("points",), taking=Taking.CHOSEN),
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=LIKELY_BRIDGE_F0,

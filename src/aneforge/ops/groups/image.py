@@ -14,6 +14,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import SHAPE
+from aneforge.ops.codomain import Codomain
 from aneforge.ops.decompositions import movement
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.interpolation import (
@@ -24,7 +25,8 @@ from aneforge.ops.interpolation import (
     nearest_indices,
     upsampling_points,
 )
-from aneforge.ops.op import Category, MilStatus, Op, Support, Surface
+from aneforge.ops.movement import Movement, Taking
+from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_elements, expect_float, expect_least_rank, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
@@ -341,6 +343,8 @@ RESIZE_OP = Op(
     infer=resize_type,
     meaning=resize,
     sample=sample_resize,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     opset="ios17",
     support=RESIZE,
     decompositions=(movement.NEAREST_BY_GATHER,),
@@ -354,6 +358,8 @@ RESIZE_BILINEAR = Op(
     infer=bilinear_type,
     meaning=resize_bilinear,
     sample=sample_resize_bilinear,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     support=RESIZE,
 )
@@ -366,6 +372,8 @@ RESIZE_NEAREST_NEIGHBOR = Op(
     infer=nearest_type,
     meaning=resize_nearest,
     sample=sample_resize_nearest,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     support=RESIZE,
 )
@@ -382,6 +390,8 @@ UPSAMPLE_BILINEAR = Op(
     infer=bilinear_upsampled_type,
     meaning=upsample_bilinear,
     sample=sample_upsample_bilinear,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     support=RESIZE,
 )
@@ -394,6 +404,8 @@ UPSAMPLE_NEAREST_NEIGHBOR = Op(
     infer=upsampled_type,
     meaning=upsample_nearest,
     sample=sample_upsample_nearest,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     support=RESIZE,
 )
 UPSAMPLE = Op(
@@ -405,6 +417,8 @@ UPSAMPLE = Op(
     infer=repeated_type,
     meaning=upsample,
     sample=sample_upsample,
+    movement=Movement(taking=Taking.BETWEEN),
+    traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     mil="upsample_nearest_neighbor",
     support=RESIZE,
@@ -427,6 +441,7 @@ DEGAMMA = unary(
     domain=Domain(-0.1, 1.2),
     support=LIKELY_BRIDGE_F2,
 )
+BYTES = Codomain(0.0, 255.0, minus_zero=False)
 PIXEL_BUFFER_TO_TENSOR = Op(
     name="pixel_buffer_to_tensor",
     category=CATEGORY,
@@ -435,6 +450,8 @@ PIXEL_BUFFER_TO_TENSOR = Op(
     infer=buffer_tensor_type,
     meaning=from_buffer,
     sample=buffer_sampler("uint8", 0, 255),
+    traits=frozenset({Trait.ELEMENTWISE}),
+    codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
 )
 TENSOR_TO_PIXEL_BUFFER = Op(
@@ -445,5 +462,7 @@ TENSOR_TO_PIXEL_BUFFER = Op(
     infer=pixel_buffer_type,
     meaning=to_buffer,
     sample=buffer_sampler("fp16", -60, 320),
+    traits=frozenset({Trait.ELEMENTWISE}),
+    codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
 )

@@ -16,8 +16,10 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
+from aneforge.ops.codomain import Codomain
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.groups.elementwise import real_quotient
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_any, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import (
@@ -252,8 +254,9 @@ GATHER = Op(
     infer=gather_type,
     meaning=gather,
     sample=sample_gather,
+    movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
-    traits=INDICES,
+    traits=INDICES | {Trait.GATHERING},
 )
 GATHER_ALONG_AXIS = Op(
     name="gather_along_axis",
@@ -264,8 +267,9 @@ GATHER_ALONG_AXIS = Op(
     infer=gather_along_axis_type,
     meaning=gather_along_axis,
     sample=sample_gather_along_axis,
+    movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
-    traits=INDICES,
+    traits=INDICES | {Trait.GATHERING},
 )
 GATHER_ND = Op(
     name="gather_nd",
@@ -276,8 +280,9 @@ GATHER_ND = Op(
     infer=gather_nd_type,
     meaning=gather_nd,
     sample=sample_gather_nd,
+    movement=Movement(adds=(0.0,)),
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
-    traits=INDICES,
+    traits=INDICES | {Trait.GATHERING},
 )
 GATHER_HW = Op(
     name="gather_hw",
@@ -287,6 +292,7 @@ GATHER_HW = Op(
     infer=gather_hw_type,
     meaning=gather_hw,
     sample=sample_gather_hw,
+    movement=Movement(adds=(0.0,)),
     in_mil=False,
     support=Support(floor=3, gate="texture_engine", mil_since=3),
     catalogued=False,
@@ -474,6 +480,11 @@ def one_hot(
     return np.moveaxis(np.where(on, on_value, off_value), -1, axis).astype(meaning_dtype(dtype))
 
 
+def one_hot_codomain(*, on_value: float, off_value: float, **_: object) -> Codomain:
+    """Return where the two values lie."""
+    return Codomain(min(on_value, off_value), max(on_value, off_value))
+
+
 def sample_one_hot(chooser: Chooser) -> Sample:
     """Draw indices of rank 0 to 3, values and an element type that has them."""
     size = chooser.integer(1, 5)
@@ -514,6 +525,7 @@ ONE_HOT = Op(
     infer=one_hot_type,
     meaning=one_hot,
     sample=sample_one_hot,
+    codomain=one_hot_codomain,
     support=NOWHERE,
     traits=INDICES,
 )

@@ -10,7 +10,8 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute
 from aneforge.ops.decompositions import movement
-from aneforge.ops.op import Basis, Category, Op, Support, Surface
+from aneforge.ops.movement import Movement
+from aneforge.ops.op import Basis, Category, Op, Support, Surface, Trait
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import common_dtype, divisible, expect_entries, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
@@ -178,6 +179,7 @@ CONCAT = Op(
     infer=concat_type,
     meaning=concat,
     sample=sample_concat,
+    movement=Movement(("values",)),
     surface=Surface.FUSED,
     support=Support(floor=0, basis=Basis.SYMBOL),
 )
@@ -190,6 +192,7 @@ STACK = Op(
     infer=stack_type,
     meaning=stack,
     sample=sample_stack,
+    movement=Movement(("values",)),
     surface=Surface.FUSED,
     decompositions=(movement.STACKED_BY_CONCAT,),
 )
@@ -206,6 +209,8 @@ SPLIT = Op(
     infer=split_type,
     meaning=split,
     sample=sample_split,
+    movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
     decompositions=(movement.SPLIT_BY_VIEWS,),
 )
@@ -218,6 +223,7 @@ TILE = Op(
     infer=tile_type,
     meaning=tile,
     sample=sample_tile,
+    movement=Movement(),
     surface=Surface.FUSED,
     support=F2,
     decompositions=(movement.REPEATED_BY_CONCAT,),

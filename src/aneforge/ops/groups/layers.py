@@ -12,6 +12,7 @@ from aneforge.ops.arithmetic import laid_along, unchanged
 from aneforge.ops.attributes import SHAPE
 from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, binary
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import broadcast, common_dtype, expect_least_rank, expect_one_each, own_type
@@ -145,6 +146,7 @@ NE_BYPASS = Op(
     infer=own_type,
     meaning=unchanged,
     sample=sample_bypass,
+    movement=Movement(),
     support=LIKELY_BRIDGE_F0,
 )
 DYNAMIC_GOC = Op(
@@ -172,6 +174,7 @@ BROADCAST = Op(
     infer=broadcast_type,
     meaning=repeated,
     sample=sample_broadcast,
+    movement=Movement(),
     in_mil=False,
     support=Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.INTERNAL),
     catalogued=False,

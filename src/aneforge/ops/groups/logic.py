@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.ops.codomain import UNIT
 from aneforge.ops.decompositions import movement
 from aneforge.ops.forms import binary, comparison, unary
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.movement import Movement
+from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_bool
 from aneforge.ops.signature import Operand
@@ -39,7 +41,7 @@ def sample_select(chooser: Chooser) -> Sample:
 
 def join(name: str, summary: str, meaning: Callable[..., Array]) -> Op:
     """Return a logical operation on pairs; no family runs one."""
-    return binary(name, CATEGORY, summary, meaning, dtypes=("bool",), support=NOWHERE)
+    return binary(name, CATEGORY, summary, meaning, dtypes=("bool",), codomain=UNIT, support=NOWHERE)
 
 
 EQUAL = comparison("equal", "x = y", np.equal, surface=Surface.FUSED)
@@ -50,7 +52,14 @@ LESS = comparison("less", "x < y", np.less, surface=Surface.FUSED)
 LESS_EQUAL = comparison("less_equal", "x ≤ y", np.less_equal, surface=Surface.FUSED)
 
 LOGICAL_NOT = unary(
-    "logical_not", CATEGORY, "not x", np.logical_not, dtypes=("bool",), surface=Surface.FUSED, support=LIKELY_F0
+    "logical_not",
+    CATEGORY,
+    "not x",
+    np.logical_not,
+    dtypes=("bool",),
+    codomain=UNIT,
+    surface=Surface.FUSED,
+    support=LIKELY_F0,
 )
 LOGICAL_AND = join("logical_and", "x and y", np.logical_and)
 LOGICAL_OR = join("logical_or", "x or y", np.logical_or)
@@ -64,6 +73,8 @@ SELECT = Op(
     infer=select_type,
     meaning=np.where,
     sample=sample_select,
+    movement=Movement(("a", "b")),
+    traits=frozenset({Trait.ELEMENTWISE, Trait.MASKING}),
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(movement.SELECT_OF_ONE_SHAPE,),

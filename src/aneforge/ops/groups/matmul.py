@@ -11,7 +11,8 @@ from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import wide
 from aneforge.ops.decompositions import products
 from aneforge.ops.labels import label_extents, labels_of
-from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.op import Category, Op, Surface, Trait
+from aneforge.ops.product import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_least_rank, expect_number, expect_one_each, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from aneforge.ops.forms import Details
 
 CATEGORY = Category.LAYER
+MATRIX_PRODUCT = frozenset({Trait.MATRIX_PRODUCT})
+PAIR = Product("x", "y")
 TRANSPOSES = (
     Attribute("transpose_x", AttributeKind.FLAG, default=False),
     Attribute("transpose_y", AttributeKind.FLAG, default=False),
@@ -236,6 +239,8 @@ def sample_einsum(chooser: Chooser) -> Sample:
 
 def general_product(name: str, **details: Unpack[Details]) -> Op:
     """Return a matrix product with MIL's operands and attributes."""
+    details["traits"] = MATRIX_PRODUCT
+    details["product"] = PAIR
     return Op(
         name=name,
         category=CATEGORY,
@@ -261,6 +266,8 @@ BMM = Op(
     meaning=product,
     macs=matmul_macs,
     sample=sample_bmm,
+    traits=MATRIX_PRODUCT,
+    product=PAIR,
     surface=Surface.FUSED,
     mil="matmul",
     catalogued=False,
@@ -274,6 +281,8 @@ BMM_W = Op(
     meaning=product,
     macs=matmul_macs,
     sample=sample_bmm_w,
+    traits=MATRIX_PRODUCT,
+    product=PAIR,
     surface=Surface.FUSED,
     mil="matmul",
     catalogued=False,
@@ -291,6 +300,7 @@ LINEAR = Op(
     meaning=linear,
     macs=linear_macs,
     sample=sample_linear,
+    product=Product("x", "weight"),
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(products.LINEAR_BY_MATMUL,),

@@ -9,7 +9,9 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import euclidean_length
+from aneforge.ops.codomain import FROM_ZERO
 from aneforge.ops.decompositions import reductions
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import expect_float, expect_number, expect_rank
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 CATEGORY = Category.LAYER
+POOLING = frozenset({Trait.POOLING})
 KERNEL_SIZES = Attribute("kernel_sizes", AttributeKind.INTEGERS, least=1)
 CEIL_MODE = Attribute("ceil_mode", AttributeKind.FLAG, default=False)
 EXCLUDE_PADDING = Attribute("exclude_padding_from_average", AttributeKind.FLAG, default=False)
@@ -182,6 +185,8 @@ MAX_POOL = Op(
     infer=any_pool_type,
     meaning=largest,
     sample=pool_sampler(CEIL_MODE, dtypes=NUMBERS_AND_INT8),
+    movement=Movement(taking=Taking.CHOSEN),
+    traits=POOLING | {Trait.EXTREME},
     surface=Surface.FUSED,
 )
 AVG_POOL = Op(
@@ -194,7 +199,7 @@ AVG_POOL = Op(
     meaning=average,
     sample=pool_sampler(CEIL_MODE, EXCLUDE_PADDING),
     surface=Surface.FUSED,
-    traits=frozenset({Trait.AVERAGING}),
+    traits=POOLING | {Trait.AVERAGING},
 )
 L2_POOL = Op(
     name="l2_pool",
@@ -205,6 +210,8 @@ L2_POOL = Op(
     infer=float_pool_type,
     meaning=euclidean_norm,
     sample=pool_sampler(CEIL_MODE),
+    traits=POOLING,
+    codomain=FROM_ZERO,
     support=LIKELY_F0,
 )
 
@@ -220,6 +227,7 @@ def unit_pool(name: str) -> Op:
         infer=unit_pool_type,
         meaning=by_mode,
         sample=pool_sampler(MODE, CEIL_MODE, EXCLUDE_PADDING),
+        traits=POOLING,
         support=LIKELY_F0,
         decompositions=(reductions.NAMED_POOL,),
     )

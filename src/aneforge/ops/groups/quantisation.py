@@ -11,7 +11,7 @@ from aneforge.ops.arithmetic import laid_along
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
+from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
@@ -462,6 +462,7 @@ CAST = Op(
     infer=cast_type,
     meaning=cast_elements,
     sample=sample_cast,
+    traits=frozenset({Trait.ELEMENTWISE}),
     surface=Surface.FUSED,
 )
 QUANTIZE = Op(
@@ -578,6 +579,7 @@ CONSTEXPR_CAST = Op(
     infer=constexpr_cast_type,
     meaning=constexpr_cast,
     sample=sample_constexpr_cast,
+    traits=frozenset({Trait.ELEMENTWISE}),
     opset="ios16",
     support=NOWHERE,
     decompositions=(movement.COMPUTED_BEFOREHAND,),

@@ -14,9 +14,10 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import SHAPE
+from aneforge.ops.codomain import FROM_ZERO, UNIT, Codomain
 from aneforge.ops.decompositions import drawing
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.op import Below, Category, MilStatus, Op, Support
+from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import expect_float
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
@@ -30,6 +31,7 @@ SEED = Attribute("seed", AttributeKind.INTEGER, -1, least=-1)
 DTYPE = Attribute("dtype", AttributeKind.TEXT, "fp32", choices=tuple(name for name in DTYPES if is_float(name)))
 BLOCK = Support(floor=4, gate="random_block", below=Below.DECOMPOSE, mil_since=4)
 LAYER = Support(floor=4, gate="random_block", below=Below.DECOMPOSE, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
+RANDOM_TRAIT = frozenset({Trait.RANDOM})
 STANDARD_NORMAL = NormalDist()
 
 
@@ -53,6 +55,11 @@ def uniform_type(*, shape: tuple[int, ...], low: float, high: float, dtype: str,
 def uniform(*, shape: tuple[int, ...], low: float, high: float, seed: int, **_: object) -> Array:
     """Draw evenly from a range."""
     return low + (high - low) * stream(shape, seed)
+
+
+def uniform_codomain(*, low: float, high: float, **_: object) -> Codomain:
+    """Return the range from which is drawn."""
+    return Codomain(low, high)
 
 
 def normal(*, shape: tuple[int, ...], mean: float, stddev: float, seed: int, **_: object) -> Array:
@@ -151,6 +158,8 @@ RANDOM_UNIFORM = Op(
     infer=uniform_type,
     meaning=uniform,
     sample=sample_uniform,
+    traits=RANDOM_TRAIT,
+    codomain=uniform_codomain,
     support=BLOCK,
     decompositions=(drawing.NUMBERS_OF_HOST,),
 )
@@ -169,6 +178,7 @@ RANDOM_NORMAL = Op(
     infer=drawn_type,
     meaning=normal,
     sample=sample_normal,
+    traits=RANDOM_TRAIT,
     support=NOWHERE,
 )
 RANDOM_BERNOULLI = Op(
@@ -180,6 +190,8 @@ RANDOM_BERNOULLI = Op(
     infer=drawn_type,
     meaning=bernoulli,
     sample=sample_bernoulli,
+    traits=RANDOM_TRAIT,
+    codomain=UNIT,
     support=NOWHERE,
 )
 RANDOM_CATEGORICAL = Op(
@@ -195,6 +207,8 @@ RANDOM_CATEGORICAL = Op(
     infer=categorical_type,
     meaning=categorical,
     sample=sample_categorical,
+    traits=RANDOM_TRAIT,
+    codomain=FROM_ZERO,
     support=NOWHERE,
 )
 DROPOUT = unary(
@@ -205,6 +219,7 @@ DROPOUT = unary(
     attributes=(Attribute("rate", AttributeKind.NUMBER, 0.5, least=0, most=1, finite=True), SEED),
     domain=Domain(attributes=draw_rate),
     check=expect_kept,
+    traits=RANDOM_TRAIT,
     in_mil=False,
     support=LAYER,
     catalogued=False,
@@ -219,6 +234,8 @@ RANDOM = Op(
     infer=uniform_type,
     meaning=uniform,
     sample=sample_uniform,
+    traits=RANDOM_TRAIT,
+    codomain=uniform_codomain,
     in_mil=False,
     support=LAYER,
     catalogued=False,

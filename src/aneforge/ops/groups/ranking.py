@@ -8,6 +8,8 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import INDEX_DTYPES, axis_attribute, index_dtype_attribute
+from aneforge.ops.codomain import FROM_ZERO
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import common_dtype, expect_countable, expect_float, expect_rank, normalised_axis
@@ -240,8 +242,9 @@ ARGSORT = Op(
     infer=argsort_type,
     meaning=argsort,
     sample=sample_argsort,
+    codomain=FROM_ZERO,
     support=Support(floor=3, basis=Basis.LIKELY, mil_since=3),
-    traits=frozenset({Trait.INDICES}),
+    traits=frozenset({Trait.INDICES, Trait.PLACES}),
 )
 SORT = Op(
     name="sort",
@@ -252,6 +255,7 @@ SORT = Op(
     infer=sort_type,
     meaning=in_order,
     sample=sample_sort,
+    movement=Movement(taking=Taking.CHOSEN),
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=Support(floor=3, mil_since=None, mil_otherwise=MilStatus.BRIDGE),

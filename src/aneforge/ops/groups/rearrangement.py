@@ -12,6 +12,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.decompositions import movement
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any
 from aneforge.ops.shapes import divisible, expect_entries, expect_rank
@@ -89,6 +90,7 @@ def exchange(
 
     An operation that takes one image alone names the one that takes several, as `one_image_of`.
     """
+    details["movement"] = Movement()
     type_of, values_of = (to_channels_type, to_channels) if into_channels else (to_blocks_type, to_blocks)
 
     def infer(x: TensorType, **attributes: int) -> TensorType:
@@ -271,12 +273,10 @@ SPACE_TO_BATCH = Op(
     infer=space_to_batch_type,
     meaning=space_to_batch,
     sample=sample_space_to_batch,
+    movement=Movement(adds=(0.0,)),
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
-    decompositions=(
-        movement.SPACE_TO_BATCH,
-        movement.SPACE_TO_BATCH_AFTER_PAD,
-    ),
+    decompositions=(movement.SPACE_TO_BATCH, movement.SPACE_TO_BATCH_AFTER_PAD),
 )
 BATCH_TO_SPACE = Op(
     name="batch_to_space",
@@ -290,10 +290,8 @@ BATCH_TO_SPACE = Op(
     infer=batch_to_space_type,
     meaning=batch_to_space,
     sample=sample_batch_to_space,
+    movement=Movement(),
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
-    decompositions=(
-        movement.BATCH_TO_SPACE,
-        movement.BATCH_TO_SPACE_THEN_CROP,
-    ),
+    decompositions=(movement.BATCH_TO_SPACE, movement.BATCH_TO_SPACE_THEN_CROP),
 )

@@ -11,8 +11,10 @@ import numpy as np
 
 from aneforge.ops.arithmetic import euclidean_length
 from aneforge.ops.attributes import INDEX_DTYPES, KEEP_DIMS, axis_attribute, index_dtype_attribute
+from aneforge.ops.codomain import FROM_ZERO
 from aneforge.ops.decompositions import reductions
 from aneforge.ops.forms import Details, Domain, reduction
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import (
@@ -42,7 +44,12 @@ class FusedDetails(TypedDict):
 
 FUSED: FusedDetails = {"surface": Surface.FUSED, "support": F2}
 FUSED_REDUCTION: Details = {**FUSED, "traits": frozenset({Trait.REDUCTION})}
-INDICES = frozenset({Trait.INDICES})
+FUSED_EXTREME: Details = {
+    **FUSED,
+    "traits": frozenset({Trait.EXTREME, Trait.REDUCTION}),
+    "movement": Movement(taking=Taking.CHOSEN),
+}
+PLACES = frozenset({Trait.PLACES, Trait.INDICES})
 
 
 def total(x: Array, axes: tuple[int, ...]) -> Array:
@@ -138,7 +145,8 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         meaning=evaluate,
         sample=sample,
         support=support,
-        traits=INDICES,
+        traits=PLACES | {Trait.ARG_REDUCTION},
+        codomain=FROM_ZERO,
     )
 
 
@@ -211,16 +219,30 @@ def sample_cumsum(chooser: Chooser) -> Sample:
 
 REDUCE_SUM = reduction("reduce_sum", "Σ x", total, dtypes=NUMBERS, **FUSED_REDUCTION)
 REDUCE_SUM_SQUARE = reduction(
-    "reduce_sum_square", "Σ x²", total_of_squares, dtypes=NUMBERS, **FUSED, decompositions=(reductions.SUM_SQUARE,)
+    "reduce_sum_square",
+    "Σ x²",
+    total_of_squares,
+    dtypes=NUMBERS,
+    codomain=FROM_ZERO,
+    **FUSED,
+    decompositions=(reductions.SUM_SQUARE,),
 )
 REDUCE_L1_NORM = reduction(
-    "reduce_l1_norm", "Σ |x|", total_of_magnitudes, dtypes=NUMBERS, **FUSED, decompositions=(reductions.L1_NORM,)
+    "reduce_l1_norm",
+    "Σ |x|",
+    total_of_magnitudes,
+    dtypes=NUMBERS,
+    codomain=FROM_ZERO,
+    **FUSED,
+    decompositions=(reductions.L1_NORM,),
 )
-REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED_REDUCTION)
-REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED_REDUCTION)
+REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED_EXTREME)
+REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED_EXTREME)
 REDUCE_PROD = reduction("reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=NUMBERS, support=NOWHERE)
 REDUCE_MEAN = reduction("reduce_mean", "Σ x / n", mean, **FUSED_REDUCTION)
-REDUCE_L2_NORM = reduction("reduce_l2_norm", "√(Σ x²)", euclidean_length, **FUSED, decompositions=(reductions.L2_NORM,))
+REDUCE_L2_NORM = reduction(
+    "reduce_l2_norm", "√(Σ x²)", euclidean_length, codomain=FROM_ZERO, **FUSED, decompositions=(reductions.L2_NORM,)
+)
 REDUCE_LOG_SUM = reduction("reduce_log_sum", "log Σ x", log_of_total, domain=Domain(0.1, 9), **FUSED)
 REDUCE_LOG_SUM_EXP = reduction(
     "reduce_log_sum_exp", "log Σ eˣ", log_of_total_of_powers, domain=Domain(-900, 900), **FUSED
@@ -230,6 +252,7 @@ SQ_AFTER_REDUCE = reduction(
     "(Σ x)²",
     square_of_total,
     dtypes=NUMBERS,
+    codomain=FROM_ZERO,
     in_mil=False,
     support=Support(
         floor=3,
@@ -260,6 +283,8 @@ ARGMAX = Op(
     infer=argmax_type,
     meaning=argmax,
     sample=sample_argmax,
+    traits=frozenset({Trait.ARG_REDUCTION, Trait.PLACES}),
+    codomain=FROM_ZERO,
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=BRIDGE_F0,
@@ -274,12 +299,13 @@ GLOBAL_ARG_MIN_MAX = Op(
     infer=global_arg_type,
     meaning=global_arg,
     sample=sample_global_arg,
+    codomain=FROM_ZERO,
     in_mil=False,
     support=Support(
         floor=4, gate="global_arg_reduction", below=Below.DECOMPOSE, mil_since=4, mil_otherwise=MilStatus.BRIDGE
     ),
     catalogued=False,
-    traits=INDICES,
+    traits=PLACES,
     aliases=("global_argmax", "global_argmin"),
     decompositions=(reductions.ARG_REDUCTION_OF_ONE_ROW,),
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import AXES
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_integer, expect_one_each, expect_within, normalised_axes, normalised_axis
@@ -81,6 +82,7 @@ REVERSE = Op(
     infer=reverse_type,
     meaning=reverse,
     sample=sample_reverse,
+    movement=Movement(),
     surface=Surface.FUSED,
     support=LIKELY_F2,
 )
@@ -93,5 +95,6 @@ REVERSE_SEQUENCE = Op(
     infer=reverse_sequence_type,
     meaning=reverse_sequence,
     sample=sample_reverse_sequence,
+    movement=Movement(),
     support=NOWHERE,
 )

@@ -9,7 +9,9 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import AXES, axis_attribute
+from aneforge.ops.codomain import FROM_ZERO
 from aneforge.ops.decompositions import movement
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_rank, normalised_axes, own_type
@@ -185,6 +187,7 @@ RESHAPE = Op(
     infer=reshape_type,
     meaning=reshape,
     sample=sample_reshape,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 RESHAPE_LIKE = Op(
@@ -200,6 +203,7 @@ RESHAPE_LIKE = Op(
     infer=reshape_like_type,
     meaning=reshape_like,
     sample=sample_reshape_like,
+    movement=Movement(),
     opset="ios16",
     support=LIKELY_F0,
     decompositions=(movement.RESHAPED,),
@@ -213,6 +217,7 @@ FLATTEN2D = Op(
     infer=flatten2d_type,
     meaning=flatten2d,
     sample=sample_flatten2d,
+    movement=Movement(),
     surface=Surface.FUSED,
     decompositions=(movement.RESHAPED,),
 )
@@ -224,6 +229,7 @@ FLATTEN = Op(
     infer=flatten_type,
     meaning=np.ravel,
     sample=sample_flatten,
+    movement=Movement(),
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=BRIDGE_F0,
@@ -334,6 +340,7 @@ EXPAND_DIMS = Op(
     infer=expand_dims_type,
     meaning=expand_dims,
     sample=sample_expand_dims,
+    movement=Movement(),
     surface=Surface.FUSED,
     decompositions=(movement.RESHAPED,),
 )
@@ -346,6 +353,7 @@ SQUEEZE = Op(
     infer=squeeze_type,
     meaning=squeeze,
     sample=sample_squeeze,
+    movement=Movement(),
     surface=Surface.FUSED,
     decompositions=(movement.RESHAPED,),
 )
@@ -358,6 +366,7 @@ TRANSPOSE = Op(
     infer=transpose_type,
     meaning=transpose,
     sample=sample_transpose,
+    movement=Movement(),
     surface=Surface.FUSED,
 )
 IDENTITY = Op(
@@ -368,6 +377,7 @@ IDENTITY = Op(
     infer=own_type,
     meaning=identity,
     sample=sample_any,
+    movement=Movement(),
     support=LIKELY_F2,
 )
 SHAPE = Op(
@@ -377,6 +387,7 @@ SHAPE = Op(
     operands=(Operand("x"),),
     infer=shape_type,
     meaning=extents,
+    codomain=FROM_ZERO,
     sample=sample_any,
     support=NOWHERE,
 )

@@ -9,6 +9,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute
 from aneforge.ops.decompositions import movement
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import (
@@ -234,6 +235,8 @@ SLICE_BY_SIZE = Op(
     infer=slice_by_size_type,
     meaning=slice_by_size,
     sample=sample_slice_by_size,
+    movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
     decompositions=(movement.SLICE_OF_SIZE_BY_VIEWS,),
 )
@@ -246,6 +249,8 @@ SLICE_BY_INDEX = Op(
     infer=slice_by_index_type,
     meaning=slice_by_index,
     sample=sample_slice_by_index,
+    movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     support=Support(floor=0, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
     decompositions=(movement.SLICE_BY_VIEWS,),
 )
@@ -258,6 +263,7 @@ SLICE_UPDATE = Op(
     infer=slice_update_type,
     meaning=slice_update,
     sample=sample_slice_update,
+    movement=Movement(("x", "update")),
     opset="ios18",
     support=LIKELY_F2,
 )
@@ -369,6 +375,7 @@ SLIDING_WINDOWS = Op(
     infer=sliding_windows_type,
     meaning=sliding_windows,
     sample=sample_sliding_windows,
+    movement=Movement(),
     support=NOWHERE,
 )
 INPUT_VIEW = Op(
@@ -385,6 +392,8 @@ INPUT_VIEW = Op(
     infer=input_view_type,
     meaning=input_view,
     sample=sample_input_view,
+    movement=Movement(),
+    traits=frozenset({Trait.SLICING}),
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=BRIDGE_F0,
@@ -402,6 +411,7 @@ DYNAMIC_SLICE = Op(
     infer=dynamic_slice_type,
     meaning=dynamic_slice,
     sample=sample_dynamic_slice,
+    movement=Movement(adds=("background_value",)),
     surface=Surface.NATIVE_LAYER,
     in_mil=False,
     support=Support(floor=3, mil_since=None, mil_otherwise=MilStatus.BRIDGE),

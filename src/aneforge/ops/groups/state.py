@@ -13,6 +13,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import unchanged
 from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import common_dtype, normalised_axis, own_type
@@ -129,6 +130,7 @@ READ_STATE = Op(
     infer=own_type,
     meaning=unchanged,
     sample=sample_read_state,
+    movement=Movement(("input",)),
     opset="ios18",
     support=F2,
 )
@@ -140,6 +142,7 @@ WRITE_STATE = Op(
     infer=written_type,
     meaning=written,
     sample=sample_write_state,
+    movement=Movement(("data",)),
     opset="ios18",
     support=F2,
 )
@@ -151,6 +154,7 @@ TENSOR_BUFFER_TO_TENSOR = Op(
     infer=own_type,
     meaning=unchanged,
     sample=sample_buffer,
+    movement=Movement(("buffer",)),
     opset="ios18",
     support=MOVER,
 )
@@ -162,6 +166,7 @@ TENSOR_TO_TENSOR_BUFFER = Op(
     infer=own_type,
     meaning=unchanged,
     sample=sample_tensor,
+    movement=Movement(),
     opset="ios18",
     support=LIKELY_MOVER,
 )
@@ -174,6 +179,7 @@ CIRCULAR_BUFFER_TO_TENSOR = Op(
     infer=circular_read_type,
     meaning=circular_read,
     sample=sample_circular_read,
+    movement=Movement(("buffer",)),
     opset="ios18",
     support=MOVER,
 )
@@ -186,6 +192,7 @@ TENSOR_TO_CIRCULAR_BUFFER = Op(
     infer=circular_write_type,
     meaning=circular_write,
     sample=sample_circular_write,
+    movement=Movement(("buffer", "x")),
     opset="ios18",
     support=MOVER,
 )

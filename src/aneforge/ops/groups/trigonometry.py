@@ -5,11 +5,14 @@ The hyperbolic tangent is an activation and stands with those.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from aneforge.ops.codomain import FROM_ZERO, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.decompositions import trigonometry
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.op import Below, Category, Support, Surface
+from aneforge.ops.op import Below, Category, Support, Surface, Trait
 from aneforge.ops.supports import F2, NOWHERE
 
 CATEGORY = Category.TRIGONOMETRY
@@ -17,6 +20,8 @@ F4 = Support(floor=4, below=Below.DECOMPOSE, mil_since=4)
 """Below its floor MIL is given a polynomial."""
 WIDE = Domain(-9, 9)
 UNIT = Domain(-1, 1)
+SHRINKING = frozenset({Trait.SHRINKING})
+RIGHT_ANGLE = around_zero(math.pi / 2)
 
 SIN = unary(
     "sin",
@@ -24,6 +29,8 @@ SIN = unary(
     "sin x",
     np.sin,
     domain=WIDE,
+    traits=SHRINKING,
+    codomain=WITHIN_ONE,
     surface=Surface.FUSED,
     support=F4,
     decompositions=(trigonometry.SINE_BY_POLYNOMIAL,),
@@ -34,17 +41,28 @@ COS = unary(
     "cos x",
     np.cos,
     domain=WIDE,
+    codomain=WITHIN_ONE,
     surface=Surface.FUSED,
     support=F4,
     decompositions=(trigonometry.COSINE_BY_POLYNOMIAL,),
 )
-ATAN = unary("atan", CATEGORY, "arctan x", np.arctan, domain=WIDE, surface=Surface.FUSED, support=F2)
+ATAN = unary(
+    "atan",
+    CATEGORY,
+    "arctan x",
+    np.arctan,
+    domain=WIDE,
+    traits=SHRINKING,
+    codomain=RIGHT_ANGLE,
+    surface=Surface.FUSED,
+    support=F2,
+)
 
 TAN = unary("tan", CATEGORY, "tan x", np.tan, support=NOWHERE)
-ASIN = unary("asin", CATEGORY, "arcsin x", np.arcsin, domain=UNIT, support=NOWHERE)
-ACOS = unary("acos", CATEGORY, "arccos x", np.arccos, domain=UNIT, support=NOWHERE)
+ASIN = unary("asin", CATEGORY, "arcsin x", np.arcsin, domain=UNIT, codomain=RIGHT_ANGLE, support=NOWHERE)
+ACOS = unary("acos", CATEGORY, "arccos x", np.arccos, domain=UNIT, codomain=Codomain(0.0, math.pi), support=NOWHERE)
 SINH = unary("sinh", CATEGORY, "(eˣ − e⁻ˣ) / 2", np.sinh, support=NOWHERE)
-COSH = unary("cosh", CATEGORY, "(eˣ + e⁻ˣ) / 2", np.cosh, support=NOWHERE)
+COSH = unary("cosh", CATEGORY, "(eˣ + e⁻ˣ) / 2", np.cosh, codomain=Codomain(low=1.0), support=NOWHERE)
 ASINH = unary(
     "asinh",
     CATEGORY,
@@ -54,5 +72,13 @@ ASINH = unary(
     support=NOWHERE,
     decompositions=(trigonometry.INVERSE_SINH,),
 )
-ACOSH = unary("acosh", CATEGORY, "the number ≥ 0 whose cosh is x", np.arccosh, domain=Domain(1, 9), support=NOWHERE)
+ACOSH = unary(
+    "acosh",
+    CATEGORY,
+    "the number ≥ 0 whose cosh is x",
+    np.arccosh,
+    domain=Domain(1, 9),
+    codomain=FROM_ZERO,
+    support=NOWHERE,
+)
 ATANH = unary("atanh", CATEGORY, "the number whose tanh is x", np.arctanh, domain=Domain(-0.99, 0.99), support=NOWHERE)

@@ -13,6 +13,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.decompositions import movement
 from aneforge.ops.interpolation import SAMPLING_MODES, folded, grid_points, normalised, pixels, places, sampled
+from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Op, Support, Surface
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import (
@@ -318,6 +319,7 @@ CROP_RESIZE = Op(
     infer=cropped_type,
     meaning=crop_resize,
     sample=sample_crop_resize,
+    movement=Movement(adds=(0.0, "pad_value"), taking=Taking.BETWEEN),
     opset="ios17",
     support=TEXTURE,
     decompositions=(movement.BOXES_WITH_IMAGES,),
@@ -337,6 +339,7 @@ RESAMPLE = Op(
     infer=resampled_type,
     meaning=resample,
     sample=sample_resample,
+    movement=Movement(adds=(0.0, "padding_value"), taking=Taking.BETWEEN),
     support=TEXTURE,
 )
 AFFINE = Op(
@@ -361,6 +364,7 @@ AFFINE = Op(
     infer=transformed_type,
     meaning=affine,
     sample=sample_affine,
+    movement=Movement(adds=(0.0, "padding_value"), taking=Taking.BETWEEN),
     surface=Surface.FUSED,
     support=TEXTURE,
 )

@@ -18,7 +18,6 @@ from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
-from aneforge.compiler.passes.cuts import is_elementwise
 from aneforge.engine.choices import entry_of
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     Key = tuple[object, ...]
 
 __all__ = [
+    "added",
     "after_slots",
     "computed",
     "is_function",
@@ -50,8 +50,6 @@ __all__ = [
 
 MOST_ANSWERS = 1 << 21
 """Numbers times the constants that they meet: more are not asked for."""
-MOVED = {"x", "input", "values"}
-"""Operands whose elements a layer that copies moves."""
 SLOTS = (Slot.PRE_ACTIVATION, Slot.GAIN_OFFSET, Slot.POST_ACTIVATION, Slot.TRANSPOSE)
 """Slots that hold functions of single elements, or move them."""
 QUANTISATIONS = ("quant", "dequant")
@@ -68,8 +66,16 @@ def parted_slots(layer: Layer) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
 
 def moves(layer: Layer) -> bool:
     """Tell whether every element of a layer's result is one of an operand as it is, or as the crop leaves it."""
-    call = call_of_layer(layer)
-    return call is not None and (call.op in CROPS or entry_of(call.op).copies) and set(layer.operands) <= MOVED
+    call, movement = call_of_layer(layer), layer.kind.entry.movement
+    if call is None or movement is None or not (call.op in CROPS or entry_of(call.op).copies):
+        return False
+    return set(call.renamed(layer.operands)) <= set(movement.operands)
+
+
+def added(layer: Layer) -> tuple[float, ...]:
+    """Return the numbers that a layer which moves elements may put beside them."""
+    movement = layer.kind.entry.movement
+    return () if movement is None else movement.added(layer.attributes)
 
 
 def is_function(layer: Layer, value: Value) -> bool:
@@ -86,7 +92,7 @@ def is_function(layer: Layer, value: Value) -> bool:
         return False
     if layer.kind.name in QUANTISATIONS:
         return all(isinstance(ref, Value) or ref.type.rank == 0 for ref in refs)
-    return layer.kind.name == GAIN_OFFSET or is_elementwise(layer.kind)
+    return layer.kind.name == GAIN_OFFSET or layer.kind.is_elementwise
 
 
 def slots_are_functions(layer: Layer) -> bool:

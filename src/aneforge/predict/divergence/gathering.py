@@ -40,8 +40,6 @@ __all__ = ["Gather", "gather_of", "resized_places"]
 
 MOST_ELEMENTS = 1 << 22
 """Of what is gathered and of what it is gathered from: larger ones are not looked into."""
-WEIGHTS = {"convolution": "weights", "deconvolution": "weights", "linear": "weight", "matmul": "rhs"}
-"""Products by their kinds, and the operand that is the weight."""
 COPIES = ("broadcast", "tile")
 """Copies that no other form describes."""
 FIRST_WEIGHTS = 256
@@ -132,17 +130,16 @@ def passage_of_product(layer: Layer, call: Call, target: Target) -> Passage | No
 
 def chosen_places(layer: Layer, call: Call, source: Value) -> Places | None:
     """Return the element that every result of a product is; None where a weight is neither 0 nor 1, or not one is."""
-    name = WEIGHTS[layer.kind.name]
-    weight = layer.weight(name)
-    if not isinstance(weight, Dense):
+    names = layer.kind.product
+    weight = None if names is None else layer.weight(names.weight)
+    if names is None or not isinstance(weight, Dense):
         return None
     held = weight.dense()
     if not (of_zeros_and_ones(held.reshape(-1)[:FIRST_WEIGHTS]) and of_zeros_and_ones(held)):
         return None
-    (other,) = (one for one in layer.operands if one != name)
 
     def product(values: Array) -> Array:
-        operands = call.renamed({other: values, name: held.astype(np.float64)})
+        operands = call.renamed({names.data: values, names.weight: held.astype(np.float64)})
         (result,) = op_named(call.op).evaluate(cast("dict[str, Any]", operands), call.attributes)
         return result
 

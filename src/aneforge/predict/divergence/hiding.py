@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.compiler.ir.calls import call_of_layer
-from aneforge.predict.divergence.functions import after_slots, computed, is_function, layer_key, moves, slots_key
+from aneforge.ops.op import Trait
+from aneforge.predict.divergence.functions import added, after_slots, computed, is_function, layer_key, moves, slots_key
 from aneforge.predict.divergence.passages import EVERY, Passage, kept_by, passed
-from aneforge.predict.divergence.possible import EXTREMES, ONLY_MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,8 +39,6 @@ __all__ = ["Behind", "Hiding"]
 
 MOST_LAYERS = 32
 """Layers behind a passage that are looked at."""
-LARGEST_AND_SMALLEST = ("max_pool", "reduce_max", "reduce_min")
-"""Layers that give one of the elements of an operand, of equal ones the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +148,19 @@ class Behind:
             return Passage.CROP
         if layer.name in self.passages:
             return self.passages[layer.name]
-        if layer.kind.name in LARGEST_AND_SMALLEST and way.in_order:
+        if is_extreme_of_one(layer) and way.in_order:
             return Passage.COMPUTED
         return Passage.COPY if moves(layer) else None
 
     def brings_nothing(self, layer: Layer) -> bool:
         """Tell whether a layer that moves elements or chooses among them brings none beside those of one value."""
-        call = call_of_layer(layer)
-        alone = call is not None and len(list(layer.refs())) == 1 and call.op in (ONLY_MOVED | EXTREMES) - {"pad"}
+        alone = len(list(layer.refs())) == 1 and (is_extreme_of_one(layer) or (moves(layer) and not added(layer)))
         return alone or layer.name in self.passages
+
+
+def is_extreme_of_one(layer: Layer) -> bool:
+    """Tell whether a layer gives one of the elements of an operand, of equal ones the first."""
+    return Trait.EXTREME in layer.kind.entry.traits and len(layer.operands) == 1
 
 
 def pair_of(answers: list[Array | None]) -> Pair | None:

@@ -6,7 +6,7 @@ Output channels have sums of their own, so the join of the parts holds the bits 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Key = tuple[object, ...]
 
-__all__ = ["WEIGHTS", "Part", "Whole", "part_of", "whole_of"]
+__all__ = ["Part", "Whole", "part_of", "whole_of"]
 
 TRANSPOSE = "transpose"
-WEIGHTS = {"convolution": "weights", "linear": "weight", "matmul": "rhs"}
-"""Products by their kinds, and the operand that is the weight."""
+
+
+TRANSPOSED = "deconvolution"
+"""The product whose weights have their output channels elsewhere: no pass cuts it along them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Part:
     """Operation, attributes, the other operand and arithmetic."""
     other: tuple[str, object]
     """The operand that is no weight: its name and number."""
+    place: str
+    """The name of the operand that is the weight."""
     weight: Dense
     affine: Affine | None
     slots: tuple[Stage, ...]
@@ -84,16 +88,17 @@ class Whole:
 
 def part_of(layer: Layer, arithmetic: Arithmetic, key_of: Callable[[Argument], object]) -> Part | None:
     """Return a product of dense weights as a part that a whole may have; `key_of` tells what stands for an operand."""
-    place = WEIGHTS.get(layer.kind.name)
-    weight = layer.weight(place) if place else None
+    product = layer.kind.product
+    if product is None or layer.kind.name == TRANSPOSED:
+        return None
+    weight = layer.weight(product.weight)
     joined, slots = parted_slots(layer)
     if not isinstance(weight, Dense) or len(layer.operands) != len(("weight", "other")) or not activations(slots):
         return None
-    other = next(name for name in layer.operands if name != place)
     affine = affine_of_stage(joined[0], layer.core_types[0].rank) if joined else None
-    source = key_of(layer.operands[other])
+    source = key_of(layer.operands[product.data])
     key = (*signature(layer, ())[:3], source, arithmetic.on_engine, stages_key(slots))
-    return Part(key, (other, source), weight, affine, slots, arithmetic.on_engine, layer)
+    return Part(key, (product.data, source), product.weight, weight, affine, slots, arithmetic.on_engine, layer)
 
 
 def whole_of(parts: Sequence[Part | None], layer: Layer) -> Whole | None:
@@ -102,7 +107,7 @@ def whole_of(parts: Sequence[Part | None], layer: Layer) -> Whole | None:
     if len(known) != len(parts) or len({part.key for part in known}) != 1 or layer.attributes["interleave"]:
         return None
     first, affine = known[0], joined_affine([part.affine for part in known], known[0].channels)
-    axis = cast("int", layer.attributes["axis"]) % layer.core_types[0].rank
+    axis = layer.integer("axis") % layer.core_types[0].rank
     if axis != first.axis or (affine is None) != (first.affine is None):
         return None
     extents = list(first.layer.core_types[0].shape)
@@ -113,7 +118,7 @@ def whole_of(parts: Sequence[Part | None], layer: Layer) -> Whole | None:
 
 def permutation(stage: Stage) -> tuple[int, ...]:
     """Return the order of axes of a transpose."""
-    return cast("tuple[int, ...]", stage.attributes["perm"])
+    return stage.integers("perm")
 
 
 def activations(slots: tuple[Stage, ...]) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.dispatch import arithmetic
+from aneforge.ops.op import Trait
+from aneforge.ops.table import op_named
 from aneforge.predict.divergence.arithmetic import arithmetic_of_layer
 from aneforge.predict.divergence.gathering import MOST_ELEMENTS, gather_of, resized_places
 from aneforge.predict.divergence.hiding import Behind
@@ -39,9 +41,6 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
 
 __all__ = ["Judged", "judged"]
-
-BOUNDS = ("abs", "clip", "leaky_relu", "relu", "relu6")
-"""Operations that leave numbers within some bounds as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def gives_ones(layer: Layer, target: Target) -> bool:
     call = call_of_layer(layer)
     if call is None or call.op != "softmax" or layer.core_types[0].dtype != "fp16":
         return False
-    return layer.core_types[0].shape[cast("int", call.attributes["axis"])] == 1 and share_of_one_is_one(target)
+    return layer.core_types[0].shape[call.integer("axis")] == 1 and share_of_one_is_one(target)
 
 
 @cache
@@ -130,7 +129,7 @@ def share_of_one_is_one(target: Target) -> bool:
 def is_idle(layer: Layer, exchanged: Possible) -> bool:
     """Tell whether a layer that only bounds numbers, its slots left out, changes none that can come in."""
     call, source = call_of_layer(layer), layer.bottoms[0] if layer.bottoms else None
-    if call is None or source is None or call.op not in BOUNDS or source.type.dtype != "fp16":
+    if call is None or source is None or Trait.BOUNDING not in op_named(call.op).traits or source.type.dtype != "fp16":
         return False
     entering = EVERY[exchanged.of(source)]
     (bounded,) = arithmetic(call.op, exchanged.program.target).compute({"x": entering}, call.attributes)

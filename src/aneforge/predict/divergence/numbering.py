@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,14 +22,14 @@ from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.layer import Value
-from aneforge.compiler.passes.cuts import is_elementwise, reduced
+from aneforge.compiler.passes.cuts import reduced
 from aneforge.engine import reductions
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import is_float
 from aneforge.predict.divergence.arithmetic import FEW_TERMS, Arithmetic, terms_of
 from aneforge.predict.divergence.functions import parted_slots
 from aneforge.predict.divergence.hiding import Hiding
-from aneforge.predict.divergence.joining import WEIGHTS, Part, part_of, whole_of
+from aneforge.predict.divergence.joining import Part, part_of, whole_of
 from aneforge.predict.divergence.judging import judged
 from aneforge.predict.divergence.keys import affine_key, attributes_key, signature
 from aneforge.predict.divergence.layouts import Layouts, rows_of
@@ -192,11 +192,11 @@ class Numbering:
             case "reshape" | "flatten" | "identity":
                 return self.layouts.shaped(self.layouts.content(*values[0]), shape)
             case "slice":
-                return self.layouts.cut(*values[0], cast("tuple[int, ...]", layer.attributes["begin"]), shape)
+                return self.layouts.cut(*values[0], layer.integers("begin"), shape)
             case "concat" if not layer.attributes["interleave"]:
-                return self.layouts.joined(values, cast("int", layer.attributes["axis"]) % len(shape), shape)
+                return self.layouts.joined(values, layer.integer("axis") % len(shape), shape)
             case "transpose":
-                return self.layouts.transposed(*values[0], cast("tuple[int, ...]", layer.attributes["perm"]))
+                return self.layouts.transposed(*values[0], layer.integers("perm"))
             case _:
                 return None
 
@@ -209,7 +209,7 @@ class Numbering:
         single = all(one.type.size == 1 for one in (*constants, *stage_constants(joined)))
         if not layer.bottoms or not single or any(one.shape != shape for one in layer.bottoms):
             return None
-        if layer.kind.name != GAIN_OFFSET and not is_elementwise(layer.kind):
+        if layer.kind.name != GAIN_OFFSET and not layer.kind.is_elementwise:
             return None
         names = list(dict.fromkeys(one.name for one in layer.bottoms))
 
@@ -256,7 +256,7 @@ class Numbering:
             return None
         first, kind = whole.first, whole.type
         weight = self.joined_digest(whole.weights, axis=whole.weight_axis)
-        operands = tuple(sorted([first.other, (WEIGHTS[first.layer.kind.name], weight)]))
+        operands = tuple(sorted([first.other, (first.place, weight)]))
         joined = () if whole.affine is None else (affine_key(whole.affine),)
         flowing = self.number(("result", self.number(((*first.key[:3], joined), operands, first.on_engine)), 0))
         for stage in first.slots:
@@ -274,12 +274,12 @@ class Numbering:
             single = all(one.type.size == 1 for one in stage.operands.values())
             return self.layouts.mapped([flowing], kind.shape, gained) if single else gained((flowing,))
         if stage.kind.name == "transpose":
-            return self.layouts.transposed(flowing, kind.shape, cast("tuple[int, ...]", stage.attributes["perm"]))
+            return self.layouts.transposed(flowing, kind.shape, stage.integers("perm"))
         call = call_of_kind(stage.kind, stage.attributes, kind.shape)
         assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
         held = {name: self.digest(constant) for name, constant in stage.operands.items()}
         key = (stage.kind.name, call.op, attributes_key(call.attributes), ())
-        if not held and is_elementwise(stage.kind):
+        if not held and stage.kind.is_elementwise:
             return self.activated(key, stage.kind.flowing, flowing, kind.shape)
         operands = tuple(sorted({stage.kind.flowing: flowing, **held}.items()))
         return self.number(("result", self.number((key, operands, PLAIN)), 0))

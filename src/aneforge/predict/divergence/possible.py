@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aneforge.compiler.affine import affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.layer import Value
-from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form
 from aneforge.engine.golden import PRODUCT_GRID, begun
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_grid
+from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float, value_range
-from aneforge.predict.divergence.functions import after_slots, computed, is_function, moves, parted_slots
+from aneforge.predict.divergence.functions import added, after_slots, computed, is_function, moves, parted_slots
 from aneforge.predict.divergence.passages import EVERY, Passage, kept_by, passed
 from aneforge.predict.ranges.interval import ANYTHING, RESULTS, of_type
 from aneforge.predict.ranges.layers import range_of_layer
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
     Packed = npt.NDArray[np.uint8]
 
-__all__ = ["EXTREMES", "ONLY_MOVED", "SQUARED", "Possible", "mask_of"]
+__all__ = ["SQUARED", "Possible", "mask_of"]
 
 MOST_LAYERS_BACK = 64
 """Layers one behind another that are walked back."""
@@ -54,13 +54,6 @@ NO_BIT = 99
 """Stands for the lowest bit of zero: higher than that of any number."""
 FEW_VALUES = ("int8", "uint8")
 """Types of whole numbers whose values are asked for one by one."""
-ONLY_MOVED = frozenset(CROPS) | {
-    "broadcast", "concat", "depth_to_space", "expand_dims", "flatten", "flatten2d", "identity", "pad", "pixel_shuffle",
-    "pixel_unshuffle", "reshape", "reverse", "space_to_depth", "squeeze", "stack", "tile", "transpose",
-}  # fmt: skip
-"""Operations whose results hold the elements of their operands, and what is padded; slices may pass the crop."""
-EXTREMES = frozenset({"maximum", "minimum", "max_pool", "reduce_max", "reduce_min"})
-"""Operations that choose among the elements of their operands."""
 FACTORS = ("weight", "other")
 """The operands of a product; a bias among them has an arithmetic of its own."""
 SQUARED = "square_after_reduction"
@@ -231,14 +224,14 @@ class Possible:
 
     def moved(self, layer: Layer) -> Mask | None:
         """Return what a layer can give that moves elements or chooses among them; None for any other."""
-        call = call_of_layer(layer)
-        if call is None or call.op not in ONLY_MOVED | EXTREMES or not layer.operands:
+        extreme = Trait.EXTREME in layer.kind.entry.traits
+        if not (extreme or moves(layer)) or not layer.operands:
             return None
         numbers = EVERY[np.logical_or.reduce([self.ref(ref) for _, ref in layer.refs()])]
-        if call.op in EXTREMES:
+        if extreme:
             return mask_of(np.append(passed(Passage.COMPUTED, numbers), BELOW_ALL))
         passage = Passage.CROP if self.arithmetics[layer.name].route else Passage.COPY
-        return mask_of(passed(passage, numbers)) | added(layer)
+        return mask_of(passed(passage, numbers)) | mask_of(host_fp16(np.array(added(layer), np.float64)))
 
     def product(self, layer: Layer) -> Mask | None:
         """Return what a sum of products can be: on the grid, and −0 only where the sum starts there."""
@@ -254,9 +247,3 @@ class Possible:
             start = to_grid(begun(host_fp16(affine.offset)), PRODUCT_GRID)
             mask[ZERO_BELOW] = bool((np.signbit(start) & (start == 0)).any())
         return mask
-
-
-def added(layer: Layer) -> Mask:
-    """Return what a layer that moves elements puts around them."""
-    constant = layer.attributes.get("constant_val")
-    return mask_of(host_fp16(np.array([] if constant is None else [cast("float", constant)], np.float64)))

@@ -25,11 +25,12 @@ from aneforge.engine.execution.run import prepare
 from aneforge.engine.golden import EDGE, PRODUCT_GRID
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.precision import to_fp16
+from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.types import is_float
 from aneforge.predict.divergence.arithmetic import crops
 from aneforge.predict.ranges.inner import nearest
 from aneforge.predict.ranges.inside import inside, inside_seen, inside_slots
-from aneforge.predict.ranges.interval import FINITE, INFINITY, MOST_FINITE, hull, of_values
+from aneforge.predict.ranges.interval import FINITE, hull, of_values
 from aneforge.predict.ranges.layers import exact_pair, known_ref, range_of_layer, situation_of
 from aneforge.predict.ranges.products import LOST, ROUNDS_TO_EDGE
 from aneforge.predict.ranges.program import declared_ranges, flow, samples_given
@@ -317,7 +318,7 @@ def overflow(
 ) -> Concern:
     """Return what comes nearest to fp16's largest number: a result, or a value inside the operation or its slots."""
     most = largest(layer, found, results, known, program) if sizes is None else largest_seen(layer, results, sizes)
-    result = below(Edge.FP16, most, MOST_FINITE)
+    result = below(Edge.FP16, most, FP16_MAX)
     if math.isinf(most) and not all(known[one.name].finite for one in layer.bottoms):
         result = replace(result, advice=NOT_HERE)
     if sizes is None:
@@ -337,7 +338,7 @@ def largest_seen(layer: Layer, results: Range, sizes: Sizes) -> float:
     """Return the largest magnitude of results that were seen; of infinite ones of a product, the reach of its sums."""
     if results.finite:
         return results.magnitude
-    return max(sizes.reach[layer.name], INFINITY) if layer.name in sizes.reach else math.inf
+    return max(sizes.reach[layer.name], FP16_INFINITY) if layer.name in sizes.reach else math.inf
 
 
 def largest(layer: Layer, found: Found, results: Range, known: Mapping[str, Range], program: Program) -> float:
@@ -361,17 +362,17 @@ def unlimited(layer: Layer, found: Found, known: Mapping[str, Range], program: P
     if call is None:
         return math.inf
     if found.total is not None:
-        return max(found.total.reach, INFINITY)
+        return max(found.total.reach, FP16_INFINITY)
     situation = situation_of(layer, call, known, program.target)
     exact = exact_pair(layer, situation)
     if exact is not None:
-        return max(exact.magnitude, INFINITY)
+        return max(exact.magnitude, FP16_INFINITY)
     match call.op:
         case "square":
-            return max(situation.range("x").magnitude ** 2, INFINITY)
+            return max(situation.range("x").magnitude ** 2, FP16_INFINITY)
         case "reduce_sum" | "reduce_l1_norm":
             count = layer.operand("x").type.size // max(layer.core_types[0].size, 1)
-            return max(count * situation.range("x").magnitude, INFINITY)
+            return max(count * situation.range("x").magnitude, FP16_INFINITY)
         case _:
             return math.inf
 

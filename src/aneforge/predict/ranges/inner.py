@@ -23,12 +23,13 @@ from aneforge.engine.reductions import accumulated, adder_of, by_row, mean, part
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.arithmetic import laid_along
 from aneforge.ops.groups.pooling import pool_slides
+from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.shapes import reduced_axes
 from aneforge.ops.windows import windows_of
-from aneforge.predict.ranges.interval import INFINITY, MOST_FINITE, Range, as_read, products, rounded
+from aneforge.predict.ranges.interval import Range, as_read, products, rounded
 from aneforge.predict.ranges.pointwise import reciprocals
 from aneforge.predict.ranges.products import ROUNDS_TO_EDGE
-from aneforge.predict.ranges.sums import count_of, slack
+from aneforge.predict.ranges.sums import count_of, ends_of, slack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -69,7 +70,7 @@ class Inner:
     what: str
     remedy: str | None = None
     """What helps; None for what helps against any overflow."""
-    limit: float = MOST_FINITE
+    limit: float = FP16_MAX
     """The largest magnitude that stays finite."""
 
 
@@ -90,7 +91,7 @@ def nearness(inner: Inner) -> float:
 
 def held(in_engine: float, exact: float) -> float:
     """Return a magnitude in the engine; of one that overflows there, how large it should have been."""
-    return in_engine if in_engine <= MOST_FINITE else max(in_engine, exact)
+    return in_engine if in_engine <= FP16_MAX else max(in_engine, exact)
 
 
 def most(values: Array) -> float:
@@ -127,7 +128,7 @@ def of_rows(rows: Array, terms: Terms, adder: AdderChoice, *, whole: bool) -> fl
 def of_parts(parts: Array, exact: Array, adder: AdderChoice) -> float:
     """Return the largest of some sums that the engine rounds; it is asked only for those that may overflow."""
     sums = np.abs(exact.sum(axis=-1))
-    near = np.abs(parts).sum(axis=-1) * (1 + slack(adder)) > MOST_FINITE
+    near = np.abs(parts).sum(axis=-1) * (1 + slack(adder)) > FP16_MAX
     if not near.any():
         return most(sums)
     in_engine = most(read(to_fp16(accumulated(parts[near], (1,), adder))))
@@ -148,7 +149,7 @@ def of_equal_terms(x: float, terms: Terms, count: int, adder: AdderChoice, *, wh
 
 def axes_of(situation: Situation) -> Axes:
     """Return the axes that go in a reduction or norm."""
-    given = cast("Axes | None", situation.attributes["axes"])
+    given = situation.optional_integers("axes")
     return reduced_axes(len(situation.shape("x")), given)
 
 
@@ -186,17 +187,12 @@ def pool(terms: Terms, remedy: str, *, whole: bool) -> Inside:
 def of_windows(x: float, terms: Terms, along: tuple[Slide, ...], adder: AdderChoice, *, whole: bool) -> float:
     """Return the largest partial sum of windows of equal terms.
 
-    Where a window is longer than the axis it always sees padding, and which of its places hold zeros tells how sums
-    round: that is at most the slack of the adder.
+    Where all windows see padding, which of their places hold zeros tells how sums round: that is at most the slack of
+    the adder.
     """
     seen, places = (math.prod(extents) for extents in zip(*(ends_of(slide) for slide in along), strict=True))
     found = of_equal_terms(x, terms, seen, adder, whole=whole)
     return found if seen == places else found * (1 + slack(adder))
-
-
-def ends_of(slide: Slide) -> tuple[int, int]:
-    """Return how many elements a window sees along an axis at most, and how many places it has."""
-    return min(slide.window, slide.extent), slide.window
 
 
 def window_rows(planes: Array, along: tuple[Slide, ...]) -> Iterator[Array]:
@@ -215,7 +211,7 @@ def powers_summed(situation: Situation) -> Iterator[Inner]:
         found = of_equal_terms(1.0, same, count_of(situation), adder, whole=True)
     else:
         rows = by_row(as_read(x.values), axes_of(situation))
-        distances = to_fp16(rows - rows.max(axis=-1, keepdims=True, initial=-INFINITY))
+        distances = to_fp16(rows - rows.max(axis=-1, keepdims=True, initial=-FP16_INFINITY))
         found = of_rows(read(table("exp", distances)), same, adder, whole=True)
     yield Inner(found, "sums inside", ONE_AXIS)
 
@@ -278,7 +274,7 @@ def softplus_parametric(situation: Situation) -> Iterator[Inner]:
         yield one_plus_power(rounded(exact.low, exact.high).high)
         return
     along = laid_along(as_read(beta.values), x.values.ndim)
-    yield one_plus_power(float(read(to_fp16(along * as_read(x.values))).max(initial=-INFINITY)))
+    yield one_plus_power(float(read(to_fp16(along * as_read(x.values))).max(initial=-FP16_INFINITY)))
 
 
 def one_plus_power(x: float) -> Inner:
@@ -302,7 +298,7 @@ def division(situation: Situation) -> Iterator[Inner]:
             least = min(abs(y.range.low), abs(y.range.high))
     else:
         found = most(read(table("inverse", host_fp16(y.values))))
-        least = float(np.abs(as_read(y.values)).min(initial=INFINITY))
+        least = float(np.abs(as_read(y.values)).min(initial=FP16_INFINITY))
     yield Inner(held(found, 1 / least if least else math.inf), "the reciprocal", BEFORE_THE_DIVISION)
 
 

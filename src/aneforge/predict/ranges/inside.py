@@ -20,9 +20,10 @@ from aneforge.compiler.ir.layer import Epilogue
 from aneforge.engine.execution.layers import Constants, step_of
 from aneforge.engine.execution.values import Values
 from aneforge.errors import GraphError
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.types import is_float
 from aneforge.predict.ranges.inner import INNER, Inner, inner_of_affine
-from aneforge.predict.ranges.interval import MOST_FINITE, of_values
+from aneforge.predict.ranges.interval import of_values
 from aneforge.predict.ranges.layers import NO_VALUES, known_ref, range_of_layer, situation_of, situation_of_slot
 from aneforge.predict.ranges.situation import Known
 
@@ -107,7 +108,7 @@ def overflowed(layer: Layer, known: Mapping[str, Range], seen: Mapping[str, Arra
     except GraphError:  # its mathematics is no one operation
         return
     largest = max(float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) for one in exact)
-    if largest > MOST_FINITE:
+    if largest > FP16_MAX:
         yield Inner(largest, "the exact result")
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16
+from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.types import is_float, value_range
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ANYTHING",
     "FINITE",
-    "INFINITY",
-    "MOST_FINITE",
     "RESULTS",
     "Range",
     "as_read",
@@ -40,9 +39,6 @@ __all__ = [
     "rounded",
 ]
 
-MOST_FINITE = 65504.0
-INFINITY = 65536.0
-"""What infinity is read as."""
 MOST_READ = 131008.0
 """What the largest NaN is read as."""
 
@@ -66,7 +62,7 @@ class Range:
     @property
     def finite(self) -> bool:
         """It holds no infinity."""
-        return self.magnitude <= MOST_FINITE
+        return self.magnitude <= FP16_MAX
 
     def __or__(self, other: Range) -> Range:
         return Range(min(self.low, other.low), max(self.high, other.high))
@@ -80,9 +76,9 @@ class Range:
 
 ANYTHING = Range(-MOST_READ, MOST_READ)
 """Whatever fp16 can hold, NaN included."""
-RESULTS = Range(-INFINITY, INFINITY)
+RESULTS = Range(-FP16_INFINITY, FP16_INFINITY)
 """Whatever an operation that computes can give: NaN never comes out."""
-FINITE = Range(-MOST_FINITE, MOST_FINITE)
+FINITE = Range(-FP16_MAX, FP16_MAX)
 
 
 def end_text(number: float) -> str:
@@ -91,7 +87,7 @@ def end_text(number: float) -> str:
     >>> end_text(65536.0), end_text(0.25)
     ('inf', '0.25')
     """
-    if abs(number) > MOST_FINITE and abs(number) <= MOST_READ:
+    if abs(number) > FP16_MAX and abs(number) <= MOST_READ:
         return "inf" if number > 0 else "-inf"
     return f"{number:.6g}"
 

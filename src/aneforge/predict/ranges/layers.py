@@ -13,20 +13,24 @@ from aneforge.compiler.affine import Affine, affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
-from aneforge.engine.choices import entry_of
+from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.crop import through_crop
 from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.planar import host_fp16, number, read
+from aneforge.ops.movement import Taking
+from aneforge.ops.numbers import FP16_MAX
+from aneforge.ops.op import Trait
+from aneforge.ops.table import op_named
 from aneforge.ops.types import TensorType, is_float, is_integer
 from aneforge.predict.divergence.arithmetic import crops
 from aneforge.predict.ranges.geometry import GEOMETRY
-from aneforge.predict.ranges.interval import MOST_FINITE, RESULTS, Range, hull, of_type, of_values, rounded
+from aneforge.predict.ranges.interval import RESULTS, Range, hull, of_type, of_values, rounded
 from aneforge.predict.ranges.lengths import NO_LENGTHS, limit_by_length
-from aneforge.predict.ranges.pointwise import PAIRS, SINGLES, TRUTHS, affine_range, multiplied, single
+from aneforge.predict.ranges.pointwise import PAIRS, affine_range, multiplied, single
 from aneforge.predict.ranges.products import leaving, total_of
 from aneforge.predict.ranges.situation import Known, Situation
-from aneforge.predict.ranges.sums import SUMS, random
+from aneforge.predict.ranges.sums import SUMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,11 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "exact_pair", "known_ref", "range_of_layer", "shares_along", "situation_of", "situation_of_slot"]
 
-PLACES = ("reduce_argmax", "reduce_argmin", "argmax", "argsort", "global_arg_min_max")
-INTERPOLATIONS = ("resize", "upsample", "upsample_bilinear", "upsample_nearest_neighbor", "resize_bilinear")
 NO_SHARES: Mapping[str, int] = {}
 NO_VALUES: Mapping[str, Array] = {}
-SAME_ELEMENTS = ("max_pool", "reduce_max", "reduce_min", "sort", "topk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def shares_along(layer: Layer) -> int | None:
     call = None if layer.kind.name == GAIN_OFFSET else call_of_layer(layer)
     if call is None or call.op != "softmax" or layer.epilogue:
         return None
-    return cast("int", call.attributes["axis"]) % layer.core_types[0].rank
+    return call.integer("axis") % layer.core_types[0].rank
 
 
 def situation_of(
@@ -265,19 +266,17 @@ MORE: Mapping[str, Callable[[Situation], Range]] = {**SUMS, **GEOMETRY}
 
 def range_of(situation: Situation) -> Range | None:
     """Return the range of an operation that gives one sort of results; None where nothing is known of it."""
-    op = situation.op
-    if op in SINGLES and not any(isinstance(one, tuple) for one in situation.operands.values()):
+    op, entry = situation.op, op_named(situation.op)
+    if entry.is_function_of_one:
         return single(situation)
-    if op in TRUTHS:
-        return Range(0.0, 1.0)
-    if op in PLACES:
+    if Trait.PLACES in entry.traits:
         return indices(situation)
     whole = any(is_integer(one.dtype) for one in situation.results)
     if op in PAIRS and not (whole and op not in ("quantize", "select")):
         return PAIRS[op](situation)
     if op in MORE and not whole:
         return MORE[op](situation)
-    return moved(situation)
+    return moved(situation) or stated(situation)
 
 
 def indices(situation: Situation) -> Range:
@@ -286,52 +285,25 @@ def indices(situation: Situation) -> Range:
     return Range(0.0, float(max(np.prod(shape, dtype=np.int64) - 1, 0)))
 
 
+def stated(situation: Situation) -> Range | None:
+    """Return the range that the op table states; None where it states none."""
+    codomain = op_named(situation.op).codomain_for(situation.attributes)
+    if codomain.magnitude == math.inf:
+        return None
+    return rounded(number(codomain.low), number(codomain.high))
+
+
 def moved(situation: Situation) -> Range | None:
     """Return the range of an operation that moves elements or reads between them; None for any other."""
-    op = situation.op
-    if op in MOVED:
-        return MOVED[op](situation)
-    if op in INTERPOLATIONS or op in SAME_ELEMENTS:
-        found = situation.range("x")
-        return rounded(found.low, found.high) if is_float(situation.results[0].dtype) else found
-    if op in CROPPED:
+    movement = op_named(situation.op).movement
+    if movement is None:
+        return None
+    if situation.op in CROPS:
         return cropped(situation)
-    ends = situation.everything()
-    return hull(ends) if entry_of(op).copies and ends else None
-
-
-def padded(situation: Situation) -> Range:
-    """Return the range of a tensor with a constant around it."""
-    constant = number(situation.number("constant_val")) if is_float(situation.results[0].dtype) else 0.0
-    return hull([situation.range("x"), Range(constant, constant)])
-
-
-def with_zero(situation: Situation) -> Range:
-    """Return the range of elements that are looked up, or 0 where there is none."""
-    return hull([situation.range("x"), Range(0.0, 0.0)])
-
-
-def sampled(situation: Situation) -> Range:
-    """Return the range of what is read between elements, or beside them."""
-    given = situation.attributes.get("padding_value", situation.attributes.get("pad_value"))
-    filled = number(float(cast("float", given))) if given is not None else 0.0
-    return hull([with_zero(situation), Range(filled, filled)])
-
-
-def cut_out(situation: Situation) -> Range:
-    """Return the range of a slice at a place that is computed, with a background beside the tensor."""
-    background = number(situation.number("background_value"))
-    return hull([situation.range("x"), Range(background, background)])
-
-
-MOVED: Mapping[str, Callable[[Situation], Range]] = {
-    **dict.fromkeys(("gather", "gather_along_axis", "gather_nd", "gather_hw", "space_to_batch"), with_zero),
-    **dict.fromkeys(("crop_resize", "resample", "affine"), sampled),
-    **dict.fromkeys(("random", "random_uniform"), random),
-    "dynamic_slice": cut_out,
-    "pad": padded,
-}
-CROPPED = ("slice_by_size", "slice_by_index", "crop", "input_view", "split")
+    real = is_float(situation.results[0].dtype)
+    added = [number(one) if real else one for one in movement.added(situation.attributes)]
+    found = hull([*situation.ranges(movement.operands), *(Range(one, one) for one in added)])
+    return rounded(found.low, found.high) if real and movement.taking is not Taking.PLACED else found
 
 
 def cropped(situation: Situation) -> Range:
@@ -345,6 +317,6 @@ def cropped(situation: Situation) -> Range:
 def through_the_crop(x: Range) -> Range:
     """Return what the times-16 encoding makes of a range: what is above 4,094 is infinite."""
     ends = np.array([x.low, x.high])
-    numbers = np.where(np.abs(ends) > MOST_FINITE, np.copysign(np.inf, ends), ends)
+    numbers = np.where(np.abs(ends) > FP16_MAX, np.copysign(np.inf, ends), ends)
     found = read(host_fp16(through_crop(numbers)))
     return Range(float(found[0]), float(found[1]))

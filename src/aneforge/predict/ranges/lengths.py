@@ -17,8 +17,8 @@ from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.layer import Value
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.shapes import reduced_axes
-from aneforge.predict.ranges.interval import MOST_FINITE, Range
 from aneforge.predict.ranges.pointwise import reciprocals
 from aneforge.predict.ranges.sums import TABLE_SLACK
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer, Stage
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
+    from aneforge.predict.ranges.interval import Range
     from aneforge.predict.ranges.situation import Situation
 
 __all__ = ["NO_LENGTHS", "Length", "followed", "limit_by_length"]
@@ -100,7 +101,7 @@ def added(held: Length, call: Call, kind: TensorType) -> Length | None:
     """Return the sum or mean of squares."""
     if call.op not in ("reduce_sum", "reduce_mean") or not call.attributes["keep_dims"]:
         return None
-    axes = reduced_axes(kind.rank, cast("tuple[int, ...] | None", call.attributes["axes"]))
+    axes = reduced_axes(kind.rank, call.optional_integers("axes"))
     count = math.prod(kind.shape[axis] for axis in axes)
     return replace(held, form=Form.SUM, share=1 / math.sqrt(max(count, 1)) if call.op == "reduce_mean" else 1.0)
 
@@ -127,7 +128,7 @@ def by_function(held: Length, op: str, attributes: Mapping[str, AttributeValue])
         case (Form.SUM, "rsqrt") | (Form.LENGTH, "inverse"):
             return replace(held, form=Form.INVERSE) if cast("float", attributes["epsilon"]) >= 0 else None
         case ((Form.SUM | Form.LENGTH), "clip"):
-            return held if cast("float", attributes["beta"]) > MOST_FINITE else None
+            return held if cast("float", attributes["beta"]) > FP16_MAX else None
         case _:
             return None
 

@@ -18,6 +18,7 @@ from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.planar import gain_offset, host_fp16, number, read
 from aneforge.engine.rounding import to_fp16, to_grid
 from aneforge.ops.groups.quantisation import per_channel
+from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.types import is_float, numpy_dtype, value_range
 from aneforge.predict.ranges.interval import RESULTS, Range, hull, of_type, products, rounded
 from aneforge.targets import Family, resolve
@@ -32,19 +33,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["PAIRS", "SINGLES", "TRUTHS", "affine_range", "multiplied", "reciprocals", "single"]
+__all__ = ["PAIRS", "affine_range", "multiplied", "reciprocals", "single"]
 
-SINGLES = frozenset(
-    {
-        *("abs", "adds", "muls", "square", "relu", "relu6", "clip", "threshold", "thresholded_relu", "leaky_relu"),
-        *("clamped_relu", "sign", "floor", "ceil", "round", "gelu", "softplus", "softsign", "scaled_tanh", "elu"),
-        *("linear_activation", "sigmoid_hard", "cos", "erf", "exp", "exp2", "log", "log2", "sigmoid", "silu", "sin"),
-        *("sqrt", "inverse", "rsqrt", "tanh", "atan", "gamma", "degamma", "logical_not", "cast"),
-        *("tensor_to_pixel_buffer", "pixel_buffer_to_tensor"),
-    }
-)
-"""Operations on one element that need nothing but its value."""
-TRUTHS = frozenset({"equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "logical_not"})
 SMALL_TYPES = ("int8", "uint8", "bool", "int4", "uint4", "int16", "uint16")
 """Element types whose values are few enough to be tried, beside fp16."""
 
@@ -209,7 +199,7 @@ def powers(situation: Situation) -> Range:
 def scaled(situation: Situation) -> Range:
     """Return the range of pairs that are combined by a mode and scaled; products are not scaled."""
     by_mode = {"add": sums, "max": larger, "min": smaller, "mult": multiples}
-    mode = str(situation.attributes["mode"])
+    mode = situation.text("mode")
     if mode == "mult":
         return multiples(situation)
     x, y = situation.range("x"), situation.range("y")
@@ -250,9 +240,9 @@ def affine_range(x: Range, gain: Array | None, offset: Array | None) -> Range:
     shifts = None if offset is None else read(host_fp16(offset)).reshape(-1, 1)
     ends = np.array([[x.low, x.high]])
     # An end is the number that the engine reads: infinity comes in as one.
-    held = np.where(np.abs(ends) > 65504.0, np.copysign(np.inf, ends), ends)
+    held = np.where(np.abs(ends) > FP16_MAX, np.copysign(np.inf, ends), ends)
     results = read(host_fp16(gain_offset(held, factors, shifts)))
-    if x.magnitude <= 65536.0:
+    if x.magnitude <= FP16_INFINITY:
         return Range(float(results.min()), float(results.max()))
     # Beyond infinity are numbers that are not one, which no float64 stands for: the same steps for them.
     product = factors * ends
@@ -277,7 +267,7 @@ def quantised(situation: Situation) -> Range:
     """Return the range of x / scale in whole numbers, plus the zero point, within the type."""
     x, axis = situation.range("x" if "x" in situation.operands else "input"), None
     scale, zero = parameters(situation, axis)
-    low, high = value_range(str(situation.attributes["output_dtype"]))
+    low, high = value_range(situation.text("output_dtype"))
     with np.errstate(all="ignore"):
         steps = np.stack([to_grid(end / scale, 1.0) + zero for end in (x.low, x.high)])
     found = np.clip(np.where(np.isnan(steps), 0.0, steps), low, high)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aneforge.engine.golden import EDGE, kernel_transform
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16
-from aneforge.predict.ranges.interval import INFINITY, MOST_FINITE, Range, as_read, products, rounded
+from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX, FP16_SMALLEST
+from aneforge.predict.ranges.interval import Range, as_read, products, rounded
 from aneforge.predict.ranges.sums import shares_total
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ __all__ = ["LOST", "ROUNDS_TO_EDGE", "Total", "leaving", "total_of", "unweighed"
 
 LOST = 2.0**-15
 """What a product loses at most: one that is dropped is below it, one that is rounded moves by a quarter of it."""
-HALF_ULP, LEAST = 2.0**-11, 2.0**-24
+HALF_ULP = 2.0**-11
 ROUNDS_TO_EDGE = EDGE * (1 - HALF_ULP / 2)
 """A sum from here on, 32,760, is rounded to the edge where it leaves, and infinite."""
 
@@ -88,7 +89,7 @@ class Terms:
         if self.scaling:
             # What overflowed is infinite for a gain behind it, not the number that the engine reads.
             low, high = (
-                np.where(np.abs(end) > MOST_FINITE, np.copysign(np.inf, end), end)
+                np.where(np.abs(end) > FP16_MAX, np.copysign(np.inf, end), end)
                 for end in rounded_ends(self.low, self.high)
             )
             return Total(low, high, 0.0, 1, self.largest, self.axis)
@@ -137,7 +138,7 @@ def windows(situation: Situation, x: Known, weight: Known, form: str) -> Terms:
     if transposed and rows is not None:
         # A sum has the terms of one group; those of all groups bound it.
         rows = np.tile(rows, (int(situation.number("groups")), 1))
-    padded = transposed or any(cast("tuple[int, ...]", situation.attributes["pad"]))
+    padded = transposed or any(situation.integers("pad"))
     found = weighed(x.range, rows, weight, axis=1, terms=terms, padded=padded)
     if form == "winograd":
         return transformed(found, x.range, weight)
@@ -210,8 +211,8 @@ def transformed(found: Terms, x: Range, weight: Known) -> Terms:
     sums = parts.sum(axis=(2, 3))
     held = np.maximum(sums[0] + sums[1] + sums[2], sums[1] + sums[2] + sums[3])
     data, largest = 2 * x.magnitude, float(parts.max(initial=0.0))
-    share = 2 * HALF_ULP + HALF_ULP**2 if data <= MOST_FINITE else 2.0
-    off = data * held * share + found.terms * (data + largest) * LEAST
+    share = 2 * HALF_ULP + HALF_ULP**2 if data <= FP16_MAX else 2.0
+    off = data * held * share + found.terms * (data + largest) * FP16_SMALLEST
     return replace(
         found,
         low=found.low - off,
@@ -229,4 +230,6 @@ def leaving(total: Total) -> Range:
     if low > high:  # no channels
         return Range(0.0, 0.0)
     found = rounded(low, high)
-    return Range(-INFINITY if found.low <= -EDGE else found.low, INFINITY if found.high >= EDGE else found.high)
+    return Range(
+        -FP16_INFINITY if found.low <= -EDGE else found.low, FP16_INFINITY if found.high >= EDGE else found.high
+    )

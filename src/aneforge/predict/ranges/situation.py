@@ -6,9 +6,10 @@ It is an operation of the op table on a target, the ranges and types of its oper
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from aneforge.errors import GraphError
+from aneforge.ops.attributed import Attributed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +40,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(Attributed):
     """An operation with what is known of its operands."""
 
     op: str
@@ -72,11 +73,7 @@ class Situation:
         """Tell whether two operands are one value."""
         return self.known(first).name is not None and self.known(first).name == self.known(second).name
 
-    def everything(self) -> list[Range]:
-        """Return the ranges of all operands, lists taken apart."""
-        found = self.operands.values()
+    def ranges(self, names: tuple[str, ...]) -> list[Range]:
+        """Return the ranges of operands, lists taken apart."""
+        found = [self.operands[name] for name in names if name in self.operands]
         return [one.range for many in found for one in (many if isinstance(many, tuple) else (many,))]
-
-    def number(self, name: str) -> float:
-        """Return an attribute that is a number."""
-        return float(cast("float", self.attributes[name]))

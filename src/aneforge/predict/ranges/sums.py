@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.engine.planar import number
 from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
+from aneforge.ops.numbers import FP16_INFINITY, FP16_SMALLEST
 from aneforge.ops.shapes import normalised_axes, reduced_axes
-from aneforge.predict.ranges.interval import INFINITY, RESULTS, Range, hull, products, rounded
+from aneforge.ops.table import op_named
+from aneforge.predict.ranges.interval import RESULTS, Range, hull, products, rounded
 from aneforge.predict.ranges.pointwise import Attributes, table
 
 if TYPE_CHECKING:
@@ -23,15 +24,14 @@ if TYPE_CHECKING:
 
     from aneforge.engine.choices import AdderChoice
     from aneforge.ops.groups.pooling import PoolAttributes
+    from aneforge.ops.windows import Slide
     from aneforge.predict.ranges.situation import Situation
     from aneforge.targets import Target
 
-__all__ = ["SUMS", "shares_total", "slack_of", "summed", "weighed"]
+__all__ = ["SUMS", "ends_of", "shares_total", "slack_of", "summed", "weighed"]
 
 HALF_ULP = 2.0**-11
 """The share of a number by which a rounding to fp16 moves it at most."""
-LEAST = 2.0**-24
-"""The least number of fp16: a rounding moves a subnormal by half of it at most."""
 TABLE_SLACK = 2.0**-7
 """Read off a table, a root, a reciprocal or a power is off by less than this share; the tests look."""
 
@@ -59,28 +59,26 @@ def summed(x: Range, count: int, adder: AdderChoice) -> Range:
     overflows on the way can come out as anything between.
     """
     reach = count * x.magnitude
-    off = slack(adder) * reach + count * LEAST
+    off = slack(adder) * reach + count * FP16_SMALLEST
     low, high = count * x.low - off, count * x.high + off
-    if (1 + slack(adder)) * reach > INFINITY * (1 - HALF_ULP):
+    if (1 + slack(adder)) * reach > FP16_INFINITY * (1 - HALF_ULP):
         low, high = min(low, -off), max(high, off)
     return Range(max(low, 0.0) if x.low >= 0 else low, min(high, 0.0) if x.high <= 0 else high)
 
 
 def from_table(name: str, x: Range) -> Range:
     """Return the range of a function of the tables at numbers that need not be fp16: a little wider than at fp16."""
-    operands, results = table(name, "fp16", (("epsilon", "0.0"),) if name in WITH_EPSILON else (), no_epsilon(name))
+    attributes = no_epsilon(name)
+    operands, results = table(name, "fp16", tuple((one, "0.0") for one in attributes.values), attributes)
     first = max(int(np.searchsorted(operands, x.low, "left")) - 1, 0)
     last = min(int(np.searchsorted(operands, x.high, "right")) + 1, len(operands))
     low, high = float(results[first:last].min()), float(results[first:last].max())
     return Range(low - abs(low) * TABLE_SLACK, high + abs(high) * TABLE_SLACK)
 
 
-WITH_EPSILON = ("inverse", "log", "rsqrt")
-
-
 def no_epsilon(name: str) -> Attributes:
     """Return the attributes of a function of the tables that is to add nothing."""
-    return Attributes({"epsilon": 0.0} if name in WITH_EPSILON else {})
+    return Attributes({one.name: 0.0 for one in op_named(name).attributes if one.name == "epsilon"})
 
 
 # Reductions.
@@ -89,7 +87,7 @@ def no_epsilon(name: str) -> Attributes:
 def count_of(situation: Situation) -> int:
     """Return how many numbers a reduction adds."""
     shape = situation.shape("x")
-    axes = reduced_axes(len(shape), cast("tuple[int, ...] | None", situation.attributes["axes"]))
+    axes = reduced_axes(len(shape), situation.optional_integers("axes"))
     return math.prod(shape[axis] for axis in axes)
 
 
@@ -181,9 +179,23 @@ def average(situation: Situation) -> Range:
     return hull([found, part, Range(0.0, 0.0)]) if padded else found
 
 
+def ends_of(slide: Slide) -> tuple[int, int]:
+    """Return how many elements a window sees along an axis at most, and how many places it has.
+
+    >>> from aneforge.ops.windows import Slide
+    >>> ends_of(Slide(extent=3, window=3, stride=2, dilation=1, before=1, after=0, places=1))
+    (2, 3)
+    """
+    begins = np.arange(slide.places) * slide.stride - slide.before
+    seen = begins[:, None] + np.arange(slide.window) * slide.dilation
+    return int(((seen >= 0) & (seen < slide.extent)).sum(axis=1).max(initial=0)), slide.window
+
+
 def euclidean(situation: Situation) -> Range:
-    """Return the range of the root of sums of squares of windows."""
-    count, padded = pooled_count(situation)
+    """Return the range of the root of sums of squares of windows; padding adds nothing."""
+    _, padded = pooled_count(situation)
+    along = pool_slides(situation.shape("x")[2:], cast("PoolAttributes", situation.attributes))
+    count = math.prod(ends_of(slide)[0] for slide in along)
     squares = squares_of(situation.range("x"))
     seen = hull([squares, Range(0.0, 0.0)]) if padded else squares
     found = summed(seen, count, adder_of(situation.target))
@@ -204,9 +216,9 @@ def standardised(x: Range, count: int, epsilon: float, off: float) -> Range:
     A distance d from the mean adds d² to the variance, so the result is at most √n; below 2^-7 a square loses its bits
     and epsilon alone holds the root, from 256 on it is infinite and read as 2^16. `off` is the slack of the sums.
     """
-    distance = 2 * x.magnitude * (1 + off) + LEAST
+    distance = 2 * x.magnitude * (1 + off) + FP16_SMALLEST
     root = 1 / math.sqrt(max(epsilon, 2.0**-126))
-    lost = min(distance, 2.0**-7) * min(root, INFINITY)
+    lost = min(distance, 2.0**-7) * min(root, FP16_INFINITY)
     held = math.sqrt(max(count, 1) * (1 + 4 * off)) * max(1.0, distance / 255.0)
     most = max(held, lost) * (1 + 2 * TABLE_SLACK) * (1 + off)
     return rounded(-most, most)
@@ -245,7 +257,7 @@ def l2_norm(situation: Situation) -> Range:
     """
     x, epsilon = situation.range("x"), float(np.float32(situation.number("epsilon")))
     off = slack_of(situation.target)
-    root = min(1 / math.sqrt(max(epsilon, 2.0**-126)), INFINITY)
+    root = min(1 / math.sqrt(max(epsilon, 2.0**-126)), FP16_INFINITY)
     lost = min(x.magnitude, 2.0**-10) * root
     held = (1 + 4 * off) * max(1.0, x.magnitude / 255.0) / math.sqrt(1 - 2.0**-4)
     most = max(held, lost) * (1 + 2 * TABLE_SLACK)
@@ -266,7 +278,7 @@ def attention(situation: Situation) -> Range:
     """Return the range of attention: values weighed by shares, added on the multiply-accumulate path."""
     value = situation.range("value")
     most = weighed(value.magnitude, situation.shape("value")[-2])
-    high = most if most < 2.0**15 * (1 - HALF_ULP) else INFINITY
+    high = most if most < 2.0**15 * (1 - HALF_ULP) else FP16_INFINITY
     return Range(-high if value.low < 0 else 0.0, high if value.high > 0 else 0.0)
 
 
@@ -288,11 +300,6 @@ def response(situation: Situation) -> Range:
         return RESULTS
     factor = k**-beta
     return rounded(min(x.low, 0.0) * factor, max(x.high, 0.0) * factor)
-
-
-def random(situation: Situation) -> Range:
-    """Return the range of random numbers between two bounds."""
-    return rounded(number(situation.number("low")), number(situation.number("high")))
 
 
 SUMS: Mapping[str, Callable[[Situation], Range]] = {

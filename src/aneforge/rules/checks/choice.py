@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
+from aneforge.ops.op import Trait
 from aneforge.ops.shapes import normalised_axis
 from aneforge.rules.facts import fact
 from aneforge.rules.looking import argument, integer, number
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
-
-ARG_REDUCTIONS = {"reduce_argmax", "reduce_argmin", "argmax"}
 
 
 @rule("ANE-TOPK-003", Severity.REJECT, bound="topk_forbidden_k", relation=Relation.NONE_OF, ops={"topk"})
@@ -22,7 +21,13 @@ def forbidden_count(subject: Subject) -> Iterator[Seen]:
         yield Seen(k, "k")
 
 
-@rule("ANE-ARGMINMAX-002", Severity.REJECT, bound="arg_reduction_extent", relation=Relation.AT_MOST, ops=ARG_REDUCTIONS)
+@rule(
+    "ANE-ARGMINMAX-002",
+    Severity.REJECT,
+    bound="arg_reduction_extent",
+    relation=Relation.AT_MOST,
+    trait=Trait.ARG_REDUCTION,
+)
 def searched_extent(subject: Subject) -> Iterator[Seen]:
     """The searched axis is {seen} long; {target} searches at most {limit}.
 

@@ -72,8 +72,7 @@ def window(subject: Subject, axis: int) -> Iterator[Seen]:
         yield Seen(int(sizes[axis]), f"window axis {axis}")
 
 
-STRIDED = {"conv", "dynamic_conv", "ne_conv"}
-"""Convolutions whose strides are factored; what a transposed one takes no source says."""
+# Strides are factored of forward convolutions; what a transposed one takes no source says.
 
 
 @rule(
@@ -81,7 +80,7 @@ STRIDED = {"conv", "dynamic_conv", "ne_conv"}
     Severity.REJECT,
     bound="stride_factors",
     relation=Relation.ONE_OF,
-    ops=STRIDED,
+    trait=Trait.FORWARD_CONVOLUTION,
 )
 def stride_factor(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride with the factor {seen}; on {target} strides are built of {limit}.
@@ -101,7 +100,7 @@ def stride_factor(subject: Subject) -> Iterator[Seen]:
     Severity.REJECT,
     bound="stride_factor_count",
     relation=Relation.AT_MOST,
-    ops=STRIDED,
+    trait=Trait.FORWARD_CONVOLUTION,
 )
 def stride_factors(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride of {seen} factors; {target} combines at most {limit} along an axis.
@@ -118,7 +117,13 @@ def stride_factors(subject: Subject) -> Iterator[Seen]:
             yield Seen(-(-power_of(2, stride) // 3) + power_of(3, stride), f"stride {stride}")
 
 
-@rule("ANE-STRIDE-003", Severity.REJECT, bound="conv_stride_native", relation=Relation.AT_MOST, ops=STRIDED)
+@rule(
+    "ANE-STRIDE-003",
+    Severity.REJECT,
+    bound="conv_stride_native",
+    relation=Relation.AT_MOST,
+    trait=Trait.FORWARD_CONVOLUTION,
+)
 def runtime_kernel_stride(subject: Subject) -> Iterator[Seen]:
     """A kernel computed at run time moves by {seen}; {target} moves it by at most {limit}.
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from aneforge.ops.op import Trait
 from aneforge.ops.types import TensorType
 from aneforge.rules.facts import fact
 from aneforge.rules.looking import argument, depth_axis, first, integer, integers, is_live, leftover
@@ -12,14 +13,6 @@ from aneforge.targets import database
 
 SPATIAL_AXES = 2
 """Height and width: the last two axes of any tensor; one of fewer axes leaves the others free."""
-RESIZES = [
-    "resize",
-    "resize_bilinear",
-    "resize_nearest_neighbor",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest_neighbor",
-]
 
 
 @rule(
@@ -82,7 +75,7 @@ def resized_axes(subject: Subject) -> Iterator[int]:
             yield axis
 
 
-@rule("ANE-RESIZE-002", Severity.DECOMPOSE, bound=fact("resized_axes"), relation=Relation.NEVER, ops=RESIZES)
+@rule("ANE-RESIZE-002", Severity.DECOMPOSE, bound=fact("resized_axes"), relation=Relation.NEVER, trait=Trait.RESIZING)
 def only_height_and_width(subject: Subject) -> Iterator[Seen]:
     """Axis {seen} is resized; a layer resizes {limit}.
 
@@ -255,7 +248,7 @@ def software_gather_form(subject: Subject) -> Iterator[Seen]:
     Severity.WARN,
     bound=fact("indices_in_fp16"),
     relation=Relation.AT_MOST,
-    ops={"gather", "gather_along_axis", "gather_nd"},
+    trait=Trait.GATHERING,
 )
 def rounded_indices(subject: Subject) -> Iterator[Seen]:
     """{op} takes one of {seen} places by indices that were fp16; above {limit} these are rounded to other places.

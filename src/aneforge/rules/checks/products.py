@@ -9,7 +9,6 @@ from aneforge.rules.looking import DEPTH_RANK, argument, depth_axis, integers, i
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
-PRODUCTS = frozenset({"matmul", "bmm", "bmm_w", "ne_matmul"})
 MATRIX_AXES = 2
 THREE = 3
 
@@ -71,7 +70,13 @@ def matrices(subject: Subject) -> tuple[TensorType, TensorType] | None:
     return None if x is None or y is None or min(x.rank, y.rank) < MATRIX_AXES else (x, y)
 
 
-@rule("ANE-MATRIXMULT-002", Severity.DECOMPOSE, bound="matmul_depth", relation=Relation.AT_MOST, ops=PRODUCTS)
+@rule(
+    "ANE-MATRIXMULT-002",
+    Severity.DECOMPOSE,
+    bound="matmul_depth",
+    relation=Relation.AT_MOST,
+    trait=Trait.MATRIX_PRODUCT,
+)
 def product_depth(subject: Subject) -> Iterator[Seen]:
     """The {what} has a depth of {seen}; a matrix product takes {limit}.
 
@@ -83,7 +88,13 @@ def product_depth(subject: Subject) -> Iterator[Seen]:
             yield Seen(tensor.shape[axis], what)
 
 
-@rule("ANE-MATRIXMULT-003", Severity.DECOMPOSE, bound="matmul_max_rank", relation=Relation.AT_MOST, ops=PRODUCTS)
+@rule(
+    "ANE-MATRIXMULT-003",
+    Severity.DECOMPOSE,
+    bound="matmul_max_rank",
+    relation=Relation.AT_MOST,
+    trait=Trait.MATRIX_PRODUCT,
+)
 def product_rank(subject: Subject) -> Iterator[Seen]:
     """A matrix product of {seen} axes has no backend on {target}, which takes at most {limit}.
 
@@ -94,7 +105,13 @@ def product_rank(subject: Subject) -> Iterator[Seen]:
             yield Seen(tensor.rank)
 
 
-@rule("ANE-MATRIXMULT-006", Severity.OVERSIZE, bound="dense_kernel_memory", relation=Relation.AT_MOST, ops=PRODUCTS)
+@rule(
+    "ANE-MATRIXMULT-006",
+    Severity.OVERSIZE,
+    bound="dense_kernel_memory",
+    relation=Relation.AT_MOST,
+    trait=Trait.MATRIX_PRODUCT,
+)
 def kernel_memory(subject: Subject) -> Iterator[Seen]:
     """One output channel of the first operand takes {seen} bytes; the kernel memory of {target} holds {limit}.
 
@@ -114,7 +131,7 @@ def kernel_memory(subject: Subject) -> Iterator[Seen]:
     Severity.REJECT,
     bound=fact("matmul_unshared_axes"),
     relation=Relation.AT_MOST,
-    ops=PRODUCTS,
+    trait=Trait.MATRIX_PRODUCT,
 )
 def unshared_axes(subject: Subject) -> Iterator[Seen]:
     """A matrix product has {seen} axes, {limit} at most, and its operands share none so that two could be merged.

@@ -4,22 +4,23 @@ from collections.abc import Iterator
 from functools import cache
 
 from aneforge.ops import table
-from aneforge.ops.op import Category
+from aneforge.ops.numbers import FP16_MAX
+from aneforge.ops.op import Category, Trait
 from aneforge.rules.facts import fact
 from aneforge.rules.looking import number
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
-ROUNDINGS = {"floor", "ceil", "round"}
 SOFTPLUS_SAFE = 10.0
 """Softplus is reported to jump to 0 somewhere between 10.4 and 11.1; its exponential overflows at 11.094 (measured)."""
-FP16_LARGEST = 65504.0
 AFFINE = {"gamma", "beta"}
 ROW = 128
 """Elements; of a row that is longer by more than half of it the failure of squares is reported."""
 
 
-@rule("ANE-QUIRK-001", Severity.WARN, bound="rounding_keeps_multiplier", relation=Relation.PRESENT, ops=ROUNDINGS)
+@rule(
+    "ANE-QUIRK-001", Severity.WARN, bound="rounding_keeps_multiplier", relation=Relation.PRESENT, trait=Trait.ROUNDING
+)
 def multiplier_after_rounding(subject: Subject) -> Iterator[Seen]:
     """{op} is followed by a product with a number, which {target} loses.
 
@@ -56,7 +57,7 @@ def softplus_of_large_numbers(subject: Subject) -> Iterator[Seen]:
     Severity.WARN,
     bound=fact("masks_beyond_fp16"),
     relation=Relation.PRESENT,
-    ops={"add", "adds", "sub", "select", "sdpa"},
+    trait=Trait.MASKING,
 )
 def mask_beyond_fp16(subject: Subject) -> Iterator[Seen]:
     """A mask in front of a softmax holds {seen}; beyond {limit} it is infinite on {target}.
@@ -68,8 +69,8 @@ def mask_beyond_fp16(subject: Subject) -> Iterator[Seen]:
     A row of which all is masked has no answer then.
     """
     largest = number(subject, "largest_mask")
-    if largest is not None and largest > FP16_LARGEST:
-        yield Seen(largest, "magnitude of the mask", limit=FP16_LARGEST)
+    if largest is not None and largest > FP16_MAX:
+        yield Seen(largest, "magnitude of the mask", limit=FP16_MAX)
 
 
 @rule(

@@ -1,23 +1,32 @@
 """Rewritings that change no bit on any target: what undoes itself, and what does nothing.
 
 A product with 1 and a sum with 0 do something: the engine turns NaN into infinity, and a sum −0 into 0. So they go only
-behind operations that give neither, which a test tries for every fp16 number on every family.
+behind operations that give neither: functions of one element are asked for every fp16 number. Their arithmetic is one
+for all targets, which a test looks at on every family.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from aneforge.engine.dispatch import UNARY, arithmetic
 from aneforge.graph.node import build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
+from aneforge.targets import Family, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import numpy.typing as npt
+
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node
 
+    Numbers = npt.NDArray[np.float16]
+    Mask = npt.NDArray[np.bool_]
     Rule = Callable[[Node, Tensor], Tensor | None]
     """What stands for a node, given its operand as it is now; None to keep it."""
 
@@ -61,7 +70,7 @@ def transpose_chain(node: Node, x: Tensor) -> Tensor | None:
 
 def permutation(node: Node) -> tuple[int, ...]:
     """Return where each axis of a transpose comes from."""
-    perm = cast("Sequence[int]", node.attributes["perm"])
+    perm = node.integers("perm")
     return tuple(axis % len(perm) for axis in perm)
 
 
@@ -73,23 +82,26 @@ def not_not(_: Node, x: Tensor) -> Tensor | None:
 
 def mul_one(node: Node, x: Tensor) -> Tensor | None:
     """Leave out a product with 1 behind an operation that gives no NaN."""
-    return x if node.attributes["k"] == 1 and x.node.op.name in NEVER_NAN else None
+    return x if node.attributes["k"] == 1 and not gives(x.node, np.isnan) else None
 
 
 def add_zero(node: Node, x: Tensor) -> Tensor | None:
     """Leave out a sum with 0 behind an operation that gives neither NaN nor −0."""
-    return x if node.attributes["k"] == 0 and x.node.op.name in NEVER_NAN - MINUS_ZERO else None
+    return x if node.attributes["k"] == 0 and not gives(x.node, is_nan_or_minus_zero) else None
 
 
-NEVER_NAN = frozenset(
-    (
-        *("abs", "atan", "ceil", "erf", "exp", "exp2", "floor", "gelu", "relu", "relu6"),
-        *("round", "sigmoid", "sign", "silu", "softplus", "softsign", "sqrt", "square", "tanh"),
-    )
-)
-"""Operations whose results on the engine are never NaN, whatever goes in."""
-MINUS_ZERO = frozenset(("atan", "ceil", "erf", "floor", "softsign", "tanh"))
-"""Those among them that give −0."""
+def gives(node: Node, number: Callable[[Numbers], Mask]) -> bool:
+    """Tell whether an operation may give such a number on the engine; a function of one element is asked for all."""
+    if node.op.name not in UNARY:
+        return True
+    results = arithmetic(node.op.name, resolve(Family.A16)).table(node.attributes).view(np.float16)
+    return bool(number(results).any())
+
+
+def is_nan_or_minus_zero(numbers: Numbers) -> Mask:
+    """Tell of every number whether a sum with 0 changes it."""
+    return np.isnan(numbers) | (np.signbit(numbers) & (numbers == 0))
+
 
 CANON: Mapping[str, Sequence[Rule]] = {
     "adds": (add_zero,),

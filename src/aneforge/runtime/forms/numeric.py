@@ -45,7 +45,7 @@ def chain(node: Node, x: Tensor, k: float) -> Tensor | None:
 
 def scalar(node: Node) -> float:
     """Return the scalar of an operation."""
-    return float(cast("float", node.attributes["k"]))
+    return node.number("k")
 
 
 NUMERIC: Mapping[str, Sequence[Rule]] = {"adds": (adds_chain,), "muls": (muls_chain,)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.shapes import normalised_axis
 from aneforge.ops.types import is_float
+from aneforge.targets.queries import least_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Node, Output
 
 __all__ = ["reduce_sum_to_matmul"]
-
-LONGEST = 16384
-"""The longest contraction that every family takes (aneforge docs, cross-chip deployment); longer sums stay."""
 
 
 @overload
@@ -54,10 +52,10 @@ def product_of_sum(node: Node, operands: Mapping[str, Argument]) -> Sequence[Ten
     if node.op.name != "reduce_sum" or not isinstance(x, Tensor) or not is_float(x.type.dtype):
         return None
     rank = x.type.rank
-    given = cast("Sequence[int] | None", node.attributes.get("axes"))
+    given = node.optional_integers("axes")
     axes = sorted({normalised_axis(axis, rank) for axis in (range(rank) if given is None else given)})
     terms = math.prod(x.shape[axis] for axis in axes)
-    if not axes or terms > LONGEST:
+    if not axes or terms > least_limit("max_tensor_dim"):  # of a contraction it is the longest that every family takes
         return None
     order = (*(axis for axis in range(rank) if axis not in axes), *axes)
     moved = x if order == tuple(range(rank)) else x.transpose(order)

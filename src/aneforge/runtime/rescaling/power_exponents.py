@@ -13,6 +13,7 @@ import numpy as np
 
 from aneforge.engine.golden import EDGE, PRODUCT_GRID
 from aneforge.ops.constant import Constant
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.runtime.rescaling.rescaling_policy import policy
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ __all__ = [
 
 MOST_GAIN = 14
 """A gain of 2^-14 is the smallest normal number of fp16."""
-MOST_OPERAND = 65504.0
+MOST_OPERAND = FP16_MAX
 RESULT_STEP = 2.0**-11
 """Half the distance of neighbours of fp16 near 1."""
 UNDER_EDGE = 1 - 2.0**-6

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.passes.factor_strides import FactorStrides
-from aneforge.compiler.passes.layer_maker import integers
 from aneforge.compiler.passes.phases import factors_of
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Int8Affine
@@ -163,6 +162,6 @@ def test_every_convolution_means_the_same(data: st.DataObject, axes: int, groups
     if after is None:
         return
     products = [made for made in after.layers if made.kind.name == "convolution"]
-    assert max(stride for made in products for stride in integers(made, "strides")) <= 3
+    assert max(stride for made in products for stride in made.integers("strides")) <= 3
     assert_same_meaning(before, after, inputs_of(before))
     assert not FactorStrides()(after).modified

@@ -12,7 +12,7 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.passes import layer_maker
 from aneforge.compiler.passes.constant_parts import constant_part
-from aneforge.compiler.passes.cuts import cut_along, is_elementwise
+from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import axis_behind, unfused
 from aneforge.compiler.passes.tiling import cut_layer, even_parts, full_parts
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
@@ -123,7 +123,7 @@ def test_an_epilogue_is_the_layers_that_it_stands_for() -> None:
         assert_same_meaning(before, program_of("h16g", *pieces), inputs_of(before), 0)
 
 
-ELEMENTWISE = [kind for kind in kinds().values() if is_elementwise(kind)]
+ELEMENTWISE = [kind for kind in kinds().values() if kind.is_elementwise]
 
 
 @pytest.mark.parametrize("name", sorted(str(kind.op) for kind in ELEMENTWISE))
@@ -132,7 +132,7 @@ ELEMENTWISE = [kind for kind in kinds().values() if is_elementwise(kind)]
 def test_elementwise_kinds_broadcast_their_operands(name: str, data: st.DataObject) -> None:
     drawn = data.draw(one_operation(ops()[name]))
     for one in lowered(drawn.graph).layers:
-        if is_elementwise(one.kind):
+        if one.kind.is_elementwise:
             assert broadcast(*(ref.type for _, ref in one.refs())) == one.result.shape
 
 

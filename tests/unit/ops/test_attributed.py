@@ -1,0 +1,52 @@
+"""Attributes in their types: what reads one as another type is told so."""
+
+import pytest
+
+import aneforge as af
+from aneforge.ops.attributed import Attributed
+from aneforge.ops.signature import AttributeValue
+
+
+class Holder(Attributed):
+    """Something that has attributes."""
+
+    def __init__(self, **attributes: AttributeValue) -> None:
+        self.attributes = attributes
+
+
+def test_attributes_come_in_their_types() -> None:
+    held = Holder(axis=-1, epsilon=1e-5, k=2, mode="EXACT", keep_dims=True, axes=(0, 1), left_out=None)
+    assert (held.integer("axis"), held.number("epsilon"), held.text("mode")) == (-1, 1e-5, "EXACT")
+    assert isinstance(held.number("k"), float)
+    assert held.flag("keep_dims") is True
+    assert held.integers("axes") == held.optional_integers("axes") == (0, 1)
+    assert held.optional_integers("left_out") is None
+
+
+@pytest.mark.parametrize(
+    ("reader", "value"),
+    [
+        ("integer", True),
+        ("integer", 1.5),
+        ("number", "1"),
+        ("number", False),
+        ("text", 1),
+        ("flag", 1),
+        ("integers", None),
+        ("integers", (1.5,)),
+        ("integers", 3),
+        ("optional_integers", ("a",)),
+    ],
+)
+def test_another_type_is_a_mistake(reader: str, value: AttributeValue) -> None:
+    with pytest.raises(TypeError, match="attribute 'one' is"):
+        getattr(Holder(one=value), reader)("one")
+
+
+def test_nodes_and_layers_have_them() -> None:
+    y = af.input((2, 3)).transpose((1, 0))
+    assert y.node.integers("perm") == (1, 0)
+    (layer,) = af.build_program(y, "m1").layers
+    assert layer.integers("perm") == (1, 0)
+    with pytest.raises(KeyError):
+        layer.integer("axis")
