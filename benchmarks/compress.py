@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.compress.encodings import blockwise, int4_palette, int8_per_channel, sparse_bitmask
-from aneforge.compress.numbers import relative_error
+from aneforge.optimise.compress.encodings import blockwise, int4_palette, int8_per_channel, sparse_bitmask
+from aneforge.optimise.compress.numbers import relative_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 import aneforge as af
+from aneforge.analysis.cost import price
+from aneforge.analysis.machine import machine_of
+from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
-from aneforge.predict.cost import price
-from aneforge.predict.machine import machine_of
-from aneforge.predict.work import work_of
 from aneforge.targets import Family
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from aneforge.engine.execution.layers import Constants, step_of
 from aneforge.engine.execution.products import PRODUCT_KINDS
 from aneforge.engine.execution.values import Values
 from aneforge.engine.planar import host_fp16
-from aneforge.runtime.rescaling.engine_errors import evaluate_exactly, measure_error
+from aneforge.optimise.rescaling.engine_errors import evaluate_exactly, measure_error
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))
 

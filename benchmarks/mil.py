@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
-from aneforge.codegen.mil import mil_text, write_mil
+from aneforge.formats.mil.files import write_mil
+from aneforge.formats.mil.program import load_mil, parse_mil
+from aneforge.formats.mil.text import mil_text
 from aneforge.graph.node import build
-from aneforge.importers.mil import load_mil, parse_mil
 from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
-from aneforge.codegen.netplist import netplist, save_netplist
-from aneforge.importers.netplist import load_netplist, parse_netplist
+from aneforge.formats.netplist.reading import load_netplist, parse_netplist
+from aneforge.formats.netplist.writing import netplist, save_netplist
 
 if TYPE_CHECKING:
     from collections.abc import Callable

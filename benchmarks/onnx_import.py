@@ -30,7 +30,7 @@ import resource
 from pathlib import Path
 import aneforge as af
 import onnx
-from aneforge.importers.onnx.conversion import graph_of
+from aneforge.formats.onnx.conversion import graph_of
 {statement}
 status = Path("/proc/self/status")
 if status.exists():  # of this process alone; what getrusage tells there is inherited from the one that started it
@@ -64,7 +64,7 @@ def write_large(path: Path) -> None:
     import numpy as np  # noqa: PLC0415 - only where onnx is installed
     from onnx import TensorProto, helper  # noqa: PLC0415 - as above
 
-    from aneforge.importers.onnx.wire import varint_bytes  # noqa: PLC0415 - as above
+    from aneforge.formats.onnx.wire import varint_bytes  # noqa: PLC0415 - as above
 
     names = ["x", *(f"h{layer}" for layer in range(LAYERS))]
     nodes = [
@@ -96,7 +96,7 @@ def report_time(folder: Path) -> None:
     """Print the time to read ResNet-18, and its ratio to that of `onnx.load`."""
     import onnx  # noqa: PLC0415 - only where it is installed
 
-    from aneforge.importers.onnx.model import from_onnx  # noqa: PLC0415 - as above
+    from aneforge.formats.onnx.model import from_onnx  # noqa: PLC0415 - as above
     from resnet18 import resnet18  # noqa: PLC0415 - as above
     from write_onnx import Writer  # noqa: PLC0415 - as above
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import aneforge as af
-from aneforge.runtime.rescaling.engine_errors import GraphErrors, evaluate_exactly
+from aneforge.optimise.rescaling.engine_errors import GraphErrors, evaluate_exactly
 from aneforge.targets import resolve
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "networks"))

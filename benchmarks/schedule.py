@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.targets import Family, resolve

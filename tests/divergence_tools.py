@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import HealthCheck
 
+from aneforge.analysis.divergence.graphs import Divergence, Strength, divergence
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import GraphError, NotSupportedError
-from aneforge.predict.divergence.graphs import Divergence, Strength, divergence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

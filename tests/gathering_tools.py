@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import aneforge as af
+from aneforge.analysis.divergence.passages import EVERY
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
-from aneforge.predict.divergence.passages import EVERY
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float16]]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aneforge.importers.mil.blob import BlobWriter
+from aneforge.formats.mil.blob import BlobWriter
 
 BUILD_INFO = '[buildInfo = dict<string, string>({{"coremlc-version", "3520.5.1"}})]'
 PORT = "tensor<fp16, [2, 4]>"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aneforge.compiler.ir.evaluate import evaluate_program
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.pipeline import Pipeline
 from aneforge.graph.graph import as_graph
 from aneforge.targets import resolve

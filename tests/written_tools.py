@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
-from aneforge.codegen.mlpackage.element_types import in_package_types
-from aneforge.codegen.mlpackage.package import in_package_form
-from aneforge.codegen.netplist import netplist
 from aneforge.errors import AneforgeError
+from aneforge.formats.mil.program import load_mil
+from aneforge.formats.mlpackage.element_types import in_package_types
+from aneforge.formats.mlpackage.package import in_package_form
+from aneforge.formats.netplist.reading import parse_netplist
+from aneforge.formats.netplist.writing import netplist
 from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import Argument, Value, build
 from aneforge.graph.precision import to_fp16
 from aneforge.graph.tensor import Tensor
-from aneforge.importers.mil import load_mil
-from aneforge.importers.netplist import parse_netplist
 from aneforge.ops.constant import Dense
 from aneforge.ops.sampling import RandomChooser
 from aneforge.ops.signature import OperandKind

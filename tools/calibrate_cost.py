@@ -1,6 +1,6 @@
 """Fits the chips of the cost model to measured latencies, and says how well it predicts what it was not fitted to.
 
-`python tools/calibrate_cost.py` writes `src/aneforge/predict/data/machines.toml` and prints the figures of the page
+`python tools/calibrate_cost.py` writes `src/aneforge/analysis/data/machines.toml` and prints the figures of the page
 "Cost and placement"; `--check` writes nothing. Six numbers of a chip are fitted: dispatch, two rates of host copies,
 and three costs for an element; clock, cores, bandwidths and everything else are data of the targets. Each number is
 drawn towards the chips nearest to it, so that a chip with five measurements is not fitted to their noise. Of a chip of
@@ -21,9 +21,8 @@ from msgspec import structs
 from scipy.optimize import least_squares, nnls
 
 import aneforge as af
-from aneforge.compiler.compile import compile_graph
-from aneforge.predict.cost import price
-from aneforge.predict.files import (
+from aneforge.analysis.cost import price
+from aneforge.analysis.files import (
     DATA,
     CallEntry,
     MachineEntry,
@@ -37,8 +36,9 @@ from aneforge.predict.files import (
     model,
     networks,
 )
-from aneforge.predict.machine import Machine, Place, anchors_of, machine_for
-from aneforge.predict.work import ProgramWork, work_of
+from aneforge.analysis.machine import Machine, Place, anchors_of, machine_for
+from aneforge.analysis.work import ProgramWork, work_of
+from aneforge.compiler.compile import compile_graph
 from aneforge.targets import chip, resolve
 from measured_networks import network
 

@@ -1,7 +1,7 @@
 """Convolutional networks whose latency was published, built from their shapes alone.
 
 A latency depends on shapes and not on numbers, so weights are zeros. Batch norms are left out, as every converter folds
-them, and so are branches that training has and inference has not. `tests/unit/predict/test_measured_networks.py` holds
+them, and so are branches that training has and inference has not. `tests/unit/analysis/test_measured_networks.py` holds
 multiplies and weights of each network against the counts that were published with it.
 """
 

@@ -1,6 +1,6 @@
 """Writes the table of Core ML's public operations: which parameters each opset gives them, and of which element types.
 
-    python tools/coreml_opsets.py    write src/aneforge/codegen/mlpackage/data/opsets.toml
+    python tools/coreml_opsets.py    write src/aneforge/formats/mlpackage/data/opsets.toml
 
 The table is data about public interfaces, read from the registry of operations of the installed coremltools.
 """

@@ -3,7 +3,7 @@
     python tools/fuzz_mil.py --corpus folder            write programs to begin with: the examples, every operation
     python tools/fuzz_mil.py folder -max_total_time=600 fuzz with atheris (`pip install atheris`)
 
-What atheris finds becomes a test in `tests/unit/importers/mil/test_fuzz_findings.py`.
+What atheris finds becomes a test in `tests/unit/formats/mil/test_fuzz_findings.py`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from aneforge.codegen.mil import mil_text
 from aneforge.errors import AneforgeError
+from aneforge.formats.mil.program import parse_mil
+from aneforge.formats.mil.text import mil_text
 from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
-from aneforge.importers.mil import parse_mil
 from aneforge.ops.constant import Dense
 from aneforge.ops.sampling import RandomChooser
 from aneforge.ops.signature import OperandKind

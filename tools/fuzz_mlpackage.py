@@ -4,7 +4,7 @@
     python tools/fuzz_mlpackage.py folder -max_total_time=480 fuzz with atheris (`pip install atheris`)
 
 A file is a model file, a separator and a weights blob. What atheris finds becomes a test in
-`tests/unit/importers/mlpackage/test_mlpackage_bad_files.py`.
+`tests/unit/formats/mlpackage/test_mlpackage_bad_files.py`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 import aneforge as af
-from aneforge.codegen.mlpackage.package import model_of
 from aneforge.errors import AneforgeError
-from aneforge.importers.detection import detect_format
-from aneforge.importers.mlpackage.model import parse_model
+from aneforge.formats.detection import detect_format
+from aneforge.formats.mlpackage.model import parse_model
+from aneforge.formats.mlpackage.package import model_of
 from aneforge.ops.table import ops
 from fuzz_mil import SEPARATOR, check_message, one_operation
 

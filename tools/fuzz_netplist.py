@@ -6,7 +6,7 @@ A graph that it returns is written again and read again, with the same right to 
     python tools/fuzz_netplist.py --seeds corpus
     python tools/fuzz_netplist.py corpus -max_len=16384 -max_total_time=900 -timeout=10 -rss_limit_mb=2048
 
-What it finds becomes a test in tests/unit/importers/netplist/test_netplist_findings.py.
+What it finds becomes a test in tests/unit/formats/netplist/test_netplist_findings.py.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 atheris: Any = importlib.import_module("atheris")  # installed for fuzzing alone, and without types
 
-with atheris.instrument_imports(include=["aneforge.importers.netplist"]):
-    from aneforge.importers.netplist import parse_netplist
+with atheris.instrument_imports(include=["aneforge.formats.netplist"]):
+    from aneforge.formats.netplist.reading import parse_netplist
 
-from aneforge.codegen.netplist import netplist  # noqa: E402 - what is instrumented is imported first
 from aneforge.errors import AneforgeError  # noqa: E402 - as above
+from aneforge.formats.netplist.writing import netplist  # noqa: E402 - what is instrumented is imported first
 from aneforge.testing.descriptions import DRAWN, descriptions  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aneforge.importers.netplist.sketch import Plain, Sketch
+    from aneforge.formats.netplist.sketch import Plain, Sketch
 
 
 class Chooser(Protocol):

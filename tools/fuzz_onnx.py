@@ -71,11 +71,11 @@ def instrumented() -> AbstractContextManager[object]:
 
 with instrumented():
     from aneforge.errors import AneforgeError
-    from aneforge.importers.findings import ImportFindings
-    from aneforge.importers.onnx.binding import description
-    from aneforge.importers.onnx.conversion import graph_of
-    from aneforge.importers.onnx.registry import converters
-    from aneforge.importers.shapes import Input
+    from aneforge.formats.onnx.binding import description
+    from aneforge.formats.onnx.conversion import graph_of
+    from aneforge.formats.onnx.registry import converters
+    from aneforge.formats.shared.findings import ImportFindings
+    from aneforge.formats.shared.shapes import Input
     from aneforge.ops.types import numpy_dtype
 
     converters()  # imports the modules of the operators

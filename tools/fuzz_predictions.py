@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import aneforge as af
+from aneforge.analysis.divergence.graphs import Strength, divergence
+from aneforge.analysis.ranges.interval import of_values
+from aneforge.analysis.ranges.program import flow
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import AneforgeError
 from aneforge.ops.types import is_float, numpy_dtype
-from aneforge.predict.divergence.graphs import Strength, divergence
-from aneforge.predict.ranges.interval import of_values
-from aneforge.predict.ranges.program import flow
 from aneforge.targets import database
 from fuzz_rescaling import KINDS as NETWORKS
 from fuzz_rescaling import Draw, run_trials, say

@@ -28,12 +28,12 @@ import numpy as np
 import aneforge as af
 from aneforge.errors import AneforgeError
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
-from aneforge.runtime.rescaling import error_changes
-from aneforge.runtime.rescaling.engine_errors import LOST, GraphErrors, evaluate_exactly
-from aneforge.runtime.rescaling.power_exponents import RESULT_STEP
-from aneforge.runtime.rescaling.rescale_graph import rescale_graph
-from aneforge.runtime.rescaling.rescaling_policy import policy
-from aneforge.runtime.rescaling.sample_inputs import fit_inputs
+from aneforge.optimise.rescaling import error_changes
+from aneforge.optimise.rescaling.engine_errors import LOST, GraphErrors, evaluate_exactly
+from aneforge.optimise.rescaling.power_exponents import RESULT_STEP
+from aneforge.optimise.rescaling.rescale_graph import rescale_graph
+from aneforge.optimise.rescaling.rescaling_policy import policy
+from aneforge.optimise.rescaling.sample_inputs import fit_inputs
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from aneforge.runtime.rescaling.rescaling_report import Rescaled
+    from aneforge.optimise.rescaling.rescaling_report import Rescaled
 
     Array = npt.NDArray[Any]
     Kind = Callable[["Draw"], dict[str, af.Tensor]]

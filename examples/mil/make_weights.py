@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aneforge.importers.mil.blob import BlobWriter
+from aneforge.formats.mil.blob import BlobWriter
 
 FOLDER = Path(__file__).parent
 WIDTH, HIDDEN = 64, 128

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import aneforge as af
-from aneforge.codegen.netplist import netplist
-from aneforge.importers.netplist import load_netplist
+from aneforge.formats.netplist.reading import load_netplist
+from aneforge.formats.netplist.writing import netplist
 
 HERE = Path(__file__).parent
 

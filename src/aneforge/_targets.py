@@ -1,6 +1,6 @@
 """The documented import path `from aneforge import _targets as tg`. Names only; the rooms hold the code."""
 
-from aneforge.predict.divergence.kinds import predict_fp16_divergence
+from aneforge.analysis.divergence.kinds import predict_fp16_divergence
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import preflight, preflight_all
 from aneforge.targets import (

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 
 import aneforge as af
 import reference_pages
+from aneforge.formats.mil.program import load_mil
 from aneforge.graph.node import build
-from aneforge.importers.mil import load_mil
 from aneforge.ops import groups, table
 from aneforge.rules import Operation, operations, preflight, rules_in
 from aneforge.targets import Database, database, resolve

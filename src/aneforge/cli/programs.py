@@ -136,7 +136,7 @@ def run(
     from aneforge.cli.showing import cut_text, wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
-    from aneforge.importers.detection import is_program_file  # noqa: PLC0415 - as above
+    from aneforge.formats.detection import is_program_file  # noqa: PLC0415 - as above
     from aneforge.report.outputs import refuse_file  # noqa: PLC0415 - as above
     from aneforge.report.running import run_model  # noqa: PLC0415 - as above
 
@@ -311,7 +311,7 @@ def reduce(
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
-    from aneforge.codegen.mil.files import save_mil  # noqa: PLC0415 - as above
+    from aneforge.formats.mil.files import save_mil  # noqa: PLC0415 - as above
     from aneforge.report.outputs import refuse_folder, writing  # noqa: PLC0415 - as above
     from aneforge.report.reducing import reduce_model  # noqa: PLC0415 - as above
 

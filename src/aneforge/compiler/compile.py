@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.dialect import Route
 from aneforge.compiler.ir.program import Note
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget

@@ -14,11 +14,11 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.ir.catalogue import kind_of_op
-from aneforge.compiler.lowering.lower import RULES
+from aneforge.compiler.lower.lower import RULES
 from aneforge.errors import NotSupportedError
+from aneforge.formats.mil.dialect import mil_objection
 from aneforge.graph.convert import choice
 from aneforge.graph.dialect import Dialect, Objection
-from aneforge.importers.mil.dialect import mil_objection
 from aneforge.ops.constant import Constant
 from aneforge.ops.decomposition import Limits
 from aneforge.ops.op import Below

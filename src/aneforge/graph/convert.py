@@ -83,7 +83,7 @@ def convert(graph: Graph, dialect: Dialect) -> Converted:
     """Return a graph that means the same and to which a dialect has no objection; what it takes already is shared.
 
     >>> import aneforge as af
-    >>> from aneforge.importers.mil.dialect import mil_dialect
+    >>> from aneforge.formats.mil.dialect import mil_dialect
     >>> made = convert(af.Graph({"y": af.input((1, 4)).l2_norm()}), mil_dialect())
     >>> [node.op.name for node in made.graph.nodes]
     ['input', 'reduce_l2_norm', 'threshold', 'real_div']

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.analysis.cost import price
+from aneforge.analysis.machine import machine_of
+from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.kernels.library import library, paths, processors
-from aneforge.predict.cost import price
-from aneforge.predict.machine import machine_of
-from aneforge.predict.work import work_of
 from aneforge.report.feeding import fed
 from aneforge.report.subjects import chosen_targets, subject_of
 from aneforge.report.target import latency_of
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
 
+    from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import GraphLike
-    from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
     from aneforge.report.model import Latency
     from aneforge.targets import TargetLike

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node
-    from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
     from aneforge.report.sharing import Made
     from aneforge.report.subjects import Subject

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import GraphLike
-    from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
     from aneforge.report.subjects import Subject
     from aneforge.targets import TargetLike

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.retarget import Retargeted
+    from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import GraphLike
-    from aneforge.importers.shapes import Shapes
     from aneforge.targets import TargetLike
 
 __all__ = ["EMITTERS", "Emitted", "compile_model"]
@@ -146,7 +146,7 @@ def default_name(model: str, emit: str) -> str:
 def as_mil(retargeted: Retargeted, program: Program, path: Path) -> Path:
     """Write MIL text and its weights into a folder."""
     del program  # MIL says what the graph says
-    from aneforge.codegen.mil.files import save_mil  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mil.files import save_mil  # noqa: PLC0415 - loaded when it is needed
 
     return save_mil(retargeted, path)
 
@@ -154,7 +154,7 @@ def as_mil(retargeted: Retargeted, program: Program, path: Path) -> Path:
 def as_netplist(retargeted: Retargeted, program: Program, path: Path) -> Path:
     """Write a network description and its weights into a folder."""
     del program  # a description says what the graph says
-    from aneforge.codegen.netplist.writing import save_netplist  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.netplist.writing import save_netplist  # noqa: PLC0415 - loaded when it is needed
 
     return save_netplist(retargeted, path)
 
@@ -162,7 +162,7 @@ def as_netplist(retargeted: Retargeted, program: Program, path: Path) -> Path:
 def as_package(retargeted: Retargeted, program: Program, path: Path) -> Path:
     """Write an ML package."""
     del program  # a package holds MIL
-    from aneforge.codegen.mlpackage.package import save_mlpackage  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mlpackage.package import save_mlpackage  # noqa: PLC0415 - loaded when it is needed
 
     return save_mlpackage(retargeted, path)
 
@@ -185,8 +185,8 @@ def as_text(retargeted: Retargeted, program: Program, path: Path) -> Path:
 
 def refuse_package(path: Path, model: object) -> None:
     """Refuse an ML package that could not be written, or for which a package is missing here."""
-    from aneforge.codegen.mlpackage.package import check_target  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.importers.mlpackage.messages import messages  # noqa: PLC0415 - as above
+    from aneforge.formats.mlpackage.messages import messages  # noqa: PLC0415 - as above
+    from aneforge.formats.mlpackage.package import check_target  # noqa: PLC0415 - loaded when it is needed
 
     messages()
     refuse_model(path, model)

@@ -16,10 +16,10 @@ from aneforge.report.model import Difference, Divergence
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from aneforge.analysis.divergence.graphs import Divergence as Found
+    from aneforge.analysis.divergence.graphs import Side
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
-    from aneforge.predict.divergence.graphs import Divergence as Found
-    from aneforge.predict.divergence.graphs import Side
     from aneforge.report.sharing import Made
     from aneforge.targets import Target
 
@@ -61,7 +61,7 @@ def at_a_glance(
     graph: Graph, first: tuple[Target, Made], others: Sequence[tuple[Target, Made]], ranges: Ranges
 ) -> tuple[Divergence, ...]:
     """Return what the layers of the programs tell; targets of one program and one datapath are looked at once."""
-    from aneforge.predict.divergence.glance import Glance  # noqa: PLC0415 - a check of one target needs none of it
+    from aneforge.analysis.divergence.glance import Glance  # noqa: PLC0415 - a check of one target needs none of it
 
     given = {name: max(map(abs, ends)) if isinstance(ends, tuple) else ends for name, ends in ranges.items()}
     glance = Glance({**read_promises(graph), **given})
@@ -93,7 +93,7 @@ def by_program(graph: Graph, first: Target, second: Target, ranges: Ranges) -> D
     Raises:
         GraphError: There is no program for one of them.
     """
-    from aneforge.predict.divergence.graphs import divergence  # noqa: PLC0415 - few checks prove anything
+    from aneforge.analysis.divergence.graphs import divergence  # noqa: PLC0415 - few checks prove anything
 
     found = divergence(graph, first, second, ranges=ranges)
     return reported(found, numbers_by_place(graph), first.name, second.name)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, Location
-from aneforge.importers.detection import ModelFormat, detect_format
+from aneforge.formats.detection import ModelFormat, detect_format
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def expect_onnx_file(model: str | Path | None) -> Path:
         raise GraphError(
             "verdicts can be written into ONNX models alone", seen=str(found), remedy="use --html to see a graph"
         )
-    from aneforge.importers.onnx.model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.onnx.model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
 
     expect_onnx()
     return Path(model)

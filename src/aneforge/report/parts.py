@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.errors import AneforgeError
-from aneforge.importers.detection import ModelFormat, detect_format
+from aneforge.formats.detection import ModelFormat, detect_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import onnx
     from google.protobuf.message import Message
 
-    from aneforge.importers.mil.syntax import Program
+    from aneforge.formats.mil.syntax import Program
 
 __all__ = ["harm_to_model"]
 
@@ -90,10 +90,10 @@ def onnx_files(path: Path, model: Path) -> tuple[Path, ...]:
     """
     if not is_within(path, model.parent) or not holds(model, LOCATION.encode()):
         return ()
-    from aneforge.importers.onnx.model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.onnx.model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
 
     expect_onnx()
-    from aneforge.importers.onnx.reading import read_model  # noqa: PLC0415 - it imports onnx
+    from aneforge.formats.onnx.reading import read_model  # noqa: PLC0415 - it imports onnx
 
     names = {
         entry.value.replace("\\", "/")
@@ -130,7 +130,7 @@ def mil_files(path: Path, model: Path) -> tuple[Path, ...]:
     Raises:
         AneforgeError: The program cannot be read.
     """
-    from aneforge.importers.mil.program import MODEL_FILE, load_mil  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mil.program import MODEL_FILE, load_mil  # noqa: PLC0415 - loaded when it is needed
 
     text = model / MODEL_FILE if model.is_dir() else model
     return (text, *(weights_of(load_mil(text).syntax, text) if is_blob(path) else ()))
@@ -142,14 +142,14 @@ def package_files(path: Path, model: Path) -> tuple[Path, ...]:
     Raises:
         AneforgeError: The model cannot be read.
     """
-    from aneforge.importers.mlpackage.model import load_mlpackage  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mlpackage.model import load_mlpackage  # noqa: PLC0415 - loaded when it is needed
 
     return weights_of(load_mlpackage(model).syntax, model) if is_blob(path) else ()
 
 
 def is_blob(path: Path) -> bool:
     """Tell whether a file is a weights blob: a program is not parsed for the sake of a report of the last run."""
-    from aneforge.importers.mil.blob import BlobError, BlobFile  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mil.blob import BlobError, BlobFile  # noqa: PLC0415 - loaded when it is needed
 
     try:
         BlobFile.open(path)
@@ -160,9 +160,9 @@ def is_blob(path: Path) -> bool:
 
 def weights_of(program: Program, file: Path) -> tuple[Path, ...]:
     """Return the weights files that a program names."""
-    from aneforge.importers.mil.literals import scalar_of  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.importers.mil.weights import MODEL_PATH  # noqa: PLC0415 - as above
-    from aneforge.importers.mlpackage.model import blobs_of  # noqa: PLC0415 - as above
+    from aneforge.formats.mil.literals import scalar_of  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mil.weights import MODEL_PATH  # noqa: PLC0415 - as above
+    from aneforge.formats.mlpackage.model import blobs_of  # noqa: PLC0415 - as above
 
     return beside(file, {str(scalar_of(blob.path)).removeprefix(MODEL_PATH) for blob in blobs_of(program)})
 
@@ -173,9 +173,9 @@ def netplist_files(path: Path, model: Path) -> tuple[Path, ...]:
     Raises:
         AneforgeError: The description cannot be read.
     """
-    from aneforge.importers.netplist.plist import MOST_BYTES  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.importers.netplist.reading import DESCRIPTION_FILE  # noqa: PLC0415 - as above
-    from aneforge.importers.netplist.structure import parse_document  # noqa: PLC0415 - as above
+    from aneforge.formats.netplist.plist import MOST_BYTES  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.netplist.reading import DESCRIPTION_FILE  # noqa: PLC0415 - as above
+    from aneforge.formats.netplist.structure import parse_document  # noqa: PLC0415 - as above
 
     file = model / DESCRIPTION_FILE if model.is_dir() else model
     if not is_within(path, file.parent) or file.stat().st_size > MOST_BYTES:

@@ -14,9 +14,9 @@ from aneforge.report.timeline import rounded
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from aneforge.analysis.cost import Cost
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
-    from aneforge.predict.cost import Cost
     from aneforge.report.subjects import Chosen
 
 __all__ = ["cuts", "own_programs", "placed"]
@@ -37,7 +37,7 @@ def placed(graph: Graph, chosen: Chosen, path: str) -> Placement:
     Raises:
         UnknownNameError: There is no such path.
     """
-    from aneforge.predict.placement import placement  # noqa: PLC0415 - few checks ask for it
+    from aneforge.analysis.placement import placement  # noqa: PLC0415 - few checks ask for it
 
     found = placement(graph, chosen.asked or chosen.target, path)
     numbers = [number for number, node in enumerate(graph.nodes) if node.op.name not in (INPUT, STATE)]

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Mapping
 
+    from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import GraphLike
     from aneforge.graph.node import Argument, Value
-    from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
     from aneforge.targets import Target
 

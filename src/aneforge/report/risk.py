@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.analysis.long_sums import find_precision_risks
 from aneforge.evidence import EvidenceKind
 from aneforge.graph.graph import read_promises
-from aneforge.predict.long_sums import find_precision_risks
 from aneforge.report.model import Evidence, Finding, Rescaling
 from aneforge.report.nodes import place_of
 from aneforge.report.predicted import rule_of_edge
@@ -21,11 +21,11 @@ from aneforge.report.predicted import rule_of_edge
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from aneforge.analysis.ranges.analysis import Concern, LayerRange
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
-    from aneforge.predict.ranges.analysis import Concern, LayerRange
-    from aneforge.runtime.rescaling.rescaling_report import ProductRescaling, Rescaled
+    from aneforge.optimise.rescaling.rescaling_report import ProductRescaling, Rescaled
     from aneforge.targets import Target
 
     Ranges = Mapping[str, tuple[float, float] | float]
@@ -128,9 +128,9 @@ class Risks:
 
     def looked_at(self, program: Program, view: View) -> Iterator[LayerRange]:
         """Look at the values of a program."""
-        from aneforge.predict.ranges import analysis as predicted  # noqa: PLC0415 - few checks look at values
-        from aneforge.predict.ranges.interval import FINITE  # noqa: PLC0415 - as above
-        from aneforge.predict.ranges.program import declared_ranges, flow  # noqa: PLC0415 - as above
+        from aneforge.analysis.ranges import analysis as predicted  # noqa: PLC0415 - few checks look at values
+        from aneforge.analysis.ranges.interval import FINITE  # noqa: PLC0415 - as above
+        from aneforge.analysis.ranges.program import declared_ranges, flow  # noqa: PLC0415 - as above
 
         if view is SEEN and self.samples is not None:
             yield from predicted.observed(program, [self.samples]).layers
@@ -145,7 +145,7 @@ class Risks:
         Raises:
             GraphError: Sample inputs do not fit the model.
         """
-        from aneforge.runtime.rescaling.rescale import rescale  # noqa: PLC0415 - few checks rescale
+        from aneforge.optimise.rescaling.rescale import rescale  # noqa: PLC0415 - few checks rescale
 
         samples = None if self.samples is None else [self.samples]
         ranges = self.ranges if samples is None and self.ranges else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from aneforge.compiler.compile import build_program
 from aneforge.errors import GraphError, Location
-from aneforge.importers.detection import is_program_file
+from aneforge.formats.detection import is_program_file
 from aneforge.report.feeding import fed, fed_ports
 from aneforge.report.subjects import chosen_targets, is_path, subject_of
 from aneforge.runtime.backends import chosen_backend
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from aneforge.compiler.ir.program import Program
+    from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import Graph, GraphLike
-    from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
     from aneforge.runtime.backends import Backend
     from aneforge.runtime.executables import Executable

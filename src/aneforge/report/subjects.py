@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownTargetError
+from aneforge.formats.model import load_model
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.precision import Halved, to_fp16
-from aneforge.importers.model import load_model
 from aneforge.targets import GROUPS, Target, chip, database, group, resolve
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeIs  # of the type checker alone
 
+    from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import GraphLike
-    from aneforge.importers.shapes import Shapes
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 

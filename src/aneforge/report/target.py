@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from aneforge.analysis.cost import price
+from aneforge.analysis.machine import machine_of
+from aneforge.analysis.work import work_of
 from aneforge.engine.exactness import worst
 from aneforge.evidence import EvidenceKind
-from aneforge.predict.cost import price
-from aneforge.predict.machine import machine_of
-from aneforge.predict.work import work_of
 from aneforge.report.labels import labels_of
 from aneforge.report.model import Counts, Evidence, Finding, Latency, TargetReport
 from aneforge.report.nodes import carried_out, origins, place_of, report_nodes
@@ -27,13 +27,13 @@ from aneforge.rules.rule import Severity, plain_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from aneforge.analysis.cost import Cost
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.exactness import Label
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
-    from aneforge.predict.cost import Cost
     from aneforge.report.sharing import Made
     from aneforge.report.subjects import Chosen
     from aneforge.rules.preflight import Preflight

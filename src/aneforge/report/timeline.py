@@ -9,9 +9,9 @@ from aneforge.report.model import Allocated, Memory, Step, Timed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aneforge.analysis.cost import Cost
     from aneforge.compiler.compile import Compiled
     from aneforge.engine.exactness import Label
-    from aneforge.predict.cost import Cost
 
 __all__ = ["HOST", "memory_of", "rounded", "timeline_of"]
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aneforge.codegen.mil.files import write_mil, write_text, write_whole
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import NotSupportedError
+from aneforge.formats.mil.files import write_mil, write_text, write_whole
 from aneforge.graph.graph import PLACEHOLDERS
+from aneforge.optimise.forms.canonical import canonical
+from aneforge.optimise.forms.choosing import Search, cheapest, searched
+from aneforge.optimise.forms.variants import variants
 from aneforge.runtime.facts import ModelFacts
-from aneforge.runtime.forms.canonical import canonical
-from aneforge.runtime.forms.choosing import Search, cheapest, searched
-from aneforge.runtime.forms.variants import variants
 from aneforge.runtime.hazards import rule_cautions
 from aneforge.runtime.options import Level
 from aneforge.runtime.saved.files import SUFFIX, write_program_file
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.compiler.ir.program import Program
-    from aneforge.compress.graphs import WeightReport
     from aneforge.graph.graph import Graph
+    from aneforge.optimise.compress.graphs import WeightReport
     from aneforge.runtime.options import Options
     from aneforge.targets import Target
 
@@ -64,7 +64,7 @@ def prepared(graph: Graph, target: Target, options: Options) -> Prepared:
         remarks = (*remarks, *told)
     if options.compress is None:
         return Prepared(graph, remarks, ())
-    from aneforge.compress.graphs import compressed  # noqa: PLC0415 - few programs are compressed
+    from aneforge.optimise.compress.graphs import compressed  # noqa: PLC0415 - few programs are compressed
 
     made = compressed(graph, options.compress, atol=options.compress_atol, block_size=options.block_size, target=target)
     return Prepared(made.graph, remarks, made.weights)
@@ -92,7 +92,7 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
 
 def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...]]:
     """Return a graph rescaled by powers of two for inputs that are drawn, and what that did."""
-    from aneforge.runtime.rescaling import rescale_graph  # noqa: PLC0415 - few programs are rescaled
+    from aneforge.optimise.rescaling import rescale_graph  # noqa: PLC0415 - few programs are rescaled
 
     made = rescale_graph(graph, target)
     told = (*map(str, made.applied), *map(str, made.outputs), *made.remarks)

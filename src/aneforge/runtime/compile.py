@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from aneforge.analysis.long_sums import find_precision_risks
 from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.errors import (
     GraphError,
@@ -22,7 +23,6 @@ from aneforge.errors import (
 )
 from aneforge.graph.graph import as_graph, read_promises
 from aneforge.graph.precision import Halved, to_fp16
-from aneforge.predict.long_sums import find_precision_risks
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepared

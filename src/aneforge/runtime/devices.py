@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from aneforge.codegen.mil.files import write_mil
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.run import engine_element
 from aneforge.errors import BackendUnavailableError, NotSupportedError, RuntimeStateError
+from aneforge.formats.mil.files import write_mil
 from aneforge.runtime.breaker import guarded_compile
 from aneforge.runtime.executables import Execution
 

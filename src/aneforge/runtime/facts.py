@@ -11,8 +11,8 @@ from aneforge.errors import DispatchFloorWarning, PrecisionWarning, SliceSaturat
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from aneforge.compress.graphs import WeightReport
     from aneforge.graph.convert import SuppliedInput
+    from aneforge.optimise.compress.graphs import WeightReport
 
 __all__ = ["CATEGORIES", "Caution", "ModelFacts", "give_warnings"]
 

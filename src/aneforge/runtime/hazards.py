@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aneforge.analysis.dispatch_cost import anchors, dispatch_cost
 from aneforge.compiler.compile import COMPOSED
 from aneforge.engine.exactness import Exactness
-from aneforge.predict.dispatch_cost import anchors, dispatch_cost
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
 from aneforge.runtime.exactness import labels_of_layers
@@ -16,10 +16,10 @@ from aneforge.runtime.facts import Caution
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from aneforge.analysis.long_sums import PrecisionRisk
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note, Program
     from aneforge.graph.graph import Graph
-    from aneforge.predict.long_sums import PrecisionRisk
     from aneforge.rules.preflight import Preflight
     from aneforge.targets import Target
 
@@ -68,7 +68,7 @@ def saturates(layer: Layer) -> bool:
 
 def find_safe(layers: Sequence[Layer], program: Program, promises: Mapping[str, float]) -> frozenset[str]:
     """Return the slices of which no value can reach the edge of its copy."""
-    from aneforge.predict.ranges.program import bound_magnitudes  # noqa: PLC0415 - few programs have such slices
+    from aneforge.analysis.ranges.program import bound_magnitudes  # noqa: PLC0415 - few programs have such slices
 
     edge = program.target.limits.get("slice_saturation_magnitude")
     if not isinstance(edge, int | float):

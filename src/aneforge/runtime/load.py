@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import UnknownNameError
+from aneforge.formats.onnx.model import from_onnx
 from aneforge.graph.node import Output, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
-from aneforge.importers.onnx.model import from_onnx
 from aneforge.runtime.compile import compile as compile_graph
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from aneforge.formats.onnx.reading import ModelSource
+    from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node, Value
-    from aneforge.importers.onnx.reading import ModelSource
-    from aneforge.importers.shapes import Shapes
     from aneforge.runtime.model import AnyModel
 
 __all__ = ["load_onnx", "with_attention"]

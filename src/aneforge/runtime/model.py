@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Note, Program, Segment
     from aneforge.compiler.memory.plan import MemoryPlan
     from aneforge.compiler.schedule.schedule import Schedule
-    from aneforge.compress.graphs import WeightReport
     from aneforge.engine.exactness import Label
     from aneforge.graph.convert import SuppliedInput
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
+    from aneforge.optimise.compress.graphs import WeightReport
     from aneforge.runtime.backends import Backend
     from aneforge.runtime.facts import Caution, ModelFacts
 

@@ -16,11 +16,11 @@ import numpy as np
 from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
 from aneforge.graph.precision import to_fp16
+from aneforge.optimise.forms.canonical import canonical
+from aneforge.optimise.forms.choosing import MIN_LOSSY_SPEEDUP, TOLERANCE, Search, searched, tried
+from aneforge.optimise.forms.variants import more_exact_forms, variants
 from aneforge.runtime.compile import lost_constants, made_model
 from aneforge.runtime.facts import give_warnings
-from aneforge.runtime.forms.canonical import canonical
-from aneforge.runtime.forms.choosing import MIN_LOSSY_SPEEDUP, TOLERANCE, Search, searched, tried
-from aneforge.runtime.forms.variants import more_exact_forms, variants
 from aneforge.runtime.options import checked_options
 from aneforge.targets import resolve
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.precision import Halved
     from aneforge.ops.types import Array
+    from aneforge.optimise.forms.choosing import Trial
     from aneforge.runtime.backends import Backend
     from aneforge.runtime.facts import ModelFacts
-    from aneforge.runtime.forms.choosing import Trial
     from aneforge.runtime.model import AnyModel
     from aneforge.targets import TargetLike
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from aneforge.importers.netplist.parameters import bits_of
-from aneforge.importers.netplist.rows import rows
-from aneforge.importers.netplist.schema import DIMENSIONS, layer_table
-from aneforge.importers.netplist.sketch import Plain, Sketch
+from aneforge.formats.netplist.parameters import bits_of
+from aneforge.formats.netplist.rows import rows
+from aneforge.formats.netplist.schema import DIMENSIONS, layer_table
+from aneforge.formats.netplist.sketch import Plain, Sketch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from unit.importers.torch_export.torch_networks import (
+from unit.formats.torch.torch_networks import (
     MobileNetV2,
     ResNet18,
     SeparableNet,

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import AneforgeError
+from aneforge.formats.mil.binding import held_type
+from aneforge.formats.mil.diagnostics import MilError
+from aneforge.formats.mlpackage.model import parse_model
 from aneforge.graph.reference import evaluate
-from aneforge.importers.mil.binding import held_type
-from aneforge.importers.mil.diagnostics import MilError
-from aneforge.importers.mlpackage.model import parse_model
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from aneforge.formats.mil.syntax import Function, Statement
+    from aneforge.formats.mlpackage.model import MlPackage
     from aneforge.graph.graph import Graph
-    from aneforge.importers.mil.syntax import Function, Statement
-    from aneforge.importers.mlpackage.model import MlPackage
     from aneforge.ops.types import Array
 
 __all__ = ["EQUAL", "RESULTS", "Case", "Judged", "Outcome", "Row", "judge", "read_rows", "rows_text"]

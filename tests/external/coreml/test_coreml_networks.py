@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.formats.mlpackage.model import from_mlpackage
 from aneforge.graph.reference import evaluate
-from aneforge.importers.mlpackage import from_mlpackage
 from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Blockwise, Int8Affine, Sparse
 

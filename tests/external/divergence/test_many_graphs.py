@@ -1,7 +1,7 @@
 """Ten thousand graphs for soundness, the share of idle answers, and every operation compiled for every family.
 
 The whole runs with `make test-external`, which also writes the figures; `make test` reads them and draws a small part
-(tests/unit/predict).
+(tests/unit/analysis).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from tabulate import tabulate
 
+from aneforge.analysis.matrix import compile_matrix
 from aneforge.ops.table import ops
-from aneforge.predict.matrix import compile_matrix
 from aneforge.testing.graphs import DrawnGraph, graphs, one_operation
 from aneforge.testing.networks import networks
 from divergence_tools import PAIRS, SLOW, Tally, judged
@@ -37,7 +37,7 @@ SWEEP = settings(deadline=None, database=None, derandomize=True, suppress_health
 
 def whole(request: pytest.FixtureRequest) -> None:
     if not request.config.getoption("--refresh-results"):
-        pytest.skip("a sweep of many minutes: make test-external runs it, tests/unit/predict a small part")
+        pytest.skip("a sweep of many minutes: make test-external runs it, tests/unit/analysis a small part")
 
 
 @pytest.mark.parametrize("corpus", WHOLE)

@@ -22,10 +22,10 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import aneforge as af
-from aneforge.importers.findings import Reason, UnsupportedModelError
-from aneforge.importers.onnx.binding import description
-from aneforge.importers.onnx.model import from_onnx
-from aneforge.importers.onnx.values import Foreign
+from aneforge.formats.onnx.binding import description
+from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.values import Foreign
+from aneforge.formats.shared.findings import Reason, UnsupportedModelError
 from aneforge.ops.types import numpy_dtype
 
 if TYPE_CHECKING:

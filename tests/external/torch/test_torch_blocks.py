@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from unit.importers.torch_export.block_checks import check_block
-from unit.importers.torch_export.torch_blocks import BLOCKS
+from unit.formats.torch.block_checks import check_block
+from unit.formats.torch.torch_blocks import BLOCKS
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -20,19 +20,19 @@ import numpy as np
 import torch
 
 import aneforge as af
-from aneforge.importers.findings import Reason
-from aneforge.importers.torch_export.conversion import Reading
-from aneforge.importers.torch_export.decomposition import decomposed
-from aneforge.importers.torch_export.interpreter import TorchInterpreter
-from aneforge.importers.torch_export.reading import ReadProgram
-from aneforge.importers.torch_export.tensors import array_of
+from aneforge.formats.shared.findings import Reason
+from aneforge.formats.torch.conversion import Reading
+from aneforge.formats.torch.decomposition import decomposed
+from aneforge.formats.torch.interpreter import TorchInterpreter
+from aneforge.formats.torch.reading import ReadProgram
+from aneforge.formats.torch.tensors import array_of
 from aneforge.ops.types import is_float, numpy_dtype
 from external.torch.samples import runs, samples_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aneforge.importers.findings import Finding
+    from aneforge.formats.shared.findings import Finding
     from aneforge.ops.types import Array
     from external.torch.samples import Sample
 

@@ -369,7 +369,7 @@ def test_a_missing_package_is_named_before_the_model_is_read(
 ) -> None:
     import importlib.util  # noqa: PLC0415 - it is replaced here alone
 
-    from aneforge.importers.mlpackage import messages  # noqa: PLC0415 - what it remembers is forgotten
+    from aneforge.formats.mlpackage import messages  # noqa: PLC0415 - what it remembers is forgotten
     from aneforge.report import subjects  # noqa: PLC0415 - a module of which a function is replaced
 
     def unread(*given: object, **options: object) -> None:

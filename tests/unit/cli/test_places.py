@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 import aneforge as af
 from aneforge.cli import main
 from aneforge.errors import GraphError
-from aneforge.importers.mil.blob import BlobWriter
+from aneforge.formats.mil.blob import BlobWriter
 from aneforge.report.outputs import save
 from aneforge.report.parts import harm_to_model
 from report_models import masked_model, saved

@@ -59,7 +59,7 @@ def test_no_torch_and_no_html_are_imported_for_a_check(tmp_path: Path) -> None:
         import sys
         from aneforge.cli.main import run
         assert run(["check", {str(model)!r}, "-t", "m4", "-q"]) == 0
-        heavy = {{"torch", "coremltools", "jinja2", "lark", "rich", "scipy", "aneforge.predict.ranges"}}
+        heavy = {{"torch", "coremltools", "jinja2", "lark", "rich", "scipy", "aneforge.analysis.ranges"}}
         print(sorted(heavy & sys.modules.keys()))
         """
     )

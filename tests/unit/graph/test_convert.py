@@ -7,10 +7,10 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, NotSupportedError
+from aneforge.formats.mil.dialect import mil_dialect
 from aneforge.graph.convert import convert, expand
 from aneforge.graph.dialect import Dialect, Objection
 from aneforge.graph.node import Node, build
-from aneforge.importers.mil.dialect import mil_dialect
 from aneforge.ops.constant import Dense
 from aneforge.ops.decomposition import Limits
 from aneforge.ops.table import ops

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.importers.mil import parse_mil
+from aneforge.formats.mil.program import parse_mil
 from aneforge.ops.constant import Blockwise
 from aneforge.rules import Severity, rules
 

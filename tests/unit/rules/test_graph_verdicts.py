@@ -14,7 +14,7 @@ import pytest
 import aneforge as af
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.evaluate import evaluate_program
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.retarget import retarget
 from aneforge.compiler.validators import validate_program
 from aneforge.errors import IllegalGraphError, NotSupportedError

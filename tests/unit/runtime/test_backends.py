@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.errors import BackendUnavailableError, GraphError, NotSupportedError, RuntimeStateError, UnknownNameError
-from aneforge.importers.mil import load_mil
+from aneforge.formats.mil.program import load_mil
 from aneforge.runtime.devices import DeviceBackend
 from aneforge.runtime.paths import Need
 from aneforge.runtime.slots import Slots

@@ -23,10 +23,10 @@ from aneforge.errors import (
     StrictCompileError,
     UnknownNameError,
 )
+from aneforge.formats.mil.program import load_mil
 from aneforge.graph.node import build
-from aneforge.importers.mil import load_mil
+from aneforge.optimise.forms.choosing import Search
 from aneforge.runtime import building
-from aneforge.runtime.forms.choosing import Search
 from aneforge.runtime.slots import SLOTS
 
 RANDOM = np.random.default_rng(0)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.analysis.ranges.program import bound_magnitudes
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.predict.ranges.program import bound_magnitudes
-from aneforge.runtime.forms.quantised import with_int8_weights
+from aneforge.optimise.forms.quantised import with_int8_weights
 
 RANDOM = np.random.default_rng(8)
 LARGE = RANDOM.standard_normal((2048, 2048)).astype(np.float16) / 64

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.validators.catalogue import validator_of
 from aneforge.compiler.validators.exported import validate
 from aneforge.compiler.validators.subjects import op_of, subject_of_layer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.retarget import retarget
 from aneforge.compiler.validators.catalogue import validator_of
 from aneforge.compiler.validators.data import Stage

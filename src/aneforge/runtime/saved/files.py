@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from aneforge.compiler.ir.program import Program
-    from aneforge.compress.graphs import WeightReport
     from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array
+    from aneforge.optimise.compress.graphs import WeightReport
 
 __all__ = ["SUFFIX", "VERSION", "read_program_file", "write_program_file"]
 
@@ -283,7 +283,7 @@ def weights_of(raw: msgspec.Raw) -> tuple[WeightReport, ...]:
     """Return the report of compression; that room is imported where there is one."""
     if bytes(raw) == b"[]":
         return ()
-    from aneforge.compress.graphs import WeightReport as Report  # noqa: PLC0415 - most programs have none
+    from aneforge.optimise.compress.graphs import WeightReport as Report  # noqa: PLC0415 - most programs have none
 
     return msgspec.json.decode(raw, type=tuple[Report, ...])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.memory.printing import plan_from_json, plan_json
 from aneforge.compiler.memory.verifier import verify_plan

@@ -11,7 +11,7 @@ import pytest
 import aneforge as af
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.ir.parsing import parse_program
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.plan import Allocation, AllocationState, Memory, MemoryPlan
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.memory.scratch import Tenant, scratch_of

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import aneforge as af
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.decisions import decisions
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.passes.base import Phase
 from aneforge.compiler.passes.fusion import FUSION
 from aneforge.compiler.passes.legalisation import LEGALISATION

@@ -12,7 +12,7 @@ import pytest
 
 import aneforge as af
 from aneforge.compiler.ir.parsing import parse_program
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.memory.printing import plan_from_json, plan_json, plan_text
 from aneforge.compiler.schedule.printing import schedule_from_json, schedule_json, schedule_text

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 
 from aneforge.compiler.compile import build_program
+from aneforge.compiler.dialect import is_lowerable
 from aneforge.compiler.ir.program import Program
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.retarget import retarget
 from aneforge.compiler.validators import (
     NetworkValidation,
@@ -28,7 +29,10 @@ from aneforge.compiler.validators.examples import EXAMPLES, Example
 from aneforge.compiler.validators.exported import FAMILY_FLOORS, FRONT_END_RULES
 from aneforge.compiler.validators.subjects import op_of
 from aneforge.errors import NoDataError, NotSupportedError
+from aneforge.graph.convert import convert
+from aneforge.graph.dialect import Dialect, Objection
 from aneforge.graph.graph import Graph
+from aneforge.graph.node import Node
 from aneforge.ops.table import names, ops
 from aneforge.rules import Finding, Severity, rules
 from aneforge.rules.preflight import Preflight, preflight
@@ -62,11 +66,18 @@ def sample(op: str, seed: int) -> SampleGraph:
     return sample_graph(ops()[op], seed)
 
 
+def without_layers(node: Node) -> Objection | None:
+    return None if is_lowerable(node.op.name) else Objection("no layer computes it")
+
+
+LAYERS = Dialect("layers of any engine", without_layers)
+
+
 @cache
 def program(op: str, seed: int) -> Program | None:
     """Return the layers of a sample, which are the same for every target; None where no layers make it."""
     try:
-        return lower(sample(op, seed).graph, TARGETS[1])
+        return lower(convert(sample(op, seed).graph, LAYERS).graph, TARGETS[1])
     except NotSupportedError:
         return None
 

@@ -10,7 +10,7 @@ from aneforge.compiler.ir.edit import as_stage, new_layer
 from aneforge.compiler.ir.kind import Engine, Slot
 from aneforge.compiler.ir.layer import Epilogue, Layer, Value
 from aneforge.compiler.ir.program import Port, Program, State
-from aneforge.compiler.lowering.lower import lower
+from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.validators import (
     CompiledMatrix,
     MatrixForm,

@@ -1,0 +1,331 @@
+"""The latency of a compiled program, layer by layer, with error bars.
+
+A call costs its dispatch, the host's copies, and the layers one after another. A layer takes the longest of its
+multiplies, of the stream of its weights (and of what must be read again because they do not fit) and of its tensors on
+chip, which all run at once; inputs and outputs of the program then move from and to DRAM. Layers do not overlap:
+independent branches were seen to gain nothing from it, on two chips on which it was tried.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from aneforge.analysis.bridged import own_program
+from aneforge.analysis.energy import INTERVAL, Energy, energy_of
+from aneforge.analysis.files import model
+from aneforge.analysis.machine import Machine, machine_of, place_of
+from aneforge.analysis.matrix import NOTHING
+from aneforge.analysis.work import LayerWork, Planned, ProgramWork, work_of
+from aneforge.compiler.compile import compile_graph
+from aneforge.errors import GraphTypeError, IllegalGraphError
+from aneforge.graph.precision import to_fp16
+from aneforge.targets.peak import ANCHOR
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.analysis.bridged import OwnProgram
+    from aneforge.analysis.work import SegmentWork
+    from aneforge.errors import Location
+    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.targets import TargetLike
+
+__all__ = ["Bound", "Cost", "LayerCost", "ProgramCost", "cost", "price"]
+
+SHOWN = 20
+"""Layers that the text of a cost lists."""
+
+
+class Bound(StrEnum):
+    """What decides the time of a layer."""
+
+    COMPUTE = "compute"
+    WEIGHTS = "weights"
+    ON_CHIP = "on chip"
+    ACTIVATIONS = "activations"
+    ELEMENTS = "elements"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """The time of one layer, in microseconds."""
+
+    name: str
+    kind: str
+    engine: str
+    """NE, PE, TE or DMA."""
+    segment: int
+    location: Location | None
+    microseconds: float
+    low: float
+    high: float
+    """The interval that should hold eight of ten measurements, were layers measured alone; as wide as a network's."""
+    compute: float
+    """Multiplies at the rate of the array, as far as the shape fills it."""
+    stream: float
+    """Weights, and activations that are read again."""
+    on_chip: float
+    """Tensors that stay inside the program."""
+    activations: float
+    """Inputs and outputs of the program, between DRAM and the engine."""
+    elements: float
+    """What the kind costs for each element beyond moving it."""
+    fixed: float
+    macs: int
+    utilisation: float
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCost:
+    """What the host does for one program: a call, and copies."""
+
+    segment: int
+    dispatch: float
+    copies: float
+    bridge: str | None
+    """The operation, where the program is a single layer that was measured as a whole."""
+    spread: float = 0.0
+    """Standard deviation of the logarithm of the error of such a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The predicted latency of a compiled program."""
+
+    target: str
+    machine: Machine
+    layers: tuple[LayerCost, ...]
+    programs: tuple[ProgramCost, ...]
+    energy: Energy | None
+    """None where nobody measured the power of the chip, and where nothing runs."""
+    notes: tuple[str, ...]
+
+    @property
+    def microseconds(self) -> float:
+        """The whole of one call."""
+        return self.dispatch + self.copies + sum(layer.microseconds for layer in self.layers)
+
+    @property
+    def dispatch(self) -> float:
+        """Fixed costs of the calls."""
+        return sum((program.dispatch for program in self.programs), 0.0)
+
+    @property
+    def copies(self) -> float:
+        """Copies between the caller's memory and the engine's."""
+        return sum((program.copies for program in self.programs), 0.0)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the logarithm of the error, as it was for single layers or for whole networks.
+
+        Whole networks were predicted for chips with and without measurements alike. What a chip without them makes less
+        sure is the host's part, which is most of a program of one layer and little of a network. Where nothing runs,
+        nothing is unsure: it is 0.
+        """
+        if not self.microseconds:
+            return 0.0
+        several = sum(layer.microseconds > 0 for layer in self.layers) > 1
+        host = (self.dispatch + self.copies) / self.microseconds
+        usual = spread_of(self.machine, host) if several else self.machine.spread
+        bridged = [program for program in self.programs if program.bridge]
+        share = sum(program.dispatch for program in bridged) / self.microseconds
+        return (1 - share) * usual + sum(program.spread * program.dispatch for program in bridged) / self.microseconds
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval that should hold eight of ten measurements."""
+        return self.microseconds * math.exp(-INTERVAL * self.spread)
+
+    @property
+    def high(self) -> float:
+        """The upper end of it."""
+        return self.microseconds * math.exp(INTERVAL * self.spread)
+
+    @property
+    def by_engine(self) -> Mapping[str, float]:
+        """Microseconds by unit, with the host's two parts; they add up to the whole."""
+        found = {"NE": 0.0, "PE": 0.0, "TE": 0.0, "DMA": 0.0}
+        for layer in self.layers:
+            found[layer.engine] += layer.microseconds
+        return {**found, "dispatch": self.dispatch, "copies": self.copies}
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {value:.1f}" for name, value in self.by_engine.items() if value) or "nothing"
+        slowest = sorted((layer for layer in self.layers if layer.microseconds), key=lambda layer: -layer.microseconds)
+        more = len(slowest) - SHOWN
+        lines = [
+            f"{self.microseconds:.1f} µs on {self.machine.name} ({self.low:.1f} to {self.high:.1f}): {parts}",
+            *(
+                f"  {layer.microseconds:9.2f} µs  {layer.engine:3} {layer.kind} %{layer.name} ({layer.bound})"
+                for layer in slowest[:SHOWN]
+            ),
+            *([f"  and {more} faster layers"] if more > 0 else []),
+            *([f"  energy of the engine: {self.energy}"] if self.energy else []),
+            *(f"  {note}" for note in (*self.machine.basis, *self.notes)),
+        ]
+        return "\n".join(lines)
+
+
+def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost:
+    """Return the predicted latency of a graph, or of what was compiled already, layer by layer.
+
+    Naming a chip instead of a target takes that chip's own bandwidth, and its own measurements where there are any.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> x, weights = af.input((1, 64, 56, 56)), np.ones((64, 64, 3, 3), np.float16)
+    >>> found = af.cost(af.conv(x, weights, pad=1).relu(), af.targets.Family.A13)
+    >>> [layer.engine for layer in found.layers], found.low < found.microseconds < found.high
+    (['NE'], True)
+
+    Raises:
+        IllegalGraphError: An operation cannot run there.
+        NotSupportedError: An operation has no form there.
+        NoDataError: No source describes the target.
+        GraphTypeError: It was compiled for another target than the one that is named.
+    """
+    if isinstance(model_or_graph, Planned):
+        compiled, notes = as_compiled(model_or_graph, target), ()
+    else:
+        half = to_fp16(model_or_graph)
+        compiled, notes = compiled_for(half.graph, target), half.notes
+    machine = machine_of(compiled.program.target if target is None else target)
+    found = price(work_of(compiled), machine)
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def compiled_for(graph: Graph, target: TargetLike) -> Planned:
+    """Return a graph compiled for a target, or for another where nothing compiles for it."""
+    place = place_of(target).target
+    if place.family is None:
+        # Nothing compiles for a reference design without a family; the anchor's program stands for it.
+        return compile_graph(graph, ANCHOR)
+    if place.limits.flag("mil_programs"):
+        return compile_graph(graph, place, route="mil")
+    try:
+        return compile_graph(graph, place, route="direct")
+    except IllegalGraphError:
+        # It is older than some operation: as the documented estimate does, it is priced as if it had them.
+        return compile_graph(graph, ANCHOR)
+
+
+def as_compiled(subject: Planned, target: TargetLike) -> Planned:
+    """Return what was compiled.
+
+    Raises:
+        GraphTypeError: It was compiled for another target than the one that is named.
+    """
+    made = subject.program.target.name
+    asked = made if target is None else place_of(target).target.name
+    if asked != made:
+        raise GraphTypeError(f"it was compiled for {made}", seen=asked, remedy="give the graph, or that target")
+    return subject
+
+
+def price(work: ProgramWork, machine: Machine) -> Cost:
+    """Return the cost of a program's work on a machine."""
+    bridges = {segment.number for segment in work.segments if measured_whole(segment, machine) is not None}
+    layers = tuple(layer_cost(layer, machine, bridged=layer.segment in bridges) for layer in work.layers)
+    programs = tuple(program_cost(segment, machine) for segment in work.segments)
+    total = sum(one.dispatch + one.copies for one in programs) + sum(layer.microseconds for layer in layers)
+    energy = None if machine.power is None else energy_of(work, total, machine.power, machine.anchors)
+    return Cost(work.target, machine, layers, programs, energy, tuple(notes_on(work, machine)))
+
+
+def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
+    """Return what a reader of a cost should know."""
+    notes: list[str] = []
+    unknown = sum(layer.winograd == "unknown" for layer in work.layers)
+    if unknown:
+        notes.append(
+            f"{unknown} convolutions may run as Winograd, which nobody has measured; priced as the direct form"
+        )
+    if any(segment.bridge for segment in work.segments):
+        notes.append("layers that are programs of their own are priced by points measured on one chip")
+    if work.target != machine.target:
+        notes.append(f"it does not compile for {machine.target}; the program of {work.target} stands for its own")
+    if not work.layers:
+        notes.append(NOTHING)
+    elif machine.power is None:
+        notes.append("no energy: nobody measured the power of this chip")
+    return notes
+
+
+def program_cost(segment: SegmentWork, machine: Machine) -> ProgramCost:
+    """Return what the host does for one program."""
+    whole = measured_whole(segment, machine)
+    if whole is not None:
+        spread = max(whole.spread, machine.spread)  # no surer than what else is known of the chip
+        return ProgramCost(segment.number, whole.microseconds, 0.0, segment.bridge, spread)
+    copies = segment.bytes_in / machine.host_in + segment.bytes_out / machine.host_out
+    return ProgramCost(segment.number, machine.dispatch, copies, None)
+
+
+def measured_whole(segment: SegmentWork, machine: Machine) -> OwnProgram | None:
+    """Return the whole time of a layer that is a program of its own, where a table has it."""
+    if segment.bridge is None or segment.bridge_work is None:
+        return None
+    return own_program(segment.bridge, segment.bridge_work, machine.dispatch)
+
+
+def layer_cost(layer: LayerWork, machine: Machine, *, bridged: bool = False) -> LayerCost:
+    """Return the time of one layer; one whose program was measured as a whole takes none beside it."""
+    free = layer.idle or bridged
+    gain = model().winograd_gain.value if layer.winograd is True else 1.0
+    compute = 0.0 if free else layer.macs / gain / (machine.macs * layer.utilisation)
+    stream = 0.0 if free else layer.weight_bytes / machine.stream + layer.reread_bytes / machine.restream
+    on_chip = 0.0 if free else layer.chip_bytes / machine.on_chip
+    activations = 0.0 if free else layer.dram_bytes / machine.activation
+    elements = 0.0 if free else element_time(layer, machine)
+    fixed = 0.0 if free else machine.layer
+    parts = {
+        Bound.COMPUTE: compute,
+        Bound.WEIGHTS: stream,
+        Bound.ON_CHIP: on_chip,
+        Bound.ACTIVATIONS: activations,
+        Bound.ELEMENTS: elements,
+    }
+    largest = max(parts, key=lambda bound: parts[bound])
+    total = max(compute, stream, on_chip) + activations + elements + fixed
+    width = math.exp(INTERVAL * spread_of(machine, 0.0))
+    return LayerCost(
+        name=layer.name,
+        kind=layer.kind,
+        engine=layer.engine,
+        segment=layer.segment,
+        location=layer.location,
+        microseconds=total,
+        low=total / width,
+        high=total * width,
+        compute=compute,
+        stream=stream,
+        on_chip=on_chip,
+        activations=activations,
+        elements=elements,
+        fixed=fixed,
+        macs=layer.macs,
+        utilisation=layer.utilisation,
+        bound=largest if parts[largest] else Bound.NOTHING,
+    )
+
+
+def spread_of(machine: Machine, host: float) -> float:
+    """Return the spread of a network of whose time the host takes a share."""
+    return machine.network_spread + host * max(0.0, machine.spread - machine.network_spread)
+
+
+def element_time(layer: LayerWork, machine: Machine) -> float:
+    """Return what a layer takes for its elements beyond moving them.
+
+    A program of that layer alone was measured, chip by chip; inside a network it costs what the array does for it.
+    """
+    if layer.element_class is None:
+        return 0.0
+    inside = machine.inside_nanoseconds[layer.element_class]
+    return layer.elements / 1e3 * (machine.element_nanoseconds[layer.element_class] if layer.alone else inside)

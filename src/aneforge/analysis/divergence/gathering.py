@@ -1,0 +1,153 @@
+"""Layers that only bring elements of a value to other places, whatever they are made of.
+
+A target without a texture engine resizes by products: every result is one element times one, all others times zero. A
+later target reads the element itself. Both gather the same elements; what elements pass on the way is another matter
+(`passages`), and often nothing that they can hold is changed by it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from aneforge.analysis.divergence.functions import parted_slots
+from aneforge.analysis.divergence.passages import Passage
+from aneforge.compiler.ir.calls import call_of_layer
+from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
+from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
+from aneforge.ops.constant import Dense
+from aneforge.ops.interpolation import grid_points, nearest_indices
+from aneforge.ops.table import op_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from aneforge.compiler.ir.calls import Call
+    from aneforge.compiler.ir.layer import Layer, Value
+    from aneforge.ops.signature import AttributeValue
+    from aneforge.targets import Target
+
+    Array = npt.NDArray[Any]
+    Places = npt.NDArray[np.int32]
+    Attributes = Mapping[str, AttributeValue]
+
+__all__ = ["Gather", "gather_of", "resized_places"]
+
+MOST_ELEMENTS = 1 << 22
+"""Of what is gathered and of what it is gathered from: larger ones are not looked into."""
+COPIES = ("broadcast", "tile")
+"""Copies that no other form describes."""
+FIRST_WEIGHTS = 256
+"""Weights that are looked at before all of them are: hardly any product has none but ones and zeros among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """A layer whose results, before the slots behind it, are elements of one value."""
+
+    source: Value
+    places: Places
+    """The place in the source of every result, both in rows."""
+    passage: Passage
+
+
+def gather_of(layer: Layer, target: Target, *, weights: bool = True) -> Gather | None:
+    """Return a layer as a gathering of elements; None where it is none, or `weights` that tell may not be read."""
+    source = layer.bottoms[0] if len(layer.bottoms) == 1 else None
+    if source is None or source.type.dtype != "fp16" or len(layer.results) > 1:
+        return None
+    if max(source.type.size, layer.core_types[0].size) > MOST_ELEMENTS or not source.type.size:
+        return None
+    if layer.kind.name == "resize":
+        places = resized_places(layer.attributes, source.shape)
+        return None if places is None else Gather(source, places, Passage.COMPUTED)
+    call = call_of_layer(layer)
+    if layer.kind.name in COPIES and call is not None and len(layer.operands) == 1:
+        operands = call.renamed({name: numbered(source) for name in layer.operands})
+        (copied,) = op_named(call.op).evaluate(cast("dict[str, Any]", operands), call.attributes)
+        return Gather(source, copied.astype(np.int32).reshape(-1) - 1, Passage.COPY)
+    if call is None or not weights or layer.kind.name not in PRODUCT_KINDS:
+        return None
+    passage = passage_of_product(layer, call, target)
+    places = None if passage is None else chosen_places(layer, call, source)
+    return None if passage is None or places is None else Gather(source, places, passage)
+
+
+def numbered(source: Value) -> Array:
+    """Return a tensor whose elements are their own places, counted from one."""
+    return np.arange(1.0, source.type.size + 1).reshape(source.shape)
+
+
+# Resizes.
+
+
+def resized_places(attributes: Attributes, shape: tuple[int, ...]) -> Places | None:
+    """Return the places that a resize reads; None where it reads between elements."""
+    size = cast("tuple[int, ...]", attributes["size"])
+    lead = shape[: len(shape) - len(size)]
+    places = np.arange(math.prod(lead)).reshape(*lead, *[1] * len(size))
+    for axis, count in enumerate(size, len(lead)):
+        along = places_along(shape[axis], count, str(attributes["mode"]), str(attributes["sampling"]))
+        if along is None:
+            return None
+        places = places * shape[axis] + along.reshape([-1 if one == axis else 1 for one in range(len(shape))])
+    return places.astype(np.int32).reshape(-1)
+
+
+def places_along(extent: int, count: int, mode: str, sampling: str) -> Array | None:
+    """Return the places that a resize reads along an axis.
+
+    >>> places_along(2, 4, "NEAREST", "DEFAULT").tolist(), places_along(3, 3, "LINEAR", "UNALIGN_CORNERS").tolist()
+    ([0, 0, 1, 1], [0, 1, 2])
+    >>> places_along(2, 4, "LINEAR", "DEFAULT") is None
+    True
+    """
+    if sampling == ALIGNED_HALF_PIXELS:
+        return None
+    if mode == "NEAREST":
+        return nearest_indices(extent, count, sampling)
+    points = grid_points(extent, count, sampling)
+    return points.astype(np.intp) if np.array_equal(points, np.trunc(points)) else None
+
+
+# Products of which every result is one element.
+
+
+def passage_of_product(layer: Layer, call: Call, target: Target) -> Passage | None:
+    """Return what elements pass in a product whose weights choose them; None where more is done to them."""
+    joined, _ = parted_slots(layer)
+    if joined or len(layer.operands) != len(("weight", "other")) or encodes_activations(layer, target):
+        return None
+    if call.op != "conv":
+        return Passage.SUM
+    return {"direct": Passage.SUM, "scaling": Passage.COMPUTED}.get(convolution_form(layer, call, target))
+
+
+def chosen_places(layer: Layer, call: Call, source: Value) -> Places | None:
+    """Return the element that every result of a product is; None where a weight is neither 0 nor 1, or not one is."""
+    names = layer.kind.product
+    weight = None if names is None else layer.weight(names.weight)
+    if names is None or not isinstance(weight, Dense):
+        return None
+    held = weight.dense()
+    if not (of_zeros_and_ones(held.reshape(-1)[:FIRST_WEIGHTS]) and of_zeros_and_ones(held)):
+        return None
+
+    def product(values: Array) -> Array:
+        operands = call.renamed({names.data: values, names.weight: held.astype(np.float64)})
+        (result,) = op_named(call.op).evaluate(cast("dict[str, Any]", operands), call.attributes)
+        return result
+
+    if not np.array_equal(product(np.ones(source.shape)), np.ones(layer.core_types[0].shape)):
+        return None
+    return (product(numbered(source)) - 1).astype(np.int32).reshape(-1)
+
+
+def of_zeros_and_ones(weights: Array) -> bool:
+    """Tell whether weights are zeros and ones alone."""
+    return bool(((weights == 0) | (weights == 1)).all())

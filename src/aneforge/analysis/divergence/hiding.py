@@ -1,0 +1,177 @@
+"""Passages that nothing shows: what is behind them gives the same for what a passage changed as for what it was.
+
+A passage changes some of the fp16 numbers that can come in, at most a third of all. Functions of single elements
+behind it are asked for all of them, as they are and as the passage leaves them, on the engine's own arithmetic. Where
+all answers are equal, the program gives the bits that it would give with a copy. Passages are judged in the order of
+the program, each for whatever can come in after those before it were exchanged for copies, and with all that is behind
+it as it is.
+
+Every passage keeps the order of numbers. So the largest of numbers that all went one way is the same one with a passage
+and with a copy, and layers that choose it are passed like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.analysis.divergence.functions import (
+    added,
+    after_slots,
+    computed,
+    is_function,
+    layer_key,
+    moves,
+    slots_key,
+)
+from aneforge.analysis.divergence.passages import EVERY, Passage, kept_by, passed
+from aneforge.ops.op import Trait
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from aneforge.analysis.divergence.arithmetic import Arithmetic
+    from aneforge.compiler.ir.layer import Layer, Value
+    from aneforge.compiler.ir.program import Program
+
+    Array = npt.NDArray[Any]
+    Mask = npt.NDArray[np.bool_]
+    Key = tuple[object, ...]
+
+__all__ = ["Behind", "Hiding"]
+
+MOST_LAYERS = 32
+"""Layers behind a passage that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Numbers that one of two programs holds where the other holds others, without those that are the same."""
+
+    one: Array
+    other: Array
+
+    @classmethod
+    def of(cls, one: Array, other: Array) -> Pair:
+        """Return the numbers that differ in a bit, each pair once."""
+        if one.dtype != np.float16:
+            apart = one != other
+            return cls(one[apart], other[apart])
+        left, right = (side.view(np.uint16).astype(np.uint32) for side in (one, other))
+        both = np.unique((left << 16 | right)[left != right])
+        return cls(*((half & 0xFFFF).astype(np.uint16).view(np.float16) for half in (both >> 16, both)))
+
+    @property
+    def alike(self) -> bool:
+        """Nothing differs."""
+        return not self.one.size
+
+
+@dataclass(slots=True)
+class Hiding:
+    """Tells which passages nothing shows; what functions give is found once for all programs."""
+
+    found: dict[Key, Pair | None] = field(default_factory=dict["Key", "Pair | None"])
+    """What functions one behind another make of the numbers that a passage changes; None where that is not known."""
+
+    def hidden(self, layer: Layer, passage: Passage, entering: Mask, behind: Behind) -> bool:
+        """Tell whether a program gives the same bits whether its elements pass a layer so or are copied there."""
+        if len(layer.results) > 1 or layer.core_types[0].dtype != "fp16":
+            return False
+        changed = EVERY[entering & ~kept_by(passage)]
+        way = Way((passage, hashlib.sha256(changed.tobytes()).digest()), in_order=True)
+        return behind.slots(layer, Pair.of(changed, passed(passage, changed)), way)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How elements came behind a passage."""
+
+    key: Key
+    """What was done to them."""
+    in_order: bool
+    """They only passed what keeps the order of numbers, and none that did not pass the same came among them.
+
+    The largest of them is then the one that was the largest before.
+    """
+
+    def then(self, *steps: object, in_order: bool) -> Way:
+        """Return the way with further steps."""
+        return Way((*self.key, *steps), self.in_order and in_order)
+
+
+@dataclass(slots=True)
+class Behind:
+    """What is behind one passage."""
+
+    hiding: Hiding
+    program: Program
+    arithmetics: Mapping[str, Arithmetic]
+    passages: Mapping[str, Passage]
+    """What elements pass in the layers that only gather."""
+    looked_at: int = 0
+
+    def slots(self, layer: Layer, pair: Pair, way: Way) -> bool:
+        """Tell whether the slots behind a layer that moves elements, or what reads its result, hide a difference."""
+        functions = slots_key(layer)
+        behind = way.then(*functions, in_order=not functions)
+        if behind.key not in self.hiding.found:
+            answers = [after_slots(layer, side, self.program) for side in (pair.one, pair.other)]
+            self.hiding.found[behind.key] = pair_of(answers)
+        return self.value(layer.result, self.hiding.found[behind.key], behind)
+
+    def value(self, value: Value, pair: Pair | None, way: Way) -> bool:
+        """Tell whether nobody sees which of two a value holds, told all that it can hold."""
+        if pair is None or pair.alike:
+            return pair is not None
+        if value.name in self.program.kept or value.type.dtype != "fp16":
+            return False
+        return all(self.layer(reader, value, pair, way) for reader in self.program.consumers.get(value.name, ()))
+
+    def layer(self, layer: Layer, value: Value, pair: Pair, way: Way) -> bool:
+        """Tell whether nobody sees behind a layer which of two it reads."""
+        self.looked_at += 1
+        if self.looked_at > MOST_LAYERS or len(layer.results) > 1:
+            return False
+        passage = self.passage(layer, way)
+        if passage is not None:
+            moved = Pair.of(passed(passage, pair.one), passed(passage, pair.other))
+            return self.slots(layer, moved, way.then(passage, in_order=self.brings_nothing(layer)))
+        if not is_function(layer, value):
+            return False
+        behind = way.then(layer_key(layer), in_order=False)
+        if behind.key not in self.hiding.found:
+            answers = [computed(layer, side, self.program) for side in (pair.one, pair.other)]
+            self.hiding.found[behind.key] = pair_of(answers)
+        return self.value(layer.result, self.hiding.found[behind.key], behind)
+
+    def passage(self, layer: Layer, way: Way) -> Passage | None:
+        """Return what elements pass in a layer that moves them or chooses among them; None for any other."""
+        if self.arithmetics[layer.name].route:
+            return Passage.CROP
+        if layer.name in self.passages:
+            return self.passages[layer.name]
+        if is_extreme_of_one(layer) and way.in_order:
+            return Passage.COMPUTED
+        return Passage.COPY if moves(layer) else None
+
+    def brings_nothing(self, layer: Layer) -> bool:
+        """Tell whether a layer that moves elements or chooses among them brings none beside those of one value."""
+        alone = len(list(layer.refs())) == 1 and (is_extreme_of_one(layer) or (moves(layer) and not added(layer)))
+        return alone or layer.name in self.passages
+
+
+def is_extreme_of_one(layer: Layer) -> bool:
+    """Tell whether a layer gives one of the elements of an operand, of equal ones the first."""
+    return Trait.EXTREME in layer.kind.entry.traits and len(layer.operands) == 1
+
+
+def pair_of(answers: list[Array | None]) -> Pair | None:
+    """Return what functions made of both sides; None where nobody knows."""
+    one, other = answers
+    return None if one is None or other is None else Pair.of(one, other)

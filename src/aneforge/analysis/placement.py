@@ -1,0 +1,371 @@
+"""Where the operations of a graph land: on the engine directly, or where the public scheduler would send them.
+
+The direct path is what rules, compiler and validators say. The path through Core ML is a model of its scheduler's known
+behaviour and is labelled `inferred` as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from aneforge.analysis.cost import price
+from aneforge.analysis.machine import machine_of, place_of
+from aneforge.analysis.matrix import NOTHING
+from aneforge.analysis.segmenter import Choice, Device, choose, reasons_against, switch
+from aneforge.analysis.work import work_of
+from aneforge.compiler.compile import compile_graph
+from aneforge.compiler.validators import Verdict, validate_program
+from aneforge.errors import IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError
+from aneforge.evidence import EvidenceKind
+from aneforge.graph.graph import INPUT, STATE
+from aneforge.graph.precision import to_fp16
+from aneforge.rules.preflight import Status, preflight
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.analysis.cost import Cost
+    from aneforge.analysis.machine import Machine
+    from aneforge.compiler.compile import Compiled
+    from aneforge.compiler.ir.program import Program
+    from aneforge.errors import Location
+    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.rules.preflight import OpReport
+    from aneforge.targets import TargetLike
+
+__all__ = ["Advice", "Hop", "Operation", "Path", "PlacedSegment", "Placement", "placement"]
+
+
+class Path(StrEnum):
+    """How a program reaches the engine."""
+
+    DIRECT = "direct"
+    COREML = "coreml"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Where one operation lands."""
+
+    number: int
+    """Its place among the operations of the graph."""
+    op: str
+    shape: tuple[int, ...]
+    location: Location | None
+    device: Device
+    status: Status
+    segment: int | None
+    """None on the direct path where several segments share it, or none has it."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSegment:
+    """What runs on one device without leaving it."""
+
+    number: int
+    device: Device
+    members: tuple[str, ...]
+    """Operations with their number, or layers on the direct path."""
+    microseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """The cut between two segments that follow each other."""
+
+    first: int
+    second: int
+    microseconds: float
+    """What the cut costs beyond the work on its two sides."""
+    moved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to take out so that two segments become one."""
+
+    remove: tuple[str, ...]
+    joins: tuple[int, int]
+    saves_microseconds: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the operations of a graph land on one target."""
+
+    target: str
+    path: Path
+    kind: EvidenceKind
+    """How the answer is known: decoded rules of the compiler, or an inferred model of a scheduler."""
+    operations: tuple[Operation, ...]
+    segments: tuple[PlacedSegment, ...]
+    hops: tuple[Hop, ...]
+    advice: tuple[Advice, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def on_engine(self) -> float:
+        """The share of operations that land on the engine."""
+        return sum(one.device is Device.ANE for one in self.operations) / max(1, len(self.operations))
+
+    def __str__(self) -> str:
+        lines = [f"{self.path} on {self.target} ({self.kind}): {self.on_engine:.0%} of operations on the engine"]
+        cuts = {hop.first: hop for hop in self.hops}
+        for segment in self.segments:
+            lines.append(
+                f"  segment {segment.number}: {segment.device}, {segment.microseconds:.1f} µs, {shown(segment)}"
+            )
+            if hop := cuts.get(segment.number):
+                lines.append(f"    cut to segment {hop.second}: {hop.microseconds:.1f} µs, {hop.moved_bytes:,} bytes")
+        lines += [f"  {one.op} #{one.number}: {one.reason}" for one in self.operations if one.device is not Device.ANE]
+        return "\n".join([*lines, *(f"  {one.text}" for one in self.advice), *(f"  {note}" for note in self.notes)])
+
+
+def shown(segment: PlacedSegment) -> str:
+    """Return the first members of a segment."""
+    more = len(segment.members) - 4
+    return ", ".join(segment.members[:4]) + (f" and {more} more" if more > 0 else "")
+
+
+def placement(graph: GraphLike, target: TargetLike = None, path: str = "direct") -> Placement:
+    """Return where the operations of a graph land.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> x, weights = af.input((1, 128, 32, 32)), np.ones((128, 128, 3, 3), np.float16)
+    >>> y = af.conv(x, weights, pad=1)
+    >>> [af.placement(y, af.targets.Family.A16, path).operations[0].device.value for path in ("direct", "coreml")]
+    ['ANE', 'CPU']
+
+    Raises:
+        UnknownNameError: There is no such path.
+        UnknownTargetError: Nothing has that name.
+    """
+    if path not in tuple(Path):  # not a set: what is asked for may have no hash
+        raise UnknownNameError.of("path", path, Path)
+    half = to_fp16(graph)
+    found = direct(half.graph, target) if path == Path.DIRECT else coreml(half.graph, target)
+    return replace(found, notes=(*half.notes, *found.notes))
+
+
+def reports_of(graph: Graph, target: TargetLike) -> list[OpReport]:
+    """Return the verdict on every operation; placeholders are none."""
+    reports = preflight(graph, place_of(target).target).reports
+    pairs = zip(graph.nodes, reports, strict=True)
+    return [report for node, report in pairs if node.op.name not in (INPUT, STATE)]
+
+
+def why(report: OpReport, *, runs: bool) -> str:
+    """Return what the worst finding says, or that there is none."""
+    if report.findings:
+        return str(report.findings[0])
+    return "native" if runs else "native, and in a graph that is refused"
+
+
+def direct(graph: Graph, target: TargetLike) -> Placement:
+    """Return what rules, compiler and validators say."""
+    place, reports = place_of(target), reports_of(graph, target)
+    notes: list[str] = []
+    compiled: Compiled | None = None
+    try:
+        mil = place.target.limits.flag("mil_programs")
+        compiled = compile_graph(graph, place.target, route="mil" if mil else "direct")
+    except (IllegalGraphError, NotSupportedError) as refusal:
+        notes.append(f"no program: {refusal}")
+    only = compiled is not None and len(compiled.program.segments) == 1
+    operations = tuple(
+        Operation(
+            number,
+            report.op,
+            report.shape,
+            report.location,
+            Device.NONE if compiled is None else Device.ANE,
+            report.status,
+            0 if only else None,
+            why(report, runs=compiled is not None),
+        )
+        for number, report in enumerate(reports)
+    )
+    if compiled is None:
+        return Placement(place.target.name, Path.DIRECT, EvidenceKind.DECODED, operations, (), (), (), tuple(notes))
+    notes += objections(compiled) if compiled.program.layers else [NOTHING]
+    found = price(work_of(compiled), machine_of(target if target is not None else place.target))
+    segments = direct_segments(compiled, found)
+    hops = direct_hops(compiled.program, found)
+    return Placement(
+        place.target.name,
+        Path.DIRECT,
+        EvidenceKind.DECODED,
+        operations,
+        segments,
+        hops,
+        tuple(direct_advice(compiled, segments, hops, found.machine)),
+        tuple(notes),
+    )
+
+
+def objections(compiled: Compiled) -> list[str]:
+    """Return what the compiler's validators object to."""
+    try:
+        parts = list(validate_program(compiled.program).parts())
+    except NoDataError as missing:
+        return [f"the validators do not answer here: {missing}"]
+    return [
+        f"%{part.name or part.op}, {part.verdict} by the compiler's validators: {part.findings[0]}"
+        for part in parts
+        if part.verdict is not Verdict.ACCEPT
+    ]
+
+
+def direct_segments(compiled: Compiled, found: Cost) -> tuple[PlacedSegment, ...]:
+    """Return the programs that a graph became."""
+    times = {program.segment: program.dispatch + program.copies for program in found.programs}
+    for layer in found.layers:
+        times[layer.segment] += layer.microseconds
+    return tuple(
+        PlacedSegment(
+            segment.number,
+            Device.ANE,
+            tuple(f"{layer.kind.name} %{layer.name} on {layer.engine}" for layer in segment.layers),
+            times[segment.number],
+        )
+        for segment in compiled.program.segments
+    )
+
+
+def direct_hops(program: Program, found: Cost) -> tuple[Hop, ...]:
+    """Return the cuts between programs: another dispatch, and what is copied out and in again."""
+    made = {result.name: layer.segment for layer in program.layers for result in layer.results}
+    crossing: dict[tuple[int, int], dict[str, int]] = {}
+    for layer in program.layers:
+        for value in layer.bottoms:
+            if value.name in made:
+                crossing.setdefault((made[value.name], layer.segment), {})[value.name] = value.type.nbytes
+    machine = found.machine
+    hops: list[Hop] = []
+    for first, second in pairwise(segment.number for segment in program.segments):
+        moved = sum(crossing.get((first, second), {}).values())
+        copies = moved / machine.host_out + moved / machine.host_in
+        hops.append(Hop(first, second, machine.dispatch + copies, moved))
+    return tuple(hops)
+
+
+def direct_advice(
+    compiled: Compiled, placed: Sequence[PlacedSegment], hops: Sequence[Hop], machine: Machine
+) -> list[Advice]:
+    """Return which layers of their own stand between two programs that could be one.
+
+    Without them there is one dispatch less beside their own, and what they read and wrote is not copied on either side.
+    """
+    segments = compiled.program.segments
+    moved = {hop.first: hop.moved_bytes for hop in hops}
+    times = {segment.number: segment.microseconds for segment in placed}
+    found: list[Advice] = []
+    for before, middle, after in zip(segments, segments[1:], segments[2:], strict=False):
+        if not middle.bridge or before.bridge or after.bridge:
+            continue
+        named = [f"{layer.kind.op or layer.kind.name} (%{layer.name})" for layer in middle.layers]
+        copies = moved[before.number] / machine.host_out + moved[middle.number] / machine.host_in
+        saves = times[middle.number] + machine.dispatch + copies
+        found.append(advice(named, (before.number, after.number), saves))
+    return found
+
+
+def advice(remove: Sequence[str], joins: tuple[int, int], saves: float) -> Advice:
+    """Return the advice to take operations out."""
+    text = f"remove {', '.join(remove)} to join segments {joins[0]} and {joins[1]}: about {saves:.0f} µs less"
+    return Advice(tuple(remove), joins, saves, text)
+
+
+def coreml(graph: Graph, target: TargetLike) -> Placement:
+    """Return what the public scheduler is thought to do."""
+    place, reports = place_of(target), reports_of(graph, target)
+    nodes = [node for node in graph.nodes if node.op.name not in (INPUT, STATE)]
+    barred = [reasons_against(node, report) for node, report in zip(nodes, reports, strict=True)]
+    choices = choose(nodes, barred)
+    numbers = segment_numbers(choices)
+    operations = tuple(
+        Operation(
+            number,
+            report.op,
+            report.shape,
+            report.location,
+            choice.device,
+            report.status,
+            segment,
+            bar or choice.reason,
+        )
+        for number, (report, choice, segment, bar) in enumerate(zip(reports, choices, numbers, barred, strict=True))
+    )
+    segments = coreml_segments(operations, choices)
+    moved = [sum(kind.nbytes for kind in node.types) for node in nodes]
+    hops = coreml_hops(segments, operations, moved)
+    return Placement(
+        place.target.name,
+        Path.COREML,
+        EvidenceKind.INFERRED,
+        operations,
+        segments,
+        hops,
+        tuple(coreml_advice(segments, operations, barred, hops)),
+        ("a model of the scheduler; branches are taken in the order of the graph",) if operations else (NOTHING,),
+    )
+
+
+def segment_numbers(choices: Sequence[Choice]) -> list[int]:
+    """Return the segment of every operation: a new one wherever the device changes."""
+    numbers: list[int] = []
+    for place, choice in enumerate(choices):
+        changed = place > 0 and choice.device is not choices[place - 1].device
+        numbers.append((numbers[-1] if numbers else 0) + changed)
+    return numbers
+
+
+def coreml_segments(operations: Sequence[Operation], choices: Sequence[Choice]) -> tuple[PlacedSegment, ...]:
+    """Return runs of operations on one device."""
+    groups: dict[int, list[Operation]] = {}
+    for operation in operations:
+        groups.setdefault(operation.segment or 0, []).append(operation)
+    return tuple(
+        PlacedSegment(
+            number,
+            members[0].device,
+            tuple(f"{one.op} #{one.number}" for one in members),
+            sum(choices[one.number].microseconds for one in members),
+        )
+        for number, members in groups.items()
+    )
+
+
+def coreml_hops(
+    segments: Sequence[PlacedSegment], operations: Sequence[Operation], moved: Sequence[int]
+) -> tuple[Hop, ...]:
+    """Return the changes of device, with the bytes of the last result before each."""
+    last = {one.segment: one.number for one in operations}
+    return tuple(
+        Hop(first.number, second.number, switch(first.device, second.device), moved[last[first.number]])
+        for first, second in pairwise(segments)
+    )
+
+
+def coreml_advice(
+    segments: Sequence[PlacedSegment], operations: Sequence[Operation], barred: Sequence[str], hops: Sequence[Hop]
+) -> list[Advice]:
+    """Return which operations, barred from the engine, stand between two segments on it."""
+    costs = {hop.first: hop.microseconds for hop in hops}
+    stopping: dict[int | None, list[str]] = {}
+    for one in operations:
+        if barred[one.number]:
+            stopping.setdefault(one.segment, []).append(f"{one.op} #{one.number}")
+    found: list[Advice] = []
+    for before, middle, after in zip(segments, segments[1:], segments[2:], strict=False):
+        if before.device is not Device.ANE or after.device is not Device.ANE or middle.number not in stopping:
+            continue
+        saves = costs[before.number] + costs[middle.number] + middle.microseconds
+        found.append(advice(stopping[middle.number], (before.number, after.number), saves))
+    return found

@@ -1,0 +1,221 @@
+"""Ranges of a whole program: from its inputs through every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from aneforge.analysis.ranges.interval import ANYTHING, Range, of_type, of_values
+from aneforge.analysis.ranges.layers import Found, range_of_layer, shares_along
+from aneforge.analysis.ranges.lengths import followed
+from aneforge.engine.planar import host_fp16
+from aneforge.errors import GraphTypeError, UnknownNameError
+from aneforge.graph.methods.arguments import described, entries, is_number, misuse, number
+from aneforge.ops.types import is_float
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import numpy.typing as npt
+
+    from aneforge.analysis.ranges.lengths import Length
+    from aneforge.compiler.ir.layer import Layer, Value
+    from aneforge.compiler.ir.program import Program
+    from aneforge.graph.graph import Graph
+    from aneforge.ops.types import TensorType
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Flow", "bound_magnitudes", "declared_ranges", "flow", "samples_given"]
+
+
+RANGE = "a magnitude, or a low and a high end"
+"""What a range is given as."""
+ASKED = "ranges"
+"""The argument, as errors name it."""
+REAL_KINDS = tuple("biufV")
+"""Sorts of NumPy's types that are real numbers; those of other packages, such as bfloat16, are the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The range of every value of a program, and what was found at every layer."""
+
+    ranges: Mapping[str, Range]
+    layers: Mapping[str, Found]
+
+
+def flow(program: Program, given: Mapping[str, Range], layers: Sequence[Layer] | None = None) -> Flow:
+    """Return the ranges of every value, told those of inputs and states; one that is not given can hold anything.
+
+    `layers` are those to look at, with all that they depend on, where not every value is asked for.
+    """
+    ranges: dict[str, Range] = {}
+    for port in program.inputs:
+        ranges[port.value.name] = given.get(port.name, of_type(port.value.type.dtype))
+    for state in program.states:
+        ranges[state.read.name] = given.get(state.name, of_type(state.read.type.dtype))
+    found: dict[str, Found] = {}
+    shares: dict[str, int] = {}
+    lengths: dict[str, Length] = {}
+    for layer in program.layers if layers is None else layers:
+        found[layer.name] = range_of_layer(layer, ranges, program.target, shares, lengths)
+        along, length = shares_along(layer), followed(layer, lengths)
+        shares.update({} if along is None else {layer.result.name: along})
+        lengths.update({} if length is None else {layer.result.name: length})
+        ranges.update({result.name: one for result, one in zip(layer.results, found[layer.name].results, strict=True)})
+    return Flow(ranges, found)
+
+
+def bound_magnitudes(program: Program, promises: Mapping[str, float], values: Iterable[Value]) -> dict[str, float]:
+    """Return the largest magnitude of those values that cannot be infinite, by name; promises are those of inputs.
+
+    Only the layers that they depend on are looked at.
+
+    >>> import aneforge as af
+    >>> program = af.build_program(af.input((1, 4), name="x").relu() + 1.0, af.targets.Family.A16)
+    >>> found = [bound_magnitudes(program, one, [program.outputs[0].value]) for one in ({"x": 2.0}, {})]
+    >>> [list(one.values()) for one in found]
+    [[3.0], []]
+    """
+    wanted = {value.name for value in values}
+    needed = set(wanted)
+    layers: list[Layer] = []
+    for layer in reversed(program.layers):
+        if any(result.name in needed for result in layer.results):
+            needed.update(value.name for value in layer.bottoms)
+            layers.append(layer)
+    given = {name: Range(-most, most) for name, most in promises.items()}
+    ranges = flow(program, given, tuple(reversed(layers))).ranges
+    return {name: ranges[name].magnitude for name in wanted if ranges[name].finite}
+
+
+def declared_ranges(
+    graph: Graph, given: Mapping[str, tuple[float, float] | float] | None = None, *, otherwise: Range = ANYTHING
+) -> dict[str, Range]:
+    """Return the range of every input: what is given, else what its `max_abs` promises, else the default.
+
+    A state has the range that is given for what it holds at the start of a run; without one it can hold anything.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 4), max_abs=2.0, name="x")
+    >>> declared_ranges(af.Graph({"y": x.relu()}))
+    {'x': Range(low=-2.0, high=2.0)}
+
+    Raises:
+        UnknownNameError: There is no input of a name that is given.
+        GraphError: A range ends before it begins.
+        GraphTypeError: A range is neither a number nor two, or they are not given by name.
+    """
+    check_by_name(given)
+    for name in given or {}:
+        if name not in graph.inputs and name not in graph.state_placeholders:
+            raise UnknownNameError.of("input", name, [*graph.inputs, *graph.state_placeholders])
+    found = {
+        name: range_given(name, given[name], node.types[0])
+        for name, node in graph.state_placeholders.items()
+        if given and name in given
+    }
+    for name, node in graph.inputs.items():
+        if given and name in given:
+            found[name] = range_given(name, given[name], node.types[0])
+            continue
+        promise = node.attributes.get("max_abs")
+        if isinstance(promise, int | float):
+            found[name] = range_given(name, float(promise), node.types[0])
+        elif is_float(node.types[0].dtype):
+            found[name] = otherwise
+    return found
+
+
+def check_by_name(given: object) -> None:
+    """Check that ranges are given by the names of inputs.
+
+    Raises:
+        GraphTypeError: They are not.
+    """
+    if given is None or isinstance(given, Mapping):
+        return
+    remedy = 'give a dict, such as {"x": 4.0} or {"x": (-1.0, 4.0)}'
+    text = "the ranges are not given by the names of inputs"
+    raise misuse(ASKED, text, seen=described(given), remedy=remedy, error=GraphTypeError)
+
+
+def range_given(name: str, given: object, kind: TensorType) -> Range:
+    """Return a range as the host hands its ends over: a magnitude, or two ends.
+
+    Raises:
+        GraphError: It ends before it begins, or has more than two ends.
+        GraphTypeError: It is neither a number nor two.
+    """
+    low, high = ends_given(f"the range of input {name!r}", given)
+    if not low <= high:
+        raise misuse(ASKED, f"the range of input {name!r} is none", seen=f"{low} to {high}", limit=RANGE)
+    ends = of_values(np.asarray(host_fp16(np.array([low, high])) if is_float(kind.dtype) else np.array([low, high])))
+    whole = of_type(kind.dtype)
+    return Range(max(ends.low, whole.low), min(ends.high, whole.high))
+
+
+def ends_given(what: str, given: object) -> tuple[float, float]:
+    """Return the two ends of a range; numbers and arrays of NumPy mean the same as Python's.
+
+    >>> ends_given("x", 2), ends_given("x", np.float16(0.5)), ends_given("x", np.array([1, 4]))
+    ((-2.0, 2.0), (-0.5, 0.5), (1.0, 4.0))
+
+    Raises:
+        GraphError: There are more than two, or no floating-point number is as large.
+        GraphTypeError: It is neither a number nor two.
+    """
+    single = cast("Array", given)[()] if isinstance(given, np.ndarray) and given.ndim == 0 else cast("object", given)
+    if is_number(single):
+        high = number(single, ASKED, what, finite=False)
+        return -high, high
+    ends = entries(single, ASKED, what, most=2)
+    if ends is None or len(ends) < 2:
+        raise misuse(ASKED, f"{what} is none", seen=described(single), limit=RANGE, error=GraphTypeError)
+    low, high = (number(end, ASKED, f"an end of {what}", finite=False) for end in ends)
+    return low, high
+
+
+def samples_given(
+    inputs: Mapping[str, Array] | Iterable[Mapping[str, Array]], names: Collection[str] | None = None
+) -> list[Mapping[str, Array]]:
+    """Return sets of sample inputs, of which one or several are given; `names` are those of all inputs, where known.
+
+    Raises:
+        GraphTypeError: They are not arrays of real numbers by the names of inputs.
+        UnknownNameError: There is no input of a name.
+    """
+    given = cast("object", inputs)
+    several = isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes | np.ndarray)
+    samples: list[object] = [*cast("Iterable[object]", given)] if several else [cast("object", given)]
+    for sample in samples:
+        if not isinstance(sample, Mapping):
+            remedy = 'give a dict, such as {"x": array}, or a list of such'
+            text = "sample inputs are not arrays by the names of inputs"
+            raise GraphTypeError(text, seen=described(sample), remedy=remedy)
+        for name, values in cast("Mapping[str, object]", sample).items():
+            check_sample(name, values, names)
+    return cast("list[Mapping[str, Array]]", samples)
+
+
+def check_sample(name: str, values: object, names: Collection[str] | None) -> None:
+    """Check that a sample is one of an input, and of real numbers; at its shape the engine looks.
+
+    Raises:
+        GraphTypeError: It holds something else than real numbers.
+        UnknownNameError: There is no input of that name.
+    """
+    if names is not None and name not in names:
+        raise UnknownNameError.of("input", name, names)
+    if values is None:  # the engine misses it as if it were left out
+        return
+    try:
+        kind = str(np.asarray(values).dtype.kind)
+    except ValueError:  # rows of different lengths
+        kind = ""
+    if kind not in REAL_KINDS:
+        raise GraphTypeError(f"the sample of input {name!r} is no array of real numbers", seen=described(values))

@@ -1,0 +1,1 @@
+"""Formats of other tools: each folder has the reader, the writer and the dialect of one."""

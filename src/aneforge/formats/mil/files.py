@@ -1,0 +1,118 @@
+"""A MIL program in a folder: model.mil, and weights.bin beside it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from aneforge.formats.mil.literals import scalar_of
+from aneforge.formats.mil.program import MilProgram
+from aneforge.formats.mil.syntax import Blob, Tuple
+from aneforge.formats.mil.text import mil_text
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+    from aneforge.compiler.retarget import Retargeted
+    from aneforge.formats.mil.blob import BlobFile
+    from aneforge.formats.mil.syntax import Program
+    from aneforge.graph.graph import Graph, GraphLike
+
+__all__ = ["save_mil", "write_mil"]
+
+MODEL_FILE = "model.mil"
+WEIGHTS_FILE = "weights.bin"
+
+
+def write_mil(
+    source: GraphLike | Retargeted | MilProgram | Mapping[str, Graph | Retargeted],
+    directory: str | os.PathLike[str],
+    *,
+    port_casts: bool = False,
+    rounded: bool = False,
+    alignment: int = 1,
+) -> Path:
+    """Write a graph, or a program that was read, into a folder, and return the path of its model.mil.
+
+    Graphs are written as `mil_text` says. A program that was read keeps its text but for spaces, and its weights files
+    bit for bit; the options are for graphs. Each file appears whole or not at all, weights first.
+
+    >>> import tempfile
+    >>> import aneforge as af
+    >>> from aneforge.formats.mil.program import load_mil
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_mil(af.input((1, 4), name="x").relu(), folder)
+    ...     load_mil(folder).graph()
+    <graph of 2 nodes: x -> y>
+
+    Raises:
+        NotSupportedError: An operation or a constant has no form in MIL.
+        OSError: A file cannot be written.
+    """
+    folder = Path(directory)
+    if isinstance(source, MilProgram):
+        text, files = str(source), weights_files(source)
+    else:
+        made = mil_text(source, port_casts=port_casts, rounded=rounded, alignment=alignment)
+        text, files = made.text, {WEIGHTS_FILE: made.weights.write_to}
+    for relative, write in files.items():
+        write_whole(folder / relative, write)
+    model = folder / MODEL_FILE
+    write_whole(model, partial(write_text, text))
+    return model
+
+
+Write = Callable[[BinaryIO], object]
+"""A function that writes a file's content."""
+
+
+def weights_files(program: MilProgram) -> dict[str, Write]:
+    """Return what writes each weights file of a program, by its path beside the program.
+
+    Raises:
+        MilError: A file is not there, or its path leaves the folder of the program.
+    """
+    paths = {str(scalar_of(blob.path)): blob.path.at for blob in blobs_of(program.syntax)}
+    return {
+        program.weights.relative(path, at): partial(copy_blob, program.weights.file(path, at))
+        for path, at in paths.items()
+    }
+
+
+def blobs_of(program: Program) -> Iterator[Blob]:
+    """Yield every reference into a weights blob."""
+    for function in program.functions.values():
+        for statement in function.statements:
+            for argument in (*statement.arguments, *statement.attributes):
+                values = argument.value.items if isinstance(argument.value, Tuple) else (argument.value,)
+                yield from (value for value in values if isinstance(value, Blob))
+
+
+def copy_blob(blob: BlobFile, file: BinaryIO) -> None:
+    """Write a weights blob as it was read."""
+    file.write(blob.content)
+
+
+def write_text(text: str, file: BinaryIO) -> None:
+    """Write the text of a program."""
+    file.write(text.encode())
+
+
+def write_whole(path: Path, write: Write) -> None:
+    """Write a file under a temporary name and rename it; on an error nothing is left behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as file:
+            write(file)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+save_mil = write_mil
+"""The public face's name."""

@@ -1,0 +1,222 @@
+"""A graph in the element types that Core ML has: what is wider becomes narrower, what it takes nowhere is cast.
+
+Core ML has no tensors of 64 bits, nor of whole numbers of 32 bits without a sign. Every converter to it takes whole
+numbers as int32 and fp64 as fp32, and so does this one, ports included; a warning says so. A constant that has no room
+there is an error. Ports of truth values and of small whole numbers, which Core ML has not either, are int32 ports.
+
+Of the small whole numbers and of truth values, the public operations take few (`data/opsets.toml`). Those that choose
+among what they are given, or compare it, do the same in int32: their operands are cast to it, and their results back.
+Sums and products are no such operations, for a small type wraps around where int32 does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from aneforge.errors import NotSupportedError
+from aneforge.formats.mlpackage.opsets import ANY, OPSETS, parameters_at, public_operations
+from aneforge.graph.graph import INPUT, Graph
+from aneforge.graph.node import build
+from aneforge.graph.precision import held_types, retyped, too_large
+from aneforge.graph.rewrite import rewrite
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.types import value_range
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Mapping, Sequence
+
+    from aneforge.graph.node import Argument, Node, Output, Value
+
+__all__ = ["Taken", "in_package_types", "with_casts"]
+
+WHOLE = "int32"
+NARROW: dict[str, str] = {**dict.fromkeys(("int64", "uint32", "uint64"), WHOLE), "fp64": "fp32"}
+"""Element types that Core ML has no tensors of, and what they become."""
+SMALL = frozenset({"bool", "int8", "int16", "uint8", "uint16"})
+"""Element types whose every number int32 holds, and that Core ML casts to it and back."""
+SAME_IN_WHOLE = frozenset(
+    {
+        *("equal", "greater", "greater_equal", "less", "less_equal", "not_equal", "sign"),
+        *("maximum", "minimum", "reduce_max", "reduce_min", "select", "band_part"),
+        *("argsort", "non_zero", "one_hot", "reduce_argmax", "reduce_argmin", "shape", "topk"),
+        *("flatten2d", "gather", "gather_along_axis", "gather_nd", "split", "tile"),
+        *("crop_resize", "reverse_sequence", "scatter", "scatter_along_axis", "scatter_nd"),
+    }
+)
+"""Operations that compare numbers, choose among them, move them or take them for places: int32 gives the same."""
+CHOOSING_MODES = ("update", "max", "min")
+"""Modes of scattering that compute no new number."""
+LISTED = 4
+"""Ports that a warning names; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A graph in element types that tensors and ports of Core ML have, and what a user should know of the change."""
+
+    graph: Graph
+    narrowed: str = ""
+    """Which tensors became narrower, so that a number may be lost; nothing where constants alone did."""
+    ports: str = ""
+    """Which ports take and give other element types, and lose nothing."""
+
+
+def in_package_types(graph: Graph) -> Taken:
+    """Return a graph without the element types that tensors or ports of Core ML have not.
+
+    >>> import aneforge as af
+    >>> truth = af.input((2, 3), name="x").cast("bool")
+    >>> taken = in_package_types(af.Graph({"y": truth}))
+    >>> print(taken.graph.outputs["y"].type)
+    int32[2, 3]
+    >>> print(taken.ports)
+    Core ML has no ports of bool, int16, int8, uint16, uint8: 'y' became int32
+
+    Raises:
+        NotSupportedError: A constant has no room in the narrower type.
+    """
+    narrowed = narrowing(graph)
+    names = ports_of(graph, SMALL)
+    if not names:
+        return narrowed
+    text = f"Core ML has no ports of {', '.join(sorted(SMALL))}: {listed(names)} became {WHOLE}"
+    return replace(narrowed, graph=with_whole_ports(narrowed.graph), ports=text)
+
+
+def narrowing(graph: Graph) -> Taken:
+    """Return a graph without the element types that Core ML has no tensors of.
+
+    Raises:
+        NotSupportedError: A constant has no room in the narrower type.
+    """
+    if not held_types(graph) & NARROW.keys():
+        return Taken(graph)
+    for found in too_large(graph, NARROW):
+        raise NotSupportedError(
+            f"Core ML has no whole numbers wider than {WHOLE}, and one has no room there",
+            operation=found.node.op.name,
+            location=found.node.location,
+            seen=found.number,
+            limit=" to ".join(map(str, value_range(WHOLE))),
+        )
+    changed = retyped(graph, NARROW)
+    return Taken(changed.graph, "; ".join((*remarks(graph), *changed.infinite)))
+
+
+def remarks(graph: Graph) -> Iterator[str]:
+    """Yield what a user should know of tensors that become narrower; nothing where there are constants alone."""
+    counts = Counter(kind.dtype for node in graph.nodes for kind in node.types if kind.dtype in NARROW)
+    parts = [f"{count} of {dtype} as {NARROW[dtype]}" for dtype, count in sorted(counts.items())]
+    ports = ports_of(graph, NARROW)
+    among = f", among them the ports {listed(ports)}" if ports else ""
+    if parts:
+        yield f"Core ML has no tensors of {', '.join(sorted(NARROW))}: taken were {', '.join(parts)}{among}"
+
+
+def ports_of(graph: Graph, dtypes: Container[str]) -> list[str]:
+    """Return the names of the inputs and outputs that have one of some element types."""
+    kinds = {name: node.types[0] for name, node in graph.inputs.items()}
+    kinds |= {name: value.type for name, value in graph.outputs.items()}
+    return [name for name, kind in kinds.items() if kind.dtype in dtypes]
+
+
+def listed(ports: Sequence[str]) -> str:
+    """Return the names of the first ports, and how many more there are.
+
+    >>> listed(["a", "b"]), listed("abcdef")
+    ("'a', 'b'", "'a', 'b', 'c', 'd' and 2 more")
+    """
+    more = f" and {len(ports) - LISTED} more" if len(ports) > LISTED else ""
+    return ", ".join(map(repr, ports[:LISTED])) + more
+
+
+def with_whole_ports(graph: Graph) -> Graph:
+    """Return a graph whose ports are int32 where they were truth values or small whole numbers."""
+    inside = rewrite(graph, whole_input)
+    outputs = {
+        name: cast_to(value.node, value, WHOLE) if value.type.dtype in SMALL else tensor_of(value)
+        for name, value in inside.outputs.items()
+    }
+    return Graph(outputs, {name: tensor_of(value) for name, value in inside.states.items()})
+
+
+def whole_input(node: Node, _: Mapping[str, Argument]) -> Sequence[Tensor] | None:
+    """Rebuild an input as one of int32 that is cast; it keeps its place in the order of inputs."""
+    if node.op.name != INPUT or node.types[0].dtype not in SMALL:
+        return None
+    port = build(node.op, {}, {**node.attributes, "dtype": WHOLE}, node.location)
+    return [cast_to(node, Tensor(replace(port, created=node.created)), node.types[0].dtype)]
+
+
+def cast_to(node: Node, value: Value, dtype: str) -> Tensor:
+    """Return a value cast to an element type, in the place of a node."""
+    return Tensor(build("cast", {"x": value}, {"dtype": dtype}, node.location))
+
+
+def tensor_of(value: Output) -> Tensor:
+    """Return a value as a tensor."""
+    return Tensor(value.node, value.index)
+
+
+def with_casts(graph: Graph) -> Graph:
+    """Return a graph whose operations read small whole numbers and truth values as int32, where Core ML asks for it.
+
+    >>> import aneforge as af
+    >>> truth = af.input((2, 3), name="x").cast("bool")
+    >>> taken = Tensor(build("gather", {"x": truth, "indices": Dense(np.int32([1]))}, {"axis": 0}))
+    >>> [f"{node.op.name} {node.types[0].dtype}" for node in with_casts(af.Graph({"y": taken})).nodes]
+    ['input fp16', 'cast bool', 'cast int32', 'gather int32', 'cast bool']
+    """
+    return rewrite(graph, in_whole_numbers) if any(map(refused_operands, graph.nodes)) else graph
+
+
+def in_whole_numbers(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
+    """Rebuild an operation with operands in int32, and its results in their own types."""
+    names = refused_operands(node)
+    if not names:
+        return None
+    given: dict[str, Argument | None] = {
+        name: as_whole(node, argument) if name in names else argument for name, argument in operands.items()
+    }
+    rebuilt = build(node.op, given, node.attributes, node.location)
+    results = (Tensor(rebuilt, index) for index in range(len(rebuilt.types)))
+    return [
+        result if result.type == kind else cast_to(node, result, kind.dtype)
+        for result, kind in zip(results, node.types, strict=True)
+    ]
+
+
+def refused_operands(node: Node) -> frozenset[str]:
+    """Return the operands that Core ML takes as int32 and not as they are, where that gives the same."""
+    mode = node.attributes.get("mode", "update") if node.op.name.startswith("scatter") else "update"
+    if node.op.name not in SAME_IN_WHOLE or mode not in CHOOSING_MODES:
+        return frozenset()
+    taken = parameters_at(public_operations().get(str(node.op.mil_name), {}), OPSETS[-1]) or {}
+    return frozenset(
+        name
+        for name, value in node.values()
+        if value.type.dtype in SMALL and is_refused(value.type.dtype, taken.get(name, ANY))
+    )
+
+
+def is_refused(dtype: str, taken: str) -> bool:
+    """Tell whether a parameter takes int32 and not another element type.
+
+    >>> is_refused("bool", "fp16 fp32 int32"), is_refused("bool", "bool"), is_refused("bool", ANY)
+    (True, False, False)
+    """
+    return taken != ANY and dtype not in taken.split() and WHOLE in taken.split()
+
+
+def as_whole(node: Node, argument: Argument) -> Argument:
+    """Return an operand in int32."""
+    if isinstance(argument, tuple):
+        return tuple(cast("Value", as_whole(node, one)) for one in argument)
+    if isinstance(argument, Constant):
+        return Dense.owning(argument.dense().astype(np.int32))
+    return cast_to(node, argument, WHOLE)

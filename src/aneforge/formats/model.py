@@ -1,0 +1,135 @@
+"""One front door for every model file: what it is, is found in its content, whatever its name ends with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from aneforge.errors import GraphError, GraphTypeError, Location
+from aneforge.formats.detection import ModelFormat, detect_format
+from aneforge.graph.graph import Graph
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aneforge.formats.shared.shapes import Shapes
+    from aneforge.ops.types import Array
+
+__all__ = ["LoadedGraph", "load_model"]
+
+
+class LoadedGraph(Graph):
+    """A graph that was read from a model file; it says which one, and of which format."""
+
+    format: ModelFormat
+    path: str
+
+    def __init__(self, graph: Graph, found: ModelFormat, path: str) -> None:
+        super().__init__(graph.outputs, graph.states)
+        object.__setattr__(self, "format", found)
+        object.__setattr__(self, "path", path)
+
+    def __repr__(self) -> str:
+        return f"<{self.format} {self.path}: {super().__repr__().strip('<>')}>"
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    shapes: Shapes | None = None,
+    values: Mapping[str, Array] | None = None,
+    function: str | None = None,
+) -> LoadedGraph:
+    """Read a model of any format that is known into a graph: its `format` names what was found.
+
+    The formats are ONNX, ML packages and bare Core ML model files, MIL text, network descriptions in XML or binary
+    form, and programs that `torch.export.save` wrote. `shapes` gives inputs of flexible shapes theirs (and symbolic
+    dimensions their lengths), `values` makes inputs constants, and `function` chooses among several, each where the
+    format has such a thing.
+
+    >>> import tempfile
+    >>> import aneforge as af
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = af.save_mil(af.input((1, 4), name="x").relu(), folder)
+    ...     graph = af.load_model(path)
+    >>> print(graph.format)
+    MIL text
+    >>> [node.op.name for node in graph.nodes]
+    ['input', 'relu']
+
+    Raises:
+        GraphError: There is no model, it is of no format that is known, or it cannot be read.
+        ImportError: A package that the format needs is not installed; the message has the line that installs it.
+    """
+    if not isinstance(path, str) and not hasattr(path, "__fspath__"):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise GraphTypeError("a model is loaded from a path", seen=type(path).__name__)
+    file = Path(path)
+    found = detect_format(file)
+    options = {"shapes": shapes, "values": values, "function": function}
+    given = {name: option for name, option in options.items() if option is not None}
+    takes, read = READERS[found]
+    for name in given:
+        if name not in takes:
+            raise GraphError(
+                f"a file of this format takes no {name}=",
+                location=Location(str(file)),
+                seen=f"{found}",
+                limit=", ".join(takes) or "no options",
+            )
+    return LoadedGraph(read(file, given), found, str(file))
+
+
+def read_onnx(file: Path, given: Mapping[str, object]) -> Graph:
+    """Read an ONNX model."""
+    from aneforge.formats.onnx.model import from_onnx  # noqa: PLC0415 - it needs onnx
+
+    shapes, values = cast("Shapes | None", given.get("shapes")), cast("Mapping[str, Array] | None", given.get("values"))
+    return from_onnx(file, shapes, values=values)
+
+
+def read_package(file: Path, given: Mapping[str, object]) -> Graph:
+    """Read an ML package, or a Core ML model file."""
+    from aneforge.formats.mlpackage.model import from_mlpackage  # noqa: PLC0415 - loaded when it is needed
+
+    return from_mlpackage(
+        file,
+        function=cast("str | None", given.get("function")),
+        shapes=cast("Mapping[str, Sequence[int]] | None", given.get("shapes")),
+        values=cast("Mapping[str, Array] | None", given.get("values")),
+    )
+
+
+def read_mil(file: Path, given: Mapping[str, object]) -> Graph:
+    """Read MIL text."""
+    from aneforge.formats.mil.program import load_mil  # noqa: PLC0415 - loaded when it is needed
+
+    program = load_mil(file)
+    named = cast("str | None", given.get("function"))
+    function = named or ("main" if "main" in program.functions else next(iter(program.functions)))
+    return program.graph(function, shapes=cast("Mapping[str, Sequence[int]] | None", given.get("shapes")))
+
+
+def read_netplist(file: Path, given: Mapping[str, object]) -> Graph:
+    """Read a network description."""
+    from aneforge.formats.netplist.reading import load_netplist  # noqa: PLC0415 - loaded when it is needed
+
+    return load_netplist(file, procedure=cast("str | None", given.get("function")))
+
+
+def read_exported(file: Path, given: Mapping[str, object]) -> Graph:
+    """Read a program that torch.export.save wrote."""
+    from aneforge.formats.torch.model import from_torch  # noqa: PLC0415 - it needs torch
+
+    return from_torch(file, shapes=cast("Shapes | None", given.get("shapes")))
+
+
+READERS: Mapping[ModelFormat, tuple[tuple[str, ...], Callable[[Path, Mapping[str, object]], Graph]]] = {
+    ModelFormat.ONNX: (("shapes", "values"), read_onnx),
+    ModelFormat.ML_PACKAGE: (("shapes", "values", "function"), read_package),
+    ModelFormat.ML_MODEL: (("shapes", "values", "function"), read_package),
+    ModelFormat.MIL: (("shapes", "function"), read_mil),
+    ModelFormat.NETPLIST: (("function",), read_netplist),
+    ModelFormat.EXPORTED: (("shapes",), read_exported),
+}
+"""The options that each format takes, and its reader."""

@@ -1,0 +1,63 @@
+"""Reductions, and the normalisation by neighbouring channels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.formats.netplist.emit.write_row import row_of, write_row
+from aneforge.formats.netplist.rows import rows
+
+if TYPE_CHECKING:
+    from aneforge.formats.netplist.call import Call, Writer
+    from aneforge.formats.netplist.values import Held
+
+__all__ = ["REDUCTION"]
+
+
+def reduction(call: Call) -> Held:
+    """Write a reduction; along axes of length 1 it changes nothing."""
+    to = call.to
+    x = to.floats(call.x)
+    rank = len(x.shape)
+    given = call.wholes("axes")
+    axes = range(rank) if given is None else sorted(axis % rank for axis in given)
+    dims = [dim for axis in axes if (dim := x.axes[axis]) is not None]
+    if not dims:
+        return x.reshaped(call.shape)
+    shape = [1 if axis in axes else extent for axis, extent in enumerate(x.shape)]
+    row, attributes = row_of(call, keep_dims=True)
+    params = row.params_of(attributes, to.number, dims)
+    return to.unit(row.kind, [x], params, to.result(shape, x.axes)).reshaped(call.shape)
+
+
+def response_norm(call: Call) -> Held:
+    """Write the normalisation by neighbouring channels.
+
+    Raises:
+        NotSupportedError: The window is not as long as there are channels, or is even.
+    """
+    to, native = call.to, call.node.op.name == "lrn"
+    size = call.whole("kernel_channel" if native else "size")
+    channels = call.shape[0 if native else 1]
+    if size != channels:
+        raise to.refuse(
+            "a LocalResponseNormalization unit normalises the first KernelChannel channels alone",
+            seen=f"a window of {size} for {channels} channels",
+            limit=channels,
+            nearest=f"a window of {channels}",
+        )
+    if size % 2 == 0:
+        raise to.refuse(
+            "the layer's even window reaches one channel further behind than before, this one the other way round",
+            seen=size,
+            limit="an odd window",
+            nearest=f"a window of {size - 1} or {size + 1}, with as many channels",
+        )
+    return write_row(call)
+
+
+REDUCTION: dict[str, Writer] = {
+    **dict.fromkeys((row.op for row in rows() if row.kind == "Reduction"), reduction),
+    "local_response_norm": response_norm,
+    "lrn": response_norm,
+}

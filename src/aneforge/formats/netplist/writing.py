@@ -1,0 +1,217 @@
+"""Graphs as network descriptions: the document, its weights files, and the folder that they are saved in."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from aneforge.errors import GraphError
+from aneforge.formats.netplist.document import Document
+from aneforge.formats.netplist.draft import PAYLOAD_FILE, Payload
+from aneforge.formats.netplist.lowering import lower
+from aneforge.formats.netplist.plist import shown
+from aneforge.formats.netplist.reading import DESCRIPTION_FILE
+from aneforge.formats.netplist.written_plist import document_bytes
+from aneforge.graph.convert import Converted
+from aneforge.graph.graph import Graph, as_graph, check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from os import PathLike
+
+    from aneforge.compiler.retarget import Retargeted
+    from aneforge.formats.netplist.document import Network, Procedure
+    from aneforge.graph.convert import Change
+    from aneforge.graph.graph import GraphLike
+
+__all__ = ["Netplist", "netplist", "save_netplist"]
+
+PROCEDURE = "main"
+NO_NAMES = ("Version", "Networks", "ProcedureList")
+
+
+@dataclass(frozen=True)
+class Netplist:
+    """A network description, with the weights files that it names."""
+
+    document: Document
+    changes: tuple[Change, ...] = ()
+    """Where the description differs from the graph: what was built from other layers, and numbers that were rounded."""
+    payload: Payload = field(default_factory=Payload, repr=False)
+
+    @cached_property
+    def weights(self) -> Mapping[str, bytes]:
+        """The weights files by name."""
+        names = dict.fromkeys(name for network in self.document.networks for name in network.weights)
+        return MappingProxyType({name: b"".join(self.chunks(name)) for name in names})
+
+    def chunks(self, name: str) -> Iterable[bytes | memoryview]:
+        """Return a weights file in parts; the first one is empty, as the runtime expects it."""
+        return self.payload.chunks if name == PAYLOAD_FILE else ()
+
+    def data(self, *, binary: bool = False) -> bytes:
+        """Return the description as a property list, XML or binary.
+
+        >>> import aneforge as af
+        >>> netplist(af.input((1, 8)).relu()).data()[:5], netplist(af.input((1, 8)).relu()).data(binary=True)[:6]
+        (b'<?xml', b'bplist')
+
+        Raises:
+            GraphError: A name has a character that XML does not have.
+        """
+        return document_bytes(self.document, binary=binary)
+
+    def save(self, directory: str | PathLike[str], *, binary: bool = False) -> Path:
+        """Write the description and its weights files into a folder, and return the path of the description.
+
+        Every file is written under another name and renamed, the description last.
+
+        >>> import tempfile
+        >>> import aneforge as af
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     netplist(af.input((1, 8)).relu()).save(folder).name
+        'net.plist'
+
+        Raises:
+            GraphError: A name has a character that XML does not have.
+            OSError: The folder cannot be written to.
+        """
+        data = self.data(binary=binary)
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in dict.fromkeys(name for network in self.document.networks for name in network.weights):
+            write_file(folder / name, self.chunks(name))
+        return write_file(folder / DESCRIPTION_FILE, [data])
+
+
+def netplist(
+    graph: GraphLike | Retargeted | Mapping[str, Graph],
+    *,
+    interleave: int | Mapping[str, int] = 1,
+    subtract_max: bool = True,
+) -> Netplist:
+    """Return the network description of a graph, of one for a target, or of several graphs as procedures by name.
+
+    `interleave` is how many channels of a port lie side by side in memory: for all ports, or by their names. Without
+    `subtract_max` the attention of the engine overflows in fp16, and there is a warning.
+
+    A tensor of fewer axes than four lies along the last of batch, channel, height and width. Operations without a layer
+    are built from others where that means the same; `changes` of the result says which.
+
+    >>> import aneforge as af
+    >>> written = netplist(af.input((1, 8)).silu())
+    >>> [unit.type for unit in written.document.networks[0].units], written.changes[0].detail
+    (['Neuron', 'ElementWise'], 'x · sigmoid(x)')
+
+    Raises:
+        NotSupportedError: A description cannot express an operation; the error names the nearest form.
+        GraphError: A number has no fp16, a tensor is empty, or a port or procedure has no such name.
+    """
+    payload = Payload()
+    networks: list[Network] = []
+    procedures: list[Procedure] = []
+    changes: list[Change] = []
+    for name, one in named_graphs(graph).items():
+        network, procedure, made = lower(one, name, payload, subtract_max=subtract_max)
+        networks.append(network)
+        procedures.append(procedure)
+        changes += made
+    document = with_interleave(Document(tuple(networks), tuple(procedures)), interleave)
+    return Netplist(document, tuple(changes), payload)
+
+
+def save_netplist(
+    graph: GraphLike | Retargeted | Mapping[str, Graph],
+    directory: str | PathLike[str],
+    binary: bool = False,  # noqa: FBT001, FBT002 - the documented signature
+) -> Path:
+    """Write the network description of a graph and its weights files into a folder, and return the description's path.
+
+    >>> import tempfile
+    >>> import aneforge as af
+    >>> from aneforge.formats.netplist.reading import load_netplist
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     graph = load_netplist(save_netplist(af.input((1, 8), name="x").relu(), folder, binary=True))
+    >>> list(graph.inputs)
+    ['x']
+
+    Raises:
+        NotSupportedError: A description cannot express an operation; the error names the nearest form.
+        GraphError: A number has no fp16, a tensor is empty, or a name has a character that XML does not have.
+        OSError: The folder cannot be written to.
+    """
+    return netplist(graph).save(directory, binary=binary)
+
+
+def named_graphs(given: GraphLike | Retargeted | Mapping[str, Graph]) -> Mapping[str, Graph]:
+    """Return graphs by the names of their procedures; one alone is called main.
+
+    Raises:
+        GraphError: A procedure is called like a key of a description.
+    """
+    if isinstance(given, Converted):
+        return {PROCEDURE: given.graph}
+    if isinstance(given, Mapping) and given and all(isinstance(value, Graph) for value in given.values()):
+        graphs = cast("Mapping[str, Graph]", given)
+        for name in graphs:
+            check_name("procedure", name)
+            if name in NO_NAMES:
+                raise GraphError("a procedure is called like a key of a description", seen=shown(name))
+        return graphs
+    return {PROCEDURE: as_graph(cast("GraphLike", given))}
+
+
+def with_interleave(document: Document, interleave: int | Mapping[str, int]) -> Document:
+    """Return a document whose ports interleave channels.
+
+    Raises:
+        GraphError: There is no such port, or the number is none.
+    """
+    ports = [port for procedure in document.procedures for port in (*procedure.inputs, *procedure.outputs)]
+    names = {port.symbol for port in ports}
+    factors = dict(interleave) if isinstance(interleave, Mapping) else dict.fromkeys(names, interleave)
+    for name, factor in factors.items():
+        if name not in names:
+            raise GraphError(f"there is no port {shown(name)}", limit=", ".join(map(shown, sorted(names))))
+        if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise GraphError(f"the interleave of port {shown(name)} is no whole number of channels", seen=shown(factor))
+    procedures = tuple(
+        replace(
+            procedure,
+            inputs=tuple(replace(port, interleave=factors.get(port.symbol, 1)) for port in procedure.inputs),
+            outputs=tuple(replace(port, interleave=factors.get(port.symbol, 1)) for port in procedure.outputs),
+        )
+        for procedure in document.procedures
+    )
+    networks = tuple(
+        replace(
+            network,
+            outputs=tuple(replace(output, interleave=factors.get(output.symbol, 1)) for output in network.outputs),
+        )
+        for network in document.networks
+    )
+    return replace(document, networks=networks, procedures=procedures)
+
+
+def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> Path:
+    """Write a file under a temporary name and rename it, so that nobody sees a part of it."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as opened:
+            for chunk in chunks:
+                opened.write(chunk)
+            opened.flush()
+            os.fsync(opened.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    return path

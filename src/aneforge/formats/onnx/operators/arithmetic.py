@@ -1,0 +1,107 @@
+"""Arithmetic and comparisons of pairs, and of several tensors."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from aneforge.errors import GraphError
+from aneforge.formats.onnx.registry import operator
+from aneforge.formats.shared.bits import bits_combined, bits_shifted
+from aneforge.formats.shared.elementary import signed_remainder
+from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.types import is_float
+
+if TYPE_CHECKING:
+    from aneforge.formats.onnx.call import Call
+    from aneforge.formats.onnx.values import Value
+
+BINARY = {
+    "Add": "add",
+    "And": "logical_and",
+    "Div": "real_div",
+    "Equal": "equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Mul": "mul",
+    "Or": "logical_or",
+    "Sub": "sub",
+    "Xor": "logical_xor",
+}
+CHAINED = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+
+
+def operands(call: Call) -> tuple[Value, Value]:
+    """Return the two operands; before version 7 the second is laid along an axis of the first by an attribute."""
+    x, y = call.value(0), call.value(1)
+    if call.rules.since >= 7 or "broadcast" not in call.rules.attributes or not call.flag("broadcast"):
+        return x, y
+    if not call.has("axis"):
+        return x, y
+    start = normalised_axis(call.integer("axis"), x.type.rank)
+    behind = x.type.rank - start - y.type.rank
+    if behind < 0:
+        raise GraphError("the second operand has too many axes behind `axis`", seen=list(y.type.shape))
+    return x, call.emit.reshape(y, (*y.type.shape, *[1] * behind))
+
+
+@operator(*BINARY)
+def binary(call: Call) -> Value:
+    """Convert an operation on pairs of elements that the op table has."""
+    x, y = operands(call)
+    return call.emit.binary(BINARY[call.operator], x, y)
+
+
+@operator(*CHAINED)
+def chained(call: Call) -> Value:
+    """Convert an operation on several tensors."""
+    op = CHAINED[call.operator]
+    return reduce(lambda x, y: call.emit.binary(op, x, y), call.values())
+
+
+@operator("Mean")
+def mean(call: Call) -> Value:
+    """Convert the mean of several tensors."""
+    values = call.values()
+    total = reduce(call.emit.add, values)
+    return call.emit.mul(total, 1 / len(values))
+
+
+@operator("Pow")
+def power(call: Call) -> Value:
+    """Convert x to the power y, in the type of x; a fractional power of whole numbers goes through real ones."""
+    (x, y), emit = operands(call), call.emit
+    if x.type.dtype == y.type.dtype:
+        return emit.binary("pow", x, y)
+    if is_float(x.type.dtype) or not is_float(y.type.dtype):
+        return emit.binary("pow", x, emit.cast(y, x.type.dtype))
+    return emit.cast(emit.binary("pow", emit.cast(x, y.type.dtype), y), x.type.dtype)
+
+
+@operator("Mod")
+def modulo(call: Call) -> Value:
+    """Convert the remainder: of the divisor's sign, or with `fmod` of the dividend's."""
+    x, y, emit = call.value(0), call.value(1), call.emit
+    return signed_remainder(emit, x, y) if call.flag("fmod") else emit.binary("mod", x, y)
+
+
+@operator("BitShift")
+def shift(call: Call) -> Value:
+    """Convert a shift of bits."""
+    left = call.choice("direction", "LEFT", "RIGHT") == "LEFT"
+    return bits_shifted(call.emit, call.value(0), call.value(1), left=left)
+
+
+@operator("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+def bitwise(call: Call) -> Value:
+    """Convert logic on bits."""
+    kind = {"BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor"}[call.operator]
+    return bits_combined(call.emit, kind, call.value(0), call.value(1))
+
+
+@operator("Where")
+def where(call: Call) -> Value:
+    """Convert a choice between two tensors."""
+    return call.emit.select(call.value(0), call.value(1), call.value(2))

@@ -1,0 +1,307 @@
+"""Recurrent layers, unrolled: a step of the graph for every step of the sequence.
+
+One direction at a time: the products with the inputs are made for all steps at once, the rest step by step. A sequence
+that is shorter than the others keeps its state from its end on, and gives 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aneforge.errors import GraphError
+from aneforge.formats.onnx.registry import operator
+
+if TYPE_CHECKING:
+    from aneforge.formats.onnx.call import Call
+    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.shared.emitter import Emitter
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+ALPHAS = {"LeakyRelu": 0.01, "ThresholdedRelu": 1.0, "HardSigmoid": 0.2, "Elu": 1.0, "Affine": 1.0, "ScaledTanh": 1.0}
+"""Defaults of the activations' first number; ONNX names those of the operators of the same names."""
+BETAS = {"HardSigmoid": 0.5, "Affine": 0.0, "ScaledTanh": 1.0}
+PLAIN = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softsign": "softsign", "Softplus": "softplus"}
+
+Activation = Callable[["Value"], "Value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One direction of a layer."""
+
+    call: Call
+    weight: Value
+    """For the inputs, [gates · hidden, features]."""
+    recurrent: Value
+    """For the state, [gates · hidden, hidden]."""
+    bias: tuple[Value, Value] | None
+    """For both, [gates · hidden] each."""
+    peephole: Value | None
+    activations: tuple[Activation, ...]
+    reverse: bool
+    parts: dict[tuple[int, int, int], Value] = field(default_factory=dict["tuple[int, int, int]", "Value"])
+    """Rows of weights by what they are of, the first gate and the number of gates: all steps read the same ones."""
+
+    @property
+    def emit(self) -> Emitter:
+        """What makes operations."""
+        return self.call.emit
+
+    @property
+    def hidden(self) -> int:
+        """Length of the state."""
+        return self.recurrent.type.shape[1]
+
+    def gate(self, value: Value, place: int) -> Value:
+        """Return the part of a row that is one gate's."""
+        return self.emit.part(value, -1, place * self.hidden, (place + 1) * self.hidden)
+
+    def rows(self, value: Value, place: int, count: int = 1) -> Value:
+        """Return the rows of weights that are some gates'."""
+        key = id(value), place, count
+        if key not in self.parts:
+            self.parts[key] = self.emit.part(value, 0, place * self.hidden, (place + count) * self.hidden)
+        return self.parts[key]
+
+    def clipped(self, value: Value) -> Value:
+        """Return a value within the bounds that the node sets, if it sets any."""
+        if not self.call.has("clip"):
+            return value
+        edge = self.call.number("clip")
+        return self.emit.unary("clip", value, alpha=-edge, beta=edge)
+
+    def times(self, state: Value, weight: Value) -> Value:
+        """Return the product of a state with weights."""
+        return self.emit.matmul(state, weight, transpose_y=True)
+
+
+Step = Callable[[Direction, "Value", tuple["Value", ...]], tuple["Value", ...]]
+
+
+def rnn_step(one: Direction, projected: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Return the state after a step: activation(W · x + R · h + b)."""
+    emit = one.emit
+    total = emit.add(projected, one.times(states[0], one.recurrent))
+    if one.bias is not None:
+        total = emit.add(total, one.bias[1])
+    return (one.activations[0](one.clipped(total)),)
+
+
+def gru_step(one: Direction, projected: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Return the state after a step: gates z and r, then the candidate, in ONNX's order of rows z, r, h."""
+    emit, (h,) = one.emit, states
+    gate, activate = one.activations[:2]
+    both = emit.add(emit.part(projected, -1, 0, 2 * one.hidden), one.times(h, one.rows(one.recurrent, 0, 2)))
+    if one.bias is not None:
+        both = emit.add(both, one.rows(one.bias[1], 0, 2))
+    gates = gate(one.clipped(both))
+    update, reset = one.gate(gates, 0), one.gate(gates, 1)
+    weight = one.rows(one.recurrent, 2)
+    bias = None if one.bias is None else one.rows(one.bias[1], 2)
+    if one.call.flag("linear_before_reset"):
+        inner = one.times(h, weight)
+        own = emit.mul(reset, inner if bias is None else emit.add(inner, bias))
+    else:
+        inner = one.times(emit.mul(reset, h), weight)
+        own = inner if bias is None else emit.add(inner, bias)
+    candidate = activate(one.clipped(emit.add(one.gate(projected, 2), own)))
+    kept = emit.mul(update, h)
+    return (emit.add(emit.mul(emit.binary("sub", emit.number(1, update), update), candidate), kept),)
+
+
+def lstm_step(one: Direction, projected: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Return state and cell after a step: gates in ONNX's order of rows i, o, f, c."""
+    emit, (h, c) = one.emit, states
+    gate, candidate, activate = one.activations[:3]
+    total = emit.add(projected, one.times(h, one.recurrent))
+    if one.bias is not None:
+        total = emit.add(total, one.bias[1])
+    parts = [one.gate(total, place) for place in range(4)]
+    if one.peephole is not None:
+        parts[0] = emit.add(parts[0], emit.mul(one.rows(one.peephole, 0), c))
+        parts[2] = emit.add(parts[2], emit.mul(one.rows(one.peephole, 2), c))
+    enters = gate(one.clipped(parts[0]))
+    coupled = one.call.flag("input_forget")
+    stays = emit.binary("sub", emit.number(1, enters), enters) if coupled else gate(one.clipped(parts[2]))
+    cell = emit.add(emit.mul(stays, c), emit.mul(enters, candidate(one.clipped(parts[3]))))
+    leaves = parts[1]
+    if one.peephole is not None:
+        leaves = emit.add(leaves, emit.mul(one.rows(one.peephole, 1), cell))
+    return emit.mul(gate(one.clipped(leaves)), activate(cell)), cell
+
+
+STEPS: dict[str, Step] = {"RNN": rnn_step, "GRU": gru_step, "LSTM": lstm_step}
+
+
+@operator("RNN", "GRU", "LSTM", since=7)
+def recurrent(call: Call) -> tuple[Value, ...]:
+    """Convert a recurrent layer."""
+    emit = call.emit
+    if call.value(0).type.rank != 3 or call.value(1).type.rank != 3 or call.value(2).type.rank != 3:
+        raise GraphError("sequence or weights have not three axes", seen=f"{call.value(0).type}, {call.value(1).type}")
+    batch_first = "layout" in call.rules.attributes and call.flag("layout")
+    x = emit.transpose(call.value(0), (1, 0, 2)) if batch_first else call.value(0)
+    count = check_shapes(call, x)
+    cells = 2 if call.operator == "LSTM" else 1
+    rows: list[Value] = []
+    finals: list[list[Value]] = [[] for _ in range(cells)]
+    for number in range(count):
+        one = direction(call, number, count)
+        starts = tuple(start(call, place, number, x, one, batch_first=batch_first) for place in (5, 6)[:cells])
+        outputs, states = run(call, one, x, starts)
+        rows.append(outputs)
+        for values, state in zip(finals, states, strict=True):
+            values.append(state)
+    sequence = emit.apply("stack", {"values": tuple(rows)}, axis=1)  # [steps, directions, batch, hidden]
+    last = [emit.apply("stack", {"values": tuple(values)}, axis=0) for values in finals]
+    if batch_first:
+        return (emit.transpose(sequence, (2, 0, 1, 3)), *(emit.transpose(value, (1, 0, 2)) for value in last))
+    return (sequence, *last)
+
+
+def check_shapes(call: Call, x: Value) -> int:
+    """Return the number of directions, the shapes of sequence and weights checked.
+
+    Raises:
+        GraphError: They do not fit one another.
+    """
+    weight, recurrent_weight, gates = call.value(1), call.value(2), GATES[call.operator]
+    count = 2 if call.choice("direction", "forward", "reverse", "bidirectional") == "bidirectional" else 1
+    hidden = recurrent_weight.type.shape[-1]
+    fits = (
+        x.type.rank == 3
+        and weight.type.shape == (count, gates * hidden, x.type.shape[2])
+        and recurrent_weight.type.shape == (count, gates * hidden, hidden)
+    )
+    if not fits or not x.type.size:
+        raise GraphError(
+            "sequence and weights do not fit one another",
+            seen=f"{x.type}, {weight.type}, {recurrent_weight.type}",
+            limit=f"[steps, batch, features], [{count}, {gates} · hidden, features or hidden]",
+        )
+    if call.has("hidden_size") and call.integer("hidden_size") != hidden:
+        raise GraphError("hidden_size is not that of the weights", seen=call.integer("hidden_size"), limit=hidden)
+    return count
+
+
+def direction(call: Call, number: int, count: int) -> Direction:
+    """Return one direction of a layer."""
+    emit, gates = call.emit, GATES[call.operator]
+    weight, recurrent_weight = (one_of(emit, call.value(place), number) for place in (1, 2))
+    bias = call.optional(3)
+    both = None
+    if bias is not None:
+        row = one_of(emit, bias, number)
+        size = gates * recurrent_weight.type.shape[1]
+        if row.type.shape != (2 * size,):
+            raise GraphError("the bias does not fit the weights", seen=list(bias.type.shape), limit=[count, 2 * size])
+        both = emit.part(row, 0, 0, size), emit.part(row, 0, size, 2 * size)
+    peephole = call.optional(7) if call.operator == "LSTM" else None
+    backward = number == 1 or call.text("direction") == "reverse"
+    return Direction(
+        call,
+        weight,
+        recurrent_weight,
+        both,
+        None if peephole is None else one_of(emit, peephole, number),
+        activations(call, number),
+        backward,
+    )
+
+
+def one_of(emit: Emitter, value: Value, number: int) -> Value:
+    """Return one entry of the first axis."""
+    return emit.reshape(emit.part(value, 0, number, number + 1), value.type.shape[1:])
+
+
+def start(call: Call, place: int, number: int, x: Value, one: Direction, *, batch_first: bool) -> Value:
+    """Return the state before the first step: given, or 0."""
+    emit = call.emit
+    given = call.optional(place)
+    if given is None:
+        return emit.filled((x.type.shape[1], one.hidden), 0, x.type.dtype)
+    turned = emit.transpose(given, (1, 0, 2)) if batch_first else given
+    return one_of(emit, turned, number)
+
+
+def run(call: Call, one: Direction, x: Value, states: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
+    """Return what a direction gives in every step, [steps, batch, hidden], and its final states."""
+    emit = call.emit
+    steps, batch, _ = x.type.shape
+    emit.budget.take_nodes(steps)
+    projected = emit.matmul(x, one.weight, transpose_y=True)
+    if one.bias is not None:
+        projected = emit.add(projected, one.bias[0])
+    lengths = call.optional(4)
+    rows = list(emit.apply_all("split", {"x": projected}, num_splits=steps, axis=0)) if steps > 1 else [projected]
+    outputs: list[Value] = [x] * steps
+    for place in reversed(range(steps)) if one.reverse else range(steps):
+        row = emit.reshape(rows[place], projected.type.shape[1:])
+        news = STEPS[call.operator](one, row, states)
+        outputs[place] = news[0]
+        if lengths is not None:
+            inside = emit.binary("greater", emit.expand(emit.cast(lengths, "int32"), -1), place)
+            outputs[place] = emit.select(inside, news[0], emit.filled((batch, one.hidden), 0, x.type.dtype))
+            news = tuple(emit.select(inside, new, old) for new, old in zip(news, states, strict=True))
+        states = news
+    return emit.apply("stack", {"values": tuple(outputs)}, axis=0), states
+
+
+def activations(call: Call, number: int) -> tuple[Activation, ...]:
+    """Return the activations of one direction.
+
+    Raises:
+        GraphError: There are too few, or one is not known.
+    """
+    defaults = DEFAULTS[call.operator]
+    given = (
+        [name.decode(errors="replace") for name in call.attribute("activations").strings]
+        if call.has("activations")
+        else list(defaults) * 2
+    )
+    count = len(defaults)
+    names = given[number * count : (number + 1) * count] or given[:count]
+    if len(names) != count:
+        raise GraphError("there is not an activation for each gate", seen=", ".join(given), limit=count)
+    alphas, betas = (
+        list(call.attribute(name).floats) if call.has(name) else [] for name in ("activation_alpha", "activation_beta")
+    )
+    # Both lists hold numbers for those activations alone that take one, in order.
+    before = given[: number * count] if len(given) > count else []
+    alpha_at = sum(name in ALPHAS for name in before)
+    beta_at = sum(name in BETAS for name in before)
+    found: list[Activation] = []
+    for name in names:
+        alpha = alphas[alpha_at] if name in ALPHAS and alpha_at < len(alphas) else ALPHAS.get(name, 0.0)
+        beta = betas[beta_at] if name in BETAS and beta_at < len(betas) else BETAS.get(name, 0.0)
+        alpha_at, beta_at = alpha_at + (name in ALPHAS), beta_at + (name in BETAS)
+        found.append(activation(call.emit, name, alpha, beta))
+    return tuple(found)
+
+
+def activation(emit: Emitter, name: str, alpha: float, beta: float) -> Activation:
+    """Return an activation.
+
+    Raises:
+        GraphError: It is not known.
+    """
+    numbers: dict[str, tuple[str, dict[str, float]]] = {
+        **{known: (op, {}) for known, op in PLAIN.items()},
+        "LeakyRelu": ("leaky_relu", {"alpha": alpha}),
+        "ThresholdedRelu": ("thresholded_relu", {"alpha": alpha}),
+        "Elu": ("elu", {"alpha": alpha}),
+        "HardSigmoid": ("sigmoid_hard", {"alpha": alpha, "beta": beta}),
+        "Affine": ("linear_activation", {"alpha": alpha, "beta": beta}),
+        "ScaledTanh": ("scaled_tanh", {"alpha": alpha, "beta": beta}),
+    }
+    if name not in numbers:
+        raise GraphError("an activation is not known", seen=name[:60], limit=", ".join(numbers))
+    op, attributes = numbers[name]
+
+    def apply(value: Value) -> Value:
+        return emit.unary(op, value, **attributes)
+
+    return apply

@@ -1,0 +1,64 @@
+"""Which function converts which operator, and for which versions of its operator set.
+
+The modules of `operators/` register their converters here. A converter gets a `Call` and returns the node's results:
+one value, or several in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from aneforge.formats.onnx import operators
+from aneforge.formats.shared.interpretation import import_modules
+
+if TYPE_CHECKING:
+    from aneforge.formats.onnx.call import Call
+    from aneforge.formats.onnx.values import Held
+
+__all__ = ["Converter", "Entry", "converter_of", "converters", "operator"]
+
+Converter = Callable[["Call"], "Held | tuple[Held, ...]"]
+NEWEST = 1_000_000
+"""No operator set has so many versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A converter and the forms of its operator that it takes, by the version that brought them."""
+
+    convert: Converter
+    since: int
+    until: int
+    takes_all: bool
+    """It takes texts, sequences, optionals and foreign element types too, and says itself which it cannot."""
+
+
+ENTRIES: dict[tuple[str, str], list[Entry]] = {}
+
+
+def operator(
+    *names: str, domain: str = "", since: int = 1, until: int = NEWEST, takes_all: bool = False
+) -> Callable[[Converter], Converter]:
+    """Register a function as the converter of operators, for the forms that versions `since` to `until` brought."""
+
+    def register(convert: Converter) -> Converter:
+        for name in names:
+            ENTRIES.setdefault((domain, name), []).append(Entry(convert, since, until, takes_all))
+        return convert
+
+    return register
+
+
+@cache
+def converters() -> dict[tuple[str, str], list[Entry]]:
+    """Return every converter by domain and operator; the modules of the operators are imported once, when asked."""
+    import_modules(operators)
+    return ENTRIES
+
+
+def converter_of(domain: str, name: str, since: int) -> Entry | None:
+    """Return the converter of a form of an operator, or nothing."""
+    return next((one for one in converters().get((domain, name), ()) if one.since <= since <= one.until), None)

@@ -1,0 +1,1 @@
+"""What readers of several formats share: converters, windows, shapes, findings."""

@@ -1,0 +1,94 @@
+"""`from_torch` and `torch_states`: a PyTorch module, an exported program or a `.pt2` file as a graph.
+
+Nothing of PyTorch is imported before one of them is called.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+from aneforge.errors import AneforgeError
+
+if TYPE_CHECKING:
+    from aneforge.formats.shared.shapes import Shapes
+    from aneforge.formats.torch.reading import ExampleInputs, ProgramSource
+    from aneforge.graph.graph import Graph
+    from aneforge.ops.types import Array
+
+__all__ = ["from_torch", "torch_states"]
+
+
+class MissingTorchError(AneforgeError, ImportError):
+    """PyTorch is not installed."""
+
+
+def from_torch(
+    program: ProgramSource,
+    example_inputs: ExampleInputs | None = None,
+    shapes: Shapes | None = None,
+    *,
+    share_weights: bool = False,
+) -> Graph:
+    """Return the graph of a PyTorch module, of a program that `torch.export` made, or of a `.pt2` file of one.
+
+    A module is exported with `example_inputs`: a tensor, a tuple of positional arguments, or a mapping of named ones.
+    Shapes are static: those of the example inputs, or `shapes`, which binds symbolic dimensions of a program by their
+    names and gives whole shapes to inputs by theirs. Buffers that the program writes become states of the graph.
+
+    Weights are copied once, since the module may still change; with `share_weights` the graph looks into the module's
+    own memory, which must not change then. The weights of a file are never copied.
+
+    >>> import torch
+    >>> graph = from_torch(torch.nn.Linear(4, 2), torch.zeros(1, 4))
+    >>> [node.op.name for node in graph.nodes], graph.outputs["y"].shape
+    (['input', 'linear'], (1, 2))
+
+    Raises:
+        GraphError: The file cannot be read, or dimensions have no length, all of them listed; `InvalidModelError` lists
+            nodes that make no sense.
+        NotSupportedError: PyTorch cannot export the module, or nodes have no form here: `UnsupportedModelError` lists
+            all of them, with reason and workaround.
+        GraphTypeError: An argument is of the wrong sort.
+        UnknownNameError: `shapes` names something that the program does not have.
+        MissingTorchError: PyTorch is not installed.
+    """
+    expect_torch()
+    from aneforge.formats.torch.conversion import graph_of  # noqa: PLC0415 - it imports torch
+
+    return graph_of(program, example_inputs, shapes, share_weights=share_weights)
+
+
+def torch_states(program: ProgramSource, example_inputs: ExampleInputs | None = None) -> dict[str, Array]:
+    """Return what the buffers that a program writes hold before its first run, by the names of the graph's states.
+
+    A graph's states start from zeros unless a run is given others.
+
+    >>> import torch
+    >>> class Counter(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.register_buffer("count", torch.ones(1))
+    ...     def forward(self, x):
+    ...         self.count += 1
+    ...         return x * self.count
+    >>> torch_states(Counter(), torch.zeros(1))
+    {'count': array([1.], dtype=float32)}
+
+    Raises:
+        GraphError: The program cannot be read, as for `from_torch`.
+    """
+    expect_torch()
+    from aneforge.formats.torch.conversion import states_of  # noqa: PLC0415 - it imports torch
+
+    return states_of(program, example_inputs)
+
+
+def expect_torch() -> None:
+    """Check that PyTorch is installed.
+
+    Raises:
+        MissingTorchError: It is not.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise MissingTorchError("reading PyTorch programs needs PyTorch", remedy="pip install 'aneforge-open[torch]'")

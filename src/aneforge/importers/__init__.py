@@ -1,1 +1,0 @@
-"""Model files of other tools, read into graphs."""

@@ -1,0 +1,146 @@
+"""Which encoding a weight takes: the one that was asked for, or the first of a list, if it is close enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.errors import GraphError, UnknownNameError
+from aneforge.optimise.compress.encodings import (
+    BLOCK_SIZE,
+    blockwise,
+    int4_palette,
+    int8_per_channel,
+    nonzero_share,
+    sparse_bitmask,
+)
+from aneforge.optimise.compress.numbers import checked_weight, relative_error
+
+if TYPE_CHECKING:
+    from aneforge.ops.constant import Constant
+    from aneforge.ops.types import Array
+    from aneforge.optimise.compress.products import Axes
+
+__all__ = ["MODES", "TOLERANCE", "Chosen", "Encoding", "Mode", "choose", "mode_named"]
+
+MOST_NONZERO = 0.5
+"""A bitmask is taken where at most this share of the elements is not zero."""
+TOLERANCE = 0.05
+"""Documented bound of the relative error."""
+
+
+class Encoding(StrEnum):
+    """An encoding, under the name that options and the table of streams have for it."""
+
+    INT8 = "int8"
+    INT4 = "int4"
+    SPARSE = "sparse"
+    BLOCKWISE = "blockwise"
+
+
+MODES = (*(str(encoding) for encoding in Encoding), "auto")
+AUTOMATIC = (Encoding.SPARSE, Encoding.INT4, Encoding.INT8)
+"""What `auto` tries, in this order. Blockwise is not among them: nobody measured a gain (conflict S7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Which encodings are tried on a weight, in order, and how close one must come."""
+
+    encodings: tuple[Encoding, ...]
+    atol: float = TOLERANCE
+    block_size: int = BLOCK_SIZE
+    left_out: tuple[Encoding, ...] = ()
+    """Encodings that are not tried because they would not stream on the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The encoding of one weight: the constant, or None where it stays as it was, and how it came to that."""
+
+    constant: Constant | None
+    error: float
+    reason: str
+    """Why each encoding that comes before the chosen one was not taken; empty where it was the first."""
+
+
+def mode_named(name: object, streams: frozenset[str], *, atol: float = TOLERANCE, block_size: int = BLOCK_SIZE) -> Mode:
+    """Return what a mode tries on a target where the encodings `streams` stream; a single one is always tried.
+
+    >>> mode_named("auto", frozenset({"int4", "sparse"})).encodings
+    (<Encoding.SPARSE: 'sparse'>, <Encoding.INT4: 'int4'>)
+    >>> mode_named("int8", frozenset()).encodings
+    (<Encoding.INT8: 'int8'>,)
+
+    Raises:
+        UnknownNameError: There is no such mode.
+        GraphError: The bound of the error is negative or no number, or the block size is not positive.
+    """
+    if not isinstance(name, str) or name not in MODES:
+        raise UnknownNameError.of("mode of compression", name, MODES)
+    if not is_number(atol) or not atol >= 0:
+        raise GraphError("the bound of a weight's relative error is not 0 or more", seen=repr(atol))
+    if type(block_size) is not int or block_size < 1:
+        raise GraphError("the block size is no positive whole number", seen=repr(block_size), limit="1 or more")
+    if name != "auto":
+        return Mode((Encoding(name),), atol, block_size)
+    tried = tuple(encoding for encoding in AUTOMATIC if encoding in streams)
+    return Mode(tried, atol, block_size, tuple(encoding for encoding in AUTOMATIC if encoding not in streams))
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a number; callers may be untyped."""
+    return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+
+
+def choose(weight: Array, axes: Axes, dtype: str, mode: Mode) -> Chosen:
+    """Return the first encoding of a mode that is close enough to a weight.
+
+    >>> import numpy as np
+    >>> from aneforge.optimise.compress.products import Axes
+    >>> chosen = choose(np.array([[0.0, 0.0, 3.0]]), Axes(0, 1), "fp16", mode_named("sparse", frozenset()))
+    >>> chosen.constant.encoding, chosen.error
+    ('sparse', 0.0)
+
+    Raises:
+        GraphTypeError: The weight is no array of floating-point numbers.
+        GraphError: It has no elements, or one that cannot be encoded.
+    """
+    checked_weight(weight, dtype)
+    reasons: list[str] = []
+    for encoding in mode.encodings:
+        refusal = beforehand(encoding, weight)
+        if refusal:
+            reasons.append(f"{encoding}: {refusal}")
+            continue
+        constant = encoded(encoding, weight, axes, dtype, mode.block_size)
+        error = relative_error(constant.dense(), weight)
+        if error <= mode.atol:
+            return Chosen(constant, error, "; ".join(reasons))
+        reasons.append(f"{encoding}: relative error {error:.4g} is over {mode.atol:g}")
+    reasons.extend(f"{encoding}: does not stream on this target" for encoding in mode.left_out)
+    return Chosen(None, 0.0, "; ".join(reasons))
+
+
+def beforehand(encoding: Encoding, weight: Array) -> str:
+    """Return why an encoding is not even tried; empty if it is."""
+    if encoding is not Encoding.SPARSE:
+        return ""
+    share = nonzero_share(weight)
+    return f"{share:.1%} of the elements are not zero, over {MOST_NONZERO:.0%}" if share > MOST_NONZERO else ""
+
+
+def encoded(encoding: Encoding, weight: Array, axes: Axes, dtype: str, block_size: int) -> Constant:
+    """Return a weight in an encoding, whose values decode to an element type."""
+    match encoding:
+        case Encoding.INT8:
+            return int8_per_channel(weight, rows=axes.rows, dtype=dtype)
+        case Encoding.INT4:
+            return int4_palette(weight, dtype=dtype)
+        case Encoding.SPARSE:
+            return sparse_bitmask(weight, dtype=dtype)
+        case Encoding.BLOCKWISE:
+            return blockwise(weight, rows=axes.rows, columns=axes.columns, block_size=block_size, dtype=dtype)

@@ -1,0 +1,158 @@
+"""Ordinary operations are spelled so that engines have them: what is imported means the same, and compiles."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# PyTorch types a part of its functions alone.
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+import aneforge as af
+from aneforge.formats.torch.model import from_torch
+from unit.formats.torch.block_checks import expected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Whole(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the function's result."""
+        return self.function(x)
+
+
+def known_mask(x: torch.Tensor) -> torch.Tensor:
+    return functional.scaled_dot_product_attention(x, x, x, attn_mask=torch.ones(6, 6).tril().bool())
+
+
+def computed_mask(x: torch.Tensor) -> torch.Tensor:
+    return functional.scaled_dot_product_attention(x, x, x, attn_mask=x[..., :6] > 0)
+
+
+def unseeing_query(x: torch.Tensor) -> torch.Tensor:
+    return functional.scaled_dot_product_attention(x, x, x, attn_mask=torch.ones(6, 6).tril(-1).bool())
+
+
+def causal_and_longer(x: torch.Tensor) -> torch.Tensor:
+    return functional.scaled_dot_product_attention(x[:, :, :4], x, x, is_causal=True)
+
+
+def largest_rounded_up(x: torch.Tensor) -> torch.Tensor:
+    return functional.max_pool2d(x, 3, 2, 1, ceil_mode=True)
+
+
+def largest_with_gaps(x: torch.Tensor) -> torch.Tensor:
+    return functional.max_pool2d(x, 3, 2, 1, dilation=2)
+
+
+def average_rounded_up(x: torch.Tensor) -> torch.Tensor:
+    return functional.avg_pool2d(x, 3, 2, ceil_mode=True)
+
+
+def average_with_padding_rounded_up(x: torch.Tensor) -> torch.Tensor:
+    return functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True)
+
+
+def average_without_padding_rounded_up(x: torch.Tensor) -> torch.Tensor:
+    return functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)
+
+
+def uneven_parts(x: torch.Tensor) -> torch.Tensor:
+    return functional.adaptive_max_pool3d(x, (2, 1, 3))
+
+
+def largest_over_three_axes_with_gaps(x: torch.Tensor) -> torch.Tensor:
+    return functional.max_pool3d(x, 2, 2, dilation=2)
+
+
+def columns(x: torch.Tensor) -> torch.Tensor:
+    return functional.unfold(x, (2, 3), padding=1, stride=2, dilation=(1, 2))
+
+
+def written_columns(x: torch.Tensor) -> torch.Tensor:
+    result = x.clone()
+    result[..., [0, 2, 4]] = x[..., 1:4] * 2
+    return result
+
+
+def written_elements(x: torch.Tensor) -> torch.Tensor:
+    result = x.clone()
+    result[:, [0, 1, 2], [1, 2, 3]] = 1.0
+    return result
+
+
+def added_twice(x: torch.Tensor) -> torch.Tensor:
+    return x.index_add(2, torch.tensor([0, 2, 2]), x[:, :, :3] * 3)
+
+
+def scattered(x: torch.Tensor) -> torch.Tensor:
+    return x.scatter(-1, torch.tensor([0, 2, 4]).expand(*x.shape[:-1], 3), x[..., 3:6])
+
+
+FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...]]] = {
+    one.__name__: (one, shape)
+    for shape, functions in {
+        (1, 2, 6, 8): (known_mask, computed_mask, unseeing_query, causal_and_longer),
+        (1, 4, 9, 10): (
+            largest_rounded_up,
+            largest_with_gaps,
+            average_rounded_up,
+            average_with_padding_rounded_up,
+            average_without_padding_rounded_up,
+            columns,
+            written_columns,
+            written_elements,
+            added_twice,
+            scattered,
+        ),
+        (1, 2, 7, 8, 7): (uneven_parts, largest_over_three_axes_with_gaps),
+    }.items()
+    for one in functions
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_ordinary_operation_means_the_same_and_compiles_for_all_families(name: str) -> None:
+    function, shape = FUNCTIONS[name]
+    module = Whole(function).eval()
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    graph = from_torch(module, (x,))
+    (result,) = af.reference(graph, dict.fromkeys(graph.inputs, x.numpy())).values()
+    np.testing.assert_allclose(result, expected(module, (x,))[0].numpy(), rtol=1e-5, atol=1e-6)
+    assert [entry.reasons for entry in af.compile_matrix(graph).entries] == [()] * 4
+
+
+@pytest.mark.parametrize("name", ["largest_rounded_up", "average_rounded_up", "average_without_padding_rounded_up"])
+def test_pooling_that_is_rounded_up_is_one_operation(name: str) -> None:
+    function, shape = FUNCTIONS[name]
+    graph = from_torch(Whole(function).eval(), (torch.zeros(shape),))
+    assert [node.op.name for node in graph.nodes if node.op.name != "input"] in (["max_pool"], ["avg_pool"])
+
+
+def test_infinite_values_stay_in_their_columns() -> None:
+    x = torch.arange(16.0).reshape(1, 1, 4, 4)
+    x[0, 0, 1, 1] = torch.inf
+    graph = from_torch(Whole(columns).eval(), (x,))
+    (result,) = af.reference(graph, dict.fromkeys(graph.inputs, x.numpy())).values()
+    np.testing.assert_array_equal(result, columns(x).numpy())
+
+
+def test_a_bilinear_layer() -> None:
+    torch.manual_seed(1)
+    module, inputs = torch.nn.Bilinear(3, 4, 5).eval(), (torch.randn(2, 3), torch.randn(2, 4))
+    graph = from_torch(module, inputs)
+    feeds = dict(zip(graph.inputs, (one.numpy() for one in inputs), strict=True))
+    (result,) = af.reference(graph, feeds).values()
+    np.testing.assert_allclose(result, expected(module, inputs)[0].numpy(), rtol=1e-5, atol=1e-6)
+    assert [entry.reasons for entry in af.compile_matrix(graph).entries] == [()] * 4
