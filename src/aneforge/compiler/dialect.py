@@ -118,7 +118,7 @@ def direct_form(node: Node) -> Objection | None:
     if name in RESHAPES:
         return reshape_form(node)
     if name in PAIRS:
-        return None if is_spread(node) else Objection("it broadcasts")
+        return None if is_spread(node) else Objection("it broadcasts", decomposition="spread first")
     if name in DIVISIONS:
         return Objection("the engine does not divide")
     return None if is_lowerable(name) else Objection("no layer of the engine computes it")

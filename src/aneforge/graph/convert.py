@@ -164,7 +164,7 @@ def choice(op: Op, objection: Objection, dialect: Dialect) -> Decomposition | No
     """Return the decomposition that is taken of an operation."""
     wanted = dialect.preferred.get(op.name) if objection.decomposition is None else objection.decomposition
     if wanted is None:
-        return op.decompositions[0] if op.decompositions else None
+        return next((one for one in op.decompositions if not one.same_operation), None)
     return next((one for one in op.decompositions if one.name == wanted), None)
 
 

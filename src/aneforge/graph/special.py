@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.graph.builder.arguments import expect_tensor
 from aneforge.graph.builder.combination import maximum, minimum, where
+from aneforge.graph.convert import expand
 from aneforge.graph.methods.arguments import misuse
 from aneforge.graph.methods.base import constant_or_tensor
 from aneforge.graph.tensor import Tensor
@@ -53,10 +54,6 @@ __all__ = [
 WHOLE = 1024.0
 """Whole numbers here stay within this. The clip between a rounding and a product with a number is there because the
 engine loses the number when one follows the other (value `rounding_keeps_multiplier` of the target database)."""
-SINE = (0.999996616, -0.166648284, 0.00830632524, -0.000183636542)
-"""sin(r) / r in r², 0 < r ≤ π/2, by the absolute error of sin(r): 5.9e-7."""
-COSINE = (0.999993299, -0.499912452, 0.0414877578, -0.00127121175)
-"""cos(r) in r², 0 ≤ r ≤ π/2, absolute: 6.7e-6."""
 ERROR_FUNCTION = (
     0.470133188, -0.228792428, 0.157419407, -0.110171151, 0.0732207183, -0.043660723, 0.0220688175, -0.0120513626,
     0.00799831074, -0.00283986862,
@@ -105,9 +102,6 @@ BESSEL_K0 = (-0.57721399, 0.422751902, 0.230868442, 0.0345178252, 0.00296960286)
 BESSEL_K0_TAIL = (1.25329511, -0.0780401314, 0.0204033566, -0.0069939059, 0.0014934644)
 """√x · exp(x) · K0(x) in 2/x, 2 ≤ x ≤ 16, relative: 6.0e-7."""
 
-PI_PARTS = (25 / 8, 1 / 64, math.pi - 201 / 64)
-"""π in parts of five bits, one bit and the rest: up to 64 times the first two, and what they leave of an argument, are
-exact in fp16."""
 LOG_TWO_PARTS = (11 / 16, math.log(2) - 11 / 16)
 """log(2) in parts of four bits and the rest: up to 128 times the first is exact in fp16."""
 SCALE = 256.0
@@ -124,9 +118,7 @@ def sin(x: Tensor) -> Tensor:
     >>> round(float(reference(sin(input((1,))), [[1.5]])["y"][0]), 4)
     0.9975
     """
-    x = argument(x, "sin")
-    remainder, sign = half_period(x)
-    return sign * (remainder * horner(SINE, remainder.square()))
+    return expand("sin", {"x": argument(x, "sin")})
 
 
 def cos(x: Tensor) -> Tensor:
@@ -139,9 +131,7 @@ def cos(x: Tensor) -> Tensor:
     >>> round(float(reference(cos(input((1,))), [[1.5]])["y"][0]), 4)
     0.0707
     """
-    x = argument(x, "cos")
-    remainder, sign = half_period(x)
-    return sign * horner(COSINE, remainder.square())
+    return expand("cos", {"x": argument(x, "cos")})
 
 
 def erf(x: Tensor) -> Tensor:
@@ -389,13 +379,6 @@ def horner(coefficients: Sequence[float], x: Tensor) -> Tensor:
 def below(x: Tensor, number: float) -> Tensor:
     """Tell where a tensor is less than a number, which fp16 must represent."""
     return x.apply("less", {"y": constant_or_tensor(number, "less")})
-
-
-def half_period(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what the nearest multiple n of π leaves of x, and (−1)^n."""
-    count = (x * (1 / math.pi)).round().clip(-WHOLE, WHOLE)
-    odd = count - (count * 0.5).floor().clip(-WHOLE, WHOLE) * 2.0
-    return reduced(x, count, PI_PARTS), 1.0 - odd * 2.0
 
 
 def reduced(x: Tensor, count: Tensor, parts: Sequence[float]) -> Tensor:

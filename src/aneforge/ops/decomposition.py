@@ -165,6 +165,8 @@ class Decomposition:
     """Why it is believed to be right on the engine."""
     accuracy: Accuracy | None = None
     """None where the mathematics is the operation's own."""
+    same_operation: bool = False
+    """It gives the same operation in another form: it answers one objection, and a dialect asks for it by name."""
     supplies: bool = False
     """It adds inputs that the caller feeds, so a file that is written for no target cannot have it."""
     same_bits: bool = False

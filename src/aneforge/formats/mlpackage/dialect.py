@@ -170,7 +170,7 @@ def boxes(node: Node) -> Objection | None:
     """Object to several boxes that are cut from an only image and do not name it."""
     several = operand(node, "x").type.shape[0] < operand(node, "boxes").type.shape[0]
     unnamed = node.operands.get("box_indices") is None and several
-    return Objection("Core ML asks for the image of every box") if unnamed else None
+    return Objection("Core ML asks for the image of every box", decomposition="images") if unnamed else None
 
 
 def chosen(node: Node) -> Objection | None:
@@ -178,7 +178,7 @@ def chosen(node: Node) -> Objection | None:
     shapes = [operand(node, name).type.shape for name in ("a", "b")]
     if np.broadcast_shapes(*shapes) == node.types[0].shape:
         return None
-    return Objection("Core ML takes the shape of a choice from what is chosen")
+    return Objection("Core ML takes the shape of a choice from what is chosen", decomposition="one shape")
 
 
 def mirrored(node: Node) -> Objection | None:

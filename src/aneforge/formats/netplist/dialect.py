@@ -121,7 +121,9 @@ def approximation(node: Node) -> Objection | None:
 
 def with_epsilon(node: Node) -> Objection | None:
     """Object to an epsilon, for which the layer has no parameter."""
-    return Objection("the layer adds no epsilon") if node.attributes["epsilon"] else None
+    if not node.attributes["epsilon"]:
+        return None
+    return Objection("the layer adds no epsilon", decomposition="epsilon before")
 
 
 def with_bias(node: Node) -> Objection | None:

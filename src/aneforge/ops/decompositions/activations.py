@@ -189,7 +189,9 @@ FLOOR_DIV_BY_RECIPROCAL = Decomposition(
     floor_div_by_reciprocal,
     SAME_MATHEMATICS,
 )
-EPSILON_BEFORE = Decomposition("epsilon before", "the function of x + epsilon", epsilon_before, SAME_MATHEMATICS)
+EPSILON_BEFORE = Decomposition(
+    "epsilon before", "the function of x + epsilon", epsilon_before, SAME_MATHEMATICS, same_operation=True
+)
 SIGMOID_HARD = Decomposition("clip", "clip(alpha · x + beta, 0, 1)", sigmoid_hard, SAME_MATHEMATICS)
 RELU6 = Decomposition("clip", "clip(x, 0, 6)", relu6, SAME_MATHEMATICS)
 THRESHOLD = Decomposition("clip", "clip(x, alpha, ∞)", threshold, SAME_MATHEMATICS)
@@ -206,4 +208,5 @@ SPREAD_FIRST = Decomposition(
     "broadcasts as products with ones (channels) and additions of zeros (other axes)",
     spread_first,
     SAME_MATHEMATICS,
+    same_operation=True,
 )

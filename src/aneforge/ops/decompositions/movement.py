@@ -282,9 +282,11 @@ def computed_beforehand(to: Site, *operands: Term | None, **_: object) -> list[T
     return [to.constant(values, kind.dtype) for values, kind in zip(to.evaluated(), to.results, strict=True)]
 
 
-def moving(name: str, form: str, build: Callable[..., Term | Sequence[Term]]) -> Decomposition:
+def moving(
+    name: str, form: str, build: Callable[..., Term | Sequence[Term]], *, same_operation: bool = False
+) -> Decomposition:
     """Return a decomposition that computes nothing."""
-    return Decomposition(name, form, build, SAME_MATHEMATICS, same_bits=True)
+    return Decomposition(name, form, build, SAME_MATHEMATICS, same_operation=same_operation, same_bits=True)
 
 
 SLICE_BY_VIEWS = moving("views", "views along the axes", slice_by_views)
@@ -295,18 +297,20 @@ STACKED_BY_CONCAT = moving("concat", "a concatenation along a new axis", stacked
 REPEATED_BY_CONCAT = moving("concat", "concatenations along the axes", repeated_by_concat)
 PADDED_BY_CONCAT = moving("concat", "a concatenation with constants", padded_by_concat)
 SPACE_TO_BATCH_AFTER_PAD = moving(
-    "pad first", "a concatenation with zeros, then the operation", space_to_batch_after_pad
+    "pad first", "a concatenation with zeros, then the operation", space_to_batch_after_pad, same_operation=True
 )
 BATCH_TO_SPACE_THEN_CROP = moving(
-    "crop after", "the operation, then views without the borders", batch_to_space_then_crop
+    "crop after", "the operation, then views without the borders", batch_to_space_then_crop, same_operation=True
 )
 SPACE_TO_BATCH = moving("transposes", "transposes between reshapes", space_to_batch)
 BATCH_TO_SPACE = moving("transposes", "transposes between reshapes", batch_to_space)
 UPSAMPLED_BY_FACTORS = moving("factors", "an upsampling by two equal factors", upsampled_by_factors)
 NEAREST_BY_GATHER = moving("nearest", "elements repeated or gathered", nearest_by_gather)
 MIRRORED_BY_GATHER = moving("gather", "elements gathered", mirrored_by_gather)
-BOXES_WITH_IMAGES = moving("images", "the image of every box named", boxes_with_images)
-SELECT_OF_ONE_SHAPE = moving("one shape", "what is chosen spread to the shape of the result", select_of_one_shape)
+BOXES_WITH_IMAGES = moving("images", "the image of every box named", boxes_with_images, same_operation=True)
+SELECT_OF_ONE_SHAPE = moving(
+    "one shape", "what is chosen spread to the shape of the result", select_of_one_shape, same_operation=True
+)
 BRANCHES = moving("select", "a choice of every value", branches)
 FILLED = moving("broadcast", "one number, repeated", filled)
 RESHAPED = moving("reshape", "a reshape", reshaped)

@@ -172,7 +172,9 @@ def one_type(to: Site, x: Term, *operands: Term | None, **attributes: object) ->
     return result if result.dtype == x.dtype else result.cast(dtype=x.dtype)
 
 
-AS_IMAGE = Decomposition("image", "the same of images one row high", as_image, SAME_MATHEMATICS, same_bits=True)
+AS_IMAGE = Decomposition(
+    "image", "the same of images one row high", as_image, SAME_MATHEMATICS, same_bits=True, same_operation=True
+)
 LAYER_MEANS = Decomposition("means", "mean and variance over axes, gamma and beta", layer_norm, EMITTED)
 CHANNEL_MEANS = Decomposition(
     "means", "mean and variance over the channels, gamma and beta", channel_layer_norm, EMITTED
@@ -183,6 +185,13 @@ BATCH_GAIN = Decomposition("gain", "(x − mean) · factor + beta", batch_norm, 
 LENGTH = Decomposition("length", "x over its length, bounded from below", l2_norm, EMITTED)
 SCALED_LENGTH = Decomposition("length", "x over its length, bounded from below, times gamma", rms_norm, EMITTED)
 ONE_TYPE_OF_PARAMETERS = Decomposition(
-    "one type of parameters", "parameters in one element type", one_type_of_parameters, SAME_MATHEMATICS, same_bits=True
+    "one type of parameters",
+    "parameters in one element type",
+    one_type_of_parameters,
+    SAME_MATHEMATICS,
+    same_bits=True,
+    same_operation=True,
 )
-ONE_TYPE = Decomposition("one type", "x and parameters in one element type", one_type, SAME_MATHEMATICS)
+ONE_TYPE = Decomposition(
+    "one type", "x and parameters in one element type", one_type, SAME_MATHEMATICS, same_operation=True
+)

@@ -235,17 +235,31 @@ def repeated(x: Term, batch: tuple[int, ...]) -> Term:
     return raised if set(reps) == {1} else raised.tile(reps=reps)
 
 
-BIAS_ADDED = Decomposition("bias added", "a convolution, then its bias", bias_added, SAME_MATHEMATICS)
+BIAS_ADDED = Decomposition(
+    "bias added", "a convolution, then its bias", bias_added, SAME_MATHEMATICS, same_operation=True
+)
 PLAIN_CONVOLUTION = Decomposition("plain", "a plain convolution", plain_convolution, SAME_MATHEMATICS, same_bits=True)
 LINEAR_BY_MATMUL = Decomposition("matmul", "a product with the weight, then its bias", linear, SAME_MATHEMATICS)
 MATRICES_OF_VECTORS = Decomposition(
-    "matrices", "vectors as matrices of one row or column", matrices_of_vectors, SAME_MATHEMATICS, same_bits=True
+    "matrices",
+    "vectors as matrices of one row or column",
+    matrices_of_vectors,
+    SAME_MATHEMATICS,
+    same_bits=True,
+    same_operation=True,
 )
 LABELS_BY_MATMUL = Decomposition("matmul", "a matrix product between transposes", labels_by_matmul, SAME_MATHEMATICS)
 CONVOLUTION_OF_ZEROS = Decomposition(
     "zeros", "a convolution of x with zeros between its elements", convolution_of_zeros, SAME_MATHEMATICS
 )
-ATTENTION_PLAIN = Decomposition("plain", "the scale 1/√D, and masks as tensors", attention_plain, SAME_MATHEMATICS)
+ATTENTION_PLAIN = Decomposition(
+    "plain", "the scale 1/√D, and masks as tensors", attention_plain, SAME_MATHEMATICS, same_operation=True
+)
 ATTENTION_ALIKE = Decomposition(
-    "alike", "queries, keys and values repeated to the same axes", attention_alike, SAME_MATHEMATICS, same_bits=True
+    "alike",
+    "queries, keys and values repeated to the same axes",
+    attention_alike,
+    SAME_MATHEMATICS,
+    same_bits=True,
+    same_operation=True,
 )

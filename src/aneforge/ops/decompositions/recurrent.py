@@ -18,4 +18,6 @@ def forward(to: Site, x: Term, *operands: Term | None, direction: str, **attribu
     return [outputs.reverse(axes=(0,)), *states]
 
 
-FORWARD = Decomposition("forward", "the same forwards, between reversals", forward, SAME_MATHEMATICS, same_bits=True)
+FORWARD = Decomposition(
+    "forward", "the same forwards, between reversals", forward, SAME_MATHEMATICS, same_bits=True, same_operation=True
+)
