@@ -16,6 +16,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
+from aneforge.ops.decompositions import placing
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.groups.elementwise import real_quotient
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
@@ -30,7 +31,7 @@ from aneforge.ops.shapes import (
     normalised_axis,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.supports import LIKELY_F2, NOWHERE
+from aneforge.ops.supports import DECOMPOSED, LIKELY_F2, NOWHERE
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
@@ -418,7 +419,8 @@ SCATTER = Op(
     infer=scatter_type,
     meaning=scatter,
     sample=sample_scatter,
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(placing.SCATTER,),
     traits=INDICES,
 )
 SCATTER_ALONG_AXIS = Op(
@@ -430,7 +432,8 @@ SCATTER_ALONG_AXIS = Op(
     infer=scatter_along_axis_type,
     meaning=scatter_along_axis,
     sample=sample_scatter_along_axis,
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(placing.SCATTER_ALONG_AXIS,),
     traits=INDICES,
 )
 SCATTER_ND = Op(
@@ -442,7 +445,8 @@ SCATTER_ND = Op(
     infer=scatter_nd_type,
     meaning=scatter_nd,
     sample=sample_scatter_nd,
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(placing.SCATTER_ND,),
     traits=INDICES,
 )
 
@@ -514,7 +518,8 @@ ONE_HOT = Op(
     infer=one_hot_type,
     meaning=one_hot,
     sample=sample_one_hot,
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(placing.EQUAL_PLACES,),
     traits=INDICES,
 )
 NON_ZERO = Op(

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.ops.decompositions import movement
+from aneforge.ops.decompositions import logic, movement
 from aneforge.ops.forms import binary, comparison, unary
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_bool
 from aneforge.ops.signature import Operand
-from aneforge.ops.supports import LIKELY_F0, NOWHERE
+from aneforge.ops.supports import DECOMPOSED, LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from aneforge.ops.decomposition import Decomposition
 
 CATEGORY = Category.LOGIC
 
@@ -37,9 +39,17 @@ def sample_select(chooser: Chooser) -> Sample:
     return Sample({name: Fill(one) for name, one in zip(("cond", "a", "b"), types, strict=True)})
 
 
-def join(name: str, summary: str, meaning: Callable[..., Array]) -> Op:
+def join(name: str, summary: str, meaning: Callable[..., Array], decomposition: Decomposition) -> Op:
     """Return a logical operation on pairs; no family runs one."""
-    return binary(name, CATEGORY, summary, meaning, dtypes=("bool",), support=NOWHERE)
+    return binary(
+        name,
+        CATEGORY,
+        summary,
+        meaning,
+        dtypes=("bool",),
+        support=DECOMPOSED,
+        decompositions=(decomposition,),
+    )
 
 
 EQUAL = comparison("equal", "x = y", np.equal, surface=Surface.FUSED)
@@ -52,9 +62,9 @@ LESS_EQUAL = comparison("less_equal", "x ≤ y", np.less_equal, surface=Surface.
 LOGICAL_NOT = unary(
     "logical_not", CATEGORY, "not x", np.logical_not, dtypes=("bool",), surface=Surface.FUSED, support=LIKELY_F0
 )
-LOGICAL_AND = join("logical_and", "x and y", np.logical_and)
-LOGICAL_OR = join("logical_or", "x or y", np.logical_or)
-LOGICAL_XOR = join("logical_xor", "x or y, not both", np.logical_xor)
+LOGICAL_AND = join("logical_and", "x and y", np.logical_and, logic.AND)
+LOGICAL_OR = join("logical_or", "x or y", np.logical_or, logic.OR)
+LOGICAL_XOR = join("logical_xor", "x or y, not both", np.logical_xor, logic.XOR)
 
 SELECT = Op(
     name="select",

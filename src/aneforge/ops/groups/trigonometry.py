@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.ops.decompositions import trigonometry
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Below, Category, Support, Surface
-from aneforge.ops.supports import F2, NOWHERE
+from aneforge.ops.supports import DECOMPOSED, F2
 
 CATEGORY = Category.TRIGONOMETRY
 F4 = Support(floor=4, below=Below.DECOMPOSE, mil_since=4)
@@ -40,19 +40,39 @@ COS = unary(
 )
 ATAN = unary("atan", CATEGORY, "arctan x", np.arctan, domain=WIDE, surface=Surface.FUSED, support=F2)
 
-TAN = unary("tan", CATEGORY, "tan x", np.tan, support=NOWHERE)
-ASIN = unary("asin", CATEGORY, "arcsin x", np.arcsin, domain=UNIT, support=NOWHERE)
-ACOS = unary("acos", CATEGORY, "arccos x", np.arccos, domain=UNIT, support=NOWHERE)
-SINH = unary("sinh", CATEGORY, "(eˣ − e⁻ˣ) / 2", np.sinh, support=NOWHERE)
-COSH = unary("cosh", CATEGORY, "(eˣ + e⁻ˣ) / 2", np.cosh, support=NOWHERE)
+TAN = unary("tan", CATEGORY, "tan x", np.tan, support=DECOMPOSED, decompositions=(trigonometry.TAN,))
+ASIN = unary(
+    "asin", CATEGORY, "arcsin x", np.arcsin, domain=UNIT, support=DECOMPOSED, decompositions=(trigonometry.ASIN,)
+)
+ACOS = unary(
+    "acos", CATEGORY, "arccos x", np.arccos, domain=UNIT, support=DECOMPOSED, decompositions=(trigonometry.ACOS,)
+)
+SINH = unary("sinh", CATEGORY, "(eˣ − e⁻ˣ) / 2", np.sinh, support=DECOMPOSED, decompositions=(trigonometry.SINH,))
+COSH = unary("cosh", CATEGORY, "(eˣ + e⁻ˣ) / 2", np.cosh, support=DECOMPOSED, decompositions=(trigonometry.COSH,))
 ASINH = unary(
     "asinh",
     CATEGORY,
     "the number whose sinh is x",
     np.arcsinh,
     domain=WIDE,
-    support=NOWHERE,
+    support=DECOMPOSED,
     decompositions=(trigonometry.INVERSE_SINH,),
 )
-ACOSH = unary("acosh", CATEGORY, "the number ≥ 0 whose cosh is x", np.arccosh, domain=Domain(1, 9), support=NOWHERE)
-ATANH = unary("atanh", CATEGORY, "the number whose tanh is x", np.arctanh, domain=Domain(-0.99, 0.99), support=NOWHERE)
+ACOSH = unary(
+    "acosh",
+    CATEGORY,
+    "the number ≥ 0 whose cosh is x",
+    np.arccosh,
+    domain=Domain(1, 9),
+    support=DECOMPOSED,
+    decompositions=(trigonometry.ACOSH,),
+)
+ATANH = unary(
+    "atanh",
+    CATEGORY,
+    "the number whose tanh is x",
+    np.arctanh,
+    domain=Domain(-0.99, 0.99),
+    support=DECOMPOSED,
+    decompositions=(trigonometry.ATANH,),
+)
