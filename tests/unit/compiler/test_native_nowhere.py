@@ -256,6 +256,14 @@ def test_placing_and_logic_run(target: str) -> None:
         np.testing.assert_array_equal(found[port], values.astype(np.float64), err_msg=port)
 
 
+@pytest.mark.parametrize("size", [5, 2048, 2049])
+def test_one_hot_vectors_of_any_length(size: int) -> None:
+    y = applied("one_hot", indices=af.input((3,), name="i", dtype="uint8"), one_hot_vector_size=size, dtype="fp16")
+    fed = {"i": np.array([0, 4, 3], np.uint8)}
+    found = af.run(af.build_program(y, "h13"), fed).outputs["y"]
+    np.testing.assert_array_equal(found, np.eye(size)[fed["i"]])
+
+
 @pytest.mark.parametrize("extent", [5, 300])
 def test_sequences_of_computed_lengths(extent: int) -> None:
     lengths = af.input((3,), name="lengths", dtype="uint8")
@@ -285,6 +293,18 @@ def test_remainders_of_fp16_are_exact_on_an_engine(target: str) -> None:
     alike = np.sign(x) == np.sign(y)
     assert not error[alike].any()
     assert np.all(error <= np.spacing(np.abs(exact).astype(np.float16)) / 2)
+
+
+@pytest.mark.parametrize("target", RUN_ON)
+@pytest.mark.parametrize("divisor", [1.0, -2.0, 0.25, 2.0**13, 2.0**-13])
+def test_remainders_by_powers_of_two_are_exact_in_a_few_steps(divisor: float, target: str) -> None:
+    generator = np.random.default_rng(3)
+    x = np.sign(divisor) * generator.integers(0, 0x7800, 2000).astype(np.uint16).view(np.float16)
+    x = x[np.abs(x / divisor) < 60_000]
+    y = applied("mod", x=af.input(x.shape, name="x"), y=Dense(np.array(divisor, np.float16)))
+    assert len(decomposed(af.Graph({"y": y})).nodes) == 6
+    found = af.run(af.build_program(y, target), {"x": x}).outputs["y"]
+    np.testing.assert_array_equal(found, np.mod(x.astype(np.float64), divisor))
 
 
 @pytest.mark.parametrize("name", ["x", "y"])
