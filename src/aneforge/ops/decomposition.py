@@ -174,3 +174,6 @@ class Decomposition:
     """It rounds nothing that the operation does not: elements are moved, or constants stated otherwise."""
     constants: tuple[str, ...] = ()
     """Operands that must be constants, where the operation itself takes tensors that are computed."""
+
+    def __str__(self) -> str:
+        return f"{self.form} ({self.accuracy})" if self.accuracy else self.form

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Decomposition
-from aneforge.ops.types import value_range
+from aneforge.ops.types import bits, is_integer, value_range
 
 if TYPE_CHECKING:
     from aneforge.ops.decomposition import Site, Term
@@ -43,8 +43,12 @@ def one_hot(
     rank = len(indices.shape) + 1
     along = axis % rank
     places = np.arange(one_hot_vector_size).reshape([-1 if place == along else 1 for place in range(rank)])
-    compared = indices.cast(dtype="fp16" if one_hot_vector_size <= EXACT_HALVES else "int32")
+    held = [(EXACT_HALVES, "fp16"), (MOST_PLACES, PLACE)]
+    compared = indices.cast(dtype=next((kind for most, kind in held if one_hot_vector_size <= most), "int32"))
     here = compared.expand_dims(axes=(along,)).equal(to.constant(places, compared.dtype))
+    if is_integer(dtype) and bits(dtype) > bits(PLACE):
+        # An engine holds such integers as the result of a gather alone.
+        return to.constant(np.array([off_value, on_value]), dtype).gather(here.cast(dtype="uint8"), axis=0)
     return here.select(*(to.constant(np.asarray(value), dtype) for value in (on_value, off_value)))
 
 

@@ -56,8 +56,7 @@ def decomposed_everywhere(subject: Subject) -> Iterator[Seen]:
     """
     found = decomposition_of(subject)
     if found and not computed_operands(found, subject):
-        accuracy = f" ({found.accuracy})" if found.accuracy else ""
-        yield Seen(NO_FAMILY, found.form + accuracy)
+        yield Seen(NO_FAMILY, str(found))
 
 
 @rule("ANE-FLOOR-006", Severity.REJECT, bound="family", relation=Relation.AT_MOST)
