@@ -321,7 +321,8 @@ def operation_row(entry: Op) -> Sequence[object]:
     """Return one line of the table of operations."""
     support = entry.support
     floor = "none" if support.floor is None else f"{support.floor} ({support.basis})"
-    below = ", decomposed below" if support.below is Below.DECOMPOSE else ""
+    decomposed = ", decomposed" if support.floor is None else ", decomposed below"
+    below = decomposed if support.below is Below.DECOMPOSE else ""
     statuses = [mil_status(support, family) for family in Family if supports_mil(family)]
     front = statuses[0] if len(set(statuses)) == 1 else ", ".join(statuses)
     attributes = ", ".join(

@@ -104,7 +104,10 @@ def direct_route(target: Target) -> Dialect:
 
     def objection(node: Node) -> Objection | None:
         support = node.op.support
-        if support.floor is not None and family < support.floor and support.below is Below.DECOMPOSE:
+        if support.floor is None:
+            why = f"{target.name} does not have it, nor all operations that it is written in elsewhere"
+            return Objection(why, decomposition="")
+        if family < support.floor and support.below is Below.DECOMPOSE:
             return Objection(f"{target.name} does not have it")
         return direct_form(node)
 

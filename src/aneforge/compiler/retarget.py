@@ -66,16 +66,20 @@ def retarget(graph: GraphLike, target: TargetLike = None, route: str = "mil") ->
     refuse(verdict, chosen)
     made = convert(original, dialect)
     changes = list(made.changes)
-    rebuilt = with_cast_outputs(made.graph, resolved, changes)
+    rebuilt = with_cast_outputs(made.graph, original, resolved, changes)
     return Retargeted(rebuilt, tuple(changes), made.supplied, target=resolved.name, route=chosen, verdict=verdict)
 
 
-def with_cast_outputs(graph: Graph, target: Target, changes: list[Change]) -> Graph:
-    """Return a graph whose outputs of truth values and indices leave through a cast, as the rule for them says."""
+def with_cast_outputs(graph: Graph, original: Graph, target: Target, changes: list[Change]) -> Graph:
+    """Return a graph whose outputs of truth values and indices leave through a cast, as the rule for them says.
+
+    Which ones do, the original says: what makes an index there may be several operations here.
+    """
     outputs = dict(graph.outputs)
     for name, output in graph.outputs.items():
-        if explain(CAST_OUTPUT).check(port_of(output), target) is not None:
-            changes.append(Change(output.node.op.name, output.node.location, f"a cast of output {name!r} to fp16"))
+        asked = original.outputs[name].node
+        if explain(CAST_OUTPUT).check(port_of(original.outputs[name]), target) is not None:
+            changes.append(Change(asked.op.name, asked.location, f"a cast of output {name!r} to fp16"))
             outputs[name] = Tensor(build("cast", {"x": output}, {"dtype": "fp16"}, output.node.location))
     return Graph(outputs, graph.states)
 

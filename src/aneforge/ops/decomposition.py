@@ -146,10 +146,13 @@ class Accuracy:
     high: float
     error: float
     relative: bool = False
+    of: str = "x"
+    """What the domain is that of."""
 
     def __str__(self) -> str:
         kind = "largest relative error" if self.relative else "largest error"
-        return f"{kind} {self.error:.1e} for x from {self.low:g} to {self.high:g}"
+        size = f"{kind} {self.error:.1e}" if self.error else "exact"
+        return f"{size} for {self.of} from {self.low:g} to {self.high:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +174,8 @@ class Decomposition:
     """It adds inputs that the caller feeds, so a file that is written for no target cannot have it."""
     same_bits: bool = False
     """It rounds nothing that the operation does not: elements are moved, or constants stated otherwise."""
+    constants: tuple[str, ...] = ()
+    """Operands that must be constants, where the operation itself takes tensors that are computed."""
+
+    def __str__(self) -> str:
+        return f"{self.form} ({self.accuracy})" if self.accuracy else self.form

@@ -147,6 +147,7 @@ class Support:
     gate: str | None = None
     """HAL field that must be set on the network-description route."""
     below: Below = Below.REJECT
+    """What happens below the floor: everywhere, if no family has it."""
     basis: Basis = Basis.STATED
     mil_since: int | None = 2
     """The lowest family on which a MIL program runs it natively; None if none does."""

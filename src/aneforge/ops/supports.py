@@ -7,10 +7,11 @@ does.
 
 from __future__ import annotations
 
-from aneforge.ops.op import Basis, MilStatus, Support
+from aneforge.ops.op import Basis, Below, MilStatus, Support
 
 __all__ = [
     "BRIDGE_F0",
+    "DECOMPOSED",
     "F2",
     "LIKELY_BRIDGE_F0",
     "LIKELY_BRIDGE_F2",
@@ -23,6 +24,8 @@ F2 = Support(floor=2)
 LIKELY_F0 = Support(floor=0, basis=Basis.LIKELY)
 LIKELY_F2 = Support(floor=2, basis=Basis.LIKELY)
 NOWHERE = Support(floor=None, mil_since=None)
+DECOMPOSED = Support(floor=None, below=Below.DECOMPOSE, mil_since=None)
+"""No family has it, and every family that runs MIL has what it is written in."""
 
 BRIDGE_F0 = Support(floor=0, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
 LIKELY_BRIDGE_F0 = Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE)

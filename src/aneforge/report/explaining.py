@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import NoDataError, UnknownNameError
+from aneforge.ops.op import Below
 from aneforge.ops.table import op_named
 from aneforge.report.predicted import PREDICTED
 from aneforge.report.subjects import title_of
@@ -173,6 +174,8 @@ def explained_op(name: str) -> Explanation:
     rows = [Row("operands", ", ".join(operand.name for operand in op.operands) or "none")]
     rows += [Row("category", str(op.category)), Row("MIL", op.mil_name or "no single operation there")]
     rows += [Row(family.name, op_status(op.name, family)) for family in Family if supports_mil(family)]
+    if op.support.below is Below.DECOMPOSE:
+        rows.append(Row("decomposed", str(op.decompositions[0])))
     if op.name in catalogue():
         status = catalogue()[op.name].status
         rows += [Row(f"MIL front end, {family.name}", word) for family, word in status.items()]

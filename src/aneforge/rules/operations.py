@@ -81,9 +81,9 @@ def op_status(op: str, family: TargetLike = None) -> str:
     """
     support = op_named(op).support
     found = family_of(resolve(family))
-    if support.floor is None or not supports_mil(found):
+    if not supports_mil(found):
         return str(Status.REJECT)
-    return NATIVE if found >= support.floor else str(support.below)
+    return NATIVE if support.floor is not None and found >= support.floor else str(support.below)
 
 
 def op_info(op: str) -> OpInfo:

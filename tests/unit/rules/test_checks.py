@@ -171,7 +171,7 @@ STEPS = {"ANE-MATRIXMULT-006": 2}
 """How far one past the limit is, where the unit is not 1."""
 OWN_LIMITS = {"ANE-GATHER-003", "ANE-QUIRK-002", "ANE-QUIRK-003"}
 """Rules that say what the operation itself should have been."""
-FLOOR_RULES = {"ANE-FLOOR-002", "ANE-FLOOR-003", "ANE-FLOOR-004"}
+FLOOR_RULES = {f"ANE-FLOOR-00{number}" for number in range(2, 8)}
 """Rules whose value is the operation's own floor in the op table; they have tests of their own below."""
 TARGETS = [
     next(target for target in database().targets.values() if target.tier == tier) for tier in database().tiers.values()
@@ -340,9 +340,23 @@ def test_below_the_floor_everything_is_rejected() -> None:
         ("sin", "ANE-FLOOR-003", 4, False),
         ("sin", "ANE-FLOOR-002", 2, False),
         ("dropout", "ANE-FLOOR-003", 3, True),
-        ("tan", "ANE-FLOOR-004", 2, True),
-        ("tan", "ANE-FLOOR-004", 5, True),
+        ("make_list", "ANE-FLOOR-004", 2, True),
+        ("make_list", "ANE-FLOOR-004", 5, True),
+        ("make_list", "ANE-FLOOR-002", 2, False),
+        ("make_list", "ANE-FLOOR-005", 2, False),
         ("tan", "ANE-FLOOR-002", 2, False),
+        ("tan", "ANE-FLOOR-003", 2, False),
+        ("tan", "ANE-FLOOR-004", 2, False),
+        ("tan", "ANE-FLOOR-005", 2, True),
+        ("tan", "ANE-FLOOR-005", 5, True),
+        ("tan", "ANE-FLOOR-006", 2, False),
+        ("scatter", "ANE-FLOOR-005", 2, False),
+        ("scatter", "ANE-FLOOR-006", 2, True),
+        ("scatter", "ANE-FLOOR-006", 5, True),
+        ("non_zero", "ANE-FLOOR-004", 2, False),
+        ("non_zero", "ANE-FLOOR-007", 2, True),
+        ("non_zero", "ANE-FLOOR-007", 5, True),
+        ("not_in_the_table", "ANE-FLOOR-005", 2, False),
         ("not_in_the_table", "ANE-FLOOR-002", 2, False),
     ],
 )

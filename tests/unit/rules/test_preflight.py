@@ -11,8 +11,9 @@ import aneforge as af
 from aneforge import _targets as tg
 from aneforge.errors import NoDataError, UnknownNameError, UnknownTargetError
 from aneforge.graph.node import build
+from aneforge.ops.constant import Dense
 from aneforge.rules.preflight import OBSERVED, Status
-from aneforge.targets import group
+from aneforge.targets import family_of, group, resolve, supports_mil
 
 
 def names(reports: list[object]) -> list[str]:
@@ -90,8 +91,34 @@ def test_below_the_floor_everything_is_rejected() -> None:
 
 def test_what_no_family_has_is_rejected_everywhere() -> None:
     x = af.input((1, 4))
-    y = af.Tensor(build("tan", {"x": x}))
-    assert all([r.op for r in report.reject] == ["tan"] for name, report in af.preflight_all(y).items() if name > "h12")
+    y = af.Tensor(build("non_zero", {"x": x}))
+    found = {name: report.reject for name, report in af.preflight_all(y).items() if name > "h12"}
+    assert all([report.op for report in rejected] == ["non_zero"] for rejected in found.values())
+    assert "whose shape depends on the values" in found["h13"][0].findings[0].message
+
+
+def test_what_no_family_has_and_others_express_is_decomposed_everywhere() -> None:
+    y = af.Tensor(build("tan", {"x": af.input((1, 4))}))
+    reports = {name: report for name, report in af.preflight_all(y).items() if supports_mil(family_of(resolve(name)))}
+    assert len(reports) > 10
+    for name, report in reports.items():
+        (found,) = report.decompose
+        assert report.ok, name
+        assert found.findings[0].message == (
+            f"tan has no native form on any target; on {name} it becomes a polynomial on the quarter period, −1 over "
+            "it beyond (largest relative error 2.4e-07 for x from -100 to 100)."
+        )
+
+
+def test_a_scatter_is_decomposed_where_its_indices_are_constants() -> None:
+    data, updates = af.input((4,)), af.input((2,))
+    places = Dense(np.array([0, 3], np.int32))
+    known = af.Tensor(build("scatter", {"data": data, "indices": places, "updates": updates}))
+    assert [report.op for report in tg.preflight(known, "m1").decompose] == ["scatter"]
+    computed = af.Tensor(build("argsort", {"x": updates}))
+    unknown = af.Tensor(build("scatter", {"data": data, "indices": computed, "updates": updates}))
+    (report,) = tg.preflight(unknown, "m3").reject
+    assert "only where indices is a constant" in report.findings[0].message
 
 
 def test_a_verdict_explains_itself() -> None:
@@ -148,7 +175,7 @@ def test_truth_values_and_indices_leave_through_a_cast() -> None:
 
 def test_a_report_tells_whether_it_is_oversize() -> None:
     x = af.input((1, 8, 1, 17_000))
-    rejected = tg.preflight(af.Tensor(build("tan", {"x": x})), "m1").reject[0]
+    rejected = tg.preflight(af.Tensor(build("sliding_windows", {"x": x}, {"axis": 1, "size": 2})), "m1").reject[0]
     assert rejected.oversize
     assert not tg.preflight(af.input((1, 8)), "m1").reports[0].oversize
 

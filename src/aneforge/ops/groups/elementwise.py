@@ -9,13 +9,13 @@ import numpy as np
 from aneforge.ops.arithmetic import wide
 from aneforge.ops.attributes import epsilon_attribute
 from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, Codomain
-from aneforge.ops.decompositions import activations
+from aneforge.ops.decompositions import activations, remainders
 from aneforge.ops.forms import Domain, binary, unary
 from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.sampling import NUMBERS
 from aneforge.ops.signature import Attribute, AttributeKind
-from aneforge.ops.supports import F2, LIKELY_F0, NOWHERE
+from aneforge.ops.supports import DECOMPOSED, F2, LIKELY_F0
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
@@ -214,7 +214,14 @@ FLOOR_DIV = binary(
     support=LIKELY_F0,
     decompositions=(activations.FLOOR_DIV, activations.FLOOR_DIV_BY_RECIPROCAL),
 )
-MOD = binary("mod", CATEGORY, "x − y · ⌊x / y⌋", remainder, support=NOWHERE)
+MOD = binary(
+    "mod",
+    CATEGORY,
+    "x − y · ⌊x / y⌋",
+    remainder,
+    support=DECOMPOSED,
+    decompositions=(remainders.LONG_DIVISION,),
+)
 POW = binary(
     "pow",
     CATEGORY,

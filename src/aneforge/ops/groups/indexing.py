@@ -17,6 +17,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
 from aneforge.ops.codomain import Codomain
+from aneforge.ops.decompositions import placing
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.groups.elementwise import real_quotient
 from aneforge.ops.movement import Movement
@@ -32,7 +33,7 @@ from aneforge.ops.shapes import (
     normalised_axis,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.supports import LIKELY_F2, NOWHERE
+from aneforge.ops.supports import DECOMPOSED, LIKELY_F2, NOWHERE
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
@@ -424,7 +425,8 @@ SCATTER = Op(
     infer=scatter_type,
     meaning=scatter,
     sample=sample_scatter,
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(placing.SCATTER,),
     traits=INDICES,
 )
 SCATTER_ALONG_AXIS = Op(
@@ -436,7 +438,8 @@ SCATTER_ALONG_AXIS = Op(
     infer=scatter_along_axis_type,
     meaning=scatter_along_axis,
     sample=sample_scatter_along_axis,
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(placing.SCATTER_ALONG_AXIS,),
     traits=INDICES,
 )
 SCATTER_ND = Op(
@@ -448,7 +451,8 @@ SCATTER_ND = Op(
     infer=scatter_nd_type,
     meaning=scatter_nd,
     sample=sample_scatter_nd,
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(placing.SCATTER_ND,),
     traits=INDICES,
 )
 
@@ -526,7 +530,8 @@ ONE_HOT = Op(
     meaning=one_hot,
     sample=sample_one_hot,
     codomain=one_hot_codomain,
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(placing.EQUAL_PLACES,),
     traits=INDICES,
 )
 NON_ZERO = Op(

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.ops.codomain import UNIT
-from aneforge.ops.decompositions import movement
+from aneforge.ops.decompositions import logic, movement
 from aneforge.ops.forms import binary, comparison, unary
 from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_bool
 from aneforge.ops.signature import Operand
-from aneforge.ops.supports import LIKELY_F0, NOWHERE
+from aneforge.ops.supports import DECOMPOSED, LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from aneforge.ops.decomposition import Decomposition
 
 CATEGORY = Category.LOGIC
 
@@ -39,9 +41,18 @@ def sample_select(chooser: Chooser) -> Sample:
     return Sample({name: Fill(one) for name, one in zip(("cond", "a", "b"), types, strict=True)})
 
 
-def join(name: str, summary: str, meaning: Callable[..., Array]) -> Op:
+def join(name: str, summary: str, meaning: Callable[..., Array], decomposition: Decomposition) -> Op:
     """Return a logical operation on pairs; no family runs one."""
-    return binary(name, CATEGORY, summary, meaning, dtypes=("bool",), codomain=UNIT, support=NOWHERE)
+    return binary(
+        name,
+        CATEGORY,
+        summary,
+        meaning,
+        dtypes=("bool",),
+        codomain=UNIT,
+        support=DECOMPOSED,
+        decompositions=(decomposition,),
+    )
 
 
 EQUAL = comparison("equal", "x = y", np.equal, surface=Surface.FUSED)
@@ -61,9 +72,9 @@ LOGICAL_NOT = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
 )
-LOGICAL_AND = join("logical_and", "x and y", np.logical_and)
-LOGICAL_OR = join("logical_or", "x or y", np.logical_or)
-LOGICAL_XOR = join("logical_xor", "x or y, not both", np.logical_xor)
+LOGICAL_AND = join("logical_and", "x and y", np.logical_and, logic.AND)
+LOGICAL_OR = join("logical_or", "x or y", np.logical_or, logic.OR)
+LOGICAL_XOR = join("logical_xor", "x or y, not both", np.logical_xor, logic.XOR)
 
 SELECT = Op(
     name="select",

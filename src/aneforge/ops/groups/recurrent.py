@@ -22,7 +22,7 @@ from aneforge.ops.op import Category, Op
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, divisible, expect_float, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
-from aneforge.ops.supports import NOWHERE
+from aneforge.ops.supports import DECOMPOSED
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
@@ -385,8 +385,8 @@ RNN = Op(
     meaning=rnn,
     macs=one_way_macs,
     sample=sample_rnn,
-    support=NOWHERE,
-    decompositions=(recurrent.FORWARD,),
+    support=DECOMPOSED,
+    decompositions=(recurrent.RNN, recurrent.FORWARD),
 )
 GRU = Op(
     name="gru",
@@ -406,8 +406,8 @@ GRU = Op(
     macs=one_way_macs,
     sample=sample_gru,
     opset="ios18",
-    support=NOWHERE,
-    decompositions=(recurrent.FORWARD,),
+    support=DECOMPOSED,
+    decompositions=(recurrent.GRU, recurrent.FORWARD),
 )
 LSTM = Op(
     name="lstm",
@@ -436,6 +436,6 @@ LSTM = Op(
     meaning=lstm,
     macs=lstm_macs,
     sample=sample_lstm,
-    support=NOWHERE,
-    decompositions=(recurrent.FORWARD,),
+    support=DECOMPOSED,
+    decompositions=(recurrent.LSTM, recurrent.FORWARD),
 )

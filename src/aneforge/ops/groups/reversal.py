@@ -6,12 +6,13 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.attributes import AXES
+from aneforge.ops.decompositions import placing
 from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_integer, expect_one_each, expect_within, normalised_axes, normalised_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import LIKELY_F2, NOWHERE
+from aneforge.ops.supports import DECOMPOSED, LIKELY_F2
 from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.STRUCTURAL
@@ -96,5 +97,6 @@ REVERSE_SEQUENCE = Op(
     meaning=reverse_sequence,
     sample=sample_reverse_sequence,
     movement=Movement(),
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(placing.TURNED,),
 )

@@ -13,7 +13,7 @@ from aneforge.ops.codomain import FROM_ZERO, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.decompositions import trigonometry
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Below, Category, Support, Surface, Trait
-from aneforge.ops.supports import F2, NOWHERE
+from aneforge.ops.supports import DECOMPOSED, F2
 
 CATEGORY = Category.TRIGONOMETRY
 F4 = Support(floor=4, below=Below.DECOMPOSE, mil_since=4)
@@ -58,18 +58,44 @@ ATAN = unary(
     support=F2,
 )
 
-TAN = unary("tan", CATEGORY, "tan x", np.tan, support=NOWHERE)
-ASIN = unary("asin", CATEGORY, "arcsin x", np.arcsin, domain=UNIT, codomain=RIGHT_ANGLE, support=NOWHERE)
-ACOS = unary("acos", CATEGORY, "arccos x", np.arccos, domain=UNIT, codomain=Codomain(0.0, math.pi), support=NOWHERE)
-SINH = unary("sinh", CATEGORY, "(eˣ − e⁻ˣ) / 2", np.sinh, support=NOWHERE)
-COSH = unary("cosh", CATEGORY, "(eˣ + e⁻ˣ) / 2", np.cosh, codomain=Codomain(low=1.0), support=NOWHERE)
+TAN = unary("tan", CATEGORY, "tan x", np.tan, support=DECOMPOSED, decompositions=(trigonometry.TAN,))
+ASIN = unary(
+    "asin",
+    CATEGORY,
+    "arcsin x",
+    np.arcsin,
+    domain=UNIT,
+    codomain=RIGHT_ANGLE,
+    support=DECOMPOSED,
+    decompositions=(trigonometry.ASIN,),
+)
+ACOS = unary(
+    "acos",
+    CATEGORY,
+    "arccos x",
+    np.arccos,
+    domain=UNIT,
+    codomain=Codomain(0.0, math.pi),
+    support=DECOMPOSED,
+    decompositions=(trigonometry.ACOS,),
+)
+SINH = unary("sinh", CATEGORY, "(eˣ − e⁻ˣ) / 2", np.sinh, support=DECOMPOSED, decompositions=(trigonometry.SINH,))
+COSH = unary(
+    "cosh",
+    CATEGORY,
+    "(eˣ + e⁻ˣ) / 2",
+    np.cosh,
+    codomain=Codomain(low=1.0),
+    support=DECOMPOSED,
+    decompositions=(trigonometry.COSH,),
+)
 ASINH = unary(
     "asinh",
     CATEGORY,
     "the number whose sinh is x",
     np.arcsinh,
     domain=WIDE,
-    support=NOWHERE,
+    support=DECOMPOSED,
     decompositions=(trigonometry.INVERSE_SINH,),
 )
 ACOSH = unary(
@@ -79,6 +105,15 @@ ACOSH = unary(
     np.arccosh,
     domain=Domain(1, 9),
     codomain=FROM_ZERO,
-    support=NOWHERE,
+    support=DECOMPOSED,
+    decompositions=(trigonometry.ACOSH,),
 )
-ATANH = unary("atanh", CATEGORY, "the number whose tanh is x", np.arctanh, domain=Domain(-0.99, 0.99), support=NOWHERE)
+ATANH = unary(
+    "atanh",
+    CATEGORY,
+    "the number whose tanh is x",
+    np.arctanh,
+    domain=Domain(-0.99, 0.99),
+    support=DECOMPOSED,
+    decompositions=(trigonometry.ATANH,),
+)

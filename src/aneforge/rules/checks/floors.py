@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from aneforge.ops.op import Below, Support
+from aneforge.ops.decomposition import Decomposition
+from aneforge.ops.op import Below, Support, Trait
 from aneforge.ops.table import ops
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
@@ -43,8 +44,57 @@ def native_nowhere(subject: Subject) -> Iterator[Seen]:
     Remedy: build it from other operations, or keep it on the host.
     """
     support = support_of(subject)
-    if support and support.floor is None:
+    if support and support.floor is None and support.below is Below.REJECT and not has_data_shape(subject):
         yield Seen(NO_FAMILY)
+
+
+@rule("ANE-FLOOR-005", Severity.DECOMPOSE, bound="family", relation=Relation.AT_MOST)
+def decomposed_everywhere(subject: Subject) -> Iterator[Seen]:
+    """{op} has no native form on any target; on {target} it becomes {what}.
+
+    Remedy: none is needed; expect more layers and the rounding of each.
+    """
+    found = decomposition_of(subject)
+    if found and not computed_operands(found, subject):
+        yield Seen(NO_FAMILY, str(found))
+
+
+@rule("ANE-FLOOR-006", Severity.REJECT, bound="family", relation=Relation.AT_MOST)
+def computed_places(subject: Subject) -> Iterator[Seen]:
+    """{op} has no native form on any target; it is built from other operations only where {what} is a constant.
+
+    Remedy: give a constant, or keep the operation on the host.
+    """
+    found = decomposition_of(subject)
+    if found and (computed := computed_operands(found, subject)):
+        yield Seen(NO_FAMILY, computed[0])
+
+
+@rule("ANE-FLOOR-007", Severity.REJECT, bound="family", relation=Relation.AT_MOST, trait=Trait.DATA_SHAPE)
+def data_shape(_: Subject) -> Iterator[Seen]:
+    """{op} gives a result whose shape depends on the values; the shapes of a program on {target} are fixed.
+
+    Remedy: keep it on the host, or multiply by a mask of the same shape.
+    """
+    yield Seen(NO_FAMILY)
+
+
+def has_data_shape(subject: Subject) -> bool:
+    """Tell whether the shape of an operation's result depends on the values, of which another rule speaks."""
+    return Trait.DATA_SHAPE in ops()[subject.op].traits
+
+
+def decomposition_of(subject: Subject) -> Decomposition | None:
+    """Return how an operation that no family has is written in others; None for any other operation."""
+    entry = ops().get(subject.op)
+    if entry is None or entry.support.floor is not None or entry.support.below is Below.REJECT:
+        return None
+    return entry.decompositions[0]
+
+
+def computed_operands(decomposition: Decomposition, subject: Subject) -> list[str]:
+    """Return the operands that must be constants for a decomposition, and are not."""
+    return [name for name in decomposition.constants if name not in subject.constants]
 
 
 def support_of(subject: Subject) -> Support | None:

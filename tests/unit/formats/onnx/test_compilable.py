@@ -38,6 +38,13 @@ def windows_of_an_image() -> onnx.ModelProto:
     return made(nodes, {"x": ("fp32", IMAGE.shape)}, weights={"table": TABLE, "shape": np.array([1, 16, 9], np.int64)})
 
 
+def recurrent(kind: str, gates: int) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """Return a layer of five steps both ways, of which the outputs are taken, and what it is fed."""
+    x = numbers(5, 2, 3)
+    weights = {"b": numbers(2, gates * 4, 3, seed=1), "c": numbers(2, gates * 4, 4, seed=2)}
+    return one_node(kind, {"a": x}, weights, {"hidden_size": 4, "direction": "bidirectional"}), {"a": x}
+
+
 MODELS: dict[str, tuple[onnx.ModelProto, dict[str, Array]]] = {
     "mask of truth values": (
         one_node("Attention", {"a": HEADS, "b": HEADS, "c": HEADS}, {"d": np.tri(6, dtype=np.bool_)}),
@@ -68,6 +75,24 @@ MODELS: dict[str, tuple[onnx.ModelProto, dict[str, Array]]] = {
         ),
         {"a": IMAGE[0, 0], "c": numbers(2, 3, seed=1)},
     ),
+    "largest elements": (
+        one_node(
+            "ScatterElements",
+            {"a": IMAGE[0, 0], "c": numbers(2, 3, seed=1)},
+            {"b": np.array([[0, 2, -1], [1, 1, 5]], np.int64)},
+            {"axis": 1, "reduction": "max"},
+        ),
+        {"a": IMAGE[0, 0], "c": numbers(2, 3, seed=1)},
+    ),
+    "remainder": (one_node("Mod", {"a": IMAGE}, {"b": np.array(0.75, np.float32)}, {"fmod": 1}), {"a": IMAGE}),
+    "sequences turned round": (
+        one_node("ReverseSequence", {"a": IMAGE[0, 0]}, {"b": np.array([9, 0, 4, 1, 2, 3, 5, 6, 7, 8], np.int64)}),
+        {"a": IMAGE[0, 0]},
+    ),
+    "triangle": (one_node("Trilu", {"a": IMAGE}, {"b": np.array(1, np.int64)}), {"a": IMAGE}),
+    "lstm": recurrent("LSTM", 4),
+    "gru": recurrent("GRU", 3),
+    "rnn": recurrent("RNN", 1),
 }
 
 

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 import aneforge as af
 from aneforge.formats.torch.model import from_torch
+from aneforge.graph.precision import to_fp16
 from unit.formats.torch.block_checks import expected
 
 if TYPE_CHECKING:
@@ -100,6 +101,36 @@ def scattered(x: torch.Tensor) -> torch.Tensor:
     return x.scatter(-1, torch.tensor([0, 2, 4]).expand(*x.shape[:-1], 3), x[..., 3:6])
 
 
+def angles(x: torch.Tensor) -> torch.Tensor:
+    return torch.atan2(x, x.roll(1, -1))
+
+
+def remainders(x: torch.Tensor) -> torch.Tensor:
+    return torch.remainder(x * 8, 3.0) + torch.fmod(x * 8, 2.5) + 4
+
+
+def logic(x: torch.Tensor) -> torch.Tensor:
+    return torch.where((x > 0) & (x < 1) | (x < -1) ^ (x > 2), x, -x)
+
+
+def bits(x: torch.Tensor) -> torch.Tensor:
+    first, second = (x * 20).abs().to(torch.uint8), (x * 3).abs().to(torch.uint8)
+    return ((first & 12) + (first ^ second) + (first | second) + (first >> 2)).float()
+
+
+def triangles(x: torch.Tensor) -> torch.Tensor:
+    return x.tril(-1) + x.triu(2)
+
+
+def functions(x: torch.Tensor) -> torch.Tensor:
+    within = x.tanh() * 0.9
+    return within.asin() + within.acos() + within.atanh() + within.tan() + x.sinh() + x.cosh() + x.asinh()
+
+
+def largest_scattered(x: torch.Tensor) -> torch.Tensor:
+    return x.scatter_reduce(-1, torch.tensor([0, 0, 4]).expand(*x.shape[:-1], 3), x[..., 3:6], "amax")
+
+
 FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...]]] = {
     one.__name__: (one, shape)
     for shape, functions in {
@@ -115,6 +146,13 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ..
             written_elements,
             added_twice,
             scattered,
+            angles,
+            remainders,
+            logic,
+            bits,
+            triangles,
+            functions,
+            largest_scattered,
         ),
         (1, 2, 7, 8, 7): (uneven_parts, largest_over_three_axes_with_gaps),
     }.items()
@@ -146,6 +184,22 @@ def test_infinite_values_stay_in_their_columns() -> None:
     graph = from_torch(Whole(columns).eval(), (x,))
     (result,) = af.reference(graph, dict.fromkeys(graph.inputs, x.numpy())).values()
     np.testing.assert_array_equal(result, columns(x).numpy())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_recurrent_network_compiles_for_all_families(kind: type[torch.nn.RNNBase], *, bidirectional: bool) -> None:
+    torch.manual_seed(2)
+    module, x = kind(4, 5, num_layers=2, bidirectional=bidirectional).eval(), torch.randn(6, 2, 4)  # pyright: ignore[reportCallIssue] - the base class names its mode first
+    graph = from_torch(module, (x,))
+    wanted = expected(module, (x,))[0].detach().numpy()
+    result = next(iter(af.reference(graph, dict.fromkeys(graph.inputs, x.numpy())).values()))
+    np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+    assert [entry.reasons for entry in af.compile_matrix(graph).entries] == [()] * 4
+    program = af.build_program(to_fp16(graph).graph, "m1")
+    found = af.run(program, dict.fromkeys(graph.inputs, x.numpy().astype(np.float16))).outputs
+    np.testing.assert_allclose(next(iter(found.values())), wanted, atol=0.01)
 
 
 def test_a_bilinear_layer() -> None:
