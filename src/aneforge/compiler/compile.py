@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 from aneforge.compiler.dialect import Route
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.lower.lower import lower
-from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget
-from aneforge.compiler.schedule.schedule import schedule
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import Status
 from aneforge.targets import TargetLike, resolve
@@ -34,10 +32,7 @@ if TYPE_CHECKING:
     from aneforge.rules.preflight import Preflight
     from aneforge.targets import Target
 
-__all__ = ["COMPOSED", "Compiled", "Later", "build_program", "compile_graph", "lowered", "route_to"]
-
-COMPOSED = "compose"
-"""The stage of notes on operations that the target has, and that every program has in several layers."""
+__all__ = ["Compiled", "Later", "build_program", "compile_graph", "lowered", "route_to"]
 
 
 @dataclass(slots=True)
@@ -80,6 +75,8 @@ class Compiled:
     def schedule(self) -> Schedule:
         """The order of the layers on the units."""
         if self.later.schedule is None:
+            from aneforge.compiler.schedule.schedule import schedule  # noqa: PLC0415 - few callers ask for it
+
             self.later.schedule = schedule(self.program)
         return self.later.schedule
 
@@ -87,6 +84,8 @@ class Compiled:
     def plan(self) -> MemoryPlan:
         """Where every tensor lies; it is verified as part of its making."""
         if self.later.plan is None:
+            from aneforge.compiler.memory.planner import plan  # noqa: PLC0415 - as above
+
             self.later.plan = plan(self.program, self.schedule)
         return self.later.plan
 
@@ -141,14 +140,14 @@ def route_to(target: Target) -> Route:
 
 
 def lowered(retargeted: Retargeted, target: Target) -> Program:
-    """Return the program of a converted graph before any pass, with a note of everything that was rebuilt."""
+    """Return the program of a converted graph before any pass, with a note of everything that the target has not.
+
+    What it has, and every program has in several layers, is listed among the changes alone.
+    """
     notes = [
-        Note(
-            COMPOSED if op_status(change.op, target) == Status.NATIVE else "retarget",
-            "",
-            f"{change.op}{f' at {change.location}' if change.location else ''} became {change.detail}",
-        )
+        Note("retarget", "", f"{change.op}{f' at {change.location}' if change.location else ''} became {change.detail}")
         for change in retargeted.changes
+        if op_status(change.op, target) != Status.NATIVE or change.why == ""
     ]
     program = lower(retargeted.graph, target)
     return replace(program, notes=(*notes, *program.notes)) if notes else program

@@ -10,7 +10,6 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import NotSupportedError
-from aneforge.formats.mil.files import write_mil, write_text, write_whole
 from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.optimise.forms.canonical import canonical
 from aneforge.optimise.forms.choosing import Search, cheapest, searched
@@ -119,6 +118,8 @@ def keep_artifacts(built: Built, folder: Path) -> tuple[str, ...]:
     Raises:
         OSError: A file cannot be written.
     """
+    from aneforge.formats.mil.files import write_mil, write_text, write_whole  # noqa: PLC0415 - few programs are kept
+
     write_program_file(folder / f"program{SUFFIX}", built.program, built.facts)
     write_whole(folder / "program.anec", partial(write_text, program_text(built.program)))
     try:

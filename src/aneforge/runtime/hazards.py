@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.dispatch_cost import anchors, dispatch_cost
-from aneforge.compiler.compile import COMPOSED
 from aneforge.engine.exactness import Exactness
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
@@ -28,7 +27,7 @@ __all__ = ["dispatch_cautions", "precision_cautions", "rule_cautions", "slice_ca
 ROUTES = "choose-slice-route"
 SATURATING = ("q.4", "unknown")
 """The formats of a crop in which values may change: fixed point, and not known."""
-HARMLESS = {COMPOSED, "cut-segments", "fold-dequantise", ROUTES}
+HARMLESS = {"cut-segments", "fold-dequantise", ROUTES}
 """Passes whose notes tell of no decomposition and no folding; slices are told of by their routes."""
 
 
