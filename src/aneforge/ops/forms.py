@@ -7,7 +7,7 @@ types of a form are those that it is sampled with; it takes every type of the sa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Details(TypedDict, total=False):
 
     surface: Surface
     mil: str
-    in_mil: bool
+    in_mil: Required[bool]
     opset: str
     support: Support
     catalogued: bool

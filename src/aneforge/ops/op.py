@@ -177,7 +177,7 @@ class Op(Definition):
     surface: Surface = Surface.MIL
     mil: str | None = None
     """Spelling in MIL, where it differs from the name or is several operations' own."""
-    in_mil: bool = True
+    in_mil: bool
     """It is one operation of MIL; what is not is a layer of its own, or is emitted as several."""
     opset: str = "ios15"
     """First MIL opset that has it in this form; attributes that have defaults may have come later."""

@@ -321,7 +321,14 @@ def sample_softplus_parametric(chooser: Chooser) -> Sample:
 
 
 RELU = unary(
-    "relu", CATEGORY, "max(x, 0)", rectified, traits=BOUNDING | SHRINKING, codomain=FROM_ZERO, surface=Surface.FUSED
+    "relu",
+    CATEGORY,
+    "max(x, 0)",
+    rectified,
+    traits=BOUNDING | SHRINKING,
+    codomain=FROM_ZERO,
+    surface=Surface.FUSED,
+    in_mil=True,
 )
 RELU6 = unary(
     "relu6",
@@ -334,6 +341,7 @@ RELU6 = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.RELU6,),
+    in_mil=True,
 )
 LEAKY_RELU = unary(
     "leaky_relu",
@@ -345,6 +353,7 @@ LEAKY_RELU = unary(
     traits=BOUNDING,
     codomain=leaky_codomain,
     surface=Surface.FUSED,
+    in_mil=True,
 )
 PRELU = Op(
     name="prelu",
@@ -357,6 +366,7 @@ PRELU = Op(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.PRELU, activations.PRELU_BY_RELU),
+    in_mil=True,
 )
 CLAMPED_RELU = unary(
     "clamped_relu",
@@ -369,6 +379,7 @@ CLAMPED_RELU = unary(
     codomain=leaky_to_top_codomain,
     surface=Surface.FUSED,
     decompositions=(activations.CLAMPED_RELU,),
+    in_mil=True,
 )
 THRESHOLDED_RELU = unary(
     "thresholded_relu",
@@ -381,6 +392,7 @@ THRESHOLDED_RELU = unary(
     codomain=kept_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    in_mil=True,
 )
 THRESHOLD = unary(
     "threshold",
@@ -396,6 +408,7 @@ THRESHOLD = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.THRESHOLD,),
+    in_mil=True,
 )
 CLIP = unary(
     "clip",
@@ -409,6 +422,7 @@ CLIP = unary(
     codomain=bounds_codomain,
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    in_mil=True,
 )
 ELU = unary(
     "elu",
@@ -421,9 +435,17 @@ ELU = unary(
     codomain=exponential_linear_codomain,
     surface=Surface.FUSED,
     support=F2,
+    in_mil=True,
 )
 SIGMOID = unary(
-    "sigmoid", CATEGORY, "1 / (1 + e⁻ˣ)", logistic, domain=Domain(-12, 12), codomain=UNIT, surface=Surface.FUSED
+    "sigmoid",
+    CATEGORY,
+    "1 / (1 + e⁻ˣ)",
+    logistic,
+    domain=Domain(-12, 12),
+    codomain=UNIT,
+    surface=Surface.FUSED,
+    in_mil=True,
 )
 SIGMOID_HARD = unary(
     "sigmoid_hard",
@@ -437,8 +459,11 @@ SIGMOID_HARD = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.SIGMOID_HARD,),
+    in_mil=True,
 )
-TANH = unary("tanh", CATEGORY, "tanh x", np.tanh, traits=SHRINKING, codomain=WITHIN_ONE, surface=Surface.FUSED)
+TANH = unary(
+    "tanh", CATEGORY, "tanh x", np.tanh, traits=SHRINKING, codomain=WITHIN_ONE, surface=Surface.FUSED, in_mil=True
+)
 SCALED_TANH = unary(
     "scaled_tanh",
     CATEGORY,
@@ -450,6 +475,7 @@ SCALED_TANH = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.SCALED_TANH,),
+    in_mil=True,
 )
 GELU = unary(
     "gelu",
@@ -460,6 +486,7 @@ GELU = unary(
     domain=Domain(attributes=draw_mode),
     surface=Surface.FUSED,
     decompositions=(activations.GELU,),
+    in_mil=True,
 )
 SILU = unary(
     "silu",
@@ -469,6 +496,7 @@ SILU = unary(
     domain=Domain(-12, 12),
     surface=Surface.FUSED,
     decompositions=(activations.SILU,),
+    in_mil=True,
 )
 SOFTMAX = Op(
     name="softmax",
@@ -482,6 +510,7 @@ SOFTMAX = Op(
     codomain=UNIT,
     surface=Surface.FUSED,
     support=replace(F2, gate="softmax_support"),
+    in_mil=True,
 )
 SOFTPLUS = unary(
     "softplus",
@@ -492,6 +521,7 @@ SOFTPLUS = unary(
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    in_mil=True,
 )
 SOFTPLUS_PARAMETRIC = Op(
     name="softplus_parametric",
@@ -502,6 +532,7 @@ SOFTPLUS_PARAMETRIC = Op(
     meaning=softened_by_channel,
     sample=sample_softplus_parametric,
     support=LIKELY_F0,
+    in_mil=True,
 )
 SOFTSIGN = unary(
     "softsign",
@@ -513,6 +544,7 @@ SOFTSIGN = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.SOFTSIGN,),
+    in_mil=True,
 )
 LINEAR_ACTIVATION = unary(
     "linear_activation",
@@ -523,4 +555,5 @@ LINEAR_ACTIVATION = unary(
     domain=Domain(attributes=draw_line),
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    in_mil=True,
 )

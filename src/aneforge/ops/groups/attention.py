@@ -145,4 +145,5 @@ SDPA = Op(
     opset="ios18",
     support=F2,
     decompositions=(products.ATTENTION_PLAIN, products.ATTENTION_ALIKE),
+    in_mil=True,
 )

@@ -149,6 +149,7 @@ PAD = Op(
     sample=sample_pad,
     movement=Movement(adds=("constant_val",)),
     decompositions=(movement.PADDED_BY_CONCAT, movement.MIRRORED_BY_GATHER),
+    in_mil=True,
 )
 CROP = Op(
     name="crop",
@@ -166,6 +167,7 @@ CROP = Op(
     traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
     decompositions=(movement.CROP_BY_VIEWS,),
+    in_mil=True,
 )
 BAND_PART = Op(
     name="band_part",
@@ -182,4 +184,5 @@ BAND_PART = Op(
     movement=Movement(adds=(0.0,)),
     support=DECOMPOSED,
     decompositions=(placing.BAND,),
+    in_mil=True,
 )

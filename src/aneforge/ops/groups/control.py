@@ -216,6 +216,7 @@ COND = Op(
     movement=Movement(("true_values", "false_values")),
     support=INTERNAL,
     decompositions=(movement.BRANCHES,),
+    in_mil=True,
 )
 WHILE_LOOP = Op(
     name="while_loop",
@@ -227,6 +228,7 @@ WHILE_LOOP = Op(
     no_meaning="condition and body are functions of the program",
     sample=sample_loop,
     support=INTERNAL,
+    in_mil=True,
 )
 CALL = Op(
     name="call",
@@ -238,6 +240,7 @@ CALL = Op(
     no_meaning="what is called is a function of the program",
     sample=sample_call,
     support=INTERNAL,
+    in_mil=True,
 )
 MAKE_LIST = Op(
     name="make_list",
@@ -255,6 +258,7 @@ MAKE_LIST = Op(
     sample=sample_make_list,
     traits=LIST,
     support=NOWHERE,
+    in_mil=True,
 )
 LIST_LENGTH = Op(
     name="list_length",
@@ -265,6 +269,7 @@ LIST_LENGTH = Op(
     meaning=length_of,
     sample=sample_length,
     support=NOWHERE,
+    in_mil=True,
 )
 LIST_READ = Op(
     name="list_read",
@@ -276,6 +281,7 @@ LIST_READ = Op(
     sample=sample_read,
     movement=Movement(("ls",)),
     support=NOWHERE,
+    in_mil=True,
 )
 LIST_WRITE = Op(
     name="list_write",
@@ -288,6 +294,7 @@ LIST_WRITE = Op(
     traits=LIST,
     movement=Movement(("ls", "value")),
     support=NOWHERE,
+    in_mil=True,
 )
 LIST_GATHER = Op(
     name="list_gather",
@@ -299,6 +306,7 @@ LIST_GATHER = Op(
     sample=sample_gather,
     movement=Movement(("ls",)),
     support=NOWHERE,
+    in_mil=True,
 )
 LIST_SCATTER = Op(
     name="list_scatter",
@@ -311,4 +319,5 @@ LIST_SCATTER = Op(
     traits=LIST,
     movement=Movement(("ls", "value")),
     support=NOWHERE,
+    in_mil=True,
 )

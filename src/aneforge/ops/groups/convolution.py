@@ -290,8 +290,8 @@ def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: 
     )
 
 
-CONV = convolution("conv", surface=Surface.FUSED, decompositions=(products.BIAS_ADDED,))
-NE_CONV = convolution("ne_conv", support=LIKELY_F0, decompositions=(products.PLAIN_CONVOLUTION,))
+CONV = convolution("conv", surface=Surface.FUSED, decompositions=(products.BIAS_ADDED,), in_mil=True)
+NE_CONV = convolution("ne_conv", support=LIKELY_F0, decompositions=(products.PLAIN_CONVOLUTION,), in_mil=True)
 DYNAMIC_CONV = convolution(
     "dynamic_conv",
     OperandKind.TENSOR,
@@ -299,6 +299,7 @@ DYNAMIC_CONV = convolution(
     mil="conv",
     catalogued=False,
     decompositions=(products.BIAS_ADDED,),
+    in_mil=True,
 )
 CONV_TRANSPOSE = Op(
     name="conv_transpose",
@@ -314,4 +315,5 @@ CONV_TRANSPOSE = Op(
     traits=CONVOLUTION,
     product=WEIGHTED,
     decompositions=(products.CONVOLUTION_OF_ZEROS, products.BIAS_ADDED),
+    in_mil=True,
 )

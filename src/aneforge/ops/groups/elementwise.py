@@ -103,6 +103,7 @@ ABS = unary(
     traits=frozenset({Trait.BOUNDING, Trait.SHRINKING}),
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
+    in_mil=True,
 )
 SQUARE = unary(
     "square",
@@ -113,9 +114,18 @@ SQUARE = unary(
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
     decompositions=(activations.SQUARE,),
+    in_mil=True,
 )
 SQRT = unary(
-    "sqrt", CATEGORY, "√x", np.sqrt, domain=Domain(0, 9), codomain=FROM_ZERO, surface=Surface.FUSED, support=F2
+    "sqrt",
+    CATEGORY,
+    "√x",
+    np.sqrt,
+    domain=Domain(0, 9),
+    codomain=FROM_ZERO,
+    surface=Surface.FUSED,
+    support=F2,
+    in_mil=True,
 )
 RSQRT = unary(
     "rsqrt",
@@ -128,6 +138,7 @@ RSQRT = unary(
     surface=Surface.FUSED,
     support=F2,
     decompositions=(activations.EPSILON_BEFORE,),
+    in_mil=True,
 )
 INVERSE = unary(
     "inverse",
@@ -139,6 +150,7 @@ INVERSE = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.EPSILON_BEFORE,),
+    in_mil=True,
 )
 MULS = unary(
     "muls",
@@ -150,6 +162,7 @@ MULS = unary(
     surface=Surface.FUSED,
     mil="mul",
     catalogued=False,
+    in_mil=True,
 )
 ADDS = unary(
     "adds",
@@ -162,10 +175,18 @@ ADDS = unary(
     surface=Surface.FUSED,
     mil="add",
     catalogued=False,
+    in_mil=True,
 )
 
 ADD = binary(
-    "add", CATEGORY, "x + y", np.add, traits=MASKING, surface=Surface.FUSED, decompositions=(activations.SPREAD_FIRST,)
+    "add",
+    CATEGORY,
+    "x + y",
+    np.add,
+    traits=MASKING,
+    surface=Surface.FUSED,
+    decompositions=(activations.SPREAD_FIRST,),
+    in_mil=True,
 )
 SUB = binary(
     "sub",
@@ -175,8 +196,17 @@ SUB = binary(
     traits=MASKING,
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
+    in_mil=True,
 )
-MUL = binary("mul", CATEGORY, "x · y", np.multiply, surface=Surface.FUSED, decompositions=(activations.SPREAD_FIRST,))
+MUL = binary(
+    "mul",
+    CATEGORY,
+    "x · y",
+    np.multiply,
+    surface=Surface.FUSED,
+    decompositions=(activations.SPREAD_FIRST,),
+    in_mil=True,
+)
 MAXIMUM = binary(
     "maximum",
     CATEGORY,
@@ -186,6 +216,7 @@ MAXIMUM = binary(
     movement=CHOSEN_OF_TWO,
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
+    in_mil=True,
 )
 MINIMUM = binary(
     "minimum",
@@ -196,6 +227,7 @@ MINIMUM = binary(
     movement=CHOSEN_OF_TWO,
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
+    in_mil=True,
 )
 REAL_DIV = binary(
     "real_div",
@@ -205,6 +237,7 @@ REAL_DIV = binary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(activations.REAL_DIV, activations.REAL_DIV_BY_RECIPROCAL),
+    in_mil=True,
 )
 FLOOR_DIV = binary(
     "floor_div",
@@ -213,6 +246,7 @@ FLOOR_DIV = binary(
     floor_quotient,
     support=LIKELY_F0,
     decompositions=(activations.FLOOR_DIV, activations.FLOOR_DIV_BY_RECIPROCAL),
+    in_mil=True,
 )
 MOD = binary(
     "mod",
@@ -221,6 +255,7 @@ MOD = binary(
     remainder,
     support=DECOMPOSED,
     decompositions=(remainders.LONG_DIVISION,),
+    in_mil=True,
 )
 POW = binary(
     "pow",
@@ -230,4 +265,5 @@ POW = binary(
     domain=Domain(0.1, 3),
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
+    in_mil=True,
 )

@@ -112,6 +112,7 @@ FILL = Op(
     sample=sample_fill,
     support=LIKELY_F2,
     decompositions=(movement.FILLED,),
+    in_mil=True,
 )
 FILL_LIKE = Op(
     name="fill_like",
@@ -128,6 +129,7 @@ FILL_LIKE = Op(
     opset="ios16",
     support=LIKELY_F2,
     decompositions=(movement.FILLED,),
+    in_mil=True,
 )
 RANGE_1D = Op(
     name="range_1d",
@@ -145,4 +147,5 @@ RANGE_1D = Op(
     sample=sample_range,
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
     decompositions=(movement.COMPUTED_BEFOREHAND,),
+    in_mil=True,
 )

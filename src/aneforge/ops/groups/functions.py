@@ -57,12 +57,29 @@ ERF = unary(
     codomain=WITHIN_ONE,
     surface=Surface.FUSED,
     support=F2,
+    in_mil=True,
 )
 EXP = unary(
-    "exp", CATEGORY, "eˣ", np.exp, domain=Domain(-12, 10), codomain=FROM_ZERO, surface=Surface.FUSED, support=LIKELY_F2
+    "exp",
+    CATEGORY,
+    "eˣ",
+    np.exp,
+    domain=Domain(-12, 10),
+    codomain=FROM_ZERO,
+    surface=Surface.FUSED,
+    support=LIKELY_F2,
+    in_mil=True,
 )
 EXP2 = unary(
-    "exp2", CATEGORY, "2ˣ", np.exp2, domain=Domain(-12, 12), codomain=FROM_ZERO, surface=Surface.FUSED, support=F2
+    "exp2",
+    CATEGORY,
+    "2ˣ",
+    np.exp2,
+    domain=Domain(-12, 12),
+    codomain=FROM_ZERO,
+    surface=Surface.FUSED,
+    support=F2,
+    in_mil=True,
 )
 LOG = unary(
     "log",
@@ -73,6 +90,7 @@ LOG = unary(
     domain=Domain(0.01, 9, draw_epsilon),
     surface=Surface.FUSED,
     support=LIKELY_F2,
+    in_mil=True,
 )
 LOG2 = unary(
     "log2",
@@ -85,11 +103,29 @@ LOG2 = unary(
     in_mil=False,
 )
 SIGN = unary(
-    "sign", CATEGORY, "−1, 0 or 1", np.sign, dtypes=NUMBERS, codomain=WITHIN_ONE, surface=Surface.FUSED, support=F2
+    "sign",
+    CATEGORY,
+    "−1, 0 or 1",
+    np.sign,
+    dtypes=NUMBERS,
+    codomain=WITHIN_ONE,
+    surface=Surface.FUSED,
+    support=F2,
+    in_mil=True,
 )
-CEIL = unary("ceil", CATEGORY, "⌈x⌉", rounded_up, dtypes=NUMBERS, traits=ROUNDING, surface=Surface.FUSED, support=F2)
+CEIL = unary(
+    "ceil", CATEGORY, "⌈x⌉", rounded_up, dtypes=NUMBERS, traits=ROUNDING, surface=Surface.FUSED, support=F2, in_mil=True
+)
 FLOOR = unary(
-    "floor", CATEGORY, "⌊x⌋", rounded_down, dtypes=NUMBERS, traits=ROUNDING, surface=Surface.FUSED, support=F2
+    "floor",
+    CATEGORY,
+    "⌊x⌋",
+    rounded_down,
+    dtypes=NUMBERS,
+    traits=ROUNDING,
+    surface=Surface.FUSED,
+    support=F2,
+    in_mil=True,
 )
 ROUND = unary(
     "round",
@@ -100,4 +136,5 @@ ROUND = unary(
     traits=ROUNDING,
     surface=Surface.FUSED,
     support=F2,
+    in_mil=True,
 )

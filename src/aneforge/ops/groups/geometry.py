@@ -229,6 +229,7 @@ CROSS_PRODUCT = Op(
     sample=sample_cross_product,
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_BRIDGE_F0,
+    in_mil=True,
 )
 CROSS_CORRELATION = Op(
     name="cross_correlation",
@@ -255,6 +256,7 @@ COST_VOLUME = Op(
     sample=sample_cost_volume,
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_BRIDGE_F0,
+    in_mil=True,
 )
 FPS = Op(
     name="fps",
@@ -300,4 +302,5 @@ MATRIX_DECOMPOSITION = Op(
     no_meaning="no source gives the mathematics of its two types",
     sample=sample_matrix_decomposition,
     support=LIKELY_BRIDGE_F0,
+    in_mil=True,
 )

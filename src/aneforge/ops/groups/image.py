@@ -348,6 +348,7 @@ RESIZE_OP = Op(
     opset="ios17",
     support=RESIZE,
     decompositions=(movement.NEAREST_BY_GATHER,),
+    in_mil=True,
 )
 RESIZE_BILINEAR = Op(
     name="resize_bilinear",
@@ -362,6 +363,7 @@ RESIZE_BILINEAR = Op(
     traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     support=RESIZE,
+    in_mil=True,
 )
 RESIZE_NEAREST_NEIGHBOR = Op(
     name="resize_nearest_neighbor",
@@ -376,6 +378,7 @@ RESIZE_NEAREST_NEIGHBOR = Op(
     traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     support=RESIZE,
+    in_mil=True,
 )
 UPSAMPLE_BILINEAR = Op(
     name="upsample_bilinear",
@@ -394,6 +397,7 @@ UPSAMPLE_BILINEAR = Op(
     traits=frozenset({Trait.RESIZING}),
     surface=Surface.FUSED,
     support=RESIZE,
+    in_mil=True,
 )
 UPSAMPLE_NEAREST_NEIGHBOR = Op(
     name="upsample_nearest_neighbor",
@@ -407,6 +411,7 @@ UPSAMPLE_NEAREST_NEIGHBOR = Op(
     movement=Movement(taking=Taking.BETWEEN),
     traits=frozenset({Trait.RESIZING}),
     support=RESIZE,
+    in_mil=True,
 )
 UPSAMPLE = Op(
     name="upsample",
@@ -424,6 +429,7 @@ UPSAMPLE = Op(
     support=RESIZE,
     catalogued=False,
     decompositions=(movement.UPSAMPLED_BY_FACTORS,),
+    in_mil=True,
 )
 GAMMA = unary(
     "gamma",
@@ -432,6 +438,7 @@ GAMMA = unary(
     encoded,
     domain=Domain(-0.1, 1.2),
     support=LIKELY_BRIDGE_F0,
+    in_mil=True,
 )
 DEGAMMA = unary(
     "degamma",
@@ -440,6 +447,7 @@ DEGAMMA = unary(
     decoded,
     domain=Domain(-0.1, 1.2),
     support=LIKELY_BRIDGE_F2,
+    in_mil=True,
 )
 BYTES = Codomain(0.0, 255.0, minus_zero=False)
 PIXEL_BUFFER_TO_TENSOR = Op(
@@ -453,6 +461,7 @@ PIXEL_BUFFER_TO_TENSOR = Op(
     traits=frozenset({Trait.ELEMENTWISE}),
     codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
+    in_mil=True,
 )
 TENSOR_TO_PIXEL_BUFFER = Op(
     name="tensor_to_pixel_buffer",
@@ -465,4 +474,5 @@ TENSOR_TO_PIXEL_BUFFER = Op(
     traits=frozenset({Trait.ELEMENTWISE}),
     codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
+    in_mil=True,
 )

@@ -258,6 +258,7 @@ GATHER = Op(
     movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
     traits=INDICES | {Trait.GATHERING},
+    in_mil=True,
 )
 GATHER_ALONG_AXIS = Op(
     name="gather_along_axis",
@@ -271,6 +272,7 @@ GATHER_ALONG_AXIS = Op(
     movement=Movement(adds=(0.0,)),
     support=LIKELY_F2,
     traits=INDICES | {Trait.GATHERING},
+    in_mil=True,
 )
 GATHER_ND = Op(
     name="gather_nd",
@@ -284,6 +286,7 @@ GATHER_ND = Op(
     movement=Movement(adds=(0.0,)),
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
     traits=INDICES | {Trait.GATHERING},
+    in_mil=True,
 )
 GATHER_HW = Op(
     name="gather_hw",
@@ -428,6 +431,7 @@ SCATTER = Op(
     support=DECOMPOSED,
     decompositions=(placing.SCATTER,),
     traits=INDICES,
+    in_mil=True,
 )
 SCATTER_ALONG_AXIS = Op(
     name="scatter_along_axis",
@@ -441,6 +445,7 @@ SCATTER_ALONG_AXIS = Op(
     support=DECOMPOSED,
     decompositions=(placing.SCATTER_ALONG_AXIS,),
     traits=INDICES,
+    in_mil=True,
 )
 SCATTER_ND = Op(
     name="scatter_nd",
@@ -454,6 +459,7 @@ SCATTER_ND = Op(
     support=DECOMPOSED,
     decompositions=(placing.SCATTER_ND,),
     traits=INDICES,
+    in_mil=True,
 )
 
 
@@ -533,6 +539,7 @@ ONE_HOT = Op(
     support=DECOMPOSED,
     decompositions=(placing.EQUAL_PLACES,),
     traits=INDICES,
+    in_mil=True,
 )
 NON_ZERO = Op(
     name="non_zero",
@@ -544,4 +551,5 @@ NON_ZERO = Op(
     sample=sample_non_zero,
     support=NOWHERE,
     traits=frozenset({Trait.DATA_SHAPE, Trait.INDICES}),
+    in_mil=True,
 )

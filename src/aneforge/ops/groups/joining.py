@@ -182,6 +182,7 @@ CONCAT = Op(
     movement=Movement(("values",)),
     surface=Surface.FUSED,
     support=Support(floor=0, basis=Basis.SYMBOL),
+    in_mil=True,
 )
 STACK = Op(
     name="stack",
@@ -195,6 +196,7 @@ STACK = Op(
     movement=Movement(("values",)),
     surface=Surface.FUSED,
     decompositions=(movement.STACKED_BY_CONCAT,),
+    in_mil=True,
 )
 SPLIT = Op(
     name="split",
@@ -213,6 +215,7 @@ SPLIT = Op(
     traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
     decompositions=(movement.SPLIT_BY_VIEWS,),
+    in_mil=True,
 )
 TILE = Op(
     name="tile",
@@ -227,4 +230,5 @@ TILE = Op(
     surface=Surface.FUSED,
     support=F2,
     decompositions=(movement.REPEATED_BY_CONCAT,),
+    in_mil=True,
 )

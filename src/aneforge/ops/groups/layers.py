@@ -126,6 +126,7 @@ PE_ELEMENTWISE = binary(
     attributes=(Attribute("mode", AttributeKind.TEXT, "add", choices=tuple(MODES)),),
     domain=Domain(attributes=draw_mode),
     decompositions=(activations.NAMED_PAIR,),
+    in_mil=True,
 )
 PE_GOC = Op(
     name="pe_goc",
@@ -137,6 +138,7 @@ PE_GOC = Op(
     sample=sample_goc,
     support=BRIDGE_F0,
     decompositions=(activations.PLANAR_GAIN,),
+    in_mil=True,
 )
 NE_BYPASS = Op(
     name="ne_bypass",
@@ -148,6 +150,7 @@ NE_BYPASS = Op(
     sample=sample_bypass,
     movement=Movement(),
     support=LIKELY_BRIDGE_F0,
+    in_mil=True,
 )
 DYNAMIC_GOC = Op(
     name="dynamic_goc",

@@ -52,15 +52,16 @@ def join(name: str, summary: str, meaning: Callable[..., Array], decomposition: 
         codomain=UNIT,
         support=DECOMPOSED,
         decompositions=(decomposition,),
+        in_mil=True,
     )
 
 
-EQUAL = comparison("equal", "x = y", np.equal, surface=Surface.FUSED)
-NOT_EQUAL = comparison("not_equal", "x ≠ y", np.not_equal, surface=Surface.FUSED)
-GREATER = comparison("greater", "x > y", np.greater, surface=Surface.FUSED)
-GREATER_EQUAL = comparison("greater_equal", "x ≥ y", np.greater_equal, surface=Surface.FUSED)
-LESS = comparison("less", "x < y", np.less, surface=Surface.FUSED)
-LESS_EQUAL = comparison("less_equal", "x ≤ y", np.less_equal, surface=Surface.FUSED)
+EQUAL = comparison("equal", "x = y", np.equal, surface=Surface.FUSED, in_mil=True)
+NOT_EQUAL = comparison("not_equal", "x ≠ y", np.not_equal, surface=Surface.FUSED, in_mil=True)
+GREATER = comparison("greater", "x > y", np.greater, surface=Surface.FUSED, in_mil=True)
+GREATER_EQUAL = comparison("greater_equal", "x ≥ y", np.greater_equal, surface=Surface.FUSED, in_mil=True)
+LESS = comparison("less", "x < y", np.less, surface=Surface.FUSED, in_mil=True)
+LESS_EQUAL = comparison("less_equal", "x ≤ y", np.less_equal, surface=Surface.FUSED, in_mil=True)
 
 LOGICAL_NOT = unary(
     "logical_not",
@@ -71,6 +72,7 @@ LOGICAL_NOT = unary(
     codomain=UNIT,
     surface=Surface.FUSED,
     support=LIKELY_F0,
+    in_mil=True,
 )
 LOGICAL_AND = join("logical_and", "x and y", np.logical_and, logic.AND)
 LOGICAL_OR = join("logical_or", "x or y", np.logical_or, logic.OR)
@@ -89,4 +91,5 @@ SELECT = Op(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(movement.SELECT_OF_ONE_SHAPE,),
+    in_mil=True,
 )

@@ -255,8 +255,8 @@ def general_product(name: str, **details: Unpack[Details]) -> Op:
     )
 
 
-MATMUL = general_product("matmul", surface=Surface.FUSED, decompositions=(products.MATRICES_OF_VECTORS,))
-NE_MATMUL = general_product("ne_matmul", support=LIKELY_F0)
+MATMUL = general_product("matmul", surface=Surface.FUSED, decompositions=(products.MATRICES_OF_VECTORS,), in_mil=True)
+NE_MATMUL = general_product("ne_matmul", support=LIKELY_F0, in_mil=True)
 BMM = Op(
     name="bmm",
     category=CATEGORY,
@@ -271,6 +271,7 @@ BMM = Op(
     surface=Surface.FUSED,
     mil="matmul",
     catalogued=False,
+    in_mil=True,
 )
 BMM_W = Op(
     name="bmm_w",
@@ -286,6 +287,7 @@ BMM_W = Op(
     surface=Surface.FUSED,
     mil="matmul",
     catalogued=False,
+    in_mil=True,
 )
 LINEAR = Op(
     name="linear",
@@ -304,6 +306,7 @@ LINEAR = Op(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(products.LINEAR_BY_MATMUL,),
+    in_mil=True,
 )
 EINSUM = Op(
     name="einsum",
@@ -318,4 +321,5 @@ EINSUM = Op(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     decompositions=(products.LABELS_BY_MATMUL,),
+    in_mil=True,
 )

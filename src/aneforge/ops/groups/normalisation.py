@@ -169,6 +169,7 @@ BATCH_NORM = Op(
         norms.ONE_TYPE_OF_PARAMETERS,
         norms.ONE_TYPE,
     ),
+    in_mil=True,
 )
 
 
@@ -231,6 +232,7 @@ LAYER_NORM = Op(
         norms.ONE_TYPE_OF_PARAMETERS,
         norms.ONE_TYPE,
     ),
+    in_mil=True,
 )
 
 
@@ -275,6 +277,7 @@ INSTANCE_NORM = Op(
         norms.ONE_TYPE_OF_PARAMETERS,
         norms.ONE_TYPE,
     ),
+    in_mil=True,
 )
 
 
@@ -405,6 +408,7 @@ L2_NORM = Op(
     surface=Surface.FUSED,
     support=F2,
     decompositions=(norms.LENGTH,),
+    in_mil=True,
 )
 
 
@@ -492,6 +496,7 @@ LOCAL_RESPONSE_NORM = Op(
     sample=sample_local_response_norm,
     surface=Surface.FUSED,
     support=replace(LIKELY_F2, gate="lrn_support"),
+    in_mil=True,
 )
 
 

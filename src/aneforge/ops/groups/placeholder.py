@@ -46,6 +46,7 @@ CONST = Op(
     no_meaning="its value is the constant itself",
     sample=sample_const,
     support=EVERYWHERE,
+    in_mil=True,
 )
 INPUT = Op(
     name="input",
@@ -80,4 +81,5 @@ STATE = Op(
     opset="ios18",
     support=EVERYWHERE,
     catalogued=False,
+    in_mil=True,
 )

@@ -188,6 +188,7 @@ MAX_POOL = Op(
     movement=Movement(taking=Taking.CHOSEN),
     traits=POOLING | {Trait.EXTREME},
     surface=Surface.FUSED,
+    in_mil=True,
 )
 AVG_POOL = Op(
     name="avg_pool",
@@ -200,6 +201,7 @@ AVG_POOL = Op(
     sample=pool_sampler(CEIL_MODE, EXCLUDE_PADDING),
     surface=Surface.FUSED,
     traits=POOLING | {Trait.AVERAGING},
+    in_mil=True,
 )
 L2_POOL = Op(
     name="l2_pool",
@@ -213,6 +215,7 @@ L2_POOL = Op(
     traits=POOLING,
     codomain=FROM_ZERO,
     support=LIKELY_F0,
+    in_mil=True,
 )
 
 
@@ -230,6 +233,7 @@ def unit_pool(name: str) -> Op:
         traits=POOLING,
         support=LIKELY_F0,
         decompositions=(reductions.NAMED_POOL,),
+        in_mil=True,
     )
 
 

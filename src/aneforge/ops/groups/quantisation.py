@@ -464,6 +464,7 @@ CAST = Op(
     sample=sample_cast,
     traits=frozenset({Trait.ELEMENTWISE}),
     surface=Surface.FUSED,
+    in_mil=True,
 )
 QUANTIZE = Op(
     name="quantize",
@@ -476,6 +477,7 @@ QUANTIZE = Op(
     sample=sample_quantize,
     opset="ios17",
     support=Support(floor=0, basis=Basis.SYMBOL),
+    in_mil=True,
 )
 DEQUANTIZE = Op(
     name="dequantize",
@@ -489,6 +491,7 @@ DEQUANTIZE = Op(
     opset="ios17",
     support=Support(floor=0, basis=Basis.SYMBOL),
     decompositions=(movement.COMPUTED_BEFOREHAND,),
+    in_mil=True,
 )
 CONSTEXPR_LUT_TO_DENSE = Op(
     name="constexpr_lut_to_dense",
@@ -502,6 +505,7 @@ CONSTEXPR_LUT_TO_DENSE = Op(
     opset="ios18",
     support=LIKELY_F2,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
+    in_mil=True,
 )
 CONSTEXPR_SPARSE_TO_DENSE = Op(
     name="constexpr_sparse_to_dense",
@@ -514,6 +518,7 @@ CONSTEXPR_SPARSE_TO_DENSE = Op(
     opset="ios18",
     support=LIKELY_F2,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
+    in_mil=True,
 )
 CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_blockwise_shift_scale",
@@ -526,6 +531,7 @@ CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     opset="ios18",
     support=FROM_BLOCKS,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
+    in_mil=True,
 )
 CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_sparse_blockwise_shift_scale",
@@ -543,6 +549,7 @@ CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     opset="ios18",
     support=FROM_BLOCKS,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
+    in_mil=True,
 )
 CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     name="constexpr_affine_dequantize",
@@ -556,6 +563,7 @@ CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     opset="ios16",
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.FOLD),
     decompositions=(movement.COMPUTED_BEFOREHAND,),
+    in_mil=True,
 )
 CONSTEXPR_LUT_TO_SPARSE = Op(
     name="constexpr_lut_to_sparse",
@@ -569,6 +577,7 @@ CONSTEXPR_LUT_TO_SPARSE = Op(
     opset="ios18",
     support=LIKELY_BRIDGE_F2,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
+    in_mil=True,
 )
 CONSTEXPR_CAST = Op(
     name="constexpr_cast",
@@ -583,4 +592,5 @@ CONSTEXPR_CAST = Op(
     opset="ios16",
     support=NOWHERE,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
+    in_mil=True,
 )

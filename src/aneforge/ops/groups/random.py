@@ -162,6 +162,7 @@ RANDOM_UNIFORM = Op(
     codomain=uniform_codomain,
     support=BLOCK,
     decompositions=(drawing.NUMBERS_OF_HOST,),
+    in_mil=True,
 )
 RANDOM_NORMAL = Op(
     name="random_normal",
@@ -180,6 +181,7 @@ RANDOM_NORMAL = Op(
     sample=sample_normal,
     traits=RANDOM_TRAIT,
     support=NOWHERE,
+    in_mil=True,
 )
 RANDOM_BERNOULLI = Op(
     name="random_bernoulli",
@@ -193,6 +195,7 @@ RANDOM_BERNOULLI = Op(
     traits=RANDOM_TRAIT,
     codomain=UNIT,
     support=NOWHERE,
+    in_mil=True,
 )
 RANDOM_CATEGORICAL = Op(
     name="random_categorical",
@@ -210,6 +213,7 @@ RANDOM_CATEGORICAL = Op(
     traits=RANDOM_TRAIT,
     codomain=FROM_ZERO,
     support=NOWHERE,
+    in_mil=True,
 )
 DROPOUT = unary(
     "dropout",

@@ -232,6 +232,7 @@ TOPK = Op(
     surface=Surface.NATIVE_LAYER,
     support=Support(floor=3, mil_since=3),
     traits=frozenset({Trait.INDICES}),
+    in_mil=True,
 )
 ARGSORT = Op(
     name="argsort",
@@ -245,6 +246,7 @@ ARGSORT = Op(
     codomain=FROM_ZERO,
     support=Support(floor=3, basis=Basis.LIKELY, mil_since=3),
     traits=frozenset({Trait.INDICES, Trait.PLACES}),
+    in_mil=True,
 )
 SORT = Op(
     name="sort",
@@ -276,4 +278,5 @@ NON_MAXIMUM_SUPPRESSION = Op(
     sample=sample_suppression,
     opset="ios17",
     support=NOWHERE,
+    in_mil=True,
 )

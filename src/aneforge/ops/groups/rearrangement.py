@@ -130,6 +130,7 @@ SPACE_TO_DEPTH = exchange(
     into_channels=True,
     surface=Surface.FUSED,
     support=LIKELY_F2,
+    in_mil=True,
 )
 DEPTH_TO_SPACE = exchange(
     "depth_to_space",
@@ -137,6 +138,7 @@ DEPTH_TO_SPACE = exchange(
     into_channels=False,
     surface=Surface.FUSED,
     support=LIKELY_F2,
+    in_mil=True,
 )
 PIXEL_SHUFFLE = exchange(
     "pixel_shuffle",
@@ -146,6 +148,7 @@ PIXEL_SHUFFLE = exchange(
     block_major=False,
     surface=Surface.FUSED,
     support=Support(floor=0, basis=Basis.SYMBOL),
+    in_mil=True,
 )
 PIXEL_UNSHUFFLE = exchange(
     "pixel_unshuffle",
@@ -156,6 +159,7 @@ PIXEL_UNSHUFFLE = exchange(
     surface=Surface.FUSED,
     opset="ios16",
     support=LIKELY_F0,
+    in_mil=True,
 )
 SPACE_TO_CHANNEL = exchange(
     "space_to_channel",
@@ -277,6 +281,7 @@ SPACE_TO_BATCH = Op(
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
     decompositions=(movement.SPACE_TO_BATCH, movement.SPACE_TO_BATCH_AFTER_PAD),
+    in_mil=True,
 )
 BATCH_TO_SPACE = Op(
     name="batch_to_space",
@@ -294,4 +299,5 @@ BATCH_TO_SPACE = Op(
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_F2,
     decompositions=(movement.BATCH_TO_SPACE, movement.BATCH_TO_SPACE_THEN_CROP),
+    in_mil=True,
 )

@@ -387,6 +387,7 @@ RNN = Op(
     sample=sample_rnn,
     support=DECOMPOSED,
     decompositions=(recurrent.RNN, recurrent.FORWARD),
+    in_mil=True,
 )
 GRU = Op(
     name="gru",
@@ -408,6 +409,7 @@ GRU = Op(
     opset="ios18",
     support=DECOMPOSED,
     decompositions=(recurrent.GRU, recurrent.FORWARD),
+    in_mil=True,
 )
 LSTM = Op(
     name="lstm",
@@ -438,4 +440,5 @@ LSTM = Op(
     sample=sample_lstm,
     support=DECOMPOSED,
     decompositions=(recurrent.LSTM, recurrent.FORWARD),
+    in_mil=True,
 )

@@ -38,11 +38,12 @@ CATEGORY = Category.REDUCTION
 class FusedDetails(TypedDict):
     """What all reductions that the builder emits have in common."""
 
+    in_mil: bool
     surface: Surface
     support: Support
 
 
-FUSED: FusedDetails = {"surface": Surface.FUSED, "support": F2}
+FUSED: FusedDetails = {"in_mil": True, "surface": Surface.FUSED, "support": F2}
 FUSED_REDUCTION: Details = {**FUSED, "traits": frozenset({Trait.REDUCTION})}
 FUSED_EXTREME: Details = {
     **FUSED,
@@ -147,6 +148,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         support=support,
         traits=PLACES | {Trait.ARG_REDUCTION},
         codomain=FROM_ZERO,
+        in_mil=True,
     )
 
 
@@ -238,10 +240,17 @@ REDUCE_L1_NORM = reduction(
 )
 REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED_EXTREME)
 REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED_EXTREME)
-REDUCE_PROD = reduction("reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=NUMBERS, support=NOWHERE)
+REDUCE_PROD = reduction(
+    "reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=NUMBERS, support=NOWHERE, in_mil=True
+)
 REDUCE_MEAN = reduction("reduce_mean", "Σ x / n", mean, **FUSED_REDUCTION)
 REDUCE_L2_NORM = reduction(
-    "reduce_l2_norm", "√(Σ x²)", euclidean_length, codomain=FROM_ZERO, **FUSED, decompositions=(reductions.L2_NORM,)
+    "reduce_l2_norm",
+    "√(Σ x²)",
+    euclidean_length,
+    codomain=FROM_ZERO,
+    **FUSED,
+    decompositions=(reductions.L2_NORM,),
 )
 REDUCE_LOG_SUM = reduction("reduce_log_sum", "log Σ x", log_of_total, domain=Domain(0.1, 9), **FUSED)
 REDUCE_LOG_SUM_EXP = reduction(
@@ -324,4 +333,5 @@ CUMSUM = Op(
     meaning=cumsum,
     sample=sample_cumsum,
     support=LIKELY_F0,
+    in_mil=True,
 )

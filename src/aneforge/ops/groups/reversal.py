@@ -86,6 +86,7 @@ REVERSE = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     support=LIKELY_F2,
+    in_mil=True,
 )
 REVERSE_SEQUENCE = Op(
     name="reverse_sequence",
@@ -99,4 +100,5 @@ REVERSE_SEQUENCE = Op(
     movement=Movement(),
     support=DECOMPOSED,
     decompositions=(placing.TURNED,),
+    in_mil=True,
 )

@@ -189,6 +189,7 @@ RESHAPE = Op(
     sample=sample_reshape,
     movement=Movement(),
     surface=Surface.FUSED,
+    in_mil=True,
 )
 RESHAPE_LIKE = Op(
     name="reshape_like",
@@ -207,6 +208,7 @@ RESHAPE_LIKE = Op(
     opset="ios16",
     support=LIKELY_F0,
     decompositions=(movement.RESHAPED,),
+    in_mil=True,
 )
 FLATTEN2D = Op(
     name="flatten2d",
@@ -220,6 +222,7 @@ FLATTEN2D = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     decompositions=(movement.RESHAPED,),
+    in_mil=True,
 )
 FLATTEN = Op(
     name="flatten",
@@ -343,6 +346,7 @@ EXPAND_DIMS = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     decompositions=(movement.RESHAPED,),
+    in_mil=True,
 )
 SQUEEZE = Op(
     name="squeeze",
@@ -356,6 +360,7 @@ SQUEEZE = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     decompositions=(movement.RESHAPED,),
+    in_mil=True,
 )
 TRANSPOSE = Op(
     name="transpose",
@@ -368,6 +373,7 @@ TRANSPOSE = Op(
     sample=sample_transpose,
     movement=Movement(),
     surface=Surface.FUSED,
+    in_mil=True,
 )
 IDENTITY = Op(
     name="identity",
@@ -379,6 +385,7 @@ IDENTITY = Op(
     sample=sample_any,
     movement=Movement(),
     support=LIKELY_F2,
+    in_mil=True,
 )
 SHAPE = Op(
     name="shape",
@@ -390,4 +397,5 @@ SHAPE = Op(
     codomain=FROM_ZERO,
     sample=sample_any,
     support=NOWHERE,
+    in_mil=True,
 )

@@ -239,6 +239,7 @@ SLICE_BY_SIZE = Op(
     traits=frozenset({Trait.SLICING}),
     surface=Surface.FUSED,
     decompositions=(movement.SLICE_OF_SIZE_BY_VIEWS,),
+    in_mil=True,
 )
 SLICE_BY_INDEX = Op(
     name="slice_by_index",
@@ -253,6 +254,7 @@ SLICE_BY_INDEX = Op(
     traits=frozenset({Trait.SLICING}),
     support=Support(floor=0, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
     decompositions=(movement.SLICE_BY_VIEWS,),
+    in_mil=True,
 )
 SLICE_UPDATE = Op(
     name="slice_update",
@@ -266,6 +268,7 @@ SLICE_UPDATE = Op(
     movement=Movement(("x", "update")),
     opset="ios18",
     support=LIKELY_F2,
+    in_mil=True,
 )
 
 
@@ -377,6 +380,7 @@ SLIDING_WINDOWS = Op(
     sample=sample_sliding_windows,
     movement=Movement(),
     support=NOWHERE,
+    in_mil=True,
 )
 INPUT_VIEW = Op(
     name="input_view",

@@ -133,6 +133,7 @@ READ_STATE = Op(
     movement=Movement(("input",)),
     opset="ios18",
     support=F2,
+    in_mil=True,
 )
 WRITE_STATE = Op(
     name="write_state",
@@ -145,6 +146,7 @@ WRITE_STATE = Op(
     movement=Movement(("data",)),
     opset="ios18",
     support=F2,
+    in_mil=True,
 )
 TENSOR_BUFFER_TO_TENSOR = Op(
     name="tensor_buffer_to_tensor",
@@ -157,6 +159,7 @@ TENSOR_BUFFER_TO_TENSOR = Op(
     movement=Movement(("buffer",)),
     opset="ios18",
     support=MOVER,
+    in_mil=True,
 )
 TENSOR_TO_TENSOR_BUFFER = Op(
     name="tensor_to_tensor_buffer",
@@ -169,6 +172,7 @@ TENSOR_TO_TENSOR_BUFFER = Op(
     movement=Movement(),
     opset="ios18",
     support=LIKELY_MOVER,
+    in_mil=True,
 )
 CIRCULAR_BUFFER_TO_TENSOR = Op(
     name="circular_buffer_to_tensor",
@@ -182,6 +186,7 @@ CIRCULAR_BUFFER_TO_TENSOR = Op(
     movement=Movement(("buffer",)),
     opset="ios18",
     support=MOVER,
+    in_mil=True,
 )
 TENSOR_TO_CIRCULAR_BUFFER = Op(
     name="tensor_to_circular_buffer",
@@ -195,4 +200,5 @@ TENSOR_TO_CIRCULAR_BUFFER = Op(
     movement=Movement(("buffer", "x")),
     opset="ios18",
     support=MOVER,
+    in_mil=True,
 )

@@ -34,6 +34,7 @@ SIN = unary(
     surface=Surface.FUSED,
     support=F4,
     decompositions=(trigonometry.SINE_BY_POLYNOMIAL,),
+    in_mil=True,
 )
 COS = unary(
     "cos",
@@ -45,6 +46,7 @@ COS = unary(
     surface=Surface.FUSED,
     support=F4,
     decompositions=(trigonometry.COSINE_BY_POLYNOMIAL,),
+    in_mil=True,
 )
 ATAN = unary(
     "atan",
@@ -56,9 +58,10 @@ ATAN = unary(
     codomain=RIGHT_ANGLE,
     surface=Surface.FUSED,
     support=F2,
+    in_mil=True,
 )
 
-TAN = unary("tan", CATEGORY, "tan x", np.tan, support=DECOMPOSED, decompositions=(trigonometry.TAN,))
+TAN = unary("tan", CATEGORY, "tan x", np.tan, support=DECOMPOSED, decompositions=(trigonometry.TAN,), in_mil=True)
 ASIN = unary(
     "asin",
     CATEGORY,
@@ -68,6 +71,7 @@ ASIN = unary(
     codomain=RIGHT_ANGLE,
     support=DECOMPOSED,
     decompositions=(trigonometry.ASIN,),
+    in_mil=True,
 )
 ACOS = unary(
     "acos",
@@ -78,8 +82,11 @@ ACOS = unary(
     codomain=Codomain(0.0, math.pi),
     support=DECOMPOSED,
     decompositions=(trigonometry.ACOS,),
+    in_mil=True,
 )
-SINH = unary("sinh", CATEGORY, "(eˣ − e⁻ˣ) / 2", np.sinh, support=DECOMPOSED, decompositions=(trigonometry.SINH,))
+SINH = unary(
+    "sinh", CATEGORY, "(eˣ − e⁻ˣ) / 2", np.sinh, support=DECOMPOSED, decompositions=(trigonometry.SINH,), in_mil=True
+)
 COSH = unary(
     "cosh",
     CATEGORY,
@@ -88,6 +95,7 @@ COSH = unary(
     codomain=Codomain(low=1.0),
     support=DECOMPOSED,
     decompositions=(trigonometry.COSH,),
+    in_mil=True,
 )
 ASINH = unary(
     "asinh",
@@ -97,6 +105,7 @@ ASINH = unary(
     domain=WIDE,
     support=DECOMPOSED,
     decompositions=(trigonometry.INVERSE_SINH,),
+    in_mil=True,
 )
 ACOSH = unary(
     "acosh",
@@ -107,6 +116,7 @@ ACOSH = unary(
     codomain=FROM_ZERO,
     support=DECOMPOSED,
     decompositions=(trigonometry.ACOSH,),
+    in_mil=True,
 )
 ATANH = unary(
     "atanh",
@@ -116,4 +126,5 @@ ATANH = unary(
     domain=Domain(-0.99, 0.99),
     support=DECOMPOSED,
     decompositions=(trigonometry.ATANH,),
+    in_mil=True,
 )

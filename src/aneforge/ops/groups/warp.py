@@ -323,6 +323,7 @@ CROP_RESIZE = Op(
     opset="ios17",
     support=TEXTURE,
     decompositions=(movement.BOXES_WITH_IMAGES,),
+    in_mil=True,
 )
 RESAMPLE = Op(
     name="resample",
@@ -341,6 +342,7 @@ RESAMPLE = Op(
     sample=sample_resample,
     movement=Movement(adds=(0.0, "padding_value"), taking=Taking.BETWEEN),
     support=TEXTURE,
+    in_mil=True,
 )
 AFFINE = Op(
     name="affine",
@@ -367,4 +369,5 @@ AFFINE = Op(
     movement=Movement(adds=(0.0, "padding_value"), taking=Taking.BETWEEN),
     surface=Surface.FUSED,
     support=TEXTURE,
+    in_mil=True,
 )
