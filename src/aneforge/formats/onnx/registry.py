@@ -6,6 +6,8 @@ one value, or several in order.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -37,6 +39,9 @@ class Entry:
 
 
 ENTRIES: dict[tuple[str, str], list[Entry]] = {}
+"""All forms of one operator are registered by one module."""
+FIRST = ("elementwise", "arithmetic", "shaping", "convolution", "pooling", "products", "normalisation", "reduction")
+"""Modules whose operators nearly every network has."""
 
 
 def operator(
@@ -60,5 +65,16 @@ def converters() -> dict[tuple[str, str], list[Entry]]:
 
 
 def converter_of(domain: str, name: str, since: int) -> Entry | None:
-    """Return the converter of a form of an operator, or nothing."""
-    return next((one for one in converters().get((domain, name), ()) if one.since <= since <= one.until), None)
+    """Return the converter of a form of an operator, or nothing; modules are imported until one has the operator."""
+    for module in module_names():
+        if (domain, name) in ENTRIES:
+            break
+        importlib.import_module(f"{operators.__name__}.{module}")
+    return next((one for one in ENTRIES.get((domain, name), ()) if one.since <= since <= one.until), None)
+
+
+@cache
+def module_names() -> tuple[str, ...]:
+    """Return the modules of the operators, those that most networks need first."""
+    every = [module.name for module in pkgutil.iter_modules(operators.__path__)]
+    return (*FIRST, *(name for name in every if name not in FIRST))

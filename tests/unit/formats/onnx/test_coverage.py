@@ -65,3 +65,9 @@ def test_nothing_of_onnx_is_imported_before_a_model_is_read() -> None:
     program = "import sys; import aneforge.formats.onnx.model; print('onnx' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
+
+
+def test_all_forms_of_an_operator_are_in_one_module() -> None:
+    """Modules are imported until one has the operator that is asked for."""
+    for name, entries in converters().items():
+        assert len({one.convert.__module__ for one in entries}) == 1, name
