@@ -37,6 +37,7 @@ from aneforge.engine.kernels.library import available
 from aneforge.engine.neuron import limited
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import NotSupportedError
+from aneforge.ops.op import Category
 from aneforge.ops.table import op_named, ops
 from aneforge.ops.types import DTYPES, TensorType
 
@@ -338,7 +339,9 @@ FOR_TARGET: Mapping[str, Callable[[Target], Function]] = {
     **reductions.FOR_TARGET,
 }
 """Arithmetic that depends on the target, by operation."""
-UNARY = frozenset(name for name, op in ops().items() if op.is_function_of_one and runs(op)) - set(quantised.FUNCTIONS)
+UNARY = frozenset(
+    name for name, op in ops().items() if op.is_function_of_one and runs(op) and op.category is not Category.LOGIC
+) - set(quantised.FUNCTIONS)
 """Operations on every fp16 number by itself, with nothing but attributes; what changes the type is not looked up."""
 ANY_TYPE = frozenset({*crop.FOR_TARGET, *quantised.FUNCTIONS})
 """Operations whose arithmetic is for whole numbers and bool too."""

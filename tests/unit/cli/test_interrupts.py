@@ -8,6 +8,7 @@ from typing import NoReturn
 import pytest
 
 from aneforge.cli import main
+from aneforge.compiler.schedule import schedule
 from aneforge.report import compiling, running, sharing, subjects
 from report_models import saved
 
@@ -60,9 +61,9 @@ def test_a_file_that_is_whole_but_not_in_its_place_goes(
     ("where", "name", "form"),
     [
         (subjects, "load_model", "json"),
-        (sharing, "retarget", "json"),
-        (sharing, "schedule", "html"),
-        (compiling, "lowered", "program"),
+        (sharing, "compile_graph", "json"),
+        (schedule, "schedule", "html"),
+        (compiling, "compile_graph", "program"),
         (running, "build_program", "npz"),
     ],
 )
