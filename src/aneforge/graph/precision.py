@@ -182,7 +182,8 @@ class Retyping:
         """Make a node again; a cast that changes nothing any more is left out."""
         operands = {name: self.argument(argument, node) for name, argument in node.operands.items()}
         types = [one.name for one in node.op.attributes if one.choices and set(one.choices) <= DTYPES.keys()]
-        changed = {name: self.becomes.get(node.text(name)) for name in types if name in node.attributes}
+        stated = {name: value for name in types if isinstance(value := node.attributes.get(name), str)}
+        changed = {name: self.becomes.get(value) for name, value in stated.items()}
         attributes = {**node.attributes, **{name: dtype for name, dtype in changed.items() if dtype is not None}}
         source = operands.get("x")
         if node.op.name == CAST and isinstance(source, Tensor) and is_idle(source, attributes["dtype"]):

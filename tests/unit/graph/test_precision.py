@@ -74,3 +74,10 @@ def test_floating_tensors_are_halved_beside_numbers_without_room() -> None:
     assert dtypes(made.graph) == {"fp16", "int64"}
     assert made.notes[0].startswith("the model's floating-point tensors were taken as fp16")
     assert made.notes[1].startswith(KEPT)
+
+
+def test_an_element_type_that_is_left_out_stays_so() -> None:
+    wide = af.Tensor(build("input", {}, {"shape": (2, 3), "dtype": "fp32", "name": "x"}))
+    filled = af.Tensor(build("fill_like", {"ref_tensor": wide}, {"value": 2.0}))
+    assert filled.node.attributes["dtype"] is None
+    assert af.to_fp16(filled).graph.outputs["y"].dtype == "fp16"

@@ -1,7 +1,7 @@
 """Normalisations in means, lengths and products.
 
 The mean of a group is one reduction over all of its places: sums of large groups overflow in fp16 where means do not.
-Whether the silicon keeps such sums wide is an open question (`conflicts.toml`); no form here depends on it.
+Whether the silicon keeps such sums wide is not measured: the documented spelling, with sums, is kept as an alternative.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = [
     "BATCH_GAIN",
     "CHANNEL_MEANS",
     "GROUP_MEANS",
+    "GROUP_SUMS",
     "INSTANCE_MEANS",
     "LAYER_MEANS",
     "LENGTH",
@@ -93,6 +94,21 @@ def group_norm(to: Site, x: Term, gamma: Term, beta: Term, *, num_groups: int, e
     grouped = x.reshape(shape=(batch, num_groups, channels // num_groups, height * width))
     standard = standardise(grouped, (2, 3), epsilon).reshape(shape=x.shape)
     return rescale(to, standard, gamma, beta, (1,))
+
+
+def group_norm_by_sums(to: Site, x: Term, gamma: Term, beta: Term, *, num_groups: int, epsilon: float) -> Term:
+    """Return the normalisation over groups as the documented builder spells it: two sums, and a product with 1/n."""
+    batch, channels, height, width = x.shape
+    depth, places = channels // num_groups, height * width
+
+    def mean(value: Term) -> Term:
+        rows = value.reduce_sum(axes=(3,), keep_dims=True)
+        return rows.reduce_sum(axes=(2,), keep_dims=True) * (1 / (depth * places))
+
+    grouped = x.reshape(shape=(batch, num_groups, depth, places))
+    centred = grouped - mean(grouped)
+    standard = centred * (mean(centred * centred) + epsilon).rsqrt(epsilon=0.0)
+    return rescale(to, standard.reshape(shape=x.shape), gamma, beta, (1,))
 
 
 def batch_norm(
@@ -181,6 +197,7 @@ CHANNEL_MEANS = Decomposition(
 )
 INSTANCE_MEANS = Decomposition("means", "mean and variance over every channel, gamma and beta", instance_norm, EMITTED)
 GROUP_MEANS = Decomposition("means", "mean and variance over every group, gamma and beta", group_norm, MEANS)
+GROUP_SUMS = Decomposition("sums", "sums over every group and their share, gamma and beta", group_norm_by_sums, EMITTED)
 BATCH_GAIN = Decomposition("gain", "(x − mean) · factor + beta", batch_norm, SAME_MATHEMATICS)
 LENGTH = Decomposition("length", "x over its length, bounded from below", l2_norm, EMITTED)
 SCALED_LENGTH = Decomposition("length", "x over its length, bounded from below, times gamma", rms_norm, EMITTED)

@@ -368,7 +368,7 @@ GROUP_NORM = Op(
     in_mil=False,
     support=F2,
     catalogued=False,
-    decompositions=(norms.GROUP_MEANS,),
+    decompositions=(norms.GROUP_MEANS, norms.GROUP_SUMS),
 )
 
 
