@@ -24,13 +24,13 @@ from aneforge.report.subjects import chosen_targets, is_path, subject_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.retarget import Retargeted
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.convert import Change
-    from aneforge.graph.graph import GraphLike
+    from aneforge.graph.graph import Graph, GraphLike
     from aneforge.targets import TargetLike
 
 __all__ = ["EMITTERS", "Emitted", "compile_model"]
@@ -105,10 +105,11 @@ def compile_model(
                 subject.graph, chosen, route=route_to(chosen), run=lambda begun: pipeline.dump(begun, folder)
             )
     program = compiled.program
-    path = None
+    path, changes = None, compiled.changes
     if emit is not None and where is not None:
         with writing(where):
             path = EMITTERS[emit].write(compiled.retargeted, program, where)
+        changes = (*changes, *EMITTERS[emit].changes(compiled.graph))
     carried = carried_out(program, compiled.graph, origins(subject.graph, compiled.graph))
     return Emitted(
         model=subject.name,
@@ -117,7 +118,7 @@ def compile_model(
         path=None if path is None else str(path),
         layers=len(program.layers),
         segments=len(program.segments),
-        rebuilt=told_once((f"{change.op} became {change.detail}", node_of(change)) for change in compiled.changes),
+        rebuilt=told_once((f"{change.op} became {change.detail}", node_of(change)) for change in changes),
         text=None if print_after is None else str(program),
         notes=(*subject.notes, *told_once(program_notes(program, report_nodes(subject.graph), carried))),
     )
@@ -206,6 +207,26 @@ def refuse_one_file(path: Path, model: object) -> None:
     refuse_folder(path.parent)
 
 
+def no_changes(_: Graph) -> Sequence[Change]:
+    """Return nothing: the form holds what was compiled."""
+    return ()
+
+
+def netplist_changes(graph: Graph) -> Sequence[Change]:
+    """Return what a network description holds in other operations."""
+    from aneforge.formats.netplist.lowering import converted  # noqa: PLC0415 - loaded when it is needed
+
+    return converted(graph).changes
+
+
+def package_changes(graph: Graph) -> Sequence[Change]:
+    """Return what an ML package holds in other operations."""
+    from aneforge.formats.mlpackage.dialect import COREML  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.graph.convert import convert  # noqa: PLC0415 - as above
+
+    return convert(graph, COREML).changes
+
+
 @dataclass(frozen=True, slots=True)
 class Emitter:
     """A form in which programs travel."""
@@ -213,12 +234,16 @@ class Emitter:
     write: Callable[[Retargeted, Program, Path], Path]
     refuse: Callable[[Path, object], None]
     """Refuses what could not be written, before anything is compiled for it."""
+    changes: Callable[[Graph], Sequence[Change]] = no_changes
+    """What the format holds in other operations than the graph for the target."""
 
 
 EMITTERS: Mapping[str, Emitter] = {
     "mil": Emitter(as_mil, partial(refuse_folder, holds=("model.mil", "weights.bin"))),
-    "netplist": Emitter(as_netplist, partial(refuse_folder, holds=("net.plist", "weights.0", "weights.1"))),
-    "mlpackage": Emitter(as_package, refuse_package),
+    "netplist": Emitter(
+        as_netplist, partial(refuse_folder, holds=("net.plist", "weights.0", "weights.1")), netplist_changes
+    ),
+    "mlpackage": Emitter(as_package, refuse_package, package_changes),
     "program": Emitter(as_program, refuse_one_file),
     "text": Emitter(as_text, refuse_one_file),
 }

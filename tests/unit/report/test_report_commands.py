@@ -296,3 +296,10 @@ def test_the_embedded_models_are_checked_on_every_generation() -> None:
     assert all(one.ok for one in report.targets)
     with pytest.raises(UnknownNameError, match="unknown embedded model 'resnet'; nearest: resnet18"):
         demonstrated("resnet")
+
+
+def test_what_a_format_holds_in_other_operations_is_listed(tmp_path: Path) -> None:
+    graph = af.Graph({"y": af.input((1, 4, 8, 8), name="x").silu()})
+    made = compile_model(graph, "m1", emit="netplist", output=tmp_path / "out")
+    assert made.rebuilt == ("silu became x · sigmoid(x)",)
+    assert compile_model(graph, "m1", emit="mil", output=tmp_path / "mil").rebuilt == ()
