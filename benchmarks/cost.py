@@ -22,7 +22,7 @@ RUNS = 3
 
 
 def chain(nodes: int) -> af.Graph:
-    """Return many small operations one behind another, all of which read the input too."""
+    """Return many small operations one after another, all of which read the input too."""
     x = af.input((1, 8, 4, 4), name="x")
     y = x
     for _ in range(nodes // 2):

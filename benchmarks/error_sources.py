@@ -53,7 +53,7 @@ ROWS = (
 
 @dataclass(frozen=True)
 class Part:
-    """A layer, or what is left of it without the activation behind it, or that activation alone."""
+    """A layer, or what is left of it without the activation after it, or that activation alone."""
 
     layer: Layer
     kind: str

@@ -46,7 +46,7 @@ def blocks(count: int) -> af.Graph:
 
 
 def chain(count: int) -> af.Graph:
-    """Return many small operations one behind another, all of which read the input too."""
+    """Return many small operations one after another, all of which read the input too."""
     x = af.input((1, 8, 4, 4), name="x")
     y = x
     for _ in range(count):

@@ -176,7 +176,7 @@ def worst_first(finding: Finding) -> int:
 
 
 def layers(nodes: tuple[Node, ...], random: np.random.Generator, segments: int) -> tuple[Timed, ...]:
-    """Return a layer for each operation: some on two engines at once, each segment behind a call of the host."""
+    """Return a layer for each operation: some on two engines at once, each segment after a call of the host."""
     found: list[Timed] = []
     now, segment = 0.0, -1
     for place, one in enumerate(nodes):

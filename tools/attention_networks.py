@@ -53,7 +53,7 @@ def transformer_layer(x: af.Tensor, heads: int, hidden: int) -> af.Tensor:
 
 
 def distilbert(length: int = 128) -> af.Tensor:
-    """Return DistilBERT behind its embeddings: six layers of width 768, and its classifier of two classes."""
+    """Return DistilBERT after its embeddings: six layers of width 768, and its classifier of two classes."""
     y = af.input((length, 768), name="tokens")
     for _ in range(6):
         y = normalised(y + attended(y, 12, 64))
@@ -62,7 +62,7 @@ def distilbert(length: int = 128) -> af.Tensor:
 
 
 def llama_perceptrons(length: int = 64) -> af.Tensor:
-    """Return four gated perceptrons of the width of a Llama 2 of seven billion weights, one behind another."""
+    """Return four gated perceptrons of the width of a Llama 2 of seven billion weights, one after another."""
     y = af.input((length, 4096), name="x")
     for _ in range(4):
         y = linear(linear(y, 11008).silu() * linear(y, 11008), 4096)
@@ -223,5 +223,5 @@ def depth_anything_small(rows: int = 28, columns: int = 37) -> af.Tensor:
 
 
 def residual_unit(x: af.Tensor) -> af.Tensor:
-    """Return two 3×3 convolutions around an addition, each behind a relu."""
+    """Return two 3×3 convolutions around an addition, each after a relu."""
     return x + convolved(convolved(x.relu(), x.shape[1], 3).relu(), x.shape[1], 3)

@@ -15,7 +15,7 @@ from aneforge.compiler.pipeline import PIPELINE
 __all__ = ["decisions_page", "layers_page", "passes_page"]
 
 PASSES_INTRODUCTION = (
-    "The pipeline in order. A pass verifies the program before and after it; `PIPELINE.until(name)` stops behind one, "
+    "The pipeline in order. A pass verifies the program before and after it; `PIPELINE.until(name)` stops after one, "
     "`PIPELINE.dump(program, folder)` writes the program after each that changed it."
 )
 DECISIONS_INTRODUCTION = (
@@ -43,7 +43,7 @@ def layers_page() -> str:
         "unit",
         "meaning of",
         "operands",
-        "slots behind it",
+        "slots after it",
         "slots it fills",
         "own program",
         "evidence",

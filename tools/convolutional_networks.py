@@ -213,7 +213,7 @@ def normalised_relu(x: af.Tensor) -> af.Tensor:
 
 
 def convolution_stack(channels: int, layers: int, height: int, width: int) -> af.Tensor:
-    """Return 3×3 convolutions one behind another, the first of an image of three channels."""
+    """Return 3×3 convolutions one after another, the first of an image of three channels."""
     y = af.input((1, 3, height, width), name="image")
     for _ in range(layers):
         y = convolved(y, channels, 3).relu()
@@ -221,7 +221,7 @@ def convolution_stack(channels: int, layers: int, height: int, width: int) -> af
 
 
 def fully_connected(rows: int, inputs: int, widths: Sequence[int]) -> af.Tensor:
-    """Return products by matrices one behind another."""
+    """Return products by matrices one after another."""
     y = af.input((rows, inputs), name="x")
     for width in widths:
         y = y.linear(zeros(width, y.shape[1])).relu()

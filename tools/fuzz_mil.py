@@ -111,7 +111,7 @@ def corpus(samples: int = 3) -> Iterator[tuple[str, bytes]]:
             try:
                 made = mil_text(one_operation(op, generator))
             except AneforgeError:
-                continue  # what has no form in MIL is no program
+                continue  # what has no form in MIL is not a program
             yield f"{name}_{number}", made.text.encode() + SEPARATOR + made.weights.tobytes()
 
 

@@ -68,7 +68,7 @@ def corpus(samples: int = 2) -> Iterator[tuple[str, bytes]]:
             try:
                 model, blob = model_of({"main": one_operation(op, generator)}, port_casts=False)
             except AneforgeError:
-                continue  # what has no form in Core ML is no model
+                continue  # what has no form in Core ML is not a model
             yield f"{name}_{number}", model.SerializeToString(deterministic=True) + SEPARATOR + blob.tobytes()
     x = af.input((1, 4), name="x")
     total = af.state("total", (1, 4)) + x

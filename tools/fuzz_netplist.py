@@ -41,15 +41,15 @@ class Chooser(Protocol):
     """What takes decisions out of the fuzzer's bytes."""
 
     def ConsumeIntInRange(self, least: int, most: int) -> int:  # noqa: N802 - the fuzzer's name
-        """Return a whole number between two."""
+        """Return an integer between two."""
         ...
 
     def ConsumeInt(self, nbytes: int) -> int:  # noqa: N802 - the fuzzer's name
-        """Return a whole number of some bytes."""
+        """Return an integer of some bytes."""
         ...
 
     def ConsumeBool(self) -> bool:  # noqa: N802 - the fuzzer's name
-        """Return a truth value."""
+        """Return a boolean."""
         ...
 
 

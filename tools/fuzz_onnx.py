@@ -222,7 +222,7 @@ def change_dimension(model: onnx.ModelProto, chooser: random.Random) -> None:
 
 
 def change_weight(model: onnx.ModelProto, chooser: random.Random) -> None:
-    """Make an input a weight of small whole numbers, or change a weight's shape."""
+    """Make an input a weight of small integers, or change a weight's shape."""
     if model.graph.initializer and chooser.random() < 0.5:
         tensor = chooser.choice(list(model.graph.initializer))
         tensor.dims.append(chooser.choice(NUMBERS))

@@ -67,7 +67,7 @@ def stateful(draw: Draw) -> af.Graph:
 
 
 def sliced(draw: Draw) -> af.Graph:
-    """Draw slices that begin and end at any place, some of them joined, added or multiplied behind."""
+    """Draw slices that begin and end at any place, some of them joined, added or multiplied after."""
     shape = (1, draw.pick(1, 3, 8), draw.pick(1, 2, 5), draw.pick(1, 2, 5, 17, 64))
     x = draw.activation(draw.input(*shape))
     parts: list[af.Tensor] = []

@@ -148,7 +148,7 @@ def scaled_by(draw: Draw, x: af.Tensor) -> af.Tensor:
 
 
 def perceptron(draw: Draw) -> dict[str, af.Tensor]:
-    """Draw linear layers behind one another."""
+    """Draw linear layers after one another."""
     x = draw.input(draw.pick(1, 3, 8), draw.pick(16, 64, 256, 1024))
     for _ in range(draw.pick(1, 2, 3)):
         outputs = draw.pick(1, 8, 32, 64)
@@ -175,7 +175,7 @@ def residual(draw: Draw) -> dict[str, af.Tensor]:
 
 
 def grouped(draw: Draw) -> dict[str, af.Tensor]:
-    """Draw depthwise, grouped, strided, dilated and transposed convolutions behind one another."""
+    """Draw depthwise, grouped, strided, dilated and transposed convolutions after one another."""
     channels, width = draw.pick(4, 8, 12), draw.pick(5, 8, 11)
     x = draw.input(draw.pick(1, 2), channels, width, width)
     for _ in range(draw.pick(1, 2, 3)):
@@ -194,7 +194,7 @@ def grouped(draw: Draw) -> dict[str, af.Tensor]:
 
 
 def transformer(draw: Draw) -> dict[str, af.Tensor]:
-    """Draw a small transformer, with layer norms or root mean square norms, before or behind."""
+    """Draw a small transformer, with layer norms or root mean square norms, before or after."""
     length, width = draw.pick(4, 16, 48), draw.pick(16, 32, 64)
     x = draw.input(length, width)
     by_length, first = draw.chance(0.4), draw.chance(0.6)
@@ -246,7 +246,7 @@ def shared(draw: Draw) -> dict[str, af.Tensor]:
 
 
 def normed(draw: Draw) -> dict[str, af.Tensor]:
-    """Draw norms of tensors of any size behind products."""
+    """Draw norms of tensors of any size after products."""
     channels, width = draw.pick(4, 8), draw.pick(4, 8)
     x = draw.input(1, channels, width, width)
     y = af.conv(x, draw.weight(channels, channels, 3, 3), pad=1)
@@ -276,7 +276,7 @@ def quiet(draw: Draw) -> dict[str, af.Tensor]:
 
 
 def encoded(draw: Draw) -> dict[str, af.Tensor]:
-    """Draw linear layers behind one another whose weights are encoded."""
+    """Draw linear layers after one another whose weights are encoded."""
     x = draw.input(draw.pick(1, 3, 8), draw.pick(16, 64, 256, 1024))
     for _ in range(draw.pick(1, 2)):
         outputs, inputs = draw.pick(4, 8, 32, 64), x.shape[1]

@@ -21,7 +21,7 @@ COUNTS = ("equal", "drawn", "unsupported", "wrong", "broken")
 NOT_STATIC = "data-dependent shapes"
 """The reason of samples whose shapes are not known before they run."""
 INTRODUCTION = (
-    "PyTorch's own samples of its operators, run by the external tests in double precision (in whole numbers where an "
+    "PyTorch's own samples of its operators, run by the external tests in double precision (in integers where an "
     "operator takes no others). *equal*: the reference meaning of the imported graph gives PyTorch's numbers within "
     "1e-7. *drawn*: numbers are drawn at random, or never written, so that element type and shape are compared. "
     "*unsupported*: the import says so, for the reason that is given. Operators that are not listed were not run."

@@ -74,7 +74,7 @@ class Writer:
         self.nodes.append(made)
 
     def numbers(self, node: Node, label: str, values: object) -> str:
-        """Add a constant of whole numbers, or one number, and return its name."""
+        """Add a constant of integers, or one number, and return its name."""
         name = f"{self.names[node]}_{label}"
         array = np.asarray(values)
         kind = np.float32 if np.issubdtype(array.dtype, np.floating) else np.int64
@@ -94,7 +94,7 @@ def onnx_pads(node: Node) -> list[int]:
 
 
 def numbers_of(node: Node, name: str) -> list[int]:
-    """Return an attribute that is a list of whole numbers."""
+    """Return an attribute that is a list of integers."""
     value = node.attributes[name]
     if not isinstance(value, tuple):
         raise TypeError(f"{name} of {node.op.name} is {value!r}")

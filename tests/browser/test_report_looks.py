@@ -32,7 +32,7 @@ CONTRASTS = """() => {
     .map((one) => one / 255)
     .map((one) => (one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4))
     .reduce((sum, one, place) => sum + one * [0.2126, 0.7152, 0.0722][place], 0);
-  const behind = (element) => {
+  const after = (element) => {
     for (let one = element; one; one = one.parentElement) {
       const colour = parse(getComputedStyle(one).backgroundColor);
       if (colour[3] === 255) return colour;
@@ -43,7 +43,7 @@ CONTRASTS = """() => {
   for (const element of document.querySelectorAll("body *")) {
     const own = [...element.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
     if (!own || !element.checkVisibility() || element.tagName === "SCRIPT") continue;
-    const [text, back] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+    const [text, back] = [light(parse(getComputedStyle(element).color)), light(after(element))];
     const contrast = (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
     found.push([contrast, `${element.tagName}.${element.className}: ${element.textContent.slice(0, 40)}`]);
   }

@@ -85,7 +85,7 @@ def test_a_table_sorts(open_report: Open, report: Report) -> None:
     assert header.get_attribute("aria-sort") == "descending"
     seen = column(page, "findings", 6)
     assert seen[0] == "inf", "infinity is the largest"
-    assert seen[1] == f"{2**60}", "a whole number that JavaScript has no number for keeps its digits"
+    assert seen[1] == f"{2**60}", "an integer that JavaScript has no number for keeps its digits"
     header.get_by_role("button").click()
     assert header.get_attribute("aria-sort") == "ascending"
     numbers = [float(one.replace(",", "")) for one in column(page, "findings", 6)]

@@ -130,7 +130,7 @@ def test_whole_numbers_are_computed_as_the_mathematics_has_them() -> None:
     numbers = {"x": np.array([70000], np.int32), "y": np.array([1], np.int32)}
     assert add.compute(numbers, {})[0].tolist() == [70001]
     assert add.label_of(numbers, {}).exactness is Exactness.MODELLED
-    assert "whole numbers" in add.label_of(numbers, {}).reason
+    assert "integers" in add.label_of(numbers, {}).reason
 
 
 def test_copies_keep_every_bit() -> None:
@@ -154,7 +154,7 @@ def test_the_fallback_rounds_the_mathematics_once_and_gives_no_nan() -> None:
     power = arithmetic("pow", resolve("m1"))
     base, exponent = np.array([2049.0**0.5, -1.0, 3.0], np.float32), np.array([1.0, 0.5, 2.0], np.float16)
     (result,) = power.compute({"x": base.astype(np.float16), "y": exponent}, {})
-    assert result[1:].tolist() == [0.0, 9.0], "what is no number is 0"
+    assert result[1:].tolist() == [0.0, 9.0], "what is not a number is 0"
     assert power.exactness is Exactness.MODELLED
     assert "rounded once" in power.reason
 

@@ -23,7 +23,7 @@ def parts(pattern: int) -> tuple[int, int, int]:
 
 
 def product_by_integers(x: int, w: int) -> int:
-    """Return a product in units of 2^-16, by shifts of whole numbers."""
+    """Return a product in units of 2^-16, by shifts of integers."""
     (x_sign, x_exponent, x_bits), (w_sign, w_exponent, w_bits) = parts(x), parts(w)
     if x_exponent + w_exponent <= -17:
         return 0

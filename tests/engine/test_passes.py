@@ -52,8 +52,8 @@ TARGETS = {
     **{f"tight {name}": changed(name, **TIGHT) for name in ("h13", "h16g", "h17s")},
 }
 ROUNDS_ELSEWHERE = {
-    "fuse-epilogue": "a gain or an offset behind a product or a pair is rounded with it",
-    "choose-weight-stream": "int8 weights that stream are whole numbers in the sum, and their scale stands behind it",
+    "fuse-epilogue": "a gain or an offset after a product or a pair is rounded with it",
+    "choose-weight-stream": "int8 weights that stream are integers in the sum, and their scale stands after it",
     "legalise-resize": "without a texture engine it becomes products, and every axis is rounded",
     "fuse-square": "the sum is not rounded before it is squared",
     "split-matmul": "the parts of a contraction are rounded",
@@ -64,7 +64,7 @@ ONE_ROUNDING = (Slot.GAIN_OFFSET,)
 
 
 def outputs_of(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return outputs as whole numbers: their bits."""
+    """Return outputs as integers: their bits."""
     return {name: array.view(f"u{array.itemsize}") for name, array in run(program, inputs).outputs.items()}
 
 
@@ -153,7 +153,7 @@ def test_a_fused_offset_leaves_out_one_rounding_and_no_other() -> None:
 
 def test_a_fused_square_leaves_out_the_rounding_of_its_sum() -> None:
     x = np.zeros((1, 65))
-    x[0, 0], x[0, 64] = 128, 1 / 16  # 2049 / 16, between two fp16 numbers; the two meet behind the tree of 64 elements
+    x[0, 0], x[0, 64] = 128, 1 / 16  # 2049 / 16, between two fp16 numbers; the two meet after the tree of 64 elements
     source = af.input(x.shape, name="x")
     program = lowered(source.sum(-1).square(), changed("h16g", square_after_reduction=True))
     fused = FuseSquare()(program).program

@@ -38,7 +38,7 @@ def number(pattern: int) -> Fraction:
 
 
 def rounded(value: Fraction) -> float:
-    """Return the nearest fp16, ties away from zero, by whole numbers."""
+    """Return the nearest fp16, ties away from zero, by integers."""
     if value == 0:
         return 0.0
     magnitude = abs(value)

@@ -24,7 +24,7 @@ PLAIN: Any = {"strides": None, "pad_type": "valid", "pad": None, "dilations": No
 
 
 def whole(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Return small whole numbers: no product or sum of them rounds."""
+    """Return small integers: no product or sum of them rounds."""
     return generator.integers(-6, 7, shape).astype(np.float16)
 
 

@@ -34,7 +34,7 @@ def half(value: float) -> float:
 
 
 def cut(terms: list[float], window: int) -> list[float]:
-    """Return numbers cut towards zero behind the window of the largest."""
+    """Return numbers cut towards zero after the window of the largest."""
     largest = max(abs(term) for term in terms)
     if not window or not largest:
         return terms

@@ -77,7 +77,7 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
             operation=node.op.name,
             location=node.location,
             target=resolved.name,
-            remedy="check the parts before and behind it, or compile the whole with af.compile",
+            remedy="check the parts before and after it, or compile the whole with af.compile",
         )
     warn_of_differences(graph, here, resolved)
     try:
@@ -157,7 +157,7 @@ def beside_a_sum(node: Node, graph: Graph) -> bool:
 def cuts_inside(graph: Graph) -> Cuts:
     """Return where slices begin that begin inside the width; parts of a split that nothing reads do not count.
 
-    Whole numbers and truth values are copied: the crop was seen for fp16 alone.
+    Integers and booleans are copied: the crop was seen for fp16 alone.
     """
     leaving = [*graph.outputs.values(), *graph.states.values()]
     read = {(value.node, value.index) for node in graph.nodes for value in node.sources()}

@@ -43,7 +43,7 @@ class Anchor(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ramp_power: float | None = None
 
     def microseconds(self, nbytes: int, flops: int) -> float:
-        """Return how long an operation takes behind the dispatch."""
+        """Return how long an operation takes after the dispatch."""
         used = 1.0
         if self.ramp_flops is not None and self.ramp_power is not None and flops:
             used = min(1.0, (flops / self.ramp_flops) ** self.ramp_power)
@@ -73,7 +73,7 @@ class DispatchCost:
     programs: int
     cuts: int
     work_us: float
-    """Of all operations, behind the dispatches."""
+    """Of all operations, after the dispatches."""
 
     @property
     def microseconds(self) -> float:

@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Provenance(TypedDict):
-    """Where the numbers behind an estimate come from, in the documented form."""
+    """Where the numbers after an estimate come from, in the documented form."""
 
     target: str
     anchor: str
@@ -71,7 +71,7 @@ class Machine:
     name: str
     target: str
     anchors: tuple[str, ...]
-    """The measured chips behind it."""
+    """The measured chips after it."""
     measured: bool
     """The chip, or a chip of the target, was measured."""
     dispatch: float
@@ -298,7 +298,7 @@ def macs_of(target: Target) -> float:
 
 
 def estimate_provenance(target: TargetLike = None) -> Provenance:
-    """Return where the numbers behind an estimate for a target come from; without one, for the target of this machine.
+    """Return where the numbers after an estimate for a target come from; without one, for the target of this machine.
 
     An `estimate` that names no target is the documented heuristic, and rests on none of them.
 

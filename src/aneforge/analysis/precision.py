@@ -30,7 +30,7 @@ __all__ = ["PrecisionReport", "RiskyNode", "precision_risk"]
 MANY = 64
 """A difference of two tensors of at least so many elements is named (aneforge docs, precision risk)."""
 FATAL = (Edge.FP16, Edge.ACCUMULATOR, Edge.CROP, Edge.INT8)
-"""Edges behind which values are infinite."""
+"""Edges after which values are infinite."""
 LONGEST_GROUP = 65536
 """A group norm over more elements has no form (aneforge docs, precision risk)."""
 
@@ -52,7 +52,7 @@ class PrecisionReport(TypedDict):
     graph_error: float
     """The largest expected error of all nodes, at most 1."""
     nodes: list[RiskyNode]
-    """In the order of the graph; those that can pass an edge behind them."""
+    """In the order of the graph; those that can pass an edge after them."""
     hotspots: list[RiskyNode]
     """Those with an error, the worst first."""
 
@@ -89,7 +89,7 @@ def precision_risk(
 def passing(
     graph: Graph, ranges: Mapping[str, tuple[float, float] | float] | None, target: TargetLike
 ) -> Iterator[RiskyNode]:
-    """Yield the operations that can pass an edge beyond which nothing is left of a result, not those behind them."""
+    """Yield the operations that can pass an edge beyond which nothing is left of a result, not those after them."""
     shapes = {(node.location, node.op.name): node.types[0].shape for node in graph.nodes}
     for layer in range_report(graph, ranges, target=target).layers:
         for concern in layer.passed:

@@ -69,7 +69,7 @@ class LayerWork:
     utilisation: float
     """Share of the array that they keep busy: whole lanes of output channels, whole work units of pixels."""
     winograd: bool | str
-    """`unknown` where no figure tells whether the target uses it; it is then priced as the direct form."""
+    """`unknown` where it is not measured whether the target uses it; it is then priced as the direct form."""
     weight_bytes: int
     reread_bytes: int
     """Activations read from DRAM again: for the next part of the weights, or by a later part of a split layer."""

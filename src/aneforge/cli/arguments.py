@@ -48,7 +48,7 @@ Targets = Annotated[
         "--target",
         "-t",
         metavar="NAMES",
-        help=f"Targets, chips, families or a group, parted by commas: {EXAMPLES}, all (every target that runs MIL "
+        help=f"Targets, chips, families or a group, separated by commas: {EXAMPLES}, all (every target that runs MIL "
         "programs), families, or known (older ones too). May be repeated.",
         show_default=False,
     ),
@@ -160,7 +160,7 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
 
 
 def expect_archive(path: Path, begins: bytes) -> None:
-    """Refuse a file that is no archive, by how it begins.
+    """Refuse a file that is not an archive, by how it begins.
 
     Raises:
         GraphError: It is one array, or something else.

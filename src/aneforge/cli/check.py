@@ -41,8 +41,8 @@ def check(
         str | None,
         typer.Option(
             metavar="WORDS",
-            help="What to fail on, parted by commas: reject, oversize, decompose, warn, info, saturation, divergence, "
-            "or none. [default: reject,oversize]",
+            help="What to fail on, separated by commas: reject, oversize, decompose, warn, info, saturation, "
+            "divergence, or none. [default: reject,oversize]",
             show_default=False,
         ),
     ] = None,

@@ -16,7 +16,7 @@ fifth of that of a model with 5,000 operations; without it neither needed more m
 
 
 def main() -> None:
-    """Run the command line of this process; a Ctrl-C is no traceback, wherever it comes."""
+    """Run the command line of this process; a Ctrl-C is not a traceback, wherever it comes."""
     gc.set_threshold(NEW_OBJECTS)
     if hasattr(signal, "SIGPIPE"):
         # Whoever reads the answer may stop reading, as `head` does. The process then ends as others do, with 141 in a

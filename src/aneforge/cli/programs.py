@@ -48,7 +48,7 @@ def compile_(
     shape: given.Shapes = None,
     print_after: Annotated[
         str | None,
-        typer.Option(metavar="PASS", help="Stop behind a pass and print the program there.", show_default=False),
+        typer.Option(metavar="PASS", help="Stop after a pass and print the program there.", show_default=False),
     ] = None,
     dump_phases: Annotated[
         Path | None,

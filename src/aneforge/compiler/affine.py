@@ -38,7 +38,7 @@ class Affine:
         return any(one is not None and one.ndim > 0 for one in (self.gain, self.offset))
 
     def joins(self, other: Affine) -> bool:
-        """Tell whether this one and another behind it are one.
+        """Tell whether this one and another after it are one.
 
         Rows along two axes are not, nor are two whose numbers fp16 holds and whose product it does not.
         """
@@ -92,7 +92,7 @@ def affine_of_layer(layer: Layer) -> Affine:
 
 
 def affine_of_stage(stage: Stage, rank: int) -> Affine:
-    """Return the numbers in a gain and offset slot behind a tensor of a rank."""
+    """Return the numbers in a gain and offset slot after a tensor of a rank."""
     return affine_of(stage.operands, stage.integer("axis"), rank)
 
 

@@ -80,5 +80,5 @@ def by_rank(value: Value) -> int | None:
 def permuted(axis: int, perm: object) -> int:
     """Return where an axis goes in a transpose."""
     assert isinstance(perm, tuple)  # noqa: S101 - a transpose's attribute is a list
-    places = [int(place) % len(perm) for place in perm]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - whole numbers
+    places = [int(place) % len(perm) for place in perm]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - integers
     return places.index(axis)

@@ -47,25 +47,25 @@ class Decision:
     def number(self) -> float:
         """Return the value, which must be a number."""
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
-            raise DataFileError(f"{FILE.name}: {self.name} is no number")
+            raise DataFileError(f"{FILE.name}: {self.name} is not a number")
         return self.value
 
     def integer(self) -> int:
-        """Return the value, which must be a whole number."""
+        """Return the value, which must be an integer."""
         if type(self.value) is not int:
-            raise DataFileError(f"{FILE.name}: {self.name} is no whole number")
+            raise DataFileError(f"{FILE.name}: {self.name} is not an integer")
         return self.value
 
     def words(self) -> tuple[str, ...]:
         """Return the value, which must be a list of words."""
         if not isinstance(self.value, list):
-            raise DataFileError(f"{FILE.name}: {self.name} is no list")
+            raise DataFileError(f"{FILE.name}: {self.name} is not a list")
         return tuple(map(str, self.value))
 
     def text(self) -> str:
         """Return the value, which must be a word."""
         if not isinstance(self.value, str):
-            raise DataFileError(f"{FILE.name}: {self.name} is no word")
+            raise DataFileError(f"{FILE.name}: {self.name} is not a word")
         return self.value
 
 

@@ -75,7 +75,7 @@ class Pipeline:
         """Return what the passes make of a program; `watch` is called after each.
 
         Raises:
-            GraphError: A pass was given or made something that is no program.
+            GraphError: A pass was given or made something that is not a program.
         """
         verify(program)
         for one in self.passes:

@@ -71,7 +71,7 @@ def retarget(graph: GraphLike, target: TargetLike = None, route: str = "mil") ->
 
 
 def with_cast_outputs(graph: Graph, original: Graph, target: Target, changes: list[Change]) -> Graph:
-    """Return a graph whose outputs of truth values and indices leave through a cast, as the rule for them says.
+    """Return a graph whose outputs of booleans and indices leave through a cast, as the rule for them says.
 
     Which ones do, the original says: what makes an index there may be several operations here.
     """

@@ -17,7 +17,7 @@ __all__ = ["matrix_transposed", "with_unit_axes"]
 
 
 def with_unit_axes(weight: Constant, count: int) -> Constant:
-    """Return a weight with axes of length 1 behind its own."""
+    """Return a weight with axes of length 1 after its own."""
     return rearranged(weight, lambda array: array.reshape(*array.shape, *(1,) * count), lambda axis: axis)
 
 

@@ -61,7 +61,7 @@ __all__ = ["UNARY", "Arithmetic", "arithmetic"]
 MOST_TABLES = 256
 """Tables that are kept, 128 KiB each."""
 DTYPE_NAMES = {dtype: name for name, (dtype, _) in DTYPES.items()}
-WHOLE_NUMBERS = "whole numbers and truth values are computed as the mathematics has them; no source tells of them"
+WHOLE_NUMBERS = "integers and booleans are computed as the mathematics has them; no source tells of them"
 SPECIAL_VALUES = "an operand is infinite or NaN: exponent 31 is read as an ordinary one, which few figures confirm"
 ERF_BEYOND_ITS_TABLE = "erf from 2 on is taken to be 1: its table ends there and no source gives its tail"
 SIGMOID_GELU = "the table of GELU by a sigmoid is not known; its mathematics is rounded once"
@@ -94,9 +94,9 @@ class Arithmetic:
         return self.label.reason
 
     def compute(self, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
-        """Return the results: fp16 for real numbers, whole numbers and bool in their own types.
+        """Return the results: fp16 for real numbers, integers and bool in their own types.
 
-        Operands are of fp16, whole numbers or bool. Those of wider floating types are handed over by the host, which
+        Operands are of fp16, integers or bool. Those of wider floating types are handed over by the host, which
         rounds ties to even, but for casts and constants that are folded. Attributes that are left out have defaults.
 
         >>> from aneforge.targets import Family, resolve
@@ -277,12 +277,12 @@ def several(found: Array | tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def as_fp16(result: Array) -> Array:
-    """Return real numbers in fp16, which holds them; whole numbers and bool as they are; a cast's other types too."""
+    """Return real numbers in fp16, which holds them; integers and bool as they are; a cast's other types too."""
     return host_fp16(result) if result.dtype == np.float64 else np.asarray(result)
 
 
 def rounded_meaning(op: Op, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
-    """Return the meaning of the op table, rounded once; what is no number is 0, as it was seen to be."""
+    """Return the meaning of the op table, rounded once; what is not a number is 0, as it was seen to be."""
     widened = {name: widened_operand(value) for name, value in operands.items()}
     return tuple(
         to_fp16(np.where(np.isnan(result), 0.0, result)) if result.dtype == np.float64 else result
@@ -344,7 +344,7 @@ UNARY = frozenset(
 ) - set(quantised.FUNCTIONS)
 """Operations on every fp16 number by itself, with nothing but attributes; what changes the type is not looked up."""
 ANY_TYPE = frozenset({*crop.FOR_TARGET, *quantised.FUNCTIONS})
-"""Operations whose arithmetic is for whole numbers and bool too."""
+"""Operations whose arithmetic is for integers and bool too."""
 TAKEN_AS_GIVEN = frozenset({"batch_norm", "cast", *choices.entries()["folded_weights"].ops})
 """Operations whose constants the compiler folds before anything is rounded, and casts from other types."""
 DOUBTS: Mapping[str, Callable[..., Iterator[Label]]] = {

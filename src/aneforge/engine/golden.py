@@ -11,7 +11,7 @@ and attention have files of their own beside this one; `dispatch` finds the arit
 2. A product whose exponents add to −17 or less contributes nothing. The decision looks at exponents alone: a product of
    almost 2^-15 can vanish, one of 2^-16 can stay.
 3. Any other product is exact (22 bits) and then rounded to a multiple of 2^-16.
-4. The sum is exact fixed point: 15 bits before the point, 16 behind it. It starts at the bias, rounded to 2^-16. From
+4. The sum is exact fixed point: 15 bits before the point, 16 after it. It starts at the bias, rounded to 2^-16. From
    2^15 on it is infinite, and stays so.
 5. The result is the sum, rounded to fp16; a sum that rounds to 2^15 is infinite too.
 
@@ -115,7 +115,7 @@ def leave(total: Array) -> Array:
 def gained(total: Array, gain: Array | float, offset: Array | float | None) -> Array:
     """Return gain · total + offset of a sum that was not rounded before: one rounding, over the full range of fp16.
 
-    That a gain directly behind a sum saves its rounding is chosen; no figure tells. What is no number (0 times an
+    That a gain directly after a sum saves its rounding is chosen; not measured. What is not a number (0 times an
     infinite sum) is 0, as 0 · ∞ was seen to be.
 
     >>> gained(np.array([2049.0, np.inf]), np.array([2.0, 0.0]), 0.5).tolist()
@@ -371,7 +371,7 @@ def winograd_convolution(x: Array, weight: Array, bias: Array | None = None, *, 
 
     Exact on even widths with a padding of 1 and without a bias, for the targets whose value `winograd_on_width` says
     so. Kernel and data are transformed along the width, each value rounded once to fp16; the three rows of the kernel
-    are summed directly; the four sums are combined in the accumulator. Modelled, because no figure tells: odd widths
+    are summed directly; the four sums are combined in the accumulator. Modelled, because it is not measured: odd widths
     (the last tile is cut), other padding, where the bias enters (here the combined sum starts from it), and the edge,
     which is looked at in the combined sums alone although a transformed sum can pass it earlier.
     """

@@ -118,16 +118,16 @@ def sign(x: Array) -> Array:
     return np.sign(read(x))
 
 
-# Whole numbers.
+# Integers.
 
 
 def floor(x: Array) -> Array:
-    """Return the next whole number at or below."""
+    """Return the next integer at or below."""
     return to_fp16(np.floor(read(x)))
 
 
 def ceil(x: Array) -> Array:
-    """Return the next whole number at or above."""
+    """Return the next integer at or above."""
     return to_fp16(np.ceil(read(x)))
 
 

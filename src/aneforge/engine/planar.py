@@ -199,7 +199,7 @@ def square(x: Array) -> Array:
     return to_fp16(np.square(read(x)))
 
 
-# Gain and offset: the affine unit behind every layer.
+# Gain and offset: the affine unit after every layer.
 
 
 def gain_offset(x: Array, gain: Array | float, offset: Array | float | None) -> Array:

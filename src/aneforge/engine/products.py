@@ -285,7 +285,7 @@ def doubts_of_conv(
     if form == "winograd":
         pads = pads_of(x.shape[2:], weight.shape[2:], attributes)
         if x.shape[3] % 2 or bias is not None or pads != [(1, 1), (1, 1)]:
-            yield Label(Exactness.MODELLED, "no figure tells of Winograd on odd widths, with a bias or other padding")
+            yield Label(Exactness.MODELLED, "not measured: Winograd on odd widths, with a bias or other padding")
     if form == "direct" and switch(target, "winograd_on_width") and set(weight.shape[2:]) != {1}:
         yield Label(Exactness.MODELLED, "which kernels beside 3×3 of stride 1 run as Winograd here is not known")
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS", "folded_weights", "int8_convolution", "int8_matmul", "int8_weight_matmul", "meeting_int8"]
 
 INTEGER_EDGE = 2**31
-"""From this magnitude on a sum of whole numbers is infinite."""
+"""From this magnitude on a sum of integers is infinite."""
 FLOOD = np.float16(FP16_MAX)
 """Twice the edge of the accumulator, all but a little: one such term makes a sum infinite."""
 
@@ -153,13 +153,13 @@ def dequantize(x: Array, scale: Array, zero_point: Array | None, *, axis: int | 
 
 
 def quantize(x: Array, scale: Array, zero_point: Array | None, *, output_dtype: str, axis: int | None) -> Array:
-    """Return x / scale to the nearest whole number, ties away from zero, plus the zero point, within the type."""
+    """Return x / scale to the nearest integer, ties away from zero, plus the zero point, within the type."""
     steps = to_grid(read(x) / per_channel(scale, x.ndim, axis), 1.0) + per_channel(zero_point, x.ndim, axis)
     return np.clip(steps, *value_range(output_dtype)).astype(numpy_dtype(output_dtype))
 
 
 def cast(x: Array, *, dtype: str) -> Array:
-    """Return elements as another type: to whole numbers cut towards zero, to bool x ≠ 0, to others by way of fp16."""
+    """Return elements as another type: to integers cut towards zero, to bool x ≠ 0, to others by way of fp16."""
     numbers = read(x) if x.dtype == np.float16 else x
     if dtype == "bool":
         return numbers != 0

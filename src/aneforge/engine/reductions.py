@@ -7,7 +7,7 @@ neighbours are added and rounded, `tree` of those are added two by two in fp16, 
 rounded once. Before each addition but the last the terms are cut towards zero to the `window` bits that begin with the
 leading one of the largest. The three numbers are data (`data/arithmetic.toml`, which tells what else was tried), chosen
 by the target's `reduction_order`; so far both orders have the same. The model gives the published errors of sums within
-some per cent and is labelled modelled. Measured: a row of eight whole numbers is exact to 2,048, and 2,049 reads 2,050.
+some per cent and is labelled modelled. Measured: a row of eight integers is exact to 2,048, and 2,049 reads 2,050.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def added(rows: Array, adder: AdderChoice) -> Array:
 
 
 def parted(rows: Array, length: int) -> Array:
-    """Return rows in parts of one length, zeros behind the last."""
+    """Return rows in parts of one length, zeros after the last."""
     missing = -rows.shape[-1] % length
     padded = np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, missing)])
     return padded.reshape(*rows.shape[:-1], -1, length)

@@ -49,7 +49,7 @@ MOST_SAFETENSORS = 100_000_000
 """Bytes of the text before the tensors, as the format limits them."""
 ZIP = b"PK\x03\x04"
 ZIP_END, ZIP_END_SIZE, ZIP_COMMENT_MOST = b"PK\x05\x06", 22, 2**16
-"""How the record at the end of a zip archive begins, its bytes, and those that may be behind it."""
+"""How the record at the end of a zip archive begins, its bytes, and those that may be after it."""
 ARCHIVE_MARKS = ("archive_format", "serialized_exported_program.json")
 """Files that an archive of an exported program has."""
 EXPORT = 'torch.export.save(torch.export.export(model, example), "model.pt2")'
@@ -140,7 +140,7 @@ def detect_format(path: Path) -> ModelFormat:
     MIL text
 
     Raises:
-        GraphError: There is nothing, or it is no model of a format that is known.
+        GraphError: There is nothing, or it is not a model of a format that is known.
     """
     place = Location(str(path))
     try:
@@ -185,7 +185,7 @@ def folder_format(path: Path, place: Location) -> ModelFormat:
         (None, "give a model's file"),
     )
     raise GraphError(
-        "the folder is no model that can be read" if seen else "the folder is no model",
+        "the folder is not a model that can be read" if seen else "the folder is not a model",
         location=place,
         seen=seen,
         limit=f"a folder with {', '.join(marks)}",
@@ -278,7 +278,7 @@ def field_numbers(content: mmap.mmap) -> Iterator[int]:
 
 
 def varint(content: mmap.mmap, at: int) -> tuple[int, int]:
-    """Return a number of variable size and the place behind it; −1 where there is none."""
+    """Return a number of variable size and the place after it; −1 where there is none."""
     value = 0
     for place, byte in enumerate(content[at : at + MOST_VARINT]):
         value |= (byte & 0x7F) << (7 * place)
@@ -288,12 +288,14 @@ def varint(content: mmap.mmap, at: int) -> tuple[int, int]:
 
 
 def unknown(path: Path, head: bytes, place: Location) -> GraphError:
-    """Return the error for a file that is no model of a format that is known."""
+    """Return the error for a file that is not a model of a format that is known."""
     found = other_kind(path, head)
     if found is not None:
-        return GraphError("the file is no model that can be read", location=place, seen=found.seen, remedy=found.remedy)
+        return GraphError(
+            "the file is not a model that can be read", location=place, seen=found.seen, remedy=found.remedy
+        )
     return GraphError(
-        "the file is no model of a format that is known",
+        "the file is not a model of a format that is known",
         location=place,
         seen=f"a file that begins with {head[:12]!r}",
         limit=KNOWN,
@@ -302,7 +304,7 @@ def unknown(path: Path, head: bytes, place: Location) -> GraphError:
 
 
 def other_kind(path: Path, head: bytes) -> Other | None:
-    """Return what a file is that is no model; None for one that nobody takes for a model."""
+    """Return what a file is that is not a model; None for one that nobody takes for a model."""
     if head.startswith(ZIP):
         if not has_end(path):
             return CUT_OFF

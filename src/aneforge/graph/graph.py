@@ -202,7 +202,7 @@ def checked_ports(what: str, given: object) -> Mapping[str, Output]:
     """Return outputs or states, which must be tensors by name, in a mapping that nobody can change.
 
     Raises:
-        GraphTypeError: It is no mapping, a name is not text, or a value is no tensor.
+        GraphTypeError: It is not a mapping, a name is not text, or a value is not a tensor.
         GraphError: A name cannot be written down.
     """
     if not isinstance(given, Mapping):

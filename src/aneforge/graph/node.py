@@ -51,7 +51,7 @@ class Output:
         if not isinstance(node, Node):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise GraphTypeError("a tensor is a result of a node", seen=type(node).__name__)
         if type(index) is not int:
-            raise GraphTypeError("the number of a result is not a whole number", seen=repr(index))
+            raise GraphTypeError("the number of a result is not an integer", seen=repr(index))
         if not 0 <= index < len(node.types):
             raise GraphError(
                 f"it has no result {index}", operation=node.op.name, seen=index, limit=f"0 to {len(node.types) - 1}"

@@ -100,7 +100,7 @@ class TextParser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a node's line says behind the operands."""
+    """What a node's line says after the operands."""
 
     attributes: Mapping[str, object]
     types: tuple[TensorType, ...]
@@ -227,7 +227,7 @@ class Reader:
             raise GraphError(f"constant @{symbol} is not given", limit=", ".join(self.given) or "no constants")
         constant = self.given[symbol]
         if not isinstance(constant, Constant):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise GraphTypeError(f"@{symbol} is given something that is no constant", seen=type(constant).__name__)
+            raise GraphTypeError(f"@{symbol} is given something that is not a constant", seen=type(constant).__name__)
         self.used.setdefault(symbol, self.number)
         return constant
 
@@ -288,7 +288,7 @@ def excerpt(line: str, column: int) -> str:
 
 
 def description_of(text: str) -> Description:
-    """Read what a node's line says behind the operands."""
+    """Read what a node's line says after the operands."""
     attributes, types, place = subtrees(parsed(text, "description"))
     return Description(
         unique("attribute", [(tokens(one)[0], attribute_of(one)) for one in subtrees(attributes)]),
@@ -324,7 +324,7 @@ def numbers(value: str) -> tuple[int, int | None]:
 
 
 def whole(word: str) -> int:
-    """Read a whole number.
+    """Read an integer.
 
     Raises:
         GraphError: Python does not read that many digits.

@@ -39,7 +39,7 @@ UNBOUNDED = {("minimum", True), ("maximum", False)}
 SHOWN = 8
 """Infinite constants that are named; the rest are counted."""
 TAKEN = "the model's floating-point tensors were taken as fp16, the engine's own precision"
-SHORT = "the model's whole numbers of 64 bits were taken as 32 bits wide"
+SHORT = "the model's integers of 64 bits were taken as 32 bits wide"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Halved:
 def to_fp16(graph: GraphLike) -> Halved:
     """Return a graph whose floating-point tensors and constants are fp16; one that is so already is kept as it is.
 
-    Whole numbers of 64 bits become those of 32. What compiles a graph or predicts its program does this first, and says
+    Integers of 64 bits become those of 32. What compiles a graph or predicts its program does this first, and says
     so.
 
     >>> import aneforge as af
@@ -70,7 +70,7 @@ def to_fp16(graph: GraphLike) -> Halved:
 
     Raises:
         GraphError: An operation cannot take fp16.
-        GraphTypeError: It is no graph.
+        GraphTypeError: It is not a graph.
     """
     whole = as_graph(graph)
     held = {kind.dtype for node in whole.nodes for kind in node.types}
@@ -78,7 +78,7 @@ def to_fp16(graph: GraphLike) -> Halved:
     wide = SHORTENED if held & SHORTENED.keys() else {}
     kept = next(too_large(whole, wide), None)
     shortened = wide if kept is None else {}
-    left = () if kept is None else (f"the model's whole numbers of 64 bits were kept: {kept}",)
+    left = () if kept is None else (f"the model's integers of 64 bits were kept: {kept}",)
     if not narrowed and not shortened:
         return Halved(whole, notes=left)
     made = retyped(whole, narrowed | shortened)
@@ -102,7 +102,7 @@ class TooLarge:
 
 
 def too_large(graph: Graph, becomes: Mapping[str, str]) -> Iterator[TooLarge]:
-    """Yield the whole numbers that have no room in what their element types become; a bound that never holds has."""
+    """Yield the integers that have no room in what their element types become; a bound that never holds has."""
     for node in graph.nodes if becomes else ():
         for _, value in node.values():
             dtype = becomes.get(value.type.dtype)
@@ -120,7 +120,7 @@ def too_large(graph: Graph, becomes: Mapping[str, str]) -> Iterator[TooLarge]:
 
 
 def has_room(number: float, dtype: str) -> bool:
-    """Tell whether a number lies in the range of a type of whole numbers."""
+    """Tell whether a number lies in the range of a type of integers."""
     least, most = value_range(dtype)
     return least <= number <= most
 
@@ -141,7 +141,7 @@ class Retyped:
 def retyped(graph: Graph, becomes: Mapping[str, str]) -> Retyped:
     """Return a graph whose tensors and constants of some element types are of others.
 
-    Whole numbers are expected to have room: `too_large` names those that have not.
+    Integers are expected to have room: `too_large` names those that have not.
 
     Raises:
         GraphError: An operation cannot take what an element type becomes.
@@ -239,7 +239,7 @@ class Retyping:
 
 
 def room_in(source: np.dtype[Any], dtype: str) -> tuple[int, int]:
-    """Return the whole numbers that an array of one type can hold and another type too."""
+    """Return the integers that an array of one type can hold and another type too."""
     least, most = value_range(dtype)
     held = np.iinfo(source)
     return max(least, int(held.min)), min(most, int(held.max))

@@ -95,7 +95,7 @@ def attribute_text(value: AttributeValue) -> str:
 
 
 def number_text(value: float) -> str:
-    """Return a number that is told from a whole number by its point."""
+    """Return a number that is told from an integer by its point."""
     if math.isnan(value):
         return "nan.0"
     if math.isinf(value):

@@ -1,4 +1,4 @@
-"""What the mathematics says: a graph evaluated in float64, whole numbers and bool in their own types."""
+"""What the mathematics says: a graph evaluated in float64, integers and bool in their own types."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def named_values(what: str, given: object, known: Mapping[str, Node]) -> Mapping
     """Return values that are given by name, every name a known one.
 
     Raises:
-        GraphTypeError: It is no mapping, or a name is not text.
+        GraphTypeError: It is not a mapping, or a name is not text.
         GraphError: A name is unknown.
     """
     if not isinstance(given, Mapping):
@@ -160,7 +160,7 @@ def fitted(what: str, value: object, wanted: TensorType) -> Array:
 
     Raises:
         GraphTypeError: Its elements are of a sort that the type does not take.
-        GraphError: Its shape is wrong, or a whole number is out of range.
+        GraphError: Its shape is wrong, or an integer is out of range.
     """
     array = array_of(what, value)
     if array.shape != wanted.shape:
@@ -183,14 +183,14 @@ def array_of(what: str, value: object) -> Array:
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise GraphTypeError(f"{what} is no array: {error}", seen=type(value).__name__) from None
+        raise GraphTypeError(f"{what} is not an array: {error}", seen=type(value).__name__) from None
 
 
 def taken(dtype: str) -> tuple[str, tuple[str, ...]]:
     """Return which elements a placeholder of an element type takes: in words, and their sorts."""
     if is_float(dtype):
         return "real numbers", ("float", "integer")
-    return ("whole numbers", ("integer",)) if is_integer(dtype) else ("bool", ("bool",))
+    return ("integers", ("integer",)) if is_integer(dtype) else ("bool", ("bool",))
 
 
 def sort_of(array: Array) -> str:
@@ -202,7 +202,7 @@ def sort_of(array: Array) -> str:
 
 
 def check_range(what: str, array: Array, dtype: str) -> None:
-    """Check that a type of whole numbers holds all of an array's.
+    """Check that a type of integers holds all of an array's.
 
     Raises:
         GraphError: It does not.

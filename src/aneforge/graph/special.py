@@ -52,7 +52,7 @@ __all__ = [
 # each; the largest error of the fit is the last number.
 
 WHOLE = 1024.0
-"""Whole numbers here stay within this. The clip between a rounding and a product with a number is there because the
+"""Integers here stay within this. The clip between a rounding and a product with a number is there because the
 engine loses the number when one follows the other (value `rounding_keeps_multiplier` of the target database)."""
 ERROR_FUNCTION = (
     0.470133188, -0.228792428, 0.157419407, -0.110171151, 0.0732207183, -0.043660723, 0.0220688175, -0.0120513626,

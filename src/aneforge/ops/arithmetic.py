@@ -58,5 +58,5 @@ def laid_along(values: Array, rank: int, axis: int = 1) -> Array:
 
 
 def wide(x: Array) -> Array:
-    """Return whole numbers in 64 bits, where sums wrap as in their own type and NumPy can multiply any of them."""
+    """Return integers in 64 bits, where sums wrap as in their own type and NumPy can multiply any of them."""
     return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.int64)

@@ -22,11 +22,11 @@ class Attributed:
     attributes: Mapping[str, AttributeValue]
 
     def integer(self, name: str) -> int:
-        """Return an attribute that is a whole number."""
+        """Return an attribute that is an integer."""
         value = self.attributes[name]
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        raise mistaken(name, value, "a whole number")
+        raise mistaken(name, value, "an integer")
 
     def number(self, name: str) -> float:
         """Return an attribute that is a number."""
@@ -50,18 +50,18 @@ class Attributed:
         raise mistaken(name, value, "a flag")
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Return an attribute that is a list of whole numbers."""
+        """Return an attribute that is a list of integers."""
         found = self.optional_integers(name)
         if found is None:
-            raise mistaken(name, found, "a list of whole numbers")
+            raise mistaken(name, found, "a list of integers")
         return found
 
     def optional_integers(self, name: str) -> tuple[int, ...] | None:
-        """Return an attribute that is a list of whole numbers, or None where it is left out."""
+        """Return an attribute that is a list of integers, or None where it is left out."""
         value = self.attributes[name]
         if value is None or (isinstance(value, tuple) and all(isinstance(one, int) for one in value)):
             return cast("tuple[int, ...] | None", value)
-        raise mistaken(name, value, "a list of whole numbers")
+        raise mistaken(name, value, "a list of integers")
 
 
 def mistaken(name: str, value: object, wanted: str) -> TypeError:

@@ -1,6 +1,6 @@
 """Where the results of an operation lie, whatever goes in: what "never negative" and "bounded" follow from.
 
-A codomain is that of the mathematics on real numbers: whole numbers that wrap around in their type are not counted, nor
+A codomain is that of the mathematics on real numbers: integers that wrap around in their type are not counted, nor
 is NaN, which stands for no result. The engine keeps to it, the ends rounded to fp16, but for what `margin` says: a test
 asks every function of one element for every fp16 number. An end at zero is one on the engine as well.
 """

@@ -137,7 +137,7 @@ def expect_shift(what: str, shift: Array | None) -> None:
     """Check that what is taken off before scaling, where it is given, is a number.
 
     Raises:
-        GraphError: It is a truth value.
+        GraphError: It is a boolean.
     """
     if shift is not None and dtype_name(shift) == "bool":
         raise GraphError(f"the {what} does not hold numbers", seen="bool")
@@ -216,7 +216,7 @@ class Dense(Constant):
 
 @dataclass(frozen=True, eq=False)
 class Int8Affine(Constant):
-    """Whole numbers of eight bits with a scale, and perhaps a zero point, per channel: scale · (q − zero point).
+    """Integers of eight bits with a scale, and perhaps a zero point, per channel: scale · (q − zero point).
 
     >>> constant = Int8Affine(np.array([[2, -4]], np.int8), scale=np.array([0.5], np.float16))
     >>> constant.dense().tolist()
@@ -374,7 +374,7 @@ class Sparse(Constant):
 
 @dataclass(frozen=True, eq=False)
 class Blockwise(Constant):
-    """Whole numbers with a scale, and perhaps an offset, per block: scale · (q − offset).
+    """Integers with a scale, and perhaps an offset, per block: scale · (q − offset).
 
     The scale has the rank of the data; along each axis its length divides the data's.
 
@@ -390,7 +390,7 @@ class Blockwise(Constant):
     def __post_init__(self) -> None:
         self._freeze("data", "scale", "offset")
         if not is_integer(dtype_name(self.data)):
-            raise GraphError("the data of blocks does not hold whole numbers", seen=dtype_name(self.data))
+            raise GraphError("the data of blocks does not hold integers", seen=dtype_name(self.data))
         expect_scale(self.scale)
         expect_shift("offset", self.offset)
         for what, part in (("scale", self.scale), ("offset", self.offset)):

@@ -31,7 +31,7 @@ class Definition:
     attributes: tuple[Attribute, ...] = ()
     infer: Callable[..., TensorType | tuple[TensorType, ...]]
     meaning: Callable[..., Array | tuple[Array, ...]] | None
-    """The mathematics: float64 for floating types, the own type for whole numbers and bool."""
+    """The mathematics: float64 for floating types, the own type for integers and bool."""
     no_meaning: str = ""
     """Why there is no `meaning`, where there is none."""
 

@@ -153,7 +153,7 @@ def comparison(name: str, summary: str, meaning: Callable[..., Array], **details
         summary,
         meaning,
         result_dtype="bool",
-        domain=Domain(-2, 2),  # a small range, so that equal whole numbers are met
+        domain=Domain(-2, 2),  # a small range, so that equal integers are met
         dtypes=(*NUMBERS, "bool"),
         **details,
     )

@@ -45,7 +45,7 @@ class Chooser(Protocol):
     """Something that makes choices: Hypothesis' draw, or a seeded generator."""
 
     def integer(self, least: int, most: int) -> int:
-        """Return a whole number between two, both included."""
+        """Return an integer between two, both included."""
         ...
 
     def choose(self, options: Sequence[T]) -> T:
@@ -65,7 +65,7 @@ class RandomChooser:
     generator: np.random.Generator
 
     def integer(self, least: int, most: int) -> int:
-        """Return a whole number between two, both included."""
+        """Return an integer between two, both included."""
         return int(self.generator.integers(least, most, endpoint=True))
 
     def choose(self, options: Sequence[T]) -> T:

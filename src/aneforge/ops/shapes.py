@@ -51,16 +51,16 @@ def kind_of(dtype: str) -> str:
     """Return what an element type holds, in words.
 
     >>> kind_of("bf16"), kind_of("uint8"), kind_of("bool")
-    ('floating-point numbers', 'whole numbers', 'bool')
+    ('floating-point numbers', 'integers', 'bool')
     """
     if is_float(dtype):
         return "floating-point numbers"
-    return "whole numbers" if is_integer(dtype) else "bool"
+    return "integers" if is_integer(dtype) else "bool"
 
 
 REMEDIES = {
     "floating-point numbers": "cast it to fp16",
-    "whole numbers": "cast it to int32",
+    "integers": "cast it to int32",
     "numbers": "cast it to int32 or fp16",
     "bool": "compare it with 0 by not_equal",
 }
@@ -88,7 +88,7 @@ def expect_float(tensor: TensorType, what: str = "x") -> None:
 
 
 def expect_integer(tensor: TensorType, what: str = "x") -> None:
-    """Check that a tensor holds whole numbers.
+    """Check that a tensor holds integers.
 
     Raises:
         GraphError: It does not.
@@ -106,7 +106,7 @@ def expect_number(tensor: TensorType, what: str = "x") -> None:
 
 
 def expect_bool(tensor: TensorType, what: str = "x") -> None:
-    """Check that a tensor holds truth values.
+    """Check that a tensor holds booleans.
 
     Raises:
         GraphError: It does not.
@@ -138,7 +138,7 @@ def expect_representable(name: str, value: float, dtype: str) -> None:
         return
     low, high = value_range(dtype)
     if not (low <= value <= high and float(value).is_integer()):
-        raise GraphError(f"{name} is not a value of {dtype}", seen=value, limit=f"a whole number from {low} to {high}")
+        raise GraphError(f"{name} is not a value of {dtype}", seen=value, limit=f"an integer from {low} to {high}")
 
 
 # Shapes.
@@ -255,7 +255,7 @@ def reduced_axes(rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
 def sliding_extent(extent: int, window: int, stride: int, pad: Sequence[int], dilation: int, *, ceil: bool) -> int:
     """Return how many places a window takes along an axis.
 
-    Rounding up adds a place for what is left over. A last window that would begin behind the axis and its left padding
+    Rounding up adds a place for what is left over. A last window that would begin after the axis and its left padding
     is left out where there is padding, as MIL does it; where there is none, MIL keeps it and it sees nothing.
 
     Raises:
@@ -270,7 +270,7 @@ def sliding_extent(extent: int, window: int, stride: int, pad: Sequence[int], di
         return places
     if not any(pad):
         raise GraphError(
-            "in ceil mode the last window begins behind the axis and sees nothing",
+            "in ceil mode the last window begins after the axis and sees nothing",
             seen=f"a window of {span} every {stride} along an axis of {extent}",
             remedy="set ceil_mode to false, or take a stride no longer than the window",
         )
@@ -291,7 +291,7 @@ def expect_entries(name: str, given: Sequence[object], wanted: int, of_what: str
 
 
 def divisible(what: str, value: int, by: int) -> int:
-    """Return the quotient of two whole numbers that must divide.
+    """Return the quotient of two integers that must divide.
 
     Raises:
         GraphError: They do not.
@@ -313,7 +313,7 @@ def expect_countable(extent: int, dtype: str) -> None:
 
 
 def expect_within(values: Array, least: int, most: int, otherwise: str) -> None:
-    """Check that whole numbers that were computed lie between two, both included; `otherwise` is the message.
+    """Check that integers that were computed lie between two, both included; `otherwise` is the message.
 
     Raises:
         GraphError: One does not.

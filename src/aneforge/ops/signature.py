@@ -57,14 +57,14 @@ class AttributeKind(StrEnum):
     """The type of an attribute."""
 
     FLAG = "flag"
-    INTEGER = "whole number"
+    INTEGER = "integer"
     NUMBER = "number"
     TEXT = "text"
-    INTEGERS = "list of whole numbers"
+    INTEGERS = "list of integers"
     NUMBERS = "list of numbers"
     TEXTS = "list of texts"
     FLAGS = "list of flags"
-    """Of truth values; 0 and 1 stand for them too, as masks are often written."""
+    """Of booleans; 0 and 1 stand for them too, as masks are often written."""
 
 
 @dataclass(frozen=True, slots=True)

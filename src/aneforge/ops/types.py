@@ -73,7 +73,7 @@ def is_float(name: str) -> bool:
 
 
 def is_integer(name: str) -> bool:
-    """Tell whether an element type is a whole number; bool is not."""
+    """Tell whether an element type is an integer; bool is not."""
     return name.startswith(("int", "uint"))
 
 

@@ -141,7 +141,7 @@ def pad_pairs(pad_type: str, pad: tuple[int, ...] | None, count: int) -> tuple[t
 
 
 def same_padding(places: int, extent: int, stride: int, span: int, pad_type: str) -> tuple[int, int]:
-    """Return the least padding that gives so many places; an odd element goes behind, or before for same_lower.
+    """Return the least padding that gives so many places; an odd element goes after, or before for same_lower.
 
     >>> same_padding(4, 8, 2, 3, "same"), same_padding(4, 8, 2, 3, "same_lower")
     ((0, 1), (1, 0))

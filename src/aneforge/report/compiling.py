@@ -66,7 +66,7 @@ def compile_model(
 ) -> Emitted:
     """Compile a model for one target and write it as MIL, a network description, an ML package, a program or its text.
 
-    `print_after` stops behind a pass and returns the program there; `dump_phases` keeps the program after every pass
+    `print_after` stops after a pass and returns the program there; `dump_phases` keeps the program after every pass
     that changed it.
 
     >>> import aneforge as af

@@ -139,12 +139,12 @@ def offset_name(text: str) -> str:
     """Return the name of the hardware field at an offset.
 
     Raises:
-        UnknownNameError: It is no offset, or no field is known there.
+        UnknownNameError: It is not an offset, or no field is known there.
     """
     try:
         offset = int(text, 16)
     except ValueError:
-        raise UnknownNameError(f"{text!r} is no offset, such as 0x81d") from None
+        raise UnknownNameError(f"{text!r} is not an offset, such as 0x81d") from None
     return group("all")[0].hal.name_at(offset)
 
 

@@ -81,7 +81,7 @@ def expect_fitting(name: str, value: Array, wanted: TensorType) -> None:
     """Refuse values that an input cannot have.
 
     Raises:
-        GraphError: They are no real numbers, have another shape, or an input of whole numbers would change them.
+        GraphError: They are no real numbers, have another shape, or an input of integers would change them.
     """
     if value.dtype.kind not in REAL:
         raise GraphError(f"input {name!r} takes real numbers", seen=value.dtype, limit=wanted.dtype)
@@ -93,7 +93,7 @@ def expect_fitting(name: str, value: Array, wanted: TensorType) -> None:
         changed = int(np.count_nonzero(value.astype(numpy_dtype(wanted.dtype)) != value))
     if changed:
         raise GraphError(
-            f"input {name!r} takes whole numbers of {wanted.dtype}",
+            f"input {name!r} takes integers of {wanted.dtype}",
             seen=f"{changed} of {value.size} values that it would change",
         )
 
@@ -114,7 +114,7 @@ def warn_of_loss(name: str, value: Array, wanted: TensorType) -> None:
 
 
 def drawn(kind: TensorType, generator: np.random.Generator) -> Array:
-    """Return values of a type: normal numbers, small whole numbers, or bits."""
+    """Return values of a type: normal numbers, small integers, or bits."""
     if is_float(kind.dtype):
         return generator.standard_normal(kind.shape).astype(np.float16)
     top = 2 if kind.dtype == "bool" else 8

@@ -70,7 +70,7 @@ class Outcome:
 
 
 def fail_on_words(text: str) -> tuple[str, ...]:
-    """Return the words of a list that is parted by commas; `none` is the empty list.
+    """Return the words of a list that is separated by commas; `none` is the empty list.
 
     >>> fail_on_words("reject, saturation")
     ('reject', 'saturation')

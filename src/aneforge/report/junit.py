@@ -68,7 +68,7 @@ def suite(report: Report, target: TargetReport, failures: list[Failed]) -> ET.El
 
 
 def rule_of(failed: Failed) -> str:
-    """Return the id of the rule behind a failure, or a word for what no rule finds."""
+    """Return the id of the rule after a failure, or a word for what no rule finds."""
     return WHOLE if failed.finding is None else failed.finding.rule
 
 

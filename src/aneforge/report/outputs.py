@@ -125,7 +125,7 @@ def refuse_file(path: Path, model: object = None) -> None:
         refuse_read_only(path)
         folder = behind_links(path).parent
         if not folder.is_dir():
-            seen = f"{folder} is no folder" if folder.exists() else f"no folder {folder}"
+            seen = f"{folder} is not a folder" if folder.exists() else f"no folder {folder}"
             remedy = None if folder.exists() else f"mkdir -p {shlex.quote(str(folder))}"
             raise GraphError(CANNOT, location=Location(str(path)), seen=seen, remedy=remedy)
         refuse_closed(path, folder)
@@ -147,7 +147,7 @@ def refuse_folder(path: Path, model: object = None, *, holds: Iterable[str] = ()
             refuse_read_only(path / name)
         there = next(folder for folder in (path, *path.parents) if folder.exists())
         if not there.is_dir():
-            raise GraphError("the folder cannot be made", location=Location(str(path)), seen=f"{there} is no folder")
+            raise GraphError("the folder cannot be made", location=Location(str(path)), seen=f"{there} is not a folder")
         refuse_closed(path, there)
 
 

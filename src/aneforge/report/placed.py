@@ -93,7 +93,7 @@ def cuts(graph: Graph, placement: Placement) -> Iterator[Finding]:
         if number in on_engine or not segment.nodes or not on_engine or not on_engine[0] < number < on_engine[-1]:
             continue
         first = segment.nodes[0]
-        more = f" and {len(segment.nodes) - 1} more behind it" if len(segment.nodes) > 1 else ""
+        more = f" and {len(segment.nodes) - 1} more after it" if len(segment.nodes) > 1 else ""
         yield Finding(
             rule=SEGMENTS.id,
             severity="info",

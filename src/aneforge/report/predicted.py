@@ -58,7 +58,7 @@ SEGMENTS = Predicted(
     "",
     "",
     "Operations in the middle leave the engine and cut the program.",
-    "What is before them is copied out and what is behind them in again, at every call; two cuts can cost more than "
+    "What is before them is copied out and what is after them in again, at every call; two cuts can cost more than "
     "the operations themselves.",
     "write them with operations that the engine has, or move them to the model's begin or end.",
     ("pytorch/executorch#8445", "pytorch/executorch#4091"),
@@ -68,7 +68,7 @@ OWN_PROGRAM = Predicted(
     "",
     "",
     "An operation needs a program of its own and cuts the model into several.",
-    "The engine runs one program in a call. What is before the operation, the operation and what is behind it are "
+    "The engine runs one program in a call. What is before the operation, the operation and what is after it are "
     "calls of their own, each with its dispatch, and with copies between them.",
     "write it with operations that cut nothing, or leave it to the host where it is at the model's begin or end.",
 )

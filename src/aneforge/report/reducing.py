@@ -1,6 +1,6 @@
 """`reduce`: the smallest part of a model that still shows something.
 
-First the output is moved as far forward as it goes: the first operation behind which the thing is still seen. Then
+First the output is moved as far forward as it goes: the first operation after which the thing is still seen. Then
 operations before it are cut off, the far ones first, and become inputs with the values that they had. What is left is a
 model of its own, and the values of its inputs where they decide: rules look at none, so none are computed for them.
 """

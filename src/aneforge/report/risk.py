@@ -38,7 +38,7 @@ NONE, LOSS, SATURATION, UNKNOWN = "none", "loss", "saturation", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """The worst that fp16 does, in a word, why, and the findings behind it."""
+    """The worst that fp16 does, in a word, why, and the findings after it."""
 
     word: str
     reason: str

@@ -101,8 +101,9 @@ def is_path(model: object) -> TypeIs[str | os.PathLike[str]]:
 def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Chosen]:
     """Return targets in the order in which they are asked for, each once; nothing stands for all that run MIL programs.
 
-    Names may be those of groups, and several may stand in one text, parted by commas. `all` too stands for the targets
-    that run MIL programs; older ones are asked for by their names, or with all others that have a family by `known`.
+    Names may be those of groups, and several may stand in one text, separated by commas. `all` too stands for the
+    targets that run MIL programs; older ones are asked for by their names, or with all others that have a family by
+    `known`.
 
     >>> from aneforge.targets import Family
     >>> [one.target.family == Family.A16 for one in chosen_targets([Family.A13, Family.A16])]

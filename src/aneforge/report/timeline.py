@@ -26,7 +26,7 @@ def rounded(microseconds: float) -> float:
 def timeline_of(
     compiled: Compiled, priced: Cost, labels: Mapping[str, Label], carried: Mapping[str, tuple[int, ...]]
 ) -> tuple[Timed, ...]:
-    """Return layers in the order of the schedule, one after another, each program behind the host's call."""
+    """Return layers in the order of the schedule, one after another, each program after the host's call."""
     layers = {layer.name: layer for layer in priced.layers}
     programs = {program.segment: program for program in priced.programs}
     partitions, steps = compiled.schedule.partition_of, compiled.schedule.step_of

@@ -43,14 +43,14 @@ def report_from_json(text: str | bytes, place: str | None = None) -> Report:
     """Read a report back.
 
     Raises:
-        GraphError: It is no report, or one of another version; the error names the file if it is given.
+        GraphError: It is not a report, or one of another version; the error names the file if it is given.
     """
     where = Location(place) if place else None
     try:
         head = msgspec.json.decode(text, type=Head)
     except msgspec.DecodeError as error:
         raise GraphError(
-            "this is no report of aneforge",
+            "this is not a report of aneforge",
             location=where,
             seen=str(error),
             remedy="make one with: aneforge check MODEL --json FILE",
@@ -67,7 +67,7 @@ def load_report(path: str | os.PathLike[str]) -> Report:
     """Read a report from a file.
 
     Raises:
-        GraphError: It cannot be read, is no report, or one of another version.
+        GraphError: It cannot be read, is not a report, or one of another version.
     """
     file = Path(path)
     try:

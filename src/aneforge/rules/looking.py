@@ -33,7 +33,7 @@ def is_live(subject: Subject, name: str) -> bool:
 
 
 def integer(subject: Subject, *names: str) -> int | None:
-    """Return the first of several attributes that is a whole number."""
+    """Return the first of several attributes that is an integer."""
     for name in names:
         value = subject.attributes.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -48,7 +48,7 @@ def number(subject: Subject, name: str) -> float | None:
 
 
 def integers(subject: Subject, name: str) -> tuple[int, ...]:
-    """Return an attribute that is a list of whole numbers; an empty list where it is not given."""
+    """Return an attribute that is a list of integers; an empty list where it is not given."""
     value = subject.attributes.get(name)
     return tuple(int(item) for item in value) if isinstance(value, tuple) else ()
 

@@ -80,7 +80,7 @@ def pause_seconds() -> float:
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise GraphError(f"{SECONDS_VARIABLE} is no number of seconds", seen=repr(given), limit="0 or more")
+        raise GraphError(f"{SECONDS_VARIABLE} is not a number of seconds", seen=repr(given), limit="0 or more")
     return seconds
 
 

@@ -115,7 +115,7 @@ def compile(
 
     Raises:
         GraphError: An option has a value that there is not, the graph has no inputs, or `validate` found a risk.
-        GraphTypeError: It is no graph, or an option is of another type.
+        GraphTypeError: It is not a graph, or an option is of another type.
         IllegalGraphError: An operation cannot run on the target.
         NotSupportedError: An operation has no form there, or two options do not go together.
         StrictCompileError: `strict` found something that it does not let pass.
@@ -267,12 +267,12 @@ def folder_of(build_dir: PathLike | None) -> Path | None:
     """Return the folder for artifacts.
 
     Raises:
-        GraphTypeError: It is no path.
+        GraphTypeError: It is not a path.
     """
     if build_dir is None:
         return None
     if not isinstance(build_dir, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        raise GraphTypeError("build_dir is no path", seen=type(build_dir).__name__)
+        raise GraphTypeError("build_dir is not a path", seen=type(build_dir).__name__)
     return Path(build_dir)
 
 
@@ -291,7 +291,7 @@ def load_program(path: PathLike, *, target: TargetLike = None, backend: str | Ba
     [[0.0, 2.0]]
 
     Raises:
-        ProgramFileError: The file is no program, damaged, cut off, of another version, or for another target.
+        ProgramFileError: The file is not a program, damaged, cut off, of another version, or for another target.
         OSError: The file cannot be read.
         BackendUnavailableError: The backend cannot run here.
         RuntimeStateError: This process holds as many programs as the runtime loads.

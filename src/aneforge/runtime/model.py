@@ -119,7 +119,7 @@ class ModelBase:
 
     @property
     def supplied(self) -> tuple[SuppliedInput, ...]:
-        """Inputs that retargeting added behind the others, which a caller must feed, such as random numbers."""
+        """Inputs that retargeting added after the others, which a caller must feed, such as random numbers."""
         return self.facts.supplied
 
     @property

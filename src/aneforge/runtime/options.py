@@ -156,11 +156,11 @@ def tolerance(value: object) -> float:
     """Return the error up to which an encoding of a weight is accepted.
 
     Raises:
-        GraphTypeError: It is no number.
+        GraphTypeError: It is not a number.
         GraphError: It is negative, or NaN.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
-        raise GraphTypeError("compress_atol is no number", seen=repr(value))
+        raise GraphTypeError("compress_atol is not a number", seen=repr(value))
     found = float(cast("float", value))
     if math.isnan(found) or found < 0:
         raise GraphError("compress_atol is no tolerance", seen=found, limit="0 or more")
@@ -171,12 +171,12 @@ def extent(value: object) -> int:
     """Return the number of columns in a block of weights.
 
     Raises:
-        GraphTypeError: It is no whole number.
+        GraphTypeError: It is not an integer.
         GraphError: It is less than one.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise GraphTypeError("block_size is no whole number", seen=repr(value))
+        raise GraphTypeError("block_size is not an integer", seen=repr(value))
     found = int(cast("int", value))
     if found < 1:
-        raise GraphError("block_size is no number of columns", seen=found, limit="1 or more")
+        raise GraphError("block_size is not a number of columns", seen=found, limit="1 or more")
     return found

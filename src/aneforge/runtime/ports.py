@@ -70,7 +70,7 @@ def check_buffer(port: Port, buffer: object) -> Array:
     """Return a buffer that a caller brings for a port.
 
     Raises:
-        GraphTypeError: It is no array, or one of other elements.
+        GraphTypeError: It is not an array, or one of other elements.
         GraphError: It has another shape, is not contiguous, or cannot be written to and must be.
     """
     if not isinstance(buffer, np.ndarray):
@@ -141,7 +141,7 @@ def converted(port: Port, value: object) -> Array:
 
     Raises:
         GraphTypeError: It is of a type that the port does not take.
-        GraphError: It has another shape, or a whole number that the port cannot hold.
+        GraphError: It has another shape, or an integer that the port cannot hold.
     """
     array = as_array(port, value)
     if array.dtype.kind not in REAL and array.dtype not in OWN_TYPES:
@@ -158,7 +158,7 @@ def as_array(port: Port, value: object) -> Array:
     """Return what a caller gave as an array.
 
     Raises:
-        GraphError: It is no array, or some of its elements are masked: what to compute with instead is not known.
+        GraphError: It is not an array, or some of its elements are masked: what to compute with instead is not known.
     """
     try:
         array = np.asarray(value)
@@ -170,10 +170,10 @@ def as_array(port: Port, value: object) -> Array:
 
 
 def check_whole(port: Port, array: Array) -> None:
-    """Check values for a port of whole numbers or truth values.
+    """Check values for a port of integers or booleans.
 
     Raises:
-        GraphTypeError: They are real numbers, or no truth values.
+        GraphTypeError: They are real numbers, or no booleans.
         GraphError: One is out of range.
     """
     kind = port.type.dtype

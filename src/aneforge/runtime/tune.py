@@ -213,7 +213,7 @@ def number(name: str, value: object, least: float = 0.0) -> float:
         GraphError: It is too small, or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
-        raise GraphTypeError(f"{name} is no number", seen=repr(value))
+        raise GraphTypeError(f"{name} is not a number", seen=repr(value))
     found = float(cast("float", value))
     if not least <= found < math.inf:
         raise GraphError(f"{name} is out of range", seen=found, limit=f"{least:g} or more")
@@ -221,13 +221,13 @@ def number(name: str, value: object, least: float = 0.0) -> float:
 
 
 def whole(name: str, value: object) -> None:
-    """Check an option that is a positive whole number.
+    """Check an option that is a positive integer.
 
     Raises:
-        GraphTypeError: It is no whole number.
+        GraphTypeError: It is not an integer.
         GraphError: It is less than one.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise GraphTypeError(f"{name} is no whole number", seen=repr(value))
+        raise GraphTypeError(f"{name} is not an integer", seen=repr(value))
     if value < 1:
         raise GraphError(f"{name} is out of range", seen=repr(cast("object", value)), limit="1 or more")

@@ -145,10 +145,10 @@ class Properties:
         return value
 
     def integer(self, name: str) -> int:
-        """Return a property that is a whole number."""
+        """Return a property that is an integer."""
         value = self.fact(name).value
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self._wrong_type(name, "a whole number")
+            raise self._wrong_type(name, "an integer")
         return value
 
     def text(self, name: str) -> str:
@@ -166,7 +166,7 @@ class Properties:
         return tuple(str(item) for item in value)
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Return a property that is a list of whole numbers."""
+        """Return a property that is a list of integers."""
         value = self.fact(name).value
         if not isinstance(value, tuple):
             raise self._wrong_type(name, "a list")

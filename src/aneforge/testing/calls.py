@@ -27,7 +27,7 @@ class DrawChooser:
     draw: st.DrawFn
 
     def integer(self, least: int, most: int) -> int:
-        """Return a whole number between two, both included."""
+        """Return an integer between two, both included."""
         return self.draw(st.integers(least, most))
 
     def choose(self, options: Sequence[T]) -> T:

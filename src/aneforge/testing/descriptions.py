@@ -35,11 +35,11 @@ class Maker:
         self.generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 
     def whole(self, least: int, most: int) -> int:
-        """Draw a whole number."""
+        """Draw an integer."""
         return self.draw(st.integers(least, most))
 
     def flag(self) -> bool:
-        """Draw a truth value."""
+        """Draw a boolean."""
         return self.draw(st.booleans())
 
     def choose(self, options: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Hypothesis strategies for graphs in which passes find something to do: chains of layers as networks have them.
 
-The graphs of `aneforge.testing.graphs` cover every operation; these cover how operations meet: biases behind
-convolutions, activations behind biases, transposes in pairs, branches that join.
+The graphs of `aneforge.testing.graphs` cover every operation; these cover how operations meet: biases after
+convolutions, activations after biases, transposes in pairs, branches that join.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Builder:
         return self.draw(st.sampled_from(options))
 
     def integer(self, least: int, most: int) -> int:
-        """Choose a whole number."""
+        """Choose an integer."""
         return self.draw(st.integers(least, most))
 
     def new_input(self, shape: tuple[int, ...]) -> Tensor:
@@ -60,7 +60,7 @@ class Builder:
         return Dense(np.array(self.generator.integers(-8, 9, shape) / 8, np.float16))
 
     def add(self, op: str, operands: dict[str, Argument], attributes: dict[str, object] | None = None) -> None:
-        """Add an operation behind the last one."""
+        """Add an operation after the last one."""
         node = build(op, operands, attributes or {})
         self.now = Tensor(node)
         self.made += [Tensor(node, index) for index in range(len(node.types))]
@@ -189,7 +189,7 @@ class Builder:
             self.add(kind, {"x": self.now, "y": other})
 
     def parallel(self) -> None:
-        """Join two convolutions of one tensor along the channels, and go on behind the join."""
+        """Join two convolutions of one tensor along the channels, and go on after the join."""
         source = self.now
         if not 3 <= source.type.rank <= 4:
             return

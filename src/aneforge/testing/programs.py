@@ -75,7 +75,7 @@ class Writer:
             self.new_input(draw(st.sampled_from(SHAPES)))
 
     def integer(self, least: int, most: int) -> int:
-        """Choose a whole number."""
+        """Choose an integer."""
         return self.draw(st.integers(least, most))
 
     def new_input(self, shape: tuple[int, ...]) -> Value:

@@ -134,7 +134,7 @@ def test_the_edge_is_passed_in_the_order_of_channels_then_taps(path: str) -> Non
 
 @on_every_path
 def test_channels_of_zeros_hide_no_edge(path: str) -> None:
-    """Bounds of nothing times anything are nothing: what comes behind them is still seen to pass the edge."""
+    """Bounds of nothing times anything are nothing: what comes after them is still seen to pass the edge."""
     x = np.full((1, 8, 6, 6), 2.0**7, np.float16)
     weight = np.zeros((2, 8, 3, 3), np.float16)
     weight[:, 5], weight[:, 7] = 128, -128

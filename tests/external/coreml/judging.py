@@ -41,7 +41,7 @@ HALF = 2**-8
 NOT_KNOWN = "MIL-PARAM-004"
 """The rule about a parameter that is not known when the program is read."""
 FEW = 16
-"""Elements of inputs that may be parameters, where no whole numbers are."""
+"""Elements of inputs that may be parameters, where no integers are."""
 
 
 class Outcome(StrEnum):

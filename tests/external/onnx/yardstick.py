@@ -162,7 +162,7 @@ def stored_case(kind: str, name: str, folder: Path, relative: float, absolute: f
 
 
 def stored_values(folder: Path, what: str, ports: Iterable[onnx.ValueInfoProto]) -> list[object]:
-    """Return the values of inputs or outputs that are files; what is no tensor is None."""
+    """Return the values of inputs or outputs that are files; what is not a tensor is None."""
     return [
         numpy_helper.to_array(onnx.TensorProto.FromString((folder / f"{what}_{place}.pb").read_bytes()))
         if port.type.HasField("tensor_type")
@@ -232,7 +232,7 @@ def result(case: Case, outcome: Outcome, reason: Reason | None = None, detail: s
 
 
 def as_array(value: object) -> Array | None:
-    """Return a value of a case as an array; None for what is no tensor."""
+    """Return a value of a case as an array; None for what is not a tensor."""
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     return np.asarray(cast("Array", value)) if isinstance(value, np.ndarray | np.generic) else None
@@ -298,7 +298,7 @@ def difference(found: Array, wanted: Array, case: Case, relative: float) -> tupl
 
 
 def widened(array: Array) -> Array:
-    """Return numbers in a type that NumPy compares; whole numbers of 64 bits stay exact."""
+    """Return numbers in a type that NumPy compares; integers of 64 bits stay exact."""
     if array.dtype.kind in "biu" and array.dtype.isbuiltin == 1:
         return array
     return array.astype(np.float64)

@@ -93,7 +93,7 @@ def spread_evenly(listed: Sequence[Sample], most: int) -> list[Sample]:
 
 @cache
 def operation_names() -> tuple[str, ...]:
-    """Return the name of every operator that has samples, its variant behind a dot."""
+    """Return the name of every operator that has samples, its variant after a dot."""
     return tuple(dict.fromkeys(name_of(one) for one in op_db))
 
 

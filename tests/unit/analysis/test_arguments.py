@@ -58,7 +58,7 @@ def test_samples_of_another_sort(inputs: Any) -> None:  # noqa: ANN401 - what a 
     "values", ["a", np.array([["a"]]), np.ones((1, 1), complex), np.ones((1, 1), object), [[1, 2], [3]], {}]
 )
 def test_samples_that_are_no_real_numbers(values: Any) -> None:  # noqa: ANN401 - what a caller may slip in
-    with pytest.raises(GraphTypeError, match="the sample of input 'x' is no array of real numbers"):
+    with pytest.raises(GraphTypeError, match="the sample of input 'x' is not an array of real numbers"):
         af.ranges(af.input((1, 1), name="x").relu(), inputs={"x": values}, target="h16")
 
 
@@ -79,7 +79,7 @@ def test_an_edge_that_there_is_not() -> None:
 
 @pytest.mark.parametrize("bits", [1.5, "2", True])
 def test_bits_of_another_sort(bits: Any) -> None:  # noqa: ANN401 - what a caller may slip in
-    with pytest.raises(GraphTypeError, match="safety_bits is not a whole number"):
+    with pytest.raises(GraphTypeError, match="safety_bits is not an integer"):
         af.rescale(af.input((1, 1), name="x").relu(), safety_bits=bits, target="h16")
 
 

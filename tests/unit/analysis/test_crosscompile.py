@@ -180,7 +180,7 @@ def test_it_warns_of_the_crop_where_the_proof_finds_it(data: st.DataObject, pair
         out = step(out)
     found = {str(one.strength) for one in af.divergence(out, *pair).findings}
     told = {verdict for _, verdict in warned(out, *pair)}
-    # A clip or table behind a slice can hide what the proof knows and a verdict on single operations does not.
+    # A clip or table after a slice can hide what the proof knows and a verdict on single operations does not.
     assert found & {"saturation", "elements"} <= told
 
 

@@ -136,13 +136,13 @@ def test_a_begin_outside(begin: tuple[int, int]) -> None:
 @pytest.mark.parametrize(
     ("shape", "begin", "most", "message"),
     [
-        ((1, 8), 2, None, "begin is not a list of whole numbers"),
-        ((1, 8), ("a", "b"), None, r"begin\[0\] is not a whole number"),
-        ((1, 8), (0, 2.5), None, r"begin\[1\] is not a whole number"),
-        ((1, 8), (0, True), None, r"begin\[1\] is not a whole number"),
+        ((1, 8), 2, None, "begin is not a list of integers"),
+        ((1, 8), ("a", "b"), None, r"begin\[0\] is not an integer"),
+        ((1, 8), (0, 2.5), None, r"begin\[1\] is not an integer"),
+        ((1, 8), (0, True), None, r"begin\[1\] is not an integer"),
         ((1, 8), (0, 2), "x", "max_abs is not a number"),
-        (None, None, None, "shape is not a list of whole numbers"),
-        (8, None, None, "shape is not a list of whole numbers"),
+        (None, None, None, "shape is not a list of integers"),
+        (8, None, None, "shape is not a list of integers"),
     ],
 )
 def test_arguments_of_another_sort(shape: object, begin: object, most: object, message: str) -> None:

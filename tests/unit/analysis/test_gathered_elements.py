@@ -65,7 +65,7 @@ EQUAL: dict[str, Function] = {
     "a resize to whole places": lambda x: resized(mixed(x), 32, 16, "resize_bilinear"),
     "a resize of one place": lambda x: resized(mixed(x).reshape(256, 256, 1, 1), 2, 3),
     "a resize with a function fused": lambda x: mixed(x).upsample().tanh(),
-    "hidden by whole numbers": lambda x: quantised(x.upsample(), 0.5),
+    "hidden by integers": lambda x: quantised(x.upsample(), 0.5),
     "hidden by bounds": lambda x: x.upsample().clip(0.125, 4.0),
     "hidden by gains of channels": lambda x: (x.upsample() * GAINS).clip(0.25, 4.0),
     "hidden by the largest": lambda x: x.upsample().amax(3).clip(0.125, 4.0),
@@ -93,7 +93,7 @@ DIFFERENT: dict[str, Function] = {
         quantised(x, 0.25).clip(-1.0, 0.0) * -1.0 - quantised(x, 0.25).abs()
     ).upsample(),
     "a product off the grid": lambda x: (mixed(x) * 0.3).upsample(),
-    "whole numbers of a fine scale": lambda x: quantised(x, 0.003).upsample(),
+    "integers of a fine scale": lambda x: quantised(x, 0.003).upsample(),
     "a padding off the grid": lambda x: padded(mixed(x), 2.0**-18).upsample(),
     "a scaling": lambda x: operation("conv", {"x": x.reshape(16, 1, 64, 64), "weight": one_weight(0.3)}).upsample(),
     "bounds that show": lambda x: x.upsample().clip(0.01, 4.0),

@@ -47,7 +47,7 @@ def shows(graph: af.Tensor | af.Graph, pair: tuple[str, str], inputs: Array) -> 
 
 
 def judged(graph: af.Tensor | af.Graph) -> tuple[Strength, bool]:
-    """Return the verdict on what is behind `sliced`, and whether some fp16 number shows a difference."""
+    """Return the verdict on what is after `sliced`, and whether some fp16 number shows a difference."""
     x = np.repeat(EVERY.reshape(1, -1, 16, 1), 3, axis=3)
     return divergence(graph, CROPS, COPIES).verdict, shows(graph, (CROPS, COPIES), x)
 
@@ -106,7 +106,7 @@ SHOWING: dict[str, Function] = {
     "a scaled clip": lambda y: (y * 0.001).clip(-10.0, 10.0),
     "a comparison beyond": lambda y: beyond(y, 5000),
     "one of two readers": lambda y: y.tanh() + y.softsign(),
-    "one behind another": lambda y: y.clip(-5000.0, 5000.0).clip(-4500.0, 4500.0),
+    "one after another": lambda y: y.clip(-5000.0, 5000.0).clip(-4500.0, 4500.0),
     "itself": lambda y: y,
 }
 

@@ -117,7 +117,7 @@ def test_a_long_way_back_is_not_walked() -> None:
 
 @st.composite
 def chains(draw: st.DrawFn) -> af.Tensor:
-    """Draw what may come before and behind a resize."""
+    """Draw what may come before and after a resize."""
     y = x_of((1, 2, 2, 3))
     steps: list[Function] = [
         mixed,

@@ -68,7 +68,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_model_is_read(
     check = ["check", "unread.onnx", f"--{form}"]
     assert "(seen a folder). Remedy: name a file" in refused([*check, "folder"], capsys)
     assert "(seen no folder a b). Remedy: mkdir -p 'a b'" in refused([*check, "a b/c"], capsys)
-    assert "(seen m.onnx is no folder)" in refused([*check, "m.onnx/c"], capsys)
+    assert "(seen m.onnx is not a folder)" in refused([*check, "m.onnx/c"], capsys)
     assert "the model itself would be overwritten" in refused(["check", "m.onnx", f"--{form}", "./m.onnx"], capsys)
 
 
@@ -100,9 +100,9 @@ def test_a_program_is_not_written_over_something_else(form: str, path: str, caps
     compiled = ["compile", "m.onnx", "-t", "m4", "--emit", form, "-o"]
     assert "the model itself would be overwritten" in refused([*compiled, "m.onnx"], capsys)
     Path("file").touch()
-    assert "file is no folder" in refused([*compiled, f"file/{path}"], capsys)
+    assert "file is not a folder" in refused([*compiled, f"file/{path}"], capsys)
     if path == "out":
-        assert "file is no folder" in refused([*compiled, "file"], capsys)
+        assert "file is not a folder" in refused([*compiled, "file"], capsys)
     else:
         Path(path).mkdir()
         assert f"at {path}: " in refused([*compiled, path], capsys)
@@ -229,12 +229,12 @@ def test_a_model_that_cannot_be_read_says_so_itself(capsys: pytest.CaptureFixtur
 def test_phases_arrays_and_parts_have_places_too(capsys: pytest.CaptureFixture[str]) -> None:
     Path("file").touch()
     Path("folder").mkdir()
-    assert "file is no folder" in refused(["compile", "m.onnx", "-t", "m4", "--dump-phases", "file"], capsys)
+    assert "file is not a folder" in refused(["compile", "m.onnx", "-t", "m4", "--dump-phases", "file"], capsys)
     run = ["run", "m.onnx", "-t", "m4", "--seed", "0", "-o"]
     assert "(seen a folder)" in refused([*run, "folder"], capsys)
     assert "mkdir -p missing" in refused([*run, "missing/y.npz"], capsys)
     reduce = ["reduce", "m.onnx", "--keep", "rule ANE-QUIRK-003 m4", "-o"]
-    assert "file is no folder" in refused([*reduce, "file"], capsys)
+    assert "file is not a folder" in refused([*reduce, "file"], capsys)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")

@@ -185,7 +185,7 @@ def test_every_family_has_what_it_becomes(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(set(NOWHERE) - {"logical_and", "logical_or", "logical_xor"}))
 def test_what_it_becomes_is_written_and_read_with_the_same_bits(name: str, tmp_path: Path) -> None:
-    """Logic is drawn with inputs of truth values, which no program has."""
+    """Logic is drawn with inputs of booleans, which no program has."""
     outcomes: set[str] = set()
     for seed in range(12):
         case = draw_call(ops()[name], seed)

@@ -71,7 +71,7 @@ def test_the_form(golden: Golden) -> None:
         ("strides = [1, 1]", "strides = [1, 2]", "the types are not those that the layer gives"),
         ("kernel_sizes = [3, 3]", "kernel_sizes = [5, 5]", "kernel_sizes are not those of the weights"),
         ("post_activation: anec.relu()", "post_activation: anec.softmax()", "cannot fill the post_activation slot"),
-        ("post_activation: anec.relu()", "pre_activation: anec.relu()", "does not come behind"),
+        ("post_activation: anec.relu()", "pre_activation: anec.relu()", "does not come after"),
         ("gain_offset.offset)", "nothing)", "@t2.nothing is not given"),
         ("    post_activation: anec.relu()\n", "    post_activation: anec.relu() : fp16[1]\n", "this is not a program"),
         ('output "y" = %t2', 'output "y" = %t9', "used before it is defined"),

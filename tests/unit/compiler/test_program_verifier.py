@@ -81,7 +81,7 @@ WRONG: list[tuple[str, Callable[[], Program], str]] = [
     (
         "no such slot",
         lambda: with_layer(behind(texture=stage("relu"))),
-        "there is no texture slot behind it",
+        "there is no texture slot after it",
     ),
     (
         "cannot fill",

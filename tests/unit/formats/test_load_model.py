@@ -131,7 +131,7 @@ def test_what_is_no_model_gets_one_sentence(name: str, tmp_path: Path) -> None:
 def test_what_is_not_there_gets_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="there is no such file"):
         af.load_model(tmp_path / "none.onnx")
-    with pytest.raises(GraphError, match="the folder is no model"):
+    with pytest.raises(GraphError, match="the folder is not a model"):
         af.load_model(tmp_path)
     with pytest.raises(GraphTypeError, match="a model is loaded from a path"):
         af.load_model(3)  # pyright: ignore[reportArgumentType] - the wrong sort is what is tested
@@ -166,7 +166,7 @@ COMPILED_MODELS = {
 def test_a_folder_that_looks_like_a_model_is_named(name: str, tmp_path: Path) -> None:
     seen, remedy = COMPILED_MODELS[name]
     (tmp_path / name).write_bytes(b"-")
-    with pytest.raises(GraphError, match="the folder is no model that can be read") as raised:
+    with pytest.raises(GraphError, match="the folder is not a model that can be read") as raised:
         af.load_model(tmp_path)
     assert seen in str(raised.value)
     assert remedy in str(raised.value)
@@ -222,7 +222,7 @@ def test_an_archive_of_something_else_is_named(name: str, tmp_path: Path) -> Non
     with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
         for member in members:
             archive.writestr(member, b"")
-    with pytest.raises(GraphError, match="the file is no model that can be read") as raised:
+    with pytest.raises(GraphError, match="the file is not a model that can be read") as raised:
         af.load_model(tmp_path / "a.pt2")
     assert seen in str(raised.value)
     assert remedy in str(raised.value)

@@ -35,8 +35,8 @@ MISUSES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: af.input((1,) * 6), ValueError, "too many axes .seen 6, limit 5"),
     (lambda: af.input((1, 0)), ValueError, "an empty axis"),
     (lambda: af.input((1,), dtype="fp32"), ValueError, "limit fp16 or uint8"),
-    (lambda: af.input((1,), max_abs=-1.0), ValueError, "max_abs is no magnitude"),
-    (lambda: af.input((1,), max_abs=float("nan")), ValueError, "max_abs is no magnitude"),
+    (lambda: af.input((1,), max_abs=-1.0), ValueError, "max_abs is not a magnitude"),
+    (lambda: af.input((1,), max_abs=float("nan")), ValueError, "max_abs is not a magnitude"),
     (lambda: af.image_input((1, 3, 2, 2), scale=[1.0, 2.0]), ValueError, "scale does not have one number per channel"),
     (lambda: image(2, 3) + image(4, 5), ValueError, "do not broadcast"),
     (lambda: image(2, 3) + "text", TypeError, "neither a tensor, a number nor an array"),
@@ -220,7 +220,7 @@ def test_not_supported_is_not_implemented() -> None:
 
 
 def test_a_tensor_has_no_truth_value() -> None:
-    with pytest.raises(TypeError, match="no truth value while the graph is built"):
+    with pytest.raises(TypeError, match="no boolean while the graph is built"):
         bool(af.input((1,)).greater(af.input((1,))))
 
 

@@ -137,8 +137,8 @@ OTHER: dict[str, object] = {
     "fraction": 1.5,
     "numpy's fraction": np.float32(1.5),
     "array of no axes": np.array(1),
-    "whole numbers": [1, 2],
-    "array of whole numbers": np.array([1, 2]),
+    "integers": [1, 2],
+    "array of integers": np.array([1, 2]),
     "array of numbers": np.array([1.5, 2.5]),
     "numbers": [1.5, 2.5],
     "nothing": [],
@@ -149,7 +149,7 @@ OTHER: dict[str, object] = {
     "far": 10**18,
 }
 NUMBERS = {"fraction", "numpy's fraction", "negative", "far"}
-LISTS = {"whole numbers", "array of whole numbers", "nothing"}
+LISTS = {"integers", "array of integers", "nothing"}
 ARRAYS = {"array of numbers", "numbers", "nothing"}
 FITS: dict[Kind, set[str]] = {
     Kind.TENSOR: {"tensor"},
@@ -439,7 +439,7 @@ def test_extreme_arguments_neither_hang_nor_take_memory(name: str) -> None:
     function, arguments = CALLS[name]
     right = {known: value for known, (_, value) in arguments.items()}
     for argument in arguments:
-        for value in ("tensor", "negative", "far", "nothing", "numbers", "empty text", "whole numbers"):
+        for value in ("tensor", "negative", "far", "nothing", "numbers", "empty text", "integers"):
             try:
                 function(**{**right, argument: OTHER[value]})
             except GraphError as error:
@@ -454,9 +454,9 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "none": (lambda: tensor(2) + None, TypeError, r"^add .*neither a tensor, a number nor an array \(seen None"),
     "true": (lambda: tensor(2) * True, TypeError, "^mul"),
     "left": (lambda: "a" - tensor(2), TypeError, "^sub"),
-    "list of whole numbers": (lambda: tensor(2) - [1, 2], TypeError, "^sub .*seen an array of int64 of shape"),
-    "maximum of whole numbers": (lambda: af.maximum(tensor(2), np.array([1, 2])), TypeError, "^maximum"),
-    "select of whole numbers": (lambda: af.select(truths(), np.ones(4, int), 0.0), TypeError, "^select"),
+    "list of integers": (lambda: tensor(2) - [1, 2], TypeError, "^sub .*seen an array of int64 of shape"),
+    "maximum of integers": (lambda: af.maximum(tensor(2), np.array([1, 2])), TypeError, "^maximum"),
+    "select of integers": (lambda: af.select(truths(), np.ones(4, int), 0.0), TypeError, "^select"),
     "huge": (lambda: tensor(2) * 10**400, ValueError, "too large for a floating-point number"),
     "huge divisor": (lambda: tensor(2) / 10**400, ValueError, "^real_div .*too large for a floating-point number"),
     "ragged": (lambda: tensor(2) - [[1.0], [2.0, 3.0]], TypeError, "^sub .*inhomogeneous"),
@@ -468,7 +468,7 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "floats": (
         lambda: af.gather(tensor(4), untyped([1.0])),
         TypeError,
-        r"^gather .*indices\[0\] is not a whole number",
+        r"^gather .*indices\[0\] is not an integer",
     ),
     "gather axis": (lambda: af.gather(tensor(4), [1], axis=9), ValueError, "^gather .*axis is not an axis .*seen 9"),
     "gather of a number": (lambda: af.gather(tensor(), [0]), ValueError, "^gather .*rank 0"),
@@ -476,7 +476,7 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "many parts": (lambda: af.split(tensor(10**9), 10**9), ValueError, "n is too large .*at most 65536"),
     # pooling, convolution
     "no stride": (lambda: image_tensor().max_pool(2, stride=0), ValueError, "stride is too small"),
-    "stride false": (lambda: image_tensor().avg_pool(2, stride=False), TypeError, "stride is not a whole number"),
+    "stride false": (lambda: image_tensor().avg_pool(2, stride=False), TypeError, "stride is not an integer"),
     "no window": (lambda: image_tensor().max_pool(0), ValueError, "k is too small .seen 0, limit at least 1"),
     "pool of a matrix": (lambda: tensor(2, 4).max_pool(2), ValueError, "not an image"),
     "pad": (lambda: af.conv(image_tensor(), floats(2, 4, 1, 1), pad=-1), ValueError, "^conv .*pad is too small"),
@@ -499,9 +499,9 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     # layers
     "many chosen": (lambda: af.fps(tensor(2000, 3), 1025), ValueError, "k is too large .*at most 1024"),
     "many points": (lambda: af.fps(tensor(8193, 3), 8), ValueError, "too many points .seen 8193, limit 8192"),
-    "several k": (lambda: af.topk(tensor(1, 8), np.array([1, 2])), TypeError, "k is not a whole number"),  # pyright: ignore[reportArgumentType] - misuse
+    "several k": (lambda: af.topk(tensor(1, 8), np.array([1, 2])), TypeError, "k is not an integer"),  # pyright: ignore[reportArgumentType] - misuse
     "mode": (lambda: af.scaled_elementwise(tensor(1), tensor(1), "Foo"), ValueError, "limit Add, Mult, Min, Max"),
-    "blocks": (lambda: af.space_to_batch(image_tensor(), 2), TypeError, "block is not a list of whole numbers"),  # pyright: ignore[reportArgumentType] - misuse
+    "blocks": (lambda: af.space_to_batch(image_tensor(), 2), TypeError, "block is not a list of integers"),  # pyright: ignore[reportArgumentType] - misuse
     # shapes
     "cumsum of a number": (lambda: tensor().cumsum(), ValueError, "^cumsum .*rank 0"),
     "long cumsum": (lambda: tensor(1, 60000).cumsum(), ValueError, "triangle .*6866 MiB.*Remedy: split the axis"),
@@ -511,19 +511,19 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ValueError,
         "^rms_norm .*a parameter would take",
     ),
-    "reshape text": (lambda: tensor(1).reshape(""), TypeError, "shape is not a list of whole numbers .seen ''"),  # pyright: ignore[reportArgumentType] - misuse
-    "reshape mixed": (lambda: tensor(6).reshape(2, [3]), TypeError, r"shape\[1\] is not a whole number"),
+    "reshape text": (lambda: tensor(1).reshape(""), TypeError, "shape is not a list of integers .seen ''"),  # pyright: ignore[reportArgumentType] - misuse
+    "reshape mixed": (lambda: tensor(6).reshape(2, [3]), TypeError, r"shape\[1\] is not an integer"),
     "transpose twice": (lambda: tensor(2, 3).transpose(1, 0, perm=[1, 0]), TypeError, "given twice"),
     "no axis to sum": (lambda: tensor(2, 3).sum(()), ValueError, "names no axis"),
     "clip": (lambda: tensor(2).clamp(2.0, math.nan), ValueError, "^clamp .*lo is not below hi"),
     "linear with a tensor": (lambda: tensor(2, 3).linear(tensor(4, 3)), TypeError, "linear takes constant .*use x @ W"),
     "cast": (lambda: tensor(2).cast("float"), ValueError, "^cast .*'float'"),
     # inputs
-    "shape 5": (lambda: af.input(5), TypeError, "^input .*shape is not a list of whole numbers .seen 5"),  # pyright: ignore[reportArgumentType] - misuse
-    "shape nan": (lambda: af.input((math.nan,)), TypeError, r"shape\[0\] is not a whole number .seen nan"),  # pyright: ignore[reportArgumentType] - misuse
+    "shape 5": (lambda: af.input(5), TypeError, "^input .*shape is not a list of integers .seen 5"),  # pyright: ignore[reportArgumentType] - misuse
+    "shape nan": (lambda: af.input((math.nan,)), TypeError, r"shape\[0\] is not an integer .seen nan"),  # pyright: ignore[reportArgumentType] - misuse
     "state of text": (lambda: af.state("s", "ab"), TypeError, "^state .*shape is not a list"),  # pyright: ignore[reportArgumentType] - misuse
     "nameless state": (lambda: af.state("", (1,)), ValueError, "^state .*name is empty"),
-    "promise": (lambda: af.input((1,), max_abs=math.inf), ValueError, "max_abs is no magnitude .seen inf"),
+    "promise": (lambda: af.input((1,), max_abs=math.inf), ValueError, "max_abs is not a magnitude .seen inf"),
     "promise of text": (lambda: af.input((1,), max_abs="3"), TypeError, "max_abs is not a number .seen '3'"),  # pyright: ignore[reportArgumentType] - misuse
     "image scale": (lambda: af.image_input((1, 3, 2, 2), scale=[1.0, 1.0]), ValueError, "one number per channel"),
     "image bias": (
@@ -569,7 +569,7 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         r"^mha \(attention\) .*too long",
     ),
     "einsum number": (lambda: af.einsum(5, tensor(2)), TypeError, "the equation is not a text"),  # pyright: ignore[reportArgumentType] - misuse
-    "special of whole numbers": (lambda: special.sin(tensor(2).cast("int32")), ValueError, "^special.sin"),
+    "special of integers": (lambda: special.sin(tensor(2).cast("int32")), ValueError, "^special.sin"),
 }
 
 
@@ -615,7 +615,7 @@ RIGHT_CALLS: dict[str, tuple[Callable[[], Tensor], tuple[int, ...]]] = {
     "shape of NumPy numbers": (lambda: af.input((untyped(np.int32(1)), untyped(np.uint8(4)))), (1, 4)),
     "a NumPy promise": (lambda: af.input((1,), max_abs=untyped(np.float32(3.0))), (1,)),
     "scale by a NumPy number": (lambda: af.image_input((1, 3, 2, 2), scale=untyped(np.float32(0.5))), (1, 3, 2, 2)),
-    "scale by whole numbers": (lambda: af.image_input((1, 3, 2, 2), scale=[1, 2, 3]), (1, 3, 2, 2)),
+    "scale by integers": (lambda: af.image_input((1, 3, 2, 2), scale=[1, 2, 3]), (1, 3, 2, 2)),
     "linear by name": (lambda: tensor(2, 3).linear(W=floats(4, 3), bias=floats(4)), (2, 4)),
     "stack by name": (lambda: tensor(2, 3, 4).bmm_weight(W=floats(2, 4, 5)), (2, 3, 5)),
     "crop by name": (lambda: af.crop(image_tensor(), t=1, b=0, l=2, r=0), (1, 4, 7, 6)),

@@ -1,4 +1,4 @@
-"""Whole numbers in `to_fp16`: 64 bits become 32, computed ones too, and a number without room keeps all of them."""
+"""Integers in `to_fp16`: 64 bits become 32, computed ones too, and a number without room keeps all of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import aneforge as af
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
 
-SHORT = "the model's whole numbers of 64 bits were taken as 32 bits wide"
-KEPT = "the model's whole numbers of 64 bits were kept: "
+SHORT = "the model's integers of 64 bits were taken as 32 bits wide"
+KEPT = "the model's integers of 64 bits were kept: "
 
 
 def port(dtype: str = "int64", name: str = "m") -> af.Tensor:

@@ -205,7 +205,7 @@ def test_only_text_is_read(text: object) -> None:
 
 def test_only_constants_stand_for_symbols() -> None:
     graph = sample_graph()
-    with pytest.raises(GraphTypeError, match="@c0 is given something that is no constant"):
+    with pytest.raises(GraphTypeError, match="@c0 is given something that is not a constant"):
         af.Graph.parse(str(graph), cast("Any", {"c0": np.zeros((1, 4), np.float16)}))
     with pytest.raises(GraphTypeError, match="constants are given by their symbols"):
         af.Graph.parse(str(graph), cast("Any", [1]))

@@ -51,7 +51,7 @@ def attributes_drawn(op: Op, count: int = 24) -> list[dict[str, AttributeValue]]
 
 
 def swept(op: Op, attributes: dict[str, AttributeValue]) -> Array:
-    """Return what an operation gives for every fp16 number that is one, what is no number left out."""
+    """Return what an operation gives for every fp16 number that is one, what is not a number left out."""
     x = NUMBERS.astype(np.bool_) if op.name == "logical_not" else NUMBERS
     (results,) = op.evaluate({"x": x}, attributes)
     return results[~np.isnan(results)].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Functions of one element: ties, whole numbers, known values."""
+"""Functions of one element: ties, integers, known values."""
 
 from __future__ import annotations
 

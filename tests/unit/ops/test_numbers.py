@@ -15,7 +15,7 @@ def test_the_bounds_are_those_of_fp16() -> None:
     assert float(half.max) == numbers.FP16_MAX
     assert float(half.tiny) == numbers.FP16_SMALLEST_NORMAL
     assert float(half.smallest_subnormal) == numbers.FP16_SMALLEST
-    # One step of the last binade behind the largest: where the patterns would go on.
+    # One step of the last binade after the largest: where the patterns would go on.
     assert numbers.FP16_MAX + float(half.eps) * 2.0**15 == numbers.FP16_INFINITY
 
 

@@ -1,4 +1,4 @@
-"""Reductions: what is refused and how, whole numbers, ties, several axes, and values known by hand."""
+"""Reductions: what is refused and how, integers, ties, several axes, and values known by hand."""
 
 from __future__ import annotations
 

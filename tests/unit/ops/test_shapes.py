@@ -24,20 +24,20 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: shapes.expect_integer(X, "indices"),
-        "indices does not hold whole numbers (seen fp16). Remedy: cast",
+        "indices does not hold integers (seen fp16). Remedy: cast",
     ),
     (lambda: shapes.expect_number(BOOL), "x does not hold numbers (seen bool). Remedy: cast it to int32 or fp16"),
     (lambda: shapes.expect_bool(X, "cond"), "cond does not hold bool (seen fp16). Remedy: compare it with 0 by not_"),
     (
         lambda: shapes.expect_kind(X, ("int8", "bool")),
-        "x does not hold whole numbers or bool (seen fp16)",
+        "x does not hold integers or bool (seen fp16)",
     ),
     (lambda: shapes.common_dtype(X, None, BOOL), "different element types (seen fp16, bool). Remedy: cast one of them"),
     (
         lambda: shapes.expect_representable("value", 256, "uint8"),
         "value is not a value of uint8 (seen 256",
     ),
-    (lambda: shapes.expect_representable("value", 0.5, "int8"), "seen 0.5, limit a whole number from -128 to 127"),
+    (lambda: shapes.expect_representable("value", 0.5, "int8"), "seen 0.5, limit an integer from -128 to 127"),
     (lambda: shapes.broadcast(X, TensorType((2,))), "the shapes [2, 3] and [2] do not broadcast. Remedy: axes must be"),
     (lambda: shapes.expect_rank(X, 3), "x of shape [2, 3] has the wrong rank (seen 2, limit 3)"),
     (lambda: shapes.expect_rank(X, 3, 4, what="w"), "w of shape [2, 3] has the wrong rank (seen 2, limit 3 or 4)"),
@@ -68,7 +68,7 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
     (lambda: shapes.sliding_extent(3, 3, 1, (0, 0), 2, ceil=False), "longer than the padded axis (seen 5, limit 3)"),
     (
         lambda: shapes.sliding_extent(4, 1, 4, (0, 0), 1, ceil=True),
-        "in ceil mode the last window begins behind the axis and sees nothing (seen a window of 1 every 4 along",
+        "in ceil mode the last window begins after the axis and sees nothing (seen a window of 1 every 4 along",
     ),
     (
         lambda: shapes.expect_countable(65537, "uint16"),

@@ -70,7 +70,7 @@ def test_a_squeezed_axis_is_gone() -> None:
         ({"begin": (0, 0)}, "begin does not have one entry for each axis (seen 2, limit 1)"),
         ({"stride": ()}, "stride does not have one entry for each axis (seen 0, limit 1)"),
         ({"squeeze_mask": (0, 1)}, "squeeze_mask does not have one entry for each axis (seen 2, limit 1)"),
-        ({"stride": (0,)}, "a stride of 0 never moves on (seen [0], limit any other whole number)"),
+        ({"stride": (0,)}, "a stride of 0 never moves on (seen [0], limit any other integer)"),
         (
             {"begin": (6,), "squeeze_mask": (1,)},
             "begin names no element of the squeezed axis 0 (seen 6, limit -6 to 5)",
@@ -125,7 +125,7 @@ def test_dynamic_slice_reads_the_background_outside(begin: int, result: list[int
     ("x", "begin", "attributes", "message"),
     [
         (X, TensorType((2,), "int32"), {}, "begin is not a single index (seen [2], limit one element)"),
-        (X, TensorType((), "fp16"), {}, "begin does not hold whole numbers (seen fp16)"),
+        (X, TensorType((), "fp16"), {}, "begin does not hold integers (seen fp16)"),
         (X, TensorType((), "uint16"), {"size": 5}, "the slice is longer than the axis (seen 5, limit 4)"),
         (TensorType(()), TensorType((), "uint16"), {}, "x of shape [] has too few axes (seen 0, limit 1 or more)"),
         (

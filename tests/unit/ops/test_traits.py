@@ -17,7 +17,7 @@ from aneforge.targets import Family, resolve
 HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float64)
 NUMBERS = np.sort(HALVES[np.isfinite(HALVES)])
 FRACTIONS = [(sign * NUMBERS > low) & (sign * NUMBERS < low + 0.25) for sign in (1, -1) for low in (0.25, 1.5, 2.25)]
-"""Intervals without whole numbers, far from where functions are straight or saturate: one of them passes a bound."""
+"""Intervals without integers, far from where functions are straight or saturate: one of them passes a bound."""
 
 
 def names_with(trait: Trait) -> list[str]:

@@ -245,7 +245,7 @@ def test_boxes_without_names_need_as_many_images() -> None:
 def test_every_box_names_one_image_by_its_number() -> None:
     with pytest.raises(GraphError, match=r"box_indices does not hold one number for each box .*limit \[3\]"):
         crop_type(TensorType((3, 4)), TensorType((2,), "int32"))
-    with pytest.raises(GraphError, match="box_indices does not hold whole numbers"):
+    with pytest.raises(GraphError, match="box_indices does not hold integers"):
         crop_type(TensorType((3, 4)), TensorType((3,)))
 
 

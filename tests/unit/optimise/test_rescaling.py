@@ -81,7 +81,7 @@ def test_a_linear_layer_of_small_operands_comes_to_the_floor_of_fp16(depth: int,
     assert found.layers_after == found.layers_before
     assert same_meaning(graph, found, inputs)
     assert "modelled" in found.label
-    assert "no figure tells" in str(found)
+    assert "not measured" in str(found)
 
 
 def test_the_errors_are_those_of_the_engine() -> None:
@@ -274,7 +274,7 @@ def test_what_cannot_be_compared_is_left_as_it_is() -> None:
         ({"inputs": {"x": [[1.0], [1.0, 2.0]]}}, GraphTypeError, "no array"),
         ({"inputs": {"x": np.full((8, 64), 1e6)}}, GraphError, "not finite in fp16"),
         ({"ranges": {"z": 1.0}}, UnknownNameError, "unknown input 'z'"),
-        ({"safety_bits": 16}, GraphError, "safety_bits is no number of bits"),
+        ({"safety_bits": 16}, GraphError, "safety_bits is not a number of bits"),
         ({"target": "h99"}, UnknownNameError, "unknown target 'h99'"),
     ],
 )

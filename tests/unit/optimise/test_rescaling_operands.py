@@ -87,7 +87,7 @@ def test_encodings_take_a_factor_for_every_channel() -> None:
 def test_what_encodings_cannot_hold_is_not_scaled() -> None:
     whole = np.array([[127, 1]], np.int8)
     large = Int8Affine(whole, np.array([16.0], np.float16))
-    assert scale_constant(large, np.array([64.0])) is None  # 127 · 1,024 is no number of fp16
+    assert scale_constant(large, np.array([64.0])) is None  # 127 · 1,024 is not a number of fp16
     rounded = Int8Affine(whole, np.array([2.0**-24 * 3], np.float16))
     halved = Int8Affine(whole, np.array([2.0**-24], np.float16))
     assert scale_constant(rounded, np.array([2.0])) is not None

@@ -1,4 +1,4 @@
-"""The library functions behind the other commands: compile, run, compare, reduce, diff, explain, lists, bench."""
+"""The library functions after the other commands: compile, run, compare, reduce, diff, explain, lists, bench."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_cannot_be_compiled_says_why(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="unknown pass 'fold'"):
         compile_model(small(), "m1", print_after="fold")
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(GraphError, match="is no folder"):
+    with pytest.raises(GraphError, match="is not a folder"):
         compile_model(small(), "m1", "text", tmp_path / "file" / "net")
 
 
@@ -239,7 +239,7 @@ def test_every_rule_can_be_explained() -> None:
     ("words", "message"),
     [
         (["ANE-EXTENT-01"], "unknown rule 'ANE-EXTENT-01'; nearest: ANE-EXTENT-0"),
-        (["hal", "0xzz"], "'0xzz' is no offset"),
+        (["hal", "0xzz"], "'0xzz' is not an offset"),
         (["hal", "texture"], "unknown hal field"),
         (["op", "softplu"], "nearest: softplus"),
         (["colour", "red"], "cannot explain 'colour red'"),

@@ -102,7 +102,7 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str, tuple[str, ...]]] = {
         ALL,
     ),
     "attention, values wider than keys": (lambda: attention(5), "ANE-SDPA-002", ALL),
-    "attention, mask of truth values": (lambda: attention(4, zeros(8, 8, dtype=np.bool_)), "ANE-SDPA-003", ALL),
+    "attention, mask of booleans": (lambda: attention(4, zeros(8, 8, dtype=np.bool_)), "ANE-SDPA-003", ALL),
     "three largest": (lambda: graph("topk", {"x": x(1, 64)}, k=3), "ANE-TOPK-003", ALL),
     "four largest": (lambda: graph("topk", {"x": x(1, 64)}, k=4), "ANE-TOPK-003", ALL),
     "largest of 2049": (lambda: graph("reduce_argmax", {"x": x(1, 2049)}, axis=1), "ANE-ARGMINMAX-002", ALL),
@@ -399,8 +399,8 @@ def test_axes_beside_height_and_width_go_to_their_place_and_back() -> None:
     resized = lower(REBUILT["channels resized"][0](), resolve("m4"))
     assert [layer.kind.name for layer in resized.layers] == ["transpose", "resize", "transpose", "resize"]
     assert [note.text for note in (*padded.notes, *resized.notes)] == [
-        "axes beside height and width are padded in the height's place, transposed before and behind",
-        "axes beside height and width are resized in the width's place, transposed before and behind",
+        "axes beside height and width are padded in the height's place, transposed before and after",
+        "axes beside height and width are resized in the width's place, transposed before and after",
     ]
 
 

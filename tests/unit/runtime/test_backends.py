@@ -219,7 +219,7 @@ def test_a_device_that_failed_to_compile_is_left_alone_for_a_while(monkeypatch: 
     af.compile(out, target="h13")  # what is compiled here waits for nobody
     af.compile(out, target="h13", backend=DeviceBackend("another", "a device", FakeDevice()))
     monkeypatch.setenv("ANEFORGE_COMPILE_BACKOFF", "soon")
-    with pytest.raises(ValueError, match="ANEFORGE_COMPILE_BACKOFF is no number of seconds"):
+    with pytest.raises(ValueError, match="ANEFORGE_COMPILE_BACKOFF is not a number of seconds"):
         af.compile(out, target="h13", backend=backend)
     monkeypatch.setenv("ANEFORGE_COMPILE_BACKOFF", "0")
     with pytest.raises(RuntimeError, match="the service said no"):

@@ -169,7 +169,7 @@ def test_the_cache_can_be_switched_off(cache_folder: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("bound", ["many", "-1", "1e9", "²"])
 def test_a_bound_that_is_no_number(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANEFORGE_CACHE_BYTES", bound)
-    with pytest.raises(GraphError, match="ANEFORGE_CACHE_BYTES is no number of bytes"):
+    with pytest.raises(GraphError, match="ANEFORGE_CACHE_BYTES is not a number of bytes"):
         af.compile(network(), target="h13")
 
 

@@ -20,9 +20,9 @@ WEIGHT = np.random.default_rng(6).standard_normal((4, 4, 3, 3)).astype(np.float1
 
 GRAPHS: dict[str, Callable[[af.Tensor], af.Tensor]] = {
     "convolution": lambda x: af.conv(x, WEIGHT, pad=1, bias=np.ones(4)).relu(),
-    "gain behind a product": lambda x: af.conv(x, WEIGHT, pad=1) * 0.3 + 0.1,
+    "gain after a product": lambda x: af.conv(x, WEIGHT, pad=1) * 0.3 + 0.1,
     "gain and offset": lambda x: (x * 0.3 + 0.1).tanh(),
-    "gain behind a sum": lambda x: (x + x.relu()) * 0.3,
+    "gain after a sum": lambda x: (x + x.relu()) * 0.3,
     "softmax": lambda x: x.softmax(-1),
     "erf": lambda x: x.erf(),
     "moved": lambda x: x.transpose(0, 2, 3, 1).reshape(8, 32),

@@ -177,7 +177,7 @@ def test_packing(bits: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None
 def test_bits_behind_the_last_element_count_too() -> None:
     record = PartRecord("mask", "bool", (3,), 0, bits=1)
     assert read_part(record, np.array([0b101], np.uint8)).tolist() == [True, False, True]
-    with pytest.raises(ProgramFileError, match="array 'mask': bits behind its last element are set"):
+    with pytest.raises(ProgramFileError, match="array 'mask': bits after its last element are set"):
         read_part(record, np.array([0b1101], np.uint8))
 
 

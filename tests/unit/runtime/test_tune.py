@@ -58,10 +58,10 @@ def test_what_tune_leaves_out() -> None:
     ("options", "kind", "text"),
     [
         ({"budget": 0}, GraphError, "budget is out of range"),
-        ({"budget": 1.5}, GraphTypeError, "budget is no whole number"),
-        ({"reps": True}, GraphTypeError, "reps is no whole number"),
+        ({"budget": 1.5}, GraphTypeError, "budget is not an integer"),
+        ({"reps": True}, GraphTypeError, "reps is not an integer"),
         ({"atol": -1}, GraphError, "atol is out of range"),
-        ({"atol": "small"}, GraphTypeError, "atol is no number"),
+        ({"atol": "small"}, GraphTypeError, "atol is not a number"),
         ({"target_error": np.nan}, GraphError, "target_error is out of range"),
         ({"prune_factor": 0.5}, GraphError, "prune_factor is out of range"),
         ({"min_lossy_speedup": 0.9}, GraphError, "min_lossy_speedup is out of range"),
@@ -185,7 +185,7 @@ def test_tiles_of_attention() -> None:
     best = min(found.options, key=lambda option: (option.dram_bytes, option.tiles))
     assert found.tiles == best.tiles
     for bad in (0, True, 1.5):
-        with pytest.raises(GraphError, match="queries is no positive whole number"):
+        with pytest.raises(GraphError, match="queries is not a positive integer"):
             af.attention_tiles(cast("Any", bad))
-    with pytest.raises(GraphError, match="keys is no positive whole number"):
+    with pytest.raises(GraphError, match="keys is not a positive integer"):
         af.tune_attention(4, 0)

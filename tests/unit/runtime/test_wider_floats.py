@@ -84,7 +84,7 @@ def test_places_of_64_bits_leave_as_places() -> None:
     place = af.Tensor(build("reduce_argmax", {"x": scores}, {"axis": 1}))
     for out in (place.cast("int64"), place.cast("int64").cast("fp32")):
         half = af.to_fp16(out)
-        assert "the model's whole numbers of 64 bits were taken as 32 bits wide" in half.notes
+        assert "the model's integers of 64 bits were taken as 32 bits wide" in half.notes
         sample = np.random.default_rng(2).standard_normal((1, 5, 4, 4)).astype(np.float16)
         assert np.array_equal(af.compile(out, target="m4")(sample), sample.argmax(1))
 
@@ -104,7 +104,7 @@ def test_whole_numbers_of_64_bits_that_something_computes_are_said_to_be_shorter
     product = build("mul", {"x": af.input((1,), name="x").cast("int64"), "y": Dense(np.array(100_000))}, {})
     made = af.to_fp16(af.Graph({"y": af.Tensor(product)}))
     assert [node.types[0].dtype for node in made.graph.nodes] == ["fp16", "int32", "int32"]
-    assert made.notes == ("the model's whole numbers of 64 bits were taken as 32 bits wide",)
+    assert made.notes == ("the model's integers of 64 bits were taken as 32 bits wide",)
 
 
 def test_a_port_may_be_called_like_an_element_type() -> None:

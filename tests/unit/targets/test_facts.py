@@ -213,9 +213,9 @@ def test_an_unknown_limit_names_near_ones() -> None:
 
 
 def test_a_limit_that_is_no_number_says_so() -> None:
-    with pytest.raises(TypeError, match="not a whole number"):
+    with pytest.raises(TypeError, match="not an integer"):
         limit("engine_dtypes", Family.A13)
-    with pytest.raises(TypeError, match="'texture_engine' of h13 is False, not a whole number"):
+    with pytest.raises(TypeError, match="'texture_engine' of h13 is False, not an integer"):
         limit("texture_engine", Family.A13)
 
 
@@ -235,7 +235,7 @@ def test_a_limit_that_is_no_number_says_so() -> None:
 )
 def test_no_limit_is_a_value_and_not_an_unknown(name: str, target: str, word: str) -> None:
     assert resolve(target).fact(name).value == word
-    with pytest.raises(TypeError, match=f"{name!r} of .* is {word!r}, not a whole number"):
+    with pytest.raises(TypeError, match=f"{name!r} of .* is {word!r}, not an integer"):
         limit(name, target)
 
 

@@ -1,7 +1,7 @@
 """Finds which layers of two programs of one graph are the same, and groups those that are not.
 
 Values are named by the numbers of the nodes of the retargeted graphs. Where a target rebuilt an operation the numbers
-behind it shift, so the nodes are aligned first. The alignment explains a difference and decides nothing: whether two
+after it shift, so the nodes are aligned first. The alignment explains a difference and decides nothing: whether two
 programs can differ is told by the numbers of their values.
 """
 

@@ -180,7 +180,7 @@ def data_of(layer: Layer, target: Target) -> tuple[tuple[str, str], ...]:
 
 
 def pointwise(layer: Layer) -> list[Stage]:
-    """Return the slots behind a layer that hold functions of single elements."""
+    """Return the slots after a layer that hold functions of single elements."""
     return [stage for slot, stage in layer.epilogue if slot in (Slot.PRE_ACTIVATION, Slot.POST_ACTIVATION)]
 
 

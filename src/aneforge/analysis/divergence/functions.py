@@ -1,7 +1,7 @@
 """Functions of single elements, asked for fp16 numbers on the engine's own arithmetic.
 
 A layer that reads one value, alone or beside constants, and does the same at every place but for the constants there,
-is known by what it makes of numbers: every number meets every constant that it can meet. The slots behind a layer are
+is known by what it makes of numbers: every number meets every constant that it can meet. The slots after a layer are
 such functions too, or move elements.
 """
 
@@ -57,7 +57,7 @@ QUANTISATIONS = ("quant", "dequant")
 
 
 def parted_slots(layer: Layer) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
-    """Return the slots behind a layer: those that work on what was not rounded yet, and those that work on fp16."""
+    """Return the slots after a layer: those that work on what was not rounded yet, and those that work on fp16."""
     stages = tuple(stage for _, stage in layer.epilogue)
     exact = layer.kind.name in PRODUCT_KINDS or layer.kind.name in EXACT_PAIRS
     count = 1 if exact and stages and stages[0].kind.name == GAIN_OFFSET else 0

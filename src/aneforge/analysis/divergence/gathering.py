@@ -48,7 +48,7 @@ FIRST_WEIGHTS = 256
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """A layer whose results, before the slots behind it, are elements of one value."""
+    """A layer whose results, before the slots after it, are elements of one value."""
 
     source: Value
     places: Places

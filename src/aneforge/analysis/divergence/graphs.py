@@ -99,7 +99,7 @@ class Finding:
     strength: Strength
     cause: Cause
     bound: float
-    """How far apart the results of the operation itself can be, before the slots behind it and for equal operands;
+    """How far apart the results of the operation itself can be, before the slots after it and for equal operands;
     infinite where nothing bounds it, NaN where no source tells."""
     on_engine: bool
     """The engine computes different bits or cannot know them; False for what is known of silicon and modelled alike."""
@@ -387,11 +387,11 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Finding:
         bound = math.inf
     elif ("square_after_reduction" in kinds[0]) != ("square_after_reduction" in kinds[1]):
         strength, cause = Strength.ROUND1, Cause.SQUARE
-        detail = "one target squares a sum before it is rounded, the other behind a rounding"
+        detail = "one target squares a sum before it is rounded, the other after a rounding"
     elif first.changes != second.changes and texts:
         strength, cause, detail = Strength.APPROXIMATION, Cause.DECOMPOSITION, "; ".join(dict.fromkeys(texts))
     elif kinds[0] == kinds[1]:
-        strength, cause, detail = Strength.ROUNDINGS, Cause.FUSION, "what is fused behind an operation differs"
+        strength, cause, detail = Strength.ROUNDINGS, Cause.FUSION, "what is fused after an operation differs"
     else:
         strength, cause = Strength.ROUNDINGS, Cause.SPLIT
         detail = "; ".join(dict.fromkeys(notes)) or f"{named(apart.first)} against {named(apart.second)}"

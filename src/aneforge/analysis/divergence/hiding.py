@@ -1,9 +1,9 @@
-"""Passages that nothing shows: what is behind them gives the same for what a passage changed as for what it was.
+"""Passages that nothing shows: what is after them gives the same for what a passage changed as for what it was.
 
 A passage changes some of the fp16 numbers that can come in, at most a third of all. Functions of single elements
-behind it are asked for all of them, as they are and as the passage leaves them, on the engine's own arithmetic. Where
+after it are asked for all of them, as they are and as the passage leaves them, on the engine's own arithmetic. Where
 all answers are equal, the program gives the bits that it would give with a copy. Passages are judged in the order of
-the program, each for whatever can come in after those before it were exchanged for copies, and with all that is behind
+the program, each for whatever can come in after those before it were exchanged for copies, and with all that is after
 it as it is.
 
 Every passage keeps the order of numbers. So the largest of numbers that all went one way is the same one with a passage
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Behind", "Hiding"]
 
 MOST_LAYERS = 32
-"""Layers behind a passage that are looked at."""
+"""Layers after a passage that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Hiding:
     """Tells which passages nothing shows; what functions give is found once for all programs."""
 
     found: dict[Key, Pair | None] = field(default_factory=dict["Key", "Pair | None"])
-    """What functions one behind another make of the numbers that a passage changes; None where that is not known."""
+    """What functions one after another make of the numbers that a passage changes; None where that is not known."""
 
     def hidden(self, layer: Layer, passage: Passage, entering: Mask, behind: Behind) -> bool:
         """Tell whether a program gives the same bits whether its elements pass a layer so or are copied there."""
@@ -90,7 +90,7 @@ class Hiding:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How elements came behind a passage."""
+    """How elements came after a passage."""
 
     key: Key
     """What was done to them."""
@@ -107,7 +107,7 @@ class Way:
 
 @dataclass(slots=True)
 class Behind:
-    """What is behind one passage."""
+    """What is after one passage."""
 
     hiding: Hiding
     program: Program
@@ -117,7 +117,7 @@ class Behind:
     looked_at: int = 0
 
     def slots(self, layer: Layer, pair: Pair, way: Way) -> bool:
-        """Tell whether the slots behind a layer that moves elements, or what reads its result, hide a difference."""
+        """Tell whether the slots after a layer that moves elements, or what reads its result, hide a difference."""
         functions = slots_key(layer)
         behind = way.then(*functions, in_order=not functions)
         if behind.key not in self.hiding.found:
@@ -134,7 +134,7 @@ class Behind:
         return all(self.layer(reader, value, pair, way) for reader in self.program.consumers.get(value.name, ()))
 
     def layer(self, layer: Layer, value: Value, pair: Pair, way: Way) -> bool:
-        """Tell whether nobody sees behind a layer which of two it reads."""
+        """Tell whether nobody sees after a layer which of two it reads."""
         self.looked_at += 1
         if self.looked_at > MOST_LAYERS or len(layer.results) > 1:
             return False

@@ -44,7 +44,7 @@ class Part:
     key: Key
     """Operation, attributes, the other operand and arithmetic."""
     other: tuple[str, object]
-    """The operand that is no weight: its name and number."""
+    """The operand that is not a weight: its name and number."""
     place: str
     """The name of the operand that is the weight."""
     weight: Dense
@@ -60,7 +60,7 @@ class Part:
 
     @property
     def axis(self) -> int:
-        """The axis of the result along which parts are joined: that of output channels, behind transposes."""
+        """The axis of the result along which parts are joined: that of output channels, after transposes."""
         axis = self.channels
         for stage in self.slots:
             if stage.kind.name == TRANSPOSE:

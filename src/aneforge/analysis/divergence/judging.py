@@ -1,8 +1,8 @@
 """Decides for a program which layers only bring elements to other places, and what elements pass there.
 
-A passage counts for a copy where it changes nothing that can come in, and where nothing behind it shows what it
+A passage counts for a copy where it changes nothing that can come in, and where nothing after it shows what it
 changes. The first is told of the program as it is. Then passages are looked at in the order of the program, and one
-that is exchanged for a copy may put other numbers into those behind it: `Possible` without ranges knows of them.
+that is exchanged for a copy may put other numbers into those after it: `Possible` without ranges knows of them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def changes(passage: Passage, entering: Mask) -> bool:
 
 
 def is_hidden(layer: Layer, passage: Passage, exchanged: Possible, hiding: Hiding) -> bool:
-    """Tell whether nothing behind a layer shows what its passage changes."""
+    """Tell whether nothing after a layer shows what its passage changes."""
     source = layer.bottoms[0] if len(layer.bottoms) == 1 else None
     if source is None or source.type.dtype != "fp16":
         return False

@@ -65,7 +65,7 @@ def predict_fp16_divergence(
         UnknownTargetError: Nothing has that name.
         GraphError: The begin has another rank than the shape or lies outside of it, or an extent or the magnitude is
             negative.
-        GraphTypeError: The kind is not a text, the shape or begin no list of whole numbers, or max_abs no number.
+        GraphTypeError: The kind is not a text, the shape or begin no list of integers, or max_abs no number.
     """
     words = words_of(kind)
     begins, most = checked(shape, begin, max_abs)
@@ -106,7 +106,7 @@ def checked(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, .
 
     Raises:
         GraphError: An extent is negative, the begin has another rank or lies outside, or the magnitude is below zero.
-        GraphTypeError: The shape or the begin is no list of whole numbers, or the magnitude no number.
+        GraphTypeError: The shape or the begin is not a list of integers, or the magnitude no number.
     """
     extents = whole_list(shape, ASKED, "shape")
     if any(extent < 0 for extent in extents):
@@ -119,7 +119,7 @@ def checked(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, .
         raise misuse(ASKED, "the begin of a slice lies outside of what it cuts", seen=begins, limit=extents)
     most = math.inf if max_abs is None else number(max_abs, ASKED, "max_abs", finite=False)
     if not most >= 0:
-        raise misuse(ASKED, "max_abs is no magnitude", seen=most, limit="0 or more")
+        raise misuse(ASKED, "max_abs is not a magnitude", seen=most, limit="0 or more")
     return tuple(first % extent if first else 0 for first, extent in pairs), most
 
 

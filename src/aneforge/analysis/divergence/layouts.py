@@ -70,7 +70,7 @@ class Turn:
 
     @property
     def turned(self) -> Shape:
-        """The shape behind it."""
+        """The shape after it."""
         return tuple(self.shape[axis] for axis in self.perm)
 
     @property
@@ -216,7 +216,7 @@ class Layouts:
 
 
 def in_order(places: Places, content: Content) -> bool:
-    """Tell whether places are all of a content, one behind another."""
+    """Tell whether places are all of a content, one after another."""
     size = math.prod(content.shape)
     return places.size == size and np.array_equal(places, np.arange(size, dtype=np.int32))
 
@@ -240,7 +240,7 @@ def in_whole_rows(part: Part, rows: Rows) -> tuple[Rows, Part] | None:
 
 
 def rows_of(shape: Shape, axes: Sequence[int]) -> Rows | None:
-    """Return how a reduction sees a tensor: what is before its axes, along them, and behind; None where they lie apart.
+    """Return how a reduction sees a tensor: what is before its axes, along them, and after; None where they lie apart.
 
     Axes of one place count for nothing.
 

@@ -1,6 +1,6 @@
 """Numbers the values of programs so that equal numbers mean equal bits.
 
-A value's number stands for everything that makes it: the layer's operation and attributes, the slots behind it, the
+A value's number stands for everything that makes it: the layer's operation and attributes, the slots after it, the
 numbers of its operands, the contents of its constants, and the arithmetic that the layer has on its target as far as
 targets differ. Two values of one number, of one program or of two, hold the same bits for the same inputs. So two
 programs whose outputs have the same numbers give the same outputs; what differs in the way they run does not count.
@@ -124,7 +124,7 @@ class Numbering:
         """Return the numbers of a layer's results.
 
         A slot works on fp16 as a layer of its own does, so it has the number of one; all but a gain and offset directly
-        behind a product or pair, which works on what was not rounded yet.
+        after a product or pair, which works on what was not rounded yet.
         """
         whole = self.joined_parts(layer, numbers)
         if whole is not None:
@@ -276,7 +276,7 @@ class Numbering:
         if stage.kind.name == "transpose":
             return self.layouts.transposed(flowing, kind.shape, stage.integers("perm"))
         call = call_of_kind(stage.kind, stage.attributes, kind.shape)
-        assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
+        assert call is not None, "only gain and offset is not a call"  # noqa: S101 - handled above
         held = {name: self.digest(constant) for name, constant in stage.operands.items()}
         key = (stage.kind.name, call.op, attributes_key(call.attributes), ())
         if not held and stage.kind.is_elementwise:

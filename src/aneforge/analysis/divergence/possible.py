@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 __all__ = ["SQUARED", "Possible", "mask_of"]
 
 MOST_LAYERS_BACK = 64
-"""Layers one behind another that are walked back."""
+"""Layers one after another that are walked back."""
 ZERO_BELOW = 0x8000
-"""The pattern of −0, behind which those of all numbers below it lie."""
+"""The pattern of −0, after which those of all numbers below it lie."""
 SMALLEST_EXPONENT = -24
 """Of the smallest fp16 number."""
 NO_BIT = 99
 """Stands for the lowest bit of zero: higher than that of any number."""
 FEW_VALUES = ("int8", "uint8")
-"""Types of whole numbers whose values are asked for one by one."""
+"""Types of integers whose values are asked for one by one."""
 FACTORS = ("weight", "other")
 """The operands of a product; a bias among them has an arithmetic of its own."""
 SQUARED = "square_after_reduction"
@@ -202,7 +202,7 @@ class Possible:
         return computed(layer, EVERY[self.of(value)], self.program) if value.type.dtype == "fp16" else None
 
     def core(self, layer: Layer) -> Mask | None:
-        """Return what the operation of a layer can give before the slots behind it; None where nothing is known."""
+        """Return what the operation of a layer can give before the slots after it; None where nothing is known."""
         refs = [ref for _, ref in layer.refs()]
         if layer.core_types[0].dtype != "fp16" or not all(is_float(ref.type.dtype) for ref in refs):
             return None

@@ -77,10 +77,10 @@ class Edge(StrEnum):
 
 REMEDIES = {
     Edge.FP16: "scale the operands down by a power of two, or clip them",
-    Edge.ACCUMULATOR: "scale the weights down by a power of two and put its inverse into the gain behind (af.rescale)",
+    Edge.ACCUMULATOR: "scale the weights down by a power of two and put its inverse into the gain after (af.rescale)",
     Edge.CROP: "promise a smaller range (max_abs of the input, clip), or begin the slice at 0 of the width",
     Edge.INT8: "keep these weights in fp16, or clip the activations",
-    Edge.GRID: "scale the weights up by a power of two and put its inverse into the gain behind (af.rescale)",
+    Edge.GRID: "scale the weights up by a power of two and put its inverse into the gain after (af.rescale)",
 }
 
 

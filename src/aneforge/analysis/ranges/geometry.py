@@ -1,7 +1,8 @@
 """Ranges of operations on points, vectors and rows that are compared, and of what is brought between 0 and 1.
 
-The engine's model of most of them is their mathematics, rounded once, and what is no number is 0: so infinite operands
-can give anything, and finite ones no more than the mathematics. A correlation adds products in the accumulator.
+The engine's model of most of them is their mathematics, rounded once, and what is not a number is 0: so infinite
+operands can give anything, and finite ones no more than the mathematics. A correlation adds products in the
+accumulator.
 """
 
 from __future__ import annotations

@@ -52,13 +52,13 @@ __all__ = ["INNER", "Inner", "inner_of_affine", "nearest"]
 ELEMENTS_AT_A_TIME = 2**20
 """Windows are looked at in parts of about so many elements, for a window repeats what its neighbours see."""
 
-BEFORE_THE_SUM = "scale what is read down by a power of two, and the result up again behind it"
+BEFORE_THE_SUM = "scale what is read down by a power of two, and the result up again after it"
 BEFORE_THE_LOGARITHM = "scale what is read down by 2^-k, and add k times log 2 to the result"
 ONE_AXIS = "take one axis after the other"
 BEFORE_THE_NORM = "scale what the norm reads down by a power of two, and epsilon by its square"
 BEFORE_THE_POWER = "use softplus(min(x, 10)) + relu(x - 10), or promise a smaller range (max_abs of the input, clip)"
 BEFORE_THE_DIVISION = "keep the divisor from 2^-15 on, or scale both operands up by the same power of two"
-BEFORE_THE_OFFSET = "make the gain smaller by a power of two, and the offset, and scale the result up behind them"
+BEFORE_THE_OFFSET = "make the gain smaller by a power of two, and the offset, and scale the result up after them"
 BEFORE_THE_SCORES = "scale the queries down by a power of two, and give scale= its inverse times what it was"
 
 
@@ -114,7 +114,7 @@ EXACTLY: Mapping[Terms, Terms] = {same: same, np.abs: np.abs, squares: np.square
 def of_rows(rows: Array, terms: Terms, adder: AdderChoice, *, whole: bool) -> float:
     """Return the largest partial sum of rows that the engine rounds; `whole` where it rounds the sum of all, too.
 
-    Groups are sums of their own, and so is every node of the tree above them: what is behind the tree is exact.
+    Groups are sums of their own, and so is every node of the tree above them: what is after the tree is exact.
     """
     if not rows.size:
         return 0.0
@@ -136,7 +136,7 @@ def of_parts(parts: Array, exact: Array, adder: AdderChoice) -> float:
 
 
 def of_equal_terms(x: float, terms: Terms, count: int, adder: AdderChoice, *, whole: bool) -> float:
-    """Return the largest partial sum of so many terms that are made of one number; what is behind the tree is exact."""
+    """Return the largest partial sum of so many terms that are made of one number; what is after the tree is exact."""
     at_once = adder.group * adder.tree
     found = of_rows(np.full((1, min(count, at_once)), x), terms, adder, whole=False)
     if not whole:

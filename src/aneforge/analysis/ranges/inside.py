@@ -1,4 +1,4 @@
-"""The largest values inside layers: in the operation, and between it and the slots behind it.
+"""The largest values inside layers: in the operation, and between it and the slots after it.
 
 Declared ranges bound them. Of a sample the operation's own are found from what the layer read; what flows between slots
 no run keeps, so the layer is run again up to each slot, where the ranges of what it read do not rule an overflow out.
@@ -123,7 +123,7 @@ def inside_slot(entering: Known, after: TensorType, stage: Stage, target: Target
 
 
 def places_of(layer: Layer, found: Found) -> range:
-    """Return the places of the slots that round by themselves: all, or all but a gain behind exact results."""
+    """Return the places of the slots that round by themselves: all, or all but a gain after exact results."""
     count = len(layer.epilogue.stages)
     return range(count - len(found.flowing), count)
 
@@ -137,7 +137,7 @@ def slots_of(layer: Layer) -> Iterator[tuple[TensorType, TensorType, Stage]]:
 
 
 def entering_slot(layer: Layer, place: int, program: Program, values: Mapping[str, Array]) -> Array:
-    """Return what enters a slot: the layer without it and those behind it is run again."""
+    """Return what enters a slot: the layer without it and those after it is run again."""
     kept = {slot.value: stage for slot, stage in layer.epilogue.stages[:place]}
     step = step_of(replace(layer, epilogue=Epilogue(**kept)), program, Constants())
     results, _ = step.run(Values(dict(values)))

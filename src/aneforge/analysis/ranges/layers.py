@@ -1,4 +1,4 @@
-"""Ranges of layers: the operation, then the slots behind it, as the engine runs them."""
+"""Ranges of layers: the operation, then the slots after it, as the engine runs them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Found:
 
     results: tuple[Range, ...]
     core: Range
-    """What the operation gives before the slots behind it."""
+    """What the operation gives before the slots after it."""
     total: Total | None = None
     """What the accumulator can hold, of a product."""
     flowing: tuple[Range, ...] = ()
@@ -77,7 +77,7 @@ def range_of_layer(
         affine = affine_of_layer(layer)
         return through(layer, affine_range(core, affine.gain, affine.offset), layer.epilogue.stages, target)
     call = call_of_layer(layer)
-    assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
+    assert call is not None, "only gain and offset is not a call"  # noqa: S101 - handled above
     situation = situation_of(layer, call, ranges, target, shares)
     if layer.kind.name in PRODUCT_KINDS:
         return product(layer, call, situation, target)
@@ -139,7 +139,7 @@ def known_ref(
 
 
 def product(layer: Layer, call: Call, situation: Situation, target: Target) -> Found:
-    """Return the range of a product: an offset alone behind it starts the sum, a gain there works on the sum.
+    """Return the range of a product: an offset alone after it starts the sum, a gain there works on the sum.
 
     Activations beyond the times-16 encoding, where int8 weights need it, make any sum infinite.
     """
@@ -150,7 +150,7 @@ def product(layer: Layer, call: Call, situation: Situation, target: Target) -> F
         affine, stages = affine_of_stage(stages[0][1], rank), stages[1:]
     total = total_of(situation, form, held(affine.offset) if affine.gain is None else None, affine.axis)
     if encodes_activations(layer, target) and not through_the_crop(situation.known("x").range).finite:
-        # The sum is infinite for the gain behind it, not the number that the engine reads.
+        # The sum is infinite for the gain after it, not the number that the engine reads.
         low, high = np.array([-np.inf]), np.array([np.inf])
         total = replace(total, low=low, high=high)
         return through(layer, once_rounded(low, high, affine), stages, target, core=RESULTS, total=total)
@@ -170,7 +170,7 @@ def held(values: Array | None) -> Array | None:
 def once_rounded(low: Array, high: Array, affine: Affine) -> Range:
     """Return the range of gain · x + offset of sums that were not rounded before.
 
-    A gain of 0 leaves the offset of finite sums; times an infinite one it is no number, which leaves as 0.
+    A gain of 0 leaves the offset of finite sums; times an infinite one it is not a number, which leaves as 0.
     """
     gain = np.ones(()) if affine.gain is None else read(host_fp16(affine.gain))
     offset = np.zeros(()) if affine.offset is None else read(host_fp16(affine.offset))
@@ -236,7 +236,7 @@ def behind_slot(flowing: Range, before: TensorType, after: TensorType, stage: St
 def situation_of_slot(entering: Known, after: TensorType, stage: Stage, target: Target) -> Situation:
     """Return a slot that is a call as an operation of the table."""
     call = call_of_kind(stage.kind, stage.attributes, entering.type.shape)
-    assert call is not None, "only gain and offset is no call"  # noqa: S101 - the caller looked
+    assert call is not None, "only gain and offset is not a call"  # noqa: S101 - the caller looked
     constants = {name: Known(one.type, of_values(one.dense()), one.dense()) for name, one in stage.operands.items()}
     operands = call.renamed({stage.kind.flowing: entering, **constants})
     return Situation(call.op, call.attributes, cast("dict[str, Known]", operands), (after,), target)

@@ -78,7 +78,7 @@ def followed(layer: Layer, known: Mapping[str, Length]) -> Length | None:
 
 
 def begun(layer: Layer, known: Mapping[str, Length]) -> Length | None:
-    """Return the same of the operation, before the slots behind it."""
+    """Return the same of the operation, before the slots after it."""
     if layer.kind.name == GAIN_OFFSET:
         read = layer.operand("input")
         held = known.get(read.name) if isinstance(read, Value) else None

@@ -55,9 +55,9 @@ def single(situation: Situation) -> Range:
 
 
 def cast_ends(situation: Situation, dtype: str) -> Range:
-    """Return the range of whole numbers that are too many to be tried, cast to another type: that of their ends.
+    """Return the range of integers that are too many to be tried, cast to another type: that of their ends.
 
-    A cast to real numbers keeps their order; one to whole numbers may wrap around.
+    A cast to real numbers keeps their order; one to integers may wrap around.
     """
     if not is_float(situation.results[0].dtype):
         return of_type(situation.results[0].dtype)
@@ -179,7 +179,7 @@ def reciprocal_table() -> tuple[Array, Array]:
 
 
 def powers(situation: Situation) -> Range:
-    """Return the range of x to the power y: |x| to it is bounded by its corners, and what is no number is 0.
+    """Return the range of x to the power y: |x| to it is bounded by its corners, and what is not a number is 0.
 
     A negative x has a power that is whole alone, of either sign unless all powers are known to be even.
     """
@@ -264,7 +264,7 @@ def softplus_parametric(situation: Situation) -> Range:
 
 
 def quantised(situation: Situation) -> Range:
-    """Return the range of x / scale in whole numbers, plus the zero point, within the type."""
+    """Return the range of x / scale in integers, plus the zero point, within the type."""
     x, axis = situation.range("x" if "x" in situation.operands else "input"), None
     scale, zero = parameters(situation, axis)
     low, high = value_range(situation.text("output_dtype"))

@@ -87,7 +87,7 @@ class Terms:
         """Return the sums: less what products lose, infinite where the edge can be passed."""
         reach = float(max(self.above.max(initial=0.0), self.below.max(initial=0.0)))
         if self.scaling:
-            # What overflowed is infinite for a gain behind it, not the number that the engine reads.
+            # What overflowed is infinite for a gain after it, not the number that the engine reads.
             low, high = (
                 np.where(np.abs(end) > FP16_MAX, np.copysign(np.inf, end), end)
                 for end in rounded_ends(self.low, self.high)
@@ -146,7 +146,7 @@ def windows(situation: Situation, x: Known, weight: Known, form: str) -> Terms:
 
 
 def scaled(found: Terms) -> Terms:
-    """Return the results of a convolution that runs as a scaling: rounded, and rounded again behind an offset."""
+    """Return the results of a convolution that runs as a scaling: rounded, and rounded again after an offset."""
     low, high = rounded_ends(found.low, found.high)
     return replace(found, low=low, high=high, scaling=True)
 

@@ -218,4 +218,4 @@ def check_sample(name: str, values: object, names: Collection[str] | None) -> No
     except ValueError:  # rows of different lengths
         kind = ""
     if kind not in REAL_KINDS:
-        raise GraphTypeError(f"the sample of input {name!r} is no array of real numbers", seen=described(values))
+        raise GraphTypeError(f"the sample of input {name!r} is not an array of real numbers", seen=described(values))

@@ -67,7 +67,7 @@ def numbers(ref: Ref, values: Mapping[str, Array]) -> Array:
 
 
 def start_of(layer: Layer) -> Array:
-    """Return where sums start: at an offset alone directly behind the product, else at 0."""
+    """Return where sums start: at an offset alone directly after the product, else at 0."""
     stages, rank = layer.epilogue.stages, layer.core_types[0].rank
     if not stages or stages[0][0] is not Slot.GAIN_OFFSET:
         return np.zeros(())

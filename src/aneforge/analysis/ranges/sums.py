@@ -40,7 +40,7 @@ def slack(adder: AdderChoice) -> float:
     """Return the share of the sum of magnitudes by which a sum can be off.
 
     A group of neighbours is cut at a window's last bit, each by less than 2^(1 − window) of the largest, and rounded
-    once; then come the levels of the tree, of two terms each, and what is behind them is exact but for one rounding.
+    once; then come the levels of the tree, of two terms each, and what is after them is exact but for one rounding.
     """
     cut = 2.0 ** (1 - adder.window) if adder.window else 0.0
     share = (1 + adder.group * cut + HALF_ULP) * (1 + 2 * cut + HALF_ULP) ** math.log2(adder.tree)

@@ -30,7 +30,7 @@ def new_layer(
     engine: Engine | None = None,
     epilogue: Epilogue | None = None,
 ) -> Layer:
-    """Return a layer whose results are called by a name, the further ones with their number behind it.
+    """Return a layer whose results are called by a name, the further ones with their number after it.
 
     Raises:
         GraphError: The operands or attributes do not fit the kind.

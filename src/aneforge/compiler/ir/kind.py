@@ -41,7 +41,7 @@ class Engine(StrEnum):
 
 
 class Slot(StrEnum):
-    """The seven places behind an engine operation, in the order in which the hardware applies them (listing 22.3)."""
+    """The seven places after an engine operation, in the order in which the hardware applies them (listing 22.3)."""
 
     TEXTURE = "texture"
     BROADCAST = "broadcast"
@@ -67,11 +67,11 @@ class Kind(Definition):
     engines: tuple[Engine, ...]
     """The units that can run it, the usual one first."""
     hosts: frozenset[Slot] = frozenset()
-    """The slots behind a layer of this kind."""
+    """The slots after a layer of this kind."""
     fills: tuple[Slot, ...] = ()
     """The slots of other layers that it can fill."""
     bridge: bool = False
-    """It is a program of its own: programs are cut before and behind it."""
+    """It is a program of its own: programs are cut before and after it."""
     op: str | None = None
     """The operation of the table that it has the meaning of; None where the form is the layer's own."""
     entry: Op
@@ -88,7 +88,7 @@ class Kind(Definition):
 
     @property
     def is_elementwise(self) -> bool:
-        """It works on single elements, its operands broadcast, and is no program of its own."""
+        """It works on single elements, its operands broadcast, and is not a program of its own."""
         return Trait.ELEMENTWISE in self.entry.traits and not self.bridge
 
     @property
@@ -102,5 +102,5 @@ class Kind(Definition):
         return Product(data, weight)
 
     def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
-        """Return where all results of a layer with these attributes lie, before the slots behind it."""
+        """Return where all results of a layer with these attributes lie, before the slots after it."""
         return self.entry.codomain_for(attributes) if self.op else EVERYTHING

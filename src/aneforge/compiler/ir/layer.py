@@ -67,7 +67,7 @@ class Stage(Attributed):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Epilogue:
-    """The seven slots behind an engine operation; an empty one does nothing."""
+    """The seven slots after an engine operation; an empty one does nothing."""
 
     texture: Stage | None = None
     broadcast: Stage | None = None

@@ -246,7 +246,7 @@ class Reader:
         kind, slot = kind_named(name), Slot(word)
         layer = self.layers[-1]
         if layer.epilogue.last is not None and layer.epilogue.last.place >= slot.place:
-            raise GraphError(f"the {slot} slot does not come behind the {layer.epilogue.last} slot")
+            raise GraphError(f"the {slot} slot does not come after the {layer.epilogue.last} slot")
         held = {place: self.held(place, argument) for place, argument in self.arguments(operands).items()}
         stage = Stage(kind, held, kind.complete(attributes_of(attributes)))
         self.layers[-1] = replace(layer, epilogue=layer.epilogue.filled(slot, stage))
@@ -314,7 +314,7 @@ class Reader:
     def held(self, name: str, argument: Argument) -> Constant:
         """Return an operand of a slot, which must be a constant."""
         if isinstance(argument, tuple | Value):
-            raise GraphError(f"operand {name!r} in a slot is no constant")
+            raise GraphError(f"operand {name!r} in a slot is not a constant")
         return argument
 
     def ref(self, word: str) -> Ref:

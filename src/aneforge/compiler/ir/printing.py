@@ -61,7 +61,7 @@ def lines(program: Program) -> Iterator[str]:
 
 
 def closing_lines(program: Program) -> Iterator[str]:
-    """Return the lines behind the layers: what leaves the program, what should be known, the constants."""
+    """Return the lines after the layers: what leaves the program, what should be known, the constants."""
     for port in program.outputs:
         yield f"  output {json.dumps(port.name)} = %{port.value.name}"
     for state in program.states:

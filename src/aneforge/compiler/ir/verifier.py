@@ -132,12 +132,12 @@ def check_epilogue(layer: Layer) -> None:
         raise GraphError("a layer of several results has no epilogue", seen=len(layer.results), limit=1)
     for slot, stage in layer.epilogue:
         if slot not in layer.kind.hosts:
-            raise GraphError(f"there is no {slot} slot behind it", limit=", ".join(sorted(layer.kind.hosts)) or "none")
+            raise GraphError(f"there is no {slot} slot after it", limit=", ".join(sorted(layer.kind.hosts)) or "none")
         if slot not in stage.kind.fills:
             raise GraphError(f"anec.{stage.kind.name} cannot fill the {slot} slot", limit=", ".join(stage.kind.fills))
         for name, constant in stage.operands.items():
             if not isinstance(constant, Constant):  # pyright: ignore[reportUnnecessaryIsInstance] - checked at run time
-                raise GraphError(f"operand {name!r} in the {slot} slot is no constant")
+                raise GraphError(f"operand {name!r} in the {slot} slot is not a constant")
 
 
 def check_argument(name: str, kind: OperandKind, argument: Argument, *, variadic: bool) -> None:

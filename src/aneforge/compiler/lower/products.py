@@ -1,6 +1,6 @@
 """Convolutions and matrix products.
 
-A bias becomes an addition of its own, as it arrives at the compiler from MIL; fusion puts it behind the product.
+A bias becomes an addition of its own, as it arrives at the compiler from MIL; fusion puts it after the product.
 """
 
 from __future__ import annotations

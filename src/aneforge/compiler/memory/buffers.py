@@ -133,7 +133,7 @@ class Buffers:
                 self.add(root, members)
 
     def by_depth(self, names: Sequence[str]) -> list[str]:
-        """Return tensors so that each comes behind the one in which it lies."""
+        """Return tensors so that each comes after the one in which it lies."""
         ordered: list[str] = []
         seen: set[str] = set()
         wanted = set(names)

@@ -124,7 +124,7 @@ def check_lives(program: Program, schedule: Schedule, plan: MemoryPlan) -> None:
             if copied and layer.name not in idle:
                 raise GraphError(f"%{one.root} is copied on chip before %{result.name} is written into it", seen=step)
             if not one.first <= step <= one.last:
-                raise GraphError(f"%{result.name} is written before it has room, or behind that", seen=step)
+                raise GraphError(f"%{result.name} is written before it has room, or after that", seen=step)
         for value in layer.bottoms:
             one = plan.by_value[value.name]
             if not one.first <= step <= one.last:

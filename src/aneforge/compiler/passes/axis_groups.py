@@ -36,9 +36,9 @@ class Merged:
 
 
 def grouped(axes: Sequence[int], most: int, together: Callable[[int, int], bool]) -> list[Group] | None:
-    """Return axes in so many groups or fewer; `together` tells whether an axis and the one behind it may be one.
+    """Return axes in so many groups or fewer; `together` tells whether an axis and the one after it may be one.
 
-    >>> grouped([0, 1, 2, 3], 3, lambda before, behind: before > 0)
+    >>> grouped([0, 1, 2, 3], 3, lambda before, after: before > 0)
     [(0,), (1, 2), (3,)]
     """
     groups: list[Group] = [(axis,) for axis in axes]

@@ -93,7 +93,7 @@ class ChooseSliceRoute(Pass):
           chosen: {route = "crop", format = "q.4"}
         note "choose-slice-route" %t1 "begins inside the width: a crop times 16 in fp16, magnitudes above 4094 are …"
 
-    A slice that begins inside the height decodes to crop mode too and was measured clean. Whole numbers keep their own
+    A slice that begins inside the height decodes to crop mode too and was measured clean. Integers keep their own
     format. Two or more fixed-point slices of the width that are joined give wrong elements on such targets: a note and
     the choice `elements` say so.
     """

@@ -40,7 +40,7 @@ def is_measured(layer: Layer) -> bool:
 
 
 def winograd(layer: Layer, on_width: object) -> bool | str:
-    """Return whether a convolution runs as Winograd; `unknown` where no figure tells."""
+    """Return whether a convolution runs as Winograd; `unknown` where it is not measured."""
     if not may_be_winograd(layer) or on_width is False:
         return False
     return True if on_width is True and is_measured(layer) else "unknown"

@@ -66,7 +66,7 @@ def joined(first: Layer, second: Layer) -> Layer | None:
 
 
 def sunk(layout: Layer, layer: Layer) -> tuple[Layer, Layer] | None:
-    """Return a single-element layer before a layout instead of behind it, and the layout; None where that cannot be."""
+    """Return a single-element layer before a layout instead of after it, and the layout; None where that cannot be."""
     (source,) = layout.bottoms
     attributes = dict(layer.attributes)
     if layer.kind.name == GAIN_OFFSET and affine_of_layer(layer).vector:
@@ -155,7 +155,7 @@ class Collapsing:
         return found if found is not None and found.kind.name in LAYOUTS and not found.epilogue else None
 
     def sinking(self, layer: Layer) -> Layer | None:
-        """Return the layout before a layer that should sink below it: one that nobody else reads, behind a host."""
+        """Return the layout before a layer that should sink below it: one that nobody else reads, after a host."""
         layout = self.layout_before(layer)
         if layout is None or not layout.bottoms:
             return None
@@ -180,8 +180,8 @@ class CollapseLayout(Pass):
         %t3 = PE anec.relu(x = %t0) : fp16[1, 4, 8]
 
     Chains become one layer, symmetric pairs none, and a transpose that only moves axes of length 1 a reshape. A layout
-    behind a layer with slots sinks below activations, gains and offsets, so that these reach their slots and the
-    transpose the one behind them.
+    after a layer with slots sinks below activations, gains and offsets, so that these reach their slots and the
+    transpose the one after them.
     """
 
     name: ClassVar[str] = "collapse-layout"

@@ -22,7 +22,7 @@ BEFORE_ALL = -1
 def levels(program: Program) -> Mapping[str, int]:
     """Return for every layer its level: how many segments of plain layers must have ended, less one.
 
-    A plain layer is in the segment of its level. A bridge runs behind the segment of its level and before the next, and
+    A plain layer is in the segment of its level. A bridge runs after the segment of its level and before the next, and
     what reads it is in a later segment. So there are as many segments as the longest chain of plain layers and bridges
     needs, and not one more.
     """
@@ -41,7 +41,7 @@ def levels(program: Program) -> Mapping[str, int]:
 def in_order(program: Program) -> list[Layer]:
     """Return the layers segment by segment, numbered; within a segment they stay in their order."""
     level = levels(program)
-    # A bridge of a level comes behind the plain layers of that level; sorting keeps the order of what is equal.
+    # A bridge of a level comes after the plain layers of that level; sorting keeps the order of what is equal.
     ordered = sorted(program.layers, key=lambda layer: (level[layer.name], layer.kind.bridge))
     made: list[Layer] = []
     segment, last = -1, None
@@ -56,7 +56,7 @@ def in_order(program: Program) -> list[Layer]:
 
 @dataclass(frozen=True)
 class CutSegments(Pass):
-    """Cut a program before and behind every layer that needs a program of its own.
+    """Cut a program before and after every layer that needs a program of its own.
 
     Before:
         segment 0:
@@ -71,7 +71,7 @@ class CutSegments(Pass):
         %t4 = NE anec.sdpa(query = %t3, key = %t1, value = %t2) : fp16[1, 2, 8, 4]
         segment 2:
         %t5 = PE anec.relu(x = %t4) : fp16[1, 2, 8, 4]
-        note "cut-segments" %t4 "anec.sdpa needs a program of its own: a cut before and behind it"
+        note "cut-segments" %t4 "anec.sdpa needs a program of its own: a cut before and after it"
 
     Other layers move, where nothing that they read or write forbids it, so that there are as few segments as there can
     be.
@@ -88,9 +88,7 @@ class CutSegments(Pass):
         if all(new is old for new, old in zip(layers, program.layers, strict=True)):
             return program
         notes = [
-            Note(
-                self.name, layer.name, f"anec.{layer.kind.name} needs a program of its own: a cut before and behind it"
-            )
+            Note(self.name, layer.name, f"anec.{layer.kind.name} needs a program of its own: a cut before and after it")
             for layer in layers
             if layer.kind.bridge
         ]

@@ -213,7 +213,7 @@ def output_channel_cut(layer: Layer, axis: int) -> Cut:
 
 
 def pooling_cut(layer: Layer, axis: int) -> Cut | None:
-    """Cut along batch, channels or a spatial axis; not where the last window may reach behind the padding."""
+    """Cut along batch, channels or a spatial axis; not where the last window may reach after the padding."""
     if axis < 2:
         return Cut(axis, {"x": Along(axis)})
     if layer.attributes["ceil_mode"]:

@@ -39,7 +39,7 @@ def axis_behind(layer: Layer, axis: int) -> int | None:
 
 
 def moved_axis(slot: Slot, stage: Stage, axis: int, before: TensorType, after: TensorType) -> int | None:
-    """Return where an axis is behind one slot."""
+    """Return where an axis is after one slot."""
     match slot:
         case Slot.TEXTURE:
             mixed = len(stage.integers("size"))
@@ -63,14 +63,14 @@ def epilogue_part(layer: Layer, axis: int, begin: int, size: int) -> Epilogue:
     for slot, stage in layer.epilogue:
         after = stage.type_of(flowing)
         moved = moved_axis(slot, stage, axis, flowing, after)
-        assert moved is not None, "the axis was found behind the epilogue"  # noqa: S101 - asked for above
+        assert moved is not None, "the axis was found after the epilogue"  # noqa: S101 - asked for above
         epilogue = epilogue.filled(slot, stage_part(slot, stage, axis, moved, (begin, size), after))
         axis, flowing = moved, after
     return epilogue
 
 
 def stage_part(slot: Slot, stage: Stage, axis: int, moved: int, part: tuple[int, int], after: TensorType) -> Stage:
-    """Return what fills a slot behind a part of a layer; `axis` is cut before it and `moved` behind it."""
+    """Return what fills a slot after a part of a layer; `axis` is cut before it and `moved` after it."""
     if slot is Slot.BROADCAST:
         shape = tuple(part[1] if place == moved else extent for place, extent in enumerate(after.shape))
         return replace(stage, attributes={**stage.attributes, "shape": shape})
@@ -85,7 +85,7 @@ def stage_part(slot: Slot, stage: Stage, axis: int, moved: int, part: tuple[int,
 
 
 def unfused(layer: Layer, slots: Iterable[Slot] = tuple(Slot)) -> list[Layer]:
-    """Return a layer without some slots of its epilogue and those behind them, which become layers of their own.
+    """Return a layer without some slots of its epilogue and those after them, which become layers of their own.
 
     The last of the layers has the name of the old one.
     """

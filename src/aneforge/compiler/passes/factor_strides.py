@@ -26,7 +26,7 @@ __all__ = ["FactorStrides"]
 
 MOST_SPATIAL_AXES = 2
 OTHER_STRIDE = "use a stride that is such a product, or pool or slice by the rest of it first"
-SMALL_STRIDE = "use a smaller stride and a strided slice behind it"
+SMALL_STRIDE = "use a smaller stride and a strided slice after it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class FactorStrides(Pass):
         %t1 = NE anec.convolution(input = %t1.stride.unshuffled1, weights = @t1.weights) {strides = [1, 1],
             dilation_rates = [1, 1], explicit_padding = [0, 0, 0, 0], kernel_sizes = [1, 1]} : fp16[1, 8, 4, 4]
 
-    The epilogue stays behind the convolution. A 1×1 kernel reads a strided slice instead. A stride that is no such
+    The epilogue stays after the convolution. A 1×1 kernel reads a strided slice instead. A stride that is no such
     product is an error.
     """
 

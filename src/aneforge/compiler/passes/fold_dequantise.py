@@ -91,7 +91,7 @@ class Folding:
         return source if source.type == layer.result.type and parameters(before) == parameters(layer) else None
 
     def joined(self, layer: Layer) -> list[Layer] | None:
-        """Return one dequantisation behind a concat, where there were equal ones before it."""
+        """Return one dequantisation after a concat, where there were equal ones before it."""
         if layer.kind.name != "concat" or layer.epilogue or layer.attributes["interleave"]:
             return None
         refs = cast("tuple[Ref, ...]", layer.operands["values"])
@@ -102,7 +102,7 @@ class Folding:
         values = tuple(cast("Layer", one).bottoms[0] for one in before)
         name = f"{layer.name}.stored"
         together = new_layer("concat", {"values": values}, layer.attributes, name, location=layer.location)
-        text = f"{len(values)} equal dequantisations became one behind the concat"
+        text = f"{len(values)} equal dequantisations became one after the concat"
         self.notes.append(Note(self.stage, layer.name, text))
         return [together, replace(first, operands={**first.operands, "input": together.result}, results=layer.results)]
 
@@ -148,7 +148,7 @@ class FoldDequantise(Pass):
         constant @t2.weights : fp16[4, 3, 3, 3] int8 sha256:…
 
     A quantisation that undoes the dequantisation before it goes with it; equal dequantisations of all parts of a concat
-    become one behind it.
+    become one after it.
     """
 
     name: ClassVar[str] = "fold-dequantise"

@@ -1,4 +1,4 @@
-"""Takes padding with zeros into the layer behind it: windows that slide over it pad for themselves."""
+"""Takes padding with zeros into the layer after it: windows that slide over it pad for themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def zero_padding(layer: Layer) -> Pairs | None:
-    """Return what a padding layer adds before and behind every axis, if it adds zeros."""
+    """Return what a padding layer adds before and after every axis, if it adds zeros."""
     if layer.kind.name != "padding" or layer.attributes["mode"] != "constant" or layer.attributes["constant_val"] != 0:
         return None
     given = layer.integers("pad")

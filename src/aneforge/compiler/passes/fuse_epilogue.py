@@ -1,4 +1,4 @@
-"""Puts layers into the slots behind the engine operation that they follow."""
+"""Puts layers into the slots after the engine operation that they follow."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ACTIVATIONS = (Slot.PRE_ACTIVATION, Slot.POST_ACTIVATION)
 
 
 def free_from(epilogue: Epilogue, slot: Slot) -> bool:
-    """Tell whether a slot and all behind it are empty."""
+    """Tell whether a slot and all after it are empty."""
     return epilogue.last is None or epilogue.last.place < slot.place
 
 
 def with_activation(epilogue: Epilogue, stage: Stage, hosts: frozenset[Slot]) -> Epilogue | None:
     """Return an epilogue with an activation at its end.
 
-    It takes the slot behind gain and offset; one that stands there already moves before them, if they are empty.
+    It takes the slot after gain and offset; one that stands there already moves before them, if they are empty.
     """
     pre, post = ACTIVATIONS
     if post not in hosts or not (epilogue.transpose is None and epilogue.quantise is None):
@@ -48,7 +48,7 @@ def with_activation(epilogue: Epilogue, stage: Stage, hosts: frozenset[Slot]) ->
 def with_affine(epilogue: Epilogue, affine: Affine, rank: int, hosts: frozenset[Slot]) -> Epilogue | None:
     """Return an epilogue with gain and offset at its end.
 
-    Two in a row become one. An activation behind the slot moves before it, if nothing is there.
+    Two in a row become one. An activation after the slot moves before it, if nothing is there.
     """
     if Slot.GAIN_OFFSET not in hosts or not (epilogue.transpose is None and epilogue.quantise is None):
         return None
@@ -98,7 +98,7 @@ def host_of(layer: Layer, layers: Mapping[str, Layer], program: Program) -> Laye
 
 @dataclass(frozen=True)
 class FuseEpilogue(Pass):
-    """Fill the slots behind engine operations.
+    """Fill the slots after engine operations.
 
     Before:
         %t1.conv = NE anec.convolution(input = %t0, weights = @t1.conv.weights) {…} : fp16[1, 4, 8, 8]
@@ -110,7 +110,7 @@ class FuseEpilogue(Pass):
           gain_offset: anec.gain_offset_control(offset = @t2.gain_offset.offset)
           post_activation: anec.relu()
 
-    A layer is absorbed if nothing but it reads what it follows, and if its slot and those behind it are free. Barriers:
+    A layer is absorbed if nothing but it reads what it follows, and if its slot and those after it are free. Barriers:
     a second live operand, a concat, a layer without slots, a value that leaves the program.
     """
 

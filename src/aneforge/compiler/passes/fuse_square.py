@@ -1,4 +1,4 @@
-"""Joins a sum and the square of it where the hardware squares behind its reductions."""
+"""Joins a sum and the square of it where the hardware squares after its reductions."""
 
 from __future__ import annotations
 

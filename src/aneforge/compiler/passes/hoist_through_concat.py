@@ -1,4 +1,4 @@
-"""Moves activations, gains and offsets from behind a fusable concat to the layers that it joins."""
+"""Moves activations, gains and offsets from after a fusable concat to the layers that it joins."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def stretch(row: Array | None, first: int, end: int) -> Array | None:
 
 
 def hoisted(concat: Layer, layer: Layer) -> list[Layer]:
-    """Return the layer before every part of the concat, and the concat behind them."""
+    """Return the layer before every part of the concat, and the concat after them."""
     values = cast("tuple[Value, ...]", concat.operands["values"])
     axis = concat.integer("axis") % concat.result.rank
     affines = (
@@ -92,7 +92,7 @@ class HoistThroughConcat(Pass):
         %t4.part1 = PE anec.relu(x = %t2) : fp16[1, 4, 4, 4]
         %t4 = DMA anec.concat(values = [%t4.part0, %t4.part1]) {axis = 1} : fp16[1, 8, 4, 4]
 
-    A concat that is not fusable is a barrier: what is behind it stays there.
+    A concat that is not fusable is a barrier: what is after it stays there.
     """
 
     name: ClassVar[str] = "hoist-through-concat"

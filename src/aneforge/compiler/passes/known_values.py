@@ -11,7 +11,7 @@ __all__ = ["known"]
 
 
 def known(properties: Properties, name: str) -> int | None:
-    """Return a whole number of a target; None where no source gives it.
+    """Return an integer of a target; None where no source gives it.
 
     >>> from aneforge.targets import Family, resolve
     >>> target = resolve(Family.A13)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["LayerMaker", "packed"]
 
 VIEWED_AXES = 4
-"""Axes of a tensor that is viewed with one more behind it."""
+"""Axes of a tensor that is viewed with one more after it."""
 
 
 def packed(shape: tuple[int, ...], most: int) -> tuple[int, ...]:

@@ -82,7 +82,7 @@ def live_index(make: LayerMaker, target: Target) -> tuple[tuple[int, ...], Ref]:
     """Return the shape of an image, and indices that are computed at run time as coordinates in it.
 
     Raises:
-        NotSupportedError: They name less than every axis behind a batch of 1, or more axes than there may be.
+        NotSupportedError: They name less than every axis after a batch of 1, or more axes than there may be.
     """
     layer = make.layer
     x, indices, batch = layer.operand("x"), layer.operand("indices"), layer.integer("batch_dims")

@@ -64,7 +64,7 @@ class ResizeMaker(LayerMaker):
             self.add("identity", {"x": self.layer.operand("input")})
             return self.layers
         if self.layer.operand("input").type.dtype == "bool":
-            raise self.failure("truth values have no products", "bool")
+            raise self.failure("booleans have no products", "bool")
         if all(axis.extent == 1 for axis in self.axes):
             return self.from_one_place()
         kernels = self.kernels()
@@ -188,7 +188,7 @@ class ResizeMaker(LayerMaker):
             raise self.failure("its matrix has too many elements", resize.extent * resize.count, elements)
 
     def weights(self, numerators: Array, denominator: int) -> tuple[Array, Epilogue | None]:
-        """Return weights in the type of the data, and the gain behind them, if there is one."""
+        """Return weights in the type of the data, and the gain after them, if there is one."""
         dtype = numpy_dtype(self.layer.operand("input").type.dtype)
         held, gain, exact = scaled_weights(numerators, denominator, dtype)
         if not exact:
@@ -203,7 +203,7 @@ class ResizeMaker(LayerMaker):
         return (batch, lead[-1] if lead else 1, *shape[len(shape) - count :])
 
     def shaped(self) -> list[Layer]:
-        """Return the layers, behind them a reshape where the result has another shape."""
+        """Return the layers, after them a reshape where the result has another shape."""
         last = self.layers[-1].result
         if last.shape != self.layer.result.shape:
             self.reshape(last, self.layer.result.shape, step="shaped")

@@ -28,7 +28,7 @@ __all__ = ["LegaliseTranspose"]
 
 ROUTE = "route"
 SWAP = (0, 2, 1, 3)
-"""Exchanges two neighbouring blocks of axes, with what is before and behind them."""
+"""Exchanges two neighbouring blocks of axes, with what is before and after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ def full_perm(perm: Sequence[int]) -> tuple[int, ...]:
 def swaps(perm: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return exchanges of neighbouring blocks that make up a transpose.
 
-    Each is (first, second, behind): the axes from the first on, up to the second, change places with those from the
-    second on, up to the one behind.
+    Each is (first, second, after): the axes from the first on, up to the second, change places with those from the
+    second on, up to the one after.
 
     >>> swaps((0, 2, 3, 1))
     [(1, 2, 4)]

@@ -103,7 +103,7 @@ def factors_of(number: int, allowed: Sequence[int], most: int) -> tuple[int, ...
 
 
 def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], word: str) -> list[Layer]:
-    """Return a convolution with constant weights on phases of its source, and what is before and behind it.
+    """Return a convolution with constant weights on phases of its source, and what is before and after it.
 
     `allowed` are the factors by which one layer moves rows and columns into channels and back; new names have the word.
     """
@@ -254,7 +254,7 @@ def repeated(epilogue: Epilogue, times: int) -> Epilogue:
 
 
 def moved_back(make: LayerMaker, x: Ref, phases: Sequence[Phase], allowed: Sequence[int]) -> Ref:
-    """Move the phases of a result from its channels to their places, and cut what lies behind the last one."""
+    """Move the phases of a result from its channels to their places, and cut what lies after the last one."""
     counts = [phase.results for phase in phases]
     if len(counts) == 2 and counts[0] == counts[1] and counts[0] in allowed:
         moved: Ref = make.add("pixel_shuffle", {"x": x}, {"upscale_factor": counts[0]}, step="shuffled")

@@ -1,4 +1,4 @@
-"""Resizing as arithmetic: the weights with which each element of an axis enters each result, as whole numbers.
+"""Resizing as arithmetic: the weights with which each element of an axis enters each result, as integers.
 
 Along one axis a resize is a matrix. Where results lie evenly, so many to every element, its columns are one kernel that
 moves on, and the matrix is a deconvolution of the source, whose ends are repeated. Weights are fractions of one
@@ -136,7 +136,7 @@ class AxisResize:
         return Kernel((1,) * factor, 1, factor, (0, 0), (0, 0))
 
     def sloping(self, factor: int) -> Kernel:
-        """Return the kernel that rises to an element and falls behind it, for so many results to an element."""
+        """Return the kernel that rises to an element and falls after it, for so many results to an element."""
         # Result o lies at o / factor + first; element i has the weight 1 − |o / factor + first − i| there, where that
         # is positive. With o = i · factor + m the weight depends on m alone.
         least = math.floor(-factor * (1 + self.first)) + 1

@@ -154,7 +154,7 @@ class SplitKernelMemory(Pass):
           chosen: {in_place = true}
 
     Every part along the output channels keeps the epilogue, its constants cut. Where a single output channel is too
-    large the input channels are split, the parts are added, and the epilogue moves behind the sum: a note says that a
+    large the input channels are split, the parts are added, and the epilogue moves after the sum: a note says that a
     fusion was undone. What no source gives is `unknown`, and nothing is split by it.
     """
 
@@ -185,7 +185,7 @@ class SplitKernelMemory(Pass):
         if most == 0 and kernel.groups == 1:
             parts = sum_split(layer, kernel, memory)
             count = sum(piece.kind is layer.kind for piece in parts)
-            undone = ", and the epilogue that was fused into it stands behind the sum" if layer.epilogue else ""
+            undone = ", and the epilogue that was fused into it stands after the sum" if layer.epilogue else ""
             text = f"one output channel is larger than kernel memory: a sum of {count} parts, each rounded{undone}"
             notes.append(Note(self.name, layer.name, text))
             return parts

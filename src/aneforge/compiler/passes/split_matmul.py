@@ -77,7 +77,7 @@ class SplitMatmul(Pass):
         %t2 = DMA anec.concat(values = [%t2.rows0, %t2.rows1]) {axis = 0} : fp16[20000, 8]
           chosen: {in_place = true}
 
-    Every part keeps the epilogue. Parts of a contraction are added, the epilogue moves behind the sum, and a note says
+    Every part keeps the epilogue. Parts of a contraction are added, the epilogue moves after the sum, and a note says
     so: each part is rounded.
     """
 
@@ -100,7 +100,7 @@ class SplitMatmul(Pass):
             parts = contraction_split(layer, longest, target)
             if parts is not None:
                 count = sum(piece.kind.name == "matmul" for piece in parts)
-                moved = "; the epilogue moved behind the sum" if layer.epilogue else ""
+                moved = "; the epilogue moved after the sum" if layer.epilogue else ""
                 notes.append(Note(self.name, layer.name, ROUNDED.format(count) + moved))
             return parts
 

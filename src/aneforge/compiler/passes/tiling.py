@@ -72,11 +72,11 @@ class Reach:
         return max(0, (bound - self.slide.span) // self.slide.stride + 1)
 
     def end(self, part: Part) -> int:
-        """Return the place behind the last that a part's windows reach, padding counted."""
+        """Return the place after the last that a part's windows reach, padding counted."""
         return (part.begin + part.size - 1) * self.slide.stride - self.slide.before + self.slide.span
 
     def padding(self, part: Part) -> tuple[int, int]:
-        """Return the padding before and behind what a part's windows see."""
+        """Return the padding before and after what a part's windows see."""
         before = max(0, self.slide.before - part.begin * self.slide.stride)
         return before, max(0, self.end(part) - self.slide.extent)
 
@@ -117,12 +117,12 @@ def full_parts(extent: int, most: int) -> tuple[Part, ...]:
 def cut_layer(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: Target) -> list[Layer]:
     """Return a layer in parts, called by a word and their number, and what joins them.
 
-    The axis must be one that `axis_behind` finds again behind the epilogue.
+    The axis must be one that `axis_behind` finds again after the epilogue.
     """
     make = LayerMaker(layer, target)
     pieces = [make.keep(one_part(make, cut, part, f"{word}{number}")) for number, part in enumerate(parts)]
     behind = axis_behind(layer, cut.axis)
-    assert behind is not None, "whoever cuts a layer asked for the axis behind it"  # noqa: S101 - a programmer's error
+    assert behind is not None, "whoever cuts a layer asked for the axis after it"  # noqa: S101 - a programmer's error
     make.join(pieces, behind)
     return make.layers
 
@@ -131,7 +131,7 @@ SUM_OF_PARTS: Mapping[str, AttributeValue] = {"contraction": "parts"}
 
 
 def sum_parts(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: Target) -> list[Layer]:
-    """Return a layer in parts of what it sums over, and what adds them; the epilogue goes behind the last addition.
+    """Return a layer in parts of what it sums over, and what adds them; the epilogue goes after the last addition.
 
     The cut says which operands have the parts; its axis is no axis of the result. A bias is of the first part alone.
     """
@@ -167,7 +167,7 @@ def operand_part(make: LayerMaker, name: str, argument: Argument, cut: Cut, part
 
 
 def one_part(make: LayerMaker, cut: Cut, part: Part, step: str) -> Layer:
-    """Return the layer of one part, behind the layers that take its operands' parts."""
+    """Return the layer of one part, after the layers that take its operands' parts."""
     layer = make.layer
     operands = {name: operand_part(make, name, argument, cut, part, step) for name, argument in layer.operands.items()}
     attributes = {**layer.attributes, **(cut.attributes(part) if cut.attributes else {})}

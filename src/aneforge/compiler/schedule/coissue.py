@@ -141,7 +141,7 @@ class Discovery:
 def discover(flow: Flow, chaining: Chaining, order: Sequence[int]) -> Discovery:
     """Return an order in which the layers of every candidate pair are neighbours, and the candidates.
 
-    Of the movements between the two, those that need nothing of the first run before both, the others behind both.
+    Of the movements between the two, those that need nothing of the first run before both, the others after both.
     """
     chained = frozenset(
         (first, second) for first, second in pairwise(order) if chaining.verdict(first, second).failed is None

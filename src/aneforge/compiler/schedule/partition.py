@@ -201,7 +201,7 @@ class Partitioner:
         self.on_chip[root] = made
 
     def note_endings(self, place: int) -> None:
-        """Note the buffers that nobody needs behind this layer."""
+        """Note the buffers that nobody needs after this layer."""
         layer = self.layers[place]
         names = {self.buffers.of[value.name].root.name for value in (*layer.bottoms, *layer.results)}
         for name in sorted(names):

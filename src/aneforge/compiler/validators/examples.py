@@ -261,7 +261,7 @@ EXAMPLES = (
     ),
     Example(
         "SDPA",
-        "mask of truth values",
+        "mask of booleans",
         "sdpa",
         {"query": fp16(1, 4, 16, 8), "key": fp16(1, 4, 16, 8), "value": fp16(1, 4, 16, 8)},
         {"attn_mask": TensorType((16, 16), "bool")},

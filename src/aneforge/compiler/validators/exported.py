@@ -54,7 +54,7 @@ def validate(subject: Subject, target: TargetLike = None) -> Validation:
 
 
 def validate_layer(layer: Layer, target: TargetLike = None, around: Surroundings = ALONE) -> Validation:
-    """Return the verdict on a layer: its engine operation, and whatever fills the slots behind it.
+    """Return the verdict on a layer: its engine operation, and whatever fills the slots after it.
 
     `around` is what the program of the layer knows of it; `validate_program` finds it out.
 
@@ -68,7 +68,7 @@ def validate_layer(layer: Layer, target: TargetLike = None, around: Surroundings
 
     Raises:
         NoDataError: The target is a name without data.
-        GraphError: The slots behind the layer do not fit it; verification refuses such a program.
+        GraphError: The slots after the layer do not fit it; verification refuses such a program.
     """
     subject = subject_of_layer(layer, around)
     resolved = with_data(resolve(target), subject)

@@ -80,7 +80,7 @@ def validate_program(program: Program, *, schema: str | None = None, engines: in
 
     Raises:
         NoDataError: The program's target is a name without data.
-        GraphError: The schema is no version, or there is no engine to run on.
+        GraphError: The schema is not a version, or there is no engine to run on.
     """
     whole = network_subject(program, validators_file().schema.version if schema is None else schema, engines)
     target = with_data(program.target, whole)
@@ -106,11 +106,13 @@ def network_subject(program: Program, schema: str, engines: int) -> Operation:
     """Return a network as rules see it.
 
     Raises:
-        GraphError: The schema is no version, or there is no engine to run on.
+        GraphError: The schema is not a version, or there is no engine to run on.
     """
     if not isinstance(schema, str) or not VERSION.fullmatch(schema):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise GraphError(
-            "the schema of a network description is no version", seen=repr(schema), limit="numbers with points between"
+            "the schema of a network description is not a version",
+            seen=repr(schema),
+            limit="numbers with points between",
         )
     if type(engines) is not int or engines < 1:
         raise GraphError("a network runs on one engine or more", seen=repr(engines), limit="1 or more")
@@ -155,7 +157,7 @@ def live_buffers(program: Program) -> frozenset[str]:
 
 
 def buffer_written(layer: Layer) -> str | None:
-    """Return the name of the ring buffer that a layer writes, if it writes one that is no constant."""
+    """Return the name of the ring buffer that a layer writes, if it writes one that is not a constant."""
     buffer = layer.operands.get("buffer") if layer.kind.name == RING_BUFFER_WRITER else None
     return buffer.name if isinstance(buffer, Value) else None
 

@@ -111,7 +111,7 @@ def subject_of_layer(layer: Layer, around: Surroundings = ALONE) -> Operation:
 
 
 def subjects_of_epilogue(layer: Layer, around: Surroundings = ALONE) -> Iterator[tuple[Slot, Operation]]:
-    """Return what fills the slots behind a layer as rules see it, each reading what the one before gives."""
+    """Return what fills the slots after a layer as rules see it, each reading what the one before gives."""
     stages = list(layer.epilogue)
     if not stages:
         return

@@ -1,10 +1,10 @@
-"""The seven slots behind an engine operation: what each does to the value that flows through, and where it rounds.
+"""The seven slots after an engine operation: what each does to the value that flows through, and where it rounds.
 
 The operation hands over its result in one of two forms: rounded to fp16, or, where the first slot is a gain and the
 exact result is known (the sum of a product, that of two elements), before that rounding. The gain and offset then work
 on the exact result and round once. Everything else works on fp16 and rounds by itself.
 
-An offset alone behind a product is no slot but the start of the sum (measured); `products` sees to that.
+An offset alone after a product is no slot but the start of the sum (measured); `products` sees to that.
 
 Slots that do the same to every number become one table of all numbers.
 """
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ONE_ROUNDING", "Exact", "Stages", "along", "gained", "label_of_gain", "stages_of"]
 
-ONE_ROUNDING = "gain and offset behind an operation are taken to round once, with it; no figure tells"
-TWO_ROUNDINGS = "gain and offset together round as the tails of the activation tables do; no figure tells"
+ONE_ROUNDING = "assumed: gain and offset are rounded once, together with the operation; not measured"
+TWO_ROUNDINGS = "assumed: gain and offset round as the tails of the activation tables do; not measured"
 ONE_FACTOR = "one rounding of the exact product or sum, as any elementwise operation"
 
 
@@ -99,12 +99,12 @@ class Exact:
 
     @classmethod
     def of(cls, affine: Affine, rank: int) -> Exact:
-        """Return the constants of a gain and offset behind a tensor of a rank."""
+        """Return the constants of a gain and offset after a tensor of a rank."""
         laid = [along(values, rank, affine.axis) for values in (affine.gain, affine.offset)]
         return cls(*(None if one is None else read(one) for one in laid))
 
     def __call__(self, exact: Array) -> Array:
-        """Return gain · x + offset in fp16; what is no number is 0, as it was seen to be."""
+        """Return gain · x + offset in fp16; what is not a number is 0, as it was seen to be."""
         with np.errstate(invalid="ignore", over="ignore"):
             total = exact * (1.0 if self.gain is None else self.gain)
             if self.offset is not None:
@@ -114,7 +114,7 @@ class Exact:
 
 
 def stages_of(stages: Iterable[tuple[Slot, Stage]], flowing: TensorType, target: Target) -> Stages:
-    """Return what some slots do behind a value of a type."""
+    """Return what some slots do after a value of a type."""
     functions: list[Callable[[Array], Array]] = []
     labels: list[Label] = []
     for _, stage in stages:
@@ -138,12 +138,12 @@ def joined(functions: Iterable[Callable[[Array], Array]]) -> tuple[Callable[[Arr
 
 
 def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Callable[[Array], Array], Label]:
-    """Return what one slot does behind a value of a type, and how sure that is."""
+    """Return what one slot does after a value of a type, and how sure that is."""
     if stage.kind.name == GAIN_OFFSET:
         affine = affine_of_stage(stage, flowing.rank)
         return gained(affine, flowing.rank), label_of_gain(affine)
     call = call_of_kind(stage.kind, stage.attributes, flowing.shape)
-    assert call is not None, "only gain and offset is no call"  # noqa: S101 - handled above
+    assert call is not None, "only gain and offset is not a call"  # noqa: S101 - handled above
     found = arithmetic(call.op, target)
     attributes = found.op.complete(call.attributes)
     constants = handed_over({name: constant.dense() for name, constant in stage.operands.items()})

@@ -120,7 +120,7 @@ def step_of(layer: Layer, program: Program, constants: Constants) -> Step:
     held = held_constants(layer, constants, given=given)
     if call is None:
         return gain_offset_step(layer, program.target, held)
-    if layer.kind.name in PRODUCT_KINDS and len(layer.operands) == 2:  # a bias among the operands has no slot behind
+    if layer.kind.name in PRODUCT_KINDS and len(layer.operands) == 2:  # a bias among the operands has no slot after
         return product_step(layer, call, program.target, held)
     return plain_step(layer, call, program, held)
 
@@ -153,7 +153,7 @@ def gain_offset_step(layer: Layer, target: Target, held: Mapping[str, Array]) ->
 
 
 def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Array]) -> Step:
-    """Return a product and what is behind it."""
+    """Return a product and what is after it."""
     product = product_of(layer, call, target)
     first, second = list(layer.operands)
     stages = stages_of(product.stages, layer.core_types[0], target)
@@ -177,7 +177,7 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
 
 
 def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Array]) -> Step:
-    """Return any other operation of the table and what is behind it."""
+    """Return any other operation of the table and what is after it."""
     target = program.target
     found = arithmetic(call.op, target)
     attributes = found.op.complete(call.attributes)

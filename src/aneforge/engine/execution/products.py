@@ -1,6 +1,6 @@
-"""Products: convolutions, deconvolutions and matrix products with what is directly behind their sums.
+"""Products: convolutions, deconvolutions and matrix products with what is directly after their sums.
 
-An offset alone directly behind a product is where its sum starts (measured). A gain there works on the sum before it is
+An offset alone directly after a product is where its sum starts (measured). A gain there works on the sum before it is
 rounded. Behind anything else gain and offset work on fp16.
 
 The form of a convolution is the compiler's choice (`winograd` among the layer's choices); where a program was not made
@@ -55,7 +55,7 @@ class Product:
     """A product ready to run."""
 
     multiply: Callable[[Array, Array], Array]
-    """Rounded to fp16, gain and offset directly behind it included."""
+    """Rounded to fp16, gain and offset directly after it included."""
     start: Array | None
     """Where sums start."""
     stages: tuple[tuple[Slot, Stage], ...]
@@ -65,7 +65,7 @@ class Product:
 
 
 def product_of(layer: Layer, call: Call, target: Target) -> Product:
-    """Return the product of a layer with what is directly behind its sum."""
+    """Return the product of a layer with what is directly after its sum."""
     stages, rank = layer.epilogue.stages, layer.core_types[0].rank
     affine = Affine(None, None, 0)
     if stages and stages[0][0] is Slot.GAIN_OFFSET:

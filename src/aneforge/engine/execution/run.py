@@ -116,7 +116,7 @@ def prepare(program: Program) -> Executable:
 
 
 def engine_element(kind: TensorType) -> np.dtype[Any]:
-    """Return the element type of a port of the engine: fp16 for real numbers, whole numbers in their own type."""
+    """Return the element type of a port of the engine: fp16 for real numbers, integers in their own type."""
     return np.dtype(np.float16) if is_float(kind.dtype) else numpy_dtype(kind.dtype)
 
 

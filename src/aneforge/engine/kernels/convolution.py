@@ -96,7 +96,7 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Float64 numbers for every output channel: where sums start, and what is behind them before they are rounded."""
+    """Float64 numbers for every output channel: where sums start, and what is after them before they are rounded."""
 
     bias: Array | None = None
     gain: Array | None = None
@@ -147,7 +147,7 @@ def gained_convolution(x: Array, weight: Array, gain: Array, offset: Array | Non
 
 
 def golden_gained(total: Array, channels: Channels, like: Array) -> Array:
-    """Return sums with what is behind them as the golden model does it."""
+    """Return sums with what is after them as the golden model does it."""
     numbers = (channels.gain, channels.offset)
     gain, offset = (None if one is None else laid_along(one, total.ndim) for one in numbers)
     return from_golden(golden.gained(total, 1.0 if gain is None else gain, offset), like)
@@ -327,7 +327,7 @@ def convolved_places(x: Array, weight: Array, slides: Slides) -> tuple[int, ...]
 
 
 def check_slides(slides: Slides, axes: int) -> None:
-    """Stop unless a window has whole numbers that make sense for every axis.
+    """Stop unless a window has integers that make sense for every axis.
 
     Raises:
         GraphError: It has not.

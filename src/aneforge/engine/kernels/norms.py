@@ -57,7 +57,7 @@ def read_off(name: str, sums: Array) -> Array:
 
 
 def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
-    """Return eˣ / Σ eˣ along an axis; where something is no number, the golden way.
+    """Return eˣ / Σ eˣ along an axis; where something is not a number, the golden way.
 
     Raises:
         GraphTypeError: The numbers are not fp16.

@@ -85,7 +85,7 @@ TOTALS = products.Products(matmul_total, convolution_total, winograd_total, scal
 
 
 def gained_by(gain: Array, offset: Array | None) -> products.Products:
-    """Return convolutions with a gain and offset of every output channel behind their sums, and no bias before."""
+    """Return convolutions with a gain and offset of every output channel after their sums, and no bias before."""
 
     def direct(x: Array, weight: Array, _: Array | None, **window: Unpack[Window]) -> Array:
         return gained_convolution(x, weight, gain, offset, **window)
@@ -112,7 +112,7 @@ def limited(values: Array) -> Array:
 
 
 def ordered(values: Array) -> npt.NDArray[np.int16]:
-    """Return whole numbers in the order of fp16 numbers as the engine reads them; zeros of both signs are one."""
+    """Return integers in the order of fp16 numbers as the engine reads them; zeros of both signs are one."""
     bits = bits_of("compare", values)
     magnitude = (bits & 0x7FFF).astype(np.int16)
     return np.where(bits & 0x8000, -magnitude, magnitude)
@@ -196,7 +196,7 @@ def log_of_total(x: Array, axes: Axes, adder: AdderChoice) -> Array:
 
 
 def log_of_total_of_powers(x: Array, axes: Axes, adder: AdderChoice) -> Array:
-    """Return log Σ eˣ, the largest x taken off first and added again; where something is no number, the golden way."""
+    """Return log Σ eˣ, the largest x taken off first and added again; the golden way where one is not a number."""
     if largest_magnitude(x) > FP16_INFINITY:
         return from_golden(reductions.log_of_total_of_powers(x, axes, adder), x)
     most = largest(x, axes=axes, keep_dims=True)

@@ -32,7 +32,7 @@ __all__ = ["attribute_literals", "scalar"]
 OMITTED = {("sdpa", "scale"), ("sdpa", "is_causal"), *((op, "dtype") for op in TYPED_BY)}
 """Attributes that MIL has not: they are rebuilt, or given by the type of a literal."""
 UNSIGNED = {("pixel_unshuffle", "downscale_factor"), ("resize", "resized_dims")}
-"""Whole numbers that MIL takes without a sign."""
+"""Integers that MIL takes without a sign."""
 SINGLE = {
     ("crop_resize", "spatial_scale"),
     *(("upsample_bilinear", f"scale_factor_{side}") for side in ("height", "width")),
@@ -69,7 +69,7 @@ def literal_of(node: Node, attribute: Attribute, value: AttributeValue, *, round
 
 
 def list_literal(key: tuple[str, str], kind: AttributeKind, items: list[int]) -> Literal | Tuple:
-    """Return a list: of whole numbers or truth values in one tensor, or of several scalars."""
+    """Return a list: of integers or booleans in one tensor, or of several scalars."""
     if kind is AttributeKind.TEXTS:
         texts = ", ".join(quoted(str(item)) for item in items)
         return Literal(ValueType(TEXT, (len(items),)), f"[{texts}]")
@@ -122,7 +122,7 @@ def holds(dtype: str, value: float) -> bool:
 
 
 def whole_dtype(*values: int) -> str:
-    """Return the element type of whole numbers: MIL's own, unless one is too large for it.
+    """Return the element type of integers: MIL's own, unless one is too large for it.
 
     Raises:
         NotSupportedError: One is too large for any.
@@ -130,4 +130,4 @@ def whole_dtype(*values: int) -> str:
     for dtype in ("int32", "int64"):
         if all(holds(dtype, value) for value in values):
             return dtype
-    raise NotSupportedError("a whole number is too large for MIL text", limit="64 bits")
+    raise NotSupportedError("an integer is too large for MIL text", limit="64 bits")

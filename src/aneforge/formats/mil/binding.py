@@ -21,7 +21,7 @@ def bound_inputs(function: Function, shapes: Mapping[str, Sequence[int]], file: 
 
     Raises:
         UnknownNameError: There is no such input.
-        GraphTypeError: A shape is no list of lengths.
+        GraphTypeError: A shape is not a list of lengths.
         GraphError: An input has another number of axes, or another length where it is known.
     """
     names = [port.name for port in function.inputs]
@@ -42,14 +42,14 @@ def bound_port(port: NamedType, shape: Sequence[int], file: str) -> NamedType:
     """Return an input with the shape that is given for it.
 
     Raises:
-        GraphTypeError: The shape is no list of lengths.
+        GraphTypeError: The shape is not a list of lengths.
         GraphError: It is a state, or has another number of axes, or another length where it is known.
     """
     kind = port.type
     if not isinstance(kind, ValueType):
         raise GraphError(f"{port.name!r} is a state, whose shape is fixed", location=Location(file), limit=kind)
     if not isinstance(shape, list | tuple) or not all(isinstance(extent, int) for extent in shape):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        raise GraphTypeError(f"the shape of input {port.name!r} is no list of lengths", seen=repr(shape))
+        raise GraphTypeError(f"the shape of input {port.name!r} is not a list of lengths", seen=repr(shape))
     given = tuple(shape)
     wanted = kind.extents or ()
     if len(given) != len(wanted) or any(

@@ -6,7 +6,7 @@ bits that pad its last byte, zeros) and the payload. A reference gives the place
 
 Sources of truth: the layout is that of the programs that ANEForge 0.4.0 dispatches; codes beyond its four, and the
 padding bits, are those of the storage format that coremltools publishes (`MILBlob/Blob`). Its writer begins every
-descriptor at a multiple of 64 bytes, ANEForge's directly behind the payload before; its reader takes both, and so does
+descriptor at a multiple of 64 bytes, ANEForge's directly after the payload before; its reader takes both, and so does
 this one.
 """
 
@@ -93,7 +93,7 @@ class BlobEntry:
 
     @property
     def end(self) -> int:
-        """Place behind the payload."""
+        """Place after the payload."""
         return self.start + self.nbytes
 
     @property
@@ -157,13 +157,11 @@ class BlobFile:
             limit = f"inside {offset + DESCRIPTOR_BYTES} to {self.nbytes}"
             raise BlobError(BlobFault("payload", f"bytes {entry.start} to {entry.end}", limit))
         if padding > 7 or padding > nbytes * 8 or (nbytes * 8 - padding) % element_bits(entry.dtype):
-            raise BlobError(
-                BlobFault("padding", f"{padding} bits of {nbytes} bytes", f"a whole number of {entry.dtype}")
-            )
+            raise BlobError(BlobFault("padding", f"{padding} bits of {nbytes} bytes", f"an integer of {entry.dtype}"))
         return entry
 
     def entries(self) -> Iterator[BlobEntry]:
-        """Yield every blob in the order of the file; a descriptor follows a payload, perhaps behind zeros.
+        """Yield every blob in the order of the file; a descriptor follows a payload, perhaps after zeros.
 
         Raises:
             BlobError: The header counts more blobs than there are, or one cannot be read.

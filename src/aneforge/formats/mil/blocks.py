@@ -51,7 +51,7 @@ def branches(call: Call, place: Location, inline: Inline, states: list[State]) -
             call.statement.op_at,
             op=call.name,
             found="a state that a branch writes",
-            suggestion="write it behind the condition",
+            suggestion="write it after the condition",
         )
     if len(yes) != len(no):
         raise RESULT_COUNT.broken(
@@ -90,7 +90,7 @@ def turns(call: Call, inline: Inline) -> Sequence[Bound]:
             return carried
         following = inline(body, carried)
         if len(following) != len(carried):
-            found, expected = f"{len(following)} behind a turn", f"{len(carried)} values"
+            found, expected = f"{len(following)} after a turn", f"{len(carried)} values"
             raise RESULT_COUNT.broken(call.statement.at, op=call.name, found=found, expected=expected)
         carried = [settled(one) for one in following]
     raise NO_GRAPH_FORM.broken(
@@ -134,7 +134,7 @@ def single(call: Call, name: str) -> Bound:
 
 
 def truth(value: Bound) -> bool | None:
-    """Return a truth value that is known when the program is read."""
+    """Return a boolean that is known when the program is read."""
     if isinstance(value, Known) and not value.is_text and not value.kind.rank:
         return bool(value.scalar())
     constant = folded(value) if isinstance(value, Tensor) else None

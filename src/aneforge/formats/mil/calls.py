@@ -219,7 +219,7 @@ class Call:
         return self.element(attribute, attribute.kind, value, at)
 
     def element(self, attribute: Attribute, kind: AttributeKind, value: Bound, at: int) -> object:
-        """Return one number, truth value or text."""
+        """Return one number, boolean or text."""
         known = self.known(attribute, value, at)
         if not of_kind(known, kind):
             raise self.wrong_sort(attribute, value, at)
@@ -230,7 +230,7 @@ class Call:
         return float(scalar) if kind is AttributeKind.NUMBER else scalar
 
     def elements(self, attribute: Attribute, value: Bound, at: int) -> list[object]:
-        """Return a list of numbers, truth values or texts."""
+        """Return a list of numbers, booleans or texts."""
         known = self.known(attribute, value, at)
         if not of_kind(known, ELEMENT_KIND[attribute.kind]):
             raise self.wrong_sort(attribute, value, at)

@@ -1,7 +1,7 @@
 """Rules about the parameters of single operations, and about the ports of a function.
 
 A check looks at a statement whose parameters are found and yields what breaks the rule; its docstring is the rule's
-text. What the form of every parameter needs (a scalar, a truth value, a const) is checked where parameters are read.
+text. What the form of every parameter needs (a scalar, a boolean, a const) is checked where parameters are read.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def gelu_has_a_mode(call: Call) -> Iterator[Breach]:
 
 @check("MIL-CONSTEXPR-001", {"expand_dims", "reshape", "squeeze", "transpose"}, Severity.WARN)
 def encoded_weights_keep_their_shape(call: Call) -> Iterator[Breach]:
-    """Weights are rearranged behind their constexpr operation, and the front end does not route that as a weight.
+    """Weights are rearranged after their constexpr operation, and the front end does not route that as a weight.
 
     Remedy: store the weights in the shape in which they are used.
     """

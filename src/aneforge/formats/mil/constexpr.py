@@ -44,7 +44,7 @@ MOST_ELEMENTS = 2**30
 PACKED_WIDTHS = (1, 2, 4, 6, 8)
 MOST_DEPTH = 4
 """Operations in a chain that is kept: a quantised table, a lookup, a mask and scales. Each is evaluated as often as it
-is read behind, so the chains of a hostile program must be short."""
+is read after, so the chains of a hostile program must be short."""
 
 
 def constexpr_constants(call: Call) -> tuple[tuple[Constant, ...], bool]:
@@ -105,7 +105,7 @@ def sparse(call: Call) -> Constant:
 
 
 def blockwise(call: Call) -> Constant | None:
-    """Return whole numbers with a scale per block."""
+    """Return integers with a scale per block."""
     data, scale = part(call, "data"), part(call, "scale")
     offset = part(call, "offset") if "offset" in call.given else None
     return Blockwise(data, scale, offset) if is_integer(known(call, "data").type.dtype) else None
@@ -131,7 +131,7 @@ COMPOSED = (
 
 
 def composed(call: Call) -> tuple[Constant, ...] | None:
-    """Return what an operation gives, kept as the operation; None behind a chain that is longer than any.
+    """Return what an operation gives, kept as the operation; None after a chain that is longer than any.
 
     It is evaluated once, so that its parts are checked.
     """

@@ -38,7 +38,7 @@ def mil_dialect(opset: str = OPSET) -> Dialect:
 
 
 def mil_objection(node: Node) -> Objection | None:
-    """Return why a node is no operation of MIL, whatever the opset."""
+    """Return why a node is not an operation of MIL, whatever the opset."""
     check = CHECKS.get(node.op.name)
     if check is not None:
         return check(node)

@@ -76,7 +76,7 @@ WORDS = {
     "$END": "'{'",
     "<END-OF-FILE>": "'{'",
 }
-"""Words for those of the grammar; behind the head of a program or function, where its text ends, a brace follows."""
+"""Words for those of the grammar; after the head of a program or function, where its text ends, a brace follows."""
 SUMMARY = {
     frozenset({"a name", "a type"}): "a type",
     frozenset({"a name", "a parameter"}): "a parameter",

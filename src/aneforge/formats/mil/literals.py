@@ -1,4 +1,4 @@
-"""Values of MIL text: numbers, truth values, quoted texts and lists, read and written without losing a bit.
+"""Values of MIL text: numbers, booleans, quoted texts and lists, read and written without losing a bit.
 
 Floating-point numbers are C's hexadecimal ones or decimal. A number keeps what the text says, in float64: that the
 engine holds an `fp16(1e-5)` in half precision is a rounding of the engine's, as every other is. An array is of its
@@ -44,7 +44,7 @@ WORD = re.compile(r"[^\[\],\s]+")
 
 
 def scalar_of(literal: Literal) -> Scalar:
-    """Return the value of a literal of one number, truth value or text.
+    """Return the value of a literal of one number, boolean or text.
 
     >>> from aneforge.formats.mil.syntax import Literal, ValueType
     >>> scalar_of(Literal(ValueType("fp16"), "0x1.8p+1")), scalar_of(Literal(ValueType("bool"), "true"))
@@ -62,7 +62,7 @@ def scalar_of(literal: Literal) -> Scalar:
 
 
 def number_of(word: str, dtype: str, at: int) -> bool | int | float:
-    """Return the number or truth value that a word stands for.
+    """Return the number or boolean that a word stands for.
 
     Raises:
         MilError: It is no value of the element type.
@@ -97,13 +97,13 @@ def real_of(word: str, dtype: str, at: int) -> float:
 
 
 def whole_of(word: str, dtype: str, at: int) -> int:
-    """Return a whole number.
+    """Return an integer.
 
     Raises:
         MilError: It is none, or the element type does not hold it.
     """
     if not WHOLE.fullmatch(word):
-        raise NUMBER.broken(at, found=word or "nothing", expected=f"{dtype} as a whole number")
+        raise NUMBER.broken(at, found=word or "nothing", expected=f"{dtype} as an integer")
     found = int(word, 16 if "x" in word.lower() else 10)
     least, most = (0, (1 << STORED_ONLY[dtype]) - 1) if dtype in STORED_ONLY else value_range(dtype)
     if not least <= found <= most:
@@ -132,7 +132,7 @@ def texts_of(literal: Literal) -> list[str]:
     """Return the texts of a list.
 
     Raises:
-        MilError: It is no list of texts, or not as long as its type.
+        MilError: It is not a list of strings, or not as long as its type.
     """
     try:
         found = cast("object", json.loads(literal.text, strict=False))

@@ -95,10 +95,10 @@ def function_of(text: str, head: Piece, following: Iterator[Piece]) -> Function:
 
 
 def split_head(text: str, piece: Piece) -> tuple[int, tuple[RawAttribute, ...]]:
-    """Return where the head proper ends, and the attributes that stand in brackets behind it.
+    """Return where the head proper ends, and the attributes that stand in brackets after it.
 
     Raises:
-        MilError: Something stands behind the brackets, or an attribute has no value.
+        MilError: Something stands after the brackets, or an attribute has no value.
     """
     begin = bracket_behind(text, piece)
     if begin == piece.end:
@@ -114,7 +114,7 @@ def split_head(text: str, piece: Piece) -> tuple[int, tuple[RawAttribute, ...]]:
 
 
 def bracket_behind(text: str, piece: Piece) -> int:
-    """Return where the attributes of a head begin: behind the parenthesis that closes its parameters."""
+    """Return where the attributes of a head begin: after the parenthesis that closes its parameters."""
     depth = 0
     for mark in HEAD_MARKS.finditer(text, piece.at, piece.end):
         depth += (mark[0] == "(") - (mark[0] == ")")

@@ -2,7 +2,7 @@
 
 Converters spell recurrent layers as a loop that gathers one row of its input and scatters one row of its result, by a
 counter. Written out, every counter is a constant: the gathers are slices, what was written is read where it was made,
-and the result is the rows one behind another. No engine has a scatter.
+and the result is the rows one after another. No engine has a scatter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_PIECES = 2**18
 
 @dataclass(slots=True)
 class History:
-    """A tensor and the rows along an axis that scatters wrote, one behind another; they share what was written."""
+    """A tensor and the rows along an axis that scatters wrote, one after another; they share what was written."""
 
     base: Value
     axis: int
@@ -48,7 +48,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A tensor as it is behind some of the scatters that wrote its rows."""
+    """A tensor as it is after some of the scatters that wrote its rows."""
 
     history: History
     count: int
@@ -205,7 +205,7 @@ def gathered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, R
 
 
 def joined(rows: Rows, node: Node) -> Tensor:
-    """Return the rows one behind another: those that were written, and runs of those that were not."""
+    """Return the rows one after another: those that were written, and runs of those that were not."""
     return Tensor(build("concat", {"values": tuple(pieces(rows, node))}, {"axis": rows.axis}, node.location))
 
 

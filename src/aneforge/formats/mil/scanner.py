@@ -35,7 +35,7 @@ PLAIN_TEXT = re.compile(rf'(?:[^"{{}};/]++|{QUOTED}|/(?![/*]))*+')
 """What stands inside a statement; braces, semicolons and comments do not."""
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 BLANK = re.compile(r"\s*")
-REST = "take out what stands behind the last brace"
+REST = "take out what stands after the last brace"
 
 
 class PieceKind(StrEnum):
@@ -183,7 +183,7 @@ def follow_bracket(opened: list[str], sign: str, at: int) -> None:
 
 
 def blanks_end(text: str, at: int) -> int:
-    """Return the place behind the blanks at a place."""
+    """Return the place after the blanks at a place."""
     found = BLANK.match(text, at)
     return at if found is None else found.end()
 

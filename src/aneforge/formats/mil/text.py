@@ -65,7 +65,7 @@ def mil_text(
 
     Raises:
         NotSupportedError: An operation or a constant has no form in MIL.
-        GraphTypeError: It is no graph.
+        GraphTypeError: It is not a graph.
     """
     blob = BlobWriter(alignment)
     forms = ConstantForms(blob, WEIGHTS_PATH)
@@ -88,7 +88,7 @@ def graphs_of(source: object) -> dict[str, Graph]:
     """Return the graphs that are to be written, by the names of their functions.
 
     Raises:
-        GraphTypeError: It is no graph.
+        GraphTypeError: It is not a graph.
         GraphError: A name is no name of a function.
     """
     found = cast("Mapping[str, object]", source) if isinstance(source, Mapping) else dict[str, object]()

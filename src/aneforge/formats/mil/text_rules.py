@@ -1,6 +1,6 @@
 """Rules about the text of a MIL program: its form, names, types, numbers, and what an operation is given.
 
-The lessons that public experiments with MIL text report (maderix: epsilon, truth values, scalar axes) and the forms
+The lessons that public experiments with MIL text report (maderix: epsilon, booleans, scalar axes) and the forms
 that ANEForge 0.4.0 emits are the sources; what only a parser can ask (a bracket that is never closed) is our own.
 """
 
@@ -109,7 +109,7 @@ UNNAMED = MilRule.of(
     "MIL-NAME-004",
     """The statement has no name attribute.
 
-    Remedy: add {expected} behind the parameters.
+    Remedy: add {expected} after the parameters.
     """,
 )
 FUNCTION_TWICE = MilRule.of(
@@ -283,7 +283,7 @@ RESULT_COUNT = MilRule.of(
 )
 TRUTH_VALUE = MilRule.of(
     "MIL-BOOL-001",
-    """Parameter {name} is not a truth value.
+    """Parameter {name} is not a boolean.
 
     Remedy: write bool(true) or bool(false), inline or as a const of type bool.
     """,

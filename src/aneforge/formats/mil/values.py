@@ -77,7 +77,7 @@ class Known:
             self.scalar()
 
     def scalar(self) -> bool | int | float | str:
-        """Return one number, truth value or text; a floating-point number as the text says it, not rounded.
+        """Return one number, boolean or text; a floating-point number as the text says it, not rounded.
 
         Raises:
             MilError: It cannot be read.
@@ -89,7 +89,7 @@ class Known:
         return cast("bool | int | float", self.constant().values.item())
 
     def items(self) -> list[bool] | list[int] | list[float] | list[str]:
-        """Return the numbers, truth values or texts of a list, in the order of the elements.
+        """Return the numbers, booleans or texts of a list, in the order of the elements.
 
         Raises:
             MilError: They cannot be read.

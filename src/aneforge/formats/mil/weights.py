@@ -167,7 +167,7 @@ class WeightsStore:
             ):
                 if first[1] > second[0]:
                     found = f"bytes {first[0]} to {first[1]} and {second[0]} to {second[1]}"
-                    raise OVERLAPPING.broken(at, found=found, expected="blobs behind one another")
+                    raise OVERLAPPING.broken(at, found=found, expected="blobs after one another")
             regions.insert(place, region)
 
     def file(self, path: str, at: int) -> BlobFile:

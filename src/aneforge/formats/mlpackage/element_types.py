@@ -1,10 +1,10 @@
 """A graph in the element types that Core ML has: what is wider becomes narrower, what it takes nowhere is cast.
 
-Core ML has no tensors of 64 bits, nor of whole numbers of 32 bits without a sign. Every converter to it takes whole
+Core ML has no tensors of 64 bits, nor of integers of 32 bits without a sign. Every converter to it takes whole
 numbers as int32 and fp64 as fp32, and so does this one, ports included; a warning says so. A constant that has no room
-there is an error. Ports of truth values and of small whole numbers, which Core ML has not either, are int32 ports.
+there is an error. Ports of booleans and of small integers, which Core ML has not either, are int32 ports.
 
-Of the small whole numbers and of truth values, the public operations take few (`data/opsets.toml`). Those that choose
+Of the small integers and of booleans, the public operations take few (`data/opsets.toml`). Those that choose
 among what they are given, or compare it, do the same in int32: their operands are cast to it, and their results back.
 Sums and products are no such operations, for a small type wraps around where int32 does not.
 """
@@ -98,7 +98,7 @@ def narrowing(graph: Graph) -> Taken:
         return Taken(graph)
     for found in too_large(graph, NARROW):
         raise NotSupportedError(
-            f"Core ML has no whole numbers wider than {WHOLE}, and one has no room there",
+            f"Core ML has no integers wider than {WHOLE}, and one has no room there",
             operation=found.node.op.name,
             location=found.node.location,
             seen=found.number,
@@ -136,7 +136,7 @@ def listed(ports: Sequence[str]) -> str:
 
 
 def with_whole_ports(graph: Graph) -> Graph:
-    """Return a graph whose ports are int32 where they were truth values or small whole numbers."""
+    """Return a graph whose ports are int32 where they were booleans or small integers."""
     inside = rewrite(graph, whole_input)
     outputs = {
         name: cast_to(value.node, value, WHOLE) if value.type.dtype in SMALL else tensor_of(value)
@@ -164,7 +164,7 @@ def tensor_of(value: Output) -> Tensor:
 
 
 def with_casts(graph: Graph) -> Graph:
-    """Return a graph whose operations read small whole numbers and truth values as int32, where Core ML asks for it.
+    """Return a graph whose operations read small integers and booleans as int32, where Core ML asks for it.
 
     >>> import aneforge as af
     >>> truth = af.input((2, 3), name="x").cast("bool")

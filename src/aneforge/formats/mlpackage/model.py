@@ -225,11 +225,11 @@ def fixed_value(port: NamedType, value: Array) -> Dense:
     """Return the constant that stands for an input.
 
     Raises:
-        GraphError: It is no array of the input's type.
+        GraphError: It is not an array of the input's type.
     """
     kind = port.type
     if not isinstance(kind, ValueType):
-        raise GraphError(f"input {port.name!r} is no tensor, and cannot be fixed", seen=kind)
+        raise GraphError(f"input {port.name!r} is not a tensor, and cannot be fixed", seen=kind)
     with np.errstate(all="ignore"):
         array = np.asarray(value).astype(numpy_dtype(kind.dtype))
     if not is_float(kind.dtype) and not np.array_equal(array, value):
@@ -284,7 +284,7 @@ def parse_model(content: bytes, file: str, root: Path | None = None, folder: Pat
 
     Raises:
         MissingCoremlError: coremltools is not installed.
-        GraphError: It is no model file, or has no ML program.
+        GraphError: It is not a model file, or has no ML program.
         MilError: The program cannot be read.
     """
     schema = messages()

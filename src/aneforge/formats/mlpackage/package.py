@@ -79,8 +79,8 @@ def save_mlpackage(
     The opset is the lowest that has all that is used, from ios15 to ios18. With `port_casts` the package takes and
     gives fp32 where the graph has fp16, and casts. A package that is already there is replaced.
 
-    Core ML has no tensors of 64 bits: whole numbers become int32 and fp64 becomes fp32. Its ports are no truth values
-    or small whole numbers either: those become int32. A warning says so.
+    Core ML has no tensors of 64 bits: integers become int32 and fp64 becomes fp32. Its ports are no booleans
+    or small integers either: those become int32. A warning says so.
 
     >>> import tempfile
     >>> import aneforge as af

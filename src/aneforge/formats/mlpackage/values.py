@@ -82,7 +82,7 @@ def value_type(kind: MilType, name: str, at: int) -> ValueType:
     """Return the type of a tensor; one without axes is a number.
 
     Raises:
-        MilError: It is no tensor, its element type is unknown, or it is larger than any.
+        MilError: It is not a tensor, its element type is unknown, or it is larger than any.
     """
     if kind.WhichOneof("type") != "tensorType":
         found = (kind.WhichOneof("type") or "no type").removesuffix("Type")

@@ -21,11 +21,11 @@ class Attributes:
         return cast("float", self.node.attributes[name])
 
     def whole(self, name: str) -> int:
-        """Return an attribute that is a whole number."""
+        """Return an attribute that is an integer."""
         return cast("int", self.node.attributes[name])
 
     def flag(self, name: str) -> bool:
-        """Return an attribute that is a truth value."""
+        """Return an attribute that is a boolean."""
         return cast("bool", self.node.attributes[name])
 
     def text(self, name: str) -> str:
@@ -33,5 +33,5 @@ class Attributes:
         return cast("str", self.node.attributes[name])
 
     def wholes(self, name: str) -> tuple[int, ...] | None:
-        """Return an attribute that is a list of whole numbers, or None."""
+        """Return an attribute that is a list of integers, or None."""
         return cast("tuple[int, ...] | None", self.node.attributes[name])

@@ -178,7 +178,7 @@ class Emitter:
         return self.transpose(value, wanted, {here: there for here, there in moves.items() if there is not None})
 
     def stored_type(self, value: Places) -> str:
-        """Return the element type in which whole numbers are kept when nobody has asked for one.
+        """Return the element type in which integers are kept when nobody has asked for one.
 
         Raises:
             NotSupportedError: There is none for them.
@@ -265,7 +265,7 @@ class Emitter:
         """Write a constant whose axes lie along given dimensions.
 
         Raises:
-            NotSupportedError: A description has no such element type, or a whole number is out of its range.
+            NotSupportedError: A description has no such element type, or an integer is out of its range.
         """
         like = self.result(value.shape, axes, value.dtype, FLOAT)
         values = value.values
@@ -280,7 +280,7 @@ class Emitter:
         return replace(like, symbol=self.draft.constant(laid, like.dims, like.stored))
 
     def constant_type(self, value: Known) -> str:
-        """Return the element type of a constant of whole numbers; places of elements are UInt16.
+        """Return the element type of a constant of integers; places of elements are UInt16.
 
         Raises:
             NotSupportedError: There is none that holds them.
@@ -293,7 +293,7 @@ class Emitter:
         raise self.refuse(
             "a description has no constants of such elements",
             seen=f"{value.dtype} from {value.values.min()} to {value.values.max()}",
-            limit="fp16, or whole numbers from 0 to 65535",
+            limit="fp16, or integers from 0 to 65535",
             nearest="cast the constant to fp16",
         )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_WHOLE", "Keys", "unknown_name"]
 
 MOST_WHOLE = 2**63 - 1
-"""Whole numbers of a property list have 64 bits."""
+"""Integers of a property list have 64 bits."""
 MOST_COMPARED = 1000
 """Names among which the nearest to a wrong one are looked for."""
 MOST_SHOWN = 120
@@ -108,7 +108,7 @@ class Keys:
         """Return a list of texts, or nothing where the key is missing.
 
         Raises:
-            GraphError: It is no list of texts.
+            GraphError: It is not a list of strings.
         """
         found = self.get(key)
         return () if found is None else self.text_list(key, found)
@@ -125,7 +125,7 @@ class Keys:
         return tuple(item for item in items if isinstance(item, str))
 
     def whole(self, key: str, *, least: int = 0, default: int | None = None) -> int:
-        """Return a whole number.
+        """Return an integer.
 
         Raises:
             GraphError: It is missing and has no default, is none, or is too small or too large.
@@ -136,13 +136,13 @@ class Keys:
         return self.as_whole(key, found, least=least)
 
     def as_whole(self, key: str, found: object, *, least: int | None = 0) -> int:
-        """Return a value that must be a whole number.
+        """Return a value that must be an integer.
 
         Raises:
             GraphError: It is none, or is too small or too large.
         """
         if isinstance(found, bool) or not isinstance(found, int):
-            raise self.wrong(key, found, "whole number")
+            raise self.wrong(key, found, "integer")
         lowest = -MOST_WHOLE - 1 if least is None else least
         if not lowest <= found <= MOST_WHOLE:
             raise self.error(f"{key} is out of range", seen=shown(found), limit=f"{lowest} to {MOST_WHOLE}")
@@ -184,7 +184,7 @@ class Keys:
         """Return the keys of every dictionary of a list.
 
         Raises:
-            GraphError: It is missing or is no list of dictionaries.
+            GraphError: It is missing or is not a list of dictionaries.
         """
         found = self.need(key)
         if not isinstance(found, list):

@@ -170,7 +170,7 @@ class Layer:
         return value
 
     def converted(self, value: Value) -> Value:
-        """Return truth values and places in the unit's own element type."""
+        """Return booleans and places in the unit's own element type."""
         dtype = layer_table().element_types[self.unit.output_type].dtype
         return value if value.type.dtype == dtype else self.build("cast", {"x": value}, dtype=dtype)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["converted", "lower"]
 
 HELD_TYPES = ("fp16", "uint16", "uint8", "int8", "bool", "int32")
-"""Element types that are held: those of the table of layers, truth values as numbers, and places of elements."""
+"""Element types that are held: those of the table of layers, booleans as numbers, and places of elements."""
 
 
 def lower(graph: Graph, name: str, payload: Payload, *, subtract_max: bool) -> tuple[Network, Procedure, list[Change]]:
@@ -162,7 +162,7 @@ class Lowering:
         """Return the output ports, laid out by default and named apart from inputs and keys.
 
         Raises:
-            NotSupportedError: An output is of truth values or of places of elements.
+            NotSupportedError: An output is of booleans or of places of elements.
         """
         keys = {*RESERVED, *self.inputs.values()}
         taken = {*keys, *self.graph.outputs}
@@ -172,7 +172,7 @@ class Lowering:
             held = self.held[output.node, output.index]
             if held.dtype == "bool":
                 raise self.emitter.refuse(
-                    f"output {name!r} is of truth values, which a description keeps as numbers",
+                    f"output {name!r} is of booleans, which a description keeps as numbers",
                     seen="bool",
                     nearest="a cast of the output to fp16",
                 )

@@ -111,7 +111,7 @@ def read_number(name: str, found: object, keys: Keys) -> float:
 
 
 def read_bits(name: str, found: object, keys: Keys) -> float:
-    """Return the number behind a bit pattern.
+    """Return the number after a bit pattern.
 
     Raises:
         GraphError: It is no pattern of 16 bits, or no number.
@@ -130,7 +130,7 @@ def read_bits(name: str, found: object, keys: Keys) -> float:
 
 
 def read_flag(name: str, found: object, keys: Keys) -> bool:
-    """Return a truth value; 0 and 1 stand for one too.
+    """Return a boolean; 0 and 1 stand for one too.
 
     Raises:
         GraphError: It is none.
@@ -237,7 +237,7 @@ class Parameters:
         return name in self.params
 
     def whole(self, name: str) -> int:
-        """Return a whole number."""
+        """Return an integer."""
         return cast("int", self.params[name])
 
     def number(self, name: str) -> float:
@@ -245,7 +245,7 @@ class Parameters:
         return cast("float", self.params[name])
 
     def flag(self, name: str) -> bool:
-        """Return a truth value."""
+        """Return a boolean."""
         return cast("bool", self.params[name])
 
     def text(self, name: str) -> str:
@@ -261,7 +261,7 @@ class Parameters:
         return tuple(map(Dim.named, cast("tuple[str, ...]", self.params[name])))
 
     def wholes(self, name: str) -> tuple[int, ...]:
-        """Return several whole numbers."""
+        """Return several integers."""
         return cast("tuple[int, ...]", self.params[name])
 
     def pairs(self, name: str) -> list[tuple[Dim, Parameter]]:

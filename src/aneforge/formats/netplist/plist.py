@@ -27,7 +27,7 @@ MOST_BYTES = 1 << 28
 MOST_DEPTH = 32
 """A description nests six deep."""
 MOST_DIGITS = 40
-"""A whole number of 64 bits has 20."""
+"""An integer of 64 bits has 20."""
 MOST_SHARED = 16
 """How much longer a binary file may be when what it shares is written out, as a factor of its size: sharing lists
 within lists could otherwise make a small file endless."""
@@ -62,7 +62,7 @@ def parse_plist(data: bytes, file: str | None = None) -> PlistDict:
 
     Raises:
         GraphTypeError: It is not given as bytes.
-        GraphError: The file is no property list, is cut off, nests too deep, refers to itself, gives a key twice, or
+        GraphError: The file is not a property list, is cut off, nests too deep, refers to itself, gives a key twice, or
             holds something else than a dictionary.
     """
     place = Location(file)
@@ -83,12 +83,12 @@ def shown(value: object) -> str:
     """Return a value as an error shows it: short, whatever it is.
 
     >>> shown(10 ** 5000), shown([1, 2]), shown("a" * 100)
-    ('a whole number of 16610 bits', 'a list of 2', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'...")
+    ('an integer of 16610 bits', 'a list of 2', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'...")
     """
     if isinstance(value, str):
         return repr(value) if len(value) <= SHOWN else f"{value[:SHOWN]!r}..."
     if isinstance(value, int) and value.bit_length() > 128:
-        return f"a whole number of {value.bit_length()} bits"
+        return f"an integer of {value.bit_length()} bits"
     if value is None or isinstance(value, bool | int | float):
         return str(value)
     for kinds, what in (((list, tuple), "a list"), ((dict,), "a dictionary"), ((bytes,), "data")):
@@ -242,17 +242,17 @@ class XmlReader:
                 return tag == "true"
 
     def whole(self, text: str) -> int:
-        """Return a whole number."""
+        """Return an integer."""
         if len(text) > MOST_DIGITS:
-            raise self.error("the whole number is too long", seen=f"{len(text)} digits", limit=f"{MOST_DIGITS} digits")
+            raise self.error("the integer is too long", seen=f"{len(text)} digits", limit=f"{MOST_DIGITS} digits")
         if not WHOLE.fullmatch(text):
-            raise self.error("it is no whole number", seen=shown(text))
+            raise self.error("it is not an integer", seen=shown(text))
         return int(text, 16 if "x" in text.lower() else 10)
 
     def real(self, text: str) -> float:
         """Return a number."""
         if len(text) > 16 * MOST_DIGITS or not REAL.fullmatch(text):
-            raise self.error("it is no number", seen=shown(text))
+            raise self.error("it is not a number", seen=shown(text))
         return float(text)
 
     def data(self, text: str) -> bytes:
@@ -271,14 +271,14 @@ def parse_xml(data: bytes, place: Location) -> object:
     """Return what an XML property list holds.
 
     Raises:
-        GraphError: It is no XML, is cut off, or is no property list.
+        GraphError: It is no XML, is cut off, or is not a property list.
     """
     reader = XmlReader(place)
     try:
         reader.parser.Parse(data, True)  # noqa: FBT003 - the argument has no name
     except expat.ExpatError as error:
         raise GraphError(
-            f"the file is no property list: {expat.ErrorString(error.code)}",
+            f"the file is not a property list: {expat.ErrorString(error.code)}",
             location=Location(place.file or "the description", error.lineno),
             remedy="give a property list, XML or binary; it may be cut off",
         ) from None
@@ -286,7 +286,7 @@ def parse_xml(data: bytes, place: Location) -> object:
         # An encoding that expat does not know goes to Python, which raises its own errors; ours pass.
         if isinstance(error, GraphError):
             raise
-        raise GraphError(f"the file is no property list: {str(error)[:SHOWN]}", location=place) from None
+        raise GraphError(f"the file is not a property list: {str(error)[:SHOWN]}", location=place) from None
     return reader.root
 
 

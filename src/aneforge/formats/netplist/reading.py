@@ -52,8 +52,8 @@ def parse_netplist(
     (['input', 'relu'], (1, 3, 4, 4))
 
     Raises:
-        GraphError: It is no network description, or its parts do not fit together; the error names the unit and, in an
-            XML file, the line.
+        GraphError: It is not a network description, or its parts do not fit together; the error names the unit and,
+            in an XML file, the line.
         UnknownNameError: A key, a layer type, an element type or a symbol is known to nobody.
         NotSupportedError: No source says what a layer or a parameter means.
     """
@@ -75,7 +75,7 @@ def load_netplist(path: str | PathLike[str], *, procedure: str | None = None) ->
     ['input', 'tanh']
 
     Raises:
-        GraphError: The file cannot be read, is no network description, or its parts do not fit together.
+        GraphError: The file cannot be read, is not a network description, or its parts do not fit together.
         UnknownNameError: A key, a layer type, an element type or a symbol is known to nobody.
         NotSupportedError: No source says what a layer or a parameter means.
     """

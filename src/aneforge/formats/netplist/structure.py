@@ -43,7 +43,7 @@ def parse_document(data: bytes, file: str | None = None) -> Document:
     ['Neuron']
 
     Raises:
-        GraphError: The file is no network description; the error names the key and, in an XML file, the line.
+        GraphError: The file is not a network description; the error names the key and, in an XML file, the line.
         UnknownNameError: A key, a layer type or an element type is known to nobody.
         NotSupportedError: It is of another version, or has a layer whose parameters no source gives.
     """

@@ -49,7 +49,7 @@ class Placed:
     shape: tuple[int, ...]
     axes: Axes
     dtype: str = "fp16"
-    """The element type in the graph; truth values are kept as 1 and 0."""
+    """The element type in the graph; booleans are kept as 1 and 0."""
     stored: str = FLOAT
     """The element type in the description."""
 
@@ -112,7 +112,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Whole numbers, such as places of elements: a description has them as Float16 or as UInt16, as the reader asks."""
+    """Integers, such as places of elements: a description has them as Float16 or as UInt16, as the reader asks."""
 
     source: Callable[[str], Placed]
     """Writes them in an element type of the description, in whichever shape."""

@@ -181,7 +181,9 @@ def with_interleave(document: Document, interleave: int | Mapping[str, int]) -> 
         if name not in names:
             raise GraphError(f"there is no port {shown(name)}", limit=", ".join(map(shown, sorted(names))))
         if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise GraphError(f"the interleave of port {shown(name)} is no whole number of channels", seen=shown(factor))
+            raise GraphError(
+                f"the interleave of port {shown(name)} is not an integer number of channels", seen=shown(factor)
+            )
     procedures = tuple(
         replace(
             procedure,

@@ -43,7 +43,7 @@ def bound_inputs(
     Raises:
         GraphError: A dimension has no length, all such listed at once, or two; or a shape or value does not fit its
             input.
-        GraphTypeError: `shapes` or `values` is no mapping, or a shape is no list of whole numbers.
+        GraphTypeError: `shapes` or `values` is not a mapping, or a shape is not a list of integers.
         UnknownNameError: A name in `shapes` or `values` is none of the model's.
     """
     stored = {tensor.name for tensor in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
@@ -133,7 +133,7 @@ def checked_values(values: object, inputs: Sequence[Input]) -> dict[str, object]
     """Return the values that a user fixes, their names checked.
 
     Raises:
-        GraphTypeError: It is no mapping of names.
+        GraphTypeError: It is not a mapping of names.
         UnknownNameError: A name is no input.
     """
     known = [one.name for one in inputs]
@@ -148,13 +148,13 @@ def fixed_value(one: Input, value: object, lengths: Mapping[str, int | tuple[int
     """Return the array of an input that is fixed, read-only.
 
     Raises:
-        GraphTypeError: It is no array of numbers that the input takes.
+        GraphTypeError: It is not an array of numbers that the input takes.
         GraphError: It has another shape than the input.
     """
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
-        raise GraphTypeError(f"values[{one.name!r}] is no array", seen=type(value).__name__) from None
+        raise GraphTypeError(f"values[{one.name!r}] is not an array", seen=type(value).__name__) from None
     expect_held(one, array)
     wanted = one.lengths or ()
     fits = one.lengths is None or (

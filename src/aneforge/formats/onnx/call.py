@@ -105,10 +105,10 @@ class Call(Operands[int]):
         return f"input {key}"
 
     def no_tensor(self, key: int, held: object) -> GraphError:
-        """Return the error of an input that is no tensor."""
+        """Return the error of an input that is not a tensor."""
         if isinstance(held, Foreign):
             return UnsupportedNodeError(held.reason, f"input {key} is {held.what}")
-        return GraphError(f"input {key} is no tensor")
+        return GraphError(f"input {key} is not a tensor")
 
     def computed(self, value: Output, message: str) -> GraphError:
         """Return the error of a value that would have to be known, with the inputs that it is computed from."""
@@ -119,7 +119,7 @@ class Call(Operands[int]):
         return [self.value(place) for place in range(len(self.inputs))]
 
     def known_integers(self, place: int, what: str) -> tuple[int, ...] | None:
-        """Return a list of whole numbers that must be known; None where it is left out.
+        """Return a list of integers that must be known; None where it is left out.
 
         Raises:
             GraphError: It is longer than any list of axes, lengths or parts.
@@ -132,7 +132,7 @@ class Call(Operands[int]):
         return tuple(int(item) for item in found.tolist())
 
     def known_integer(self, place: int, what: str) -> int:
-        """Return one whole number that must be known.
+        """Return one integer that must be known.
 
         Raises:
             GraphError: There are several or none, or it is not finite.
@@ -143,14 +143,14 @@ class Call(Operands[int]):
         return int(found)
 
     def known_number(self, place: int, what: str) -> float:
-        """Return one number that must be known: whole, real or a truth value, as its element type has it."""
+        """Return one number that must be known: whole, real or a boolean, as its element type has it."""
         return single_number(self.known(place, what), what)
 
     def standard(self, operator: str, *inputs: Value | None, **attributes: object) -> Value:
         """Return the first result of an operator of ONNX's default set: a node may be made of several.
 
         Raises:
-            GraphError: It is no tensor.
+            GraphError: It is not a tensor.
         """
         found = self.surroundings.run_operator(operator, inputs, attributes, 1)[0]
         if isinstance(found, Output | Constant):
@@ -177,11 +177,11 @@ class Call(Operands[int]):
         return rule.default
 
     def integer(self, name: str) -> int:
-        """Return a whole number."""
+        """Return an integer."""
         return self.attribute(name).i
 
     def flag(self, name: str) -> bool:
-        """Return a whole number that is used as a truth value."""
+        """Return an integer that is used as a boolean."""
         return bool(self.attribute(name).i)
 
     def number(self, name: str) -> float:
@@ -213,7 +213,7 @@ class Call(Operands[int]):
         return found
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """Return a list of whole numbers; None where it is not given and has no default."""
+        """Return a list of integers; None where it is not given and has no default."""
         rule = self.rules.attributes.get(name)
         if name not in self.attributes and (rule is None or rule.default is None):
             return None

@@ -174,7 +174,7 @@ RUNTIME_SIGNATURES = {
 }
 """Inputs, outputs and attributes by operator: `?` may be left out, `*` comes any number of times, `!` must be there.
 
-A number or two behind an input are its rank; where none stands, its converter takes any or asks itself.
+A number or two after an input are its rank; where none stands, its converter takes any or asks itself.
 """
 
 
@@ -214,7 +214,7 @@ def runtime_signature(operator: str, domain: str) -> Signature | None:
 
 
 def counts_of(names: Sequence[str]) -> tuple[int, int]:
-    """Return how few and how many inputs or outputs there are: those behind the last that must be there may miss.
+    """Return how few and how many inputs or outputs there are: those after the last that must be there may miss.
 
     >>> counts_of(["X", "bias?"]), counts_of(["scale", "inputs*"])
     ((1, 2), (1, 2147483647))

@@ -118,7 +118,7 @@ def open_within(folder: Path, found: ExternalData) -> int:
     """Open a file below a folder and return its descriptor.
 
     Raises:
-        GraphError: It is not below the folder, not there, behind a link, not a plain file, or linked twice.
+        GraphError: It is not below the folder, not there, after a link, not a plain file, or linked twice.
     """
     steps = checked_steps(found)
     try:
@@ -196,7 +196,7 @@ def open_checked(folder: Path, steps: Iterable[str], flags: int) -> int:
     for step in steps:
         path = path / step
         if path.is_symlink() or not path.resolve().is_relative_to(folder.resolve()):
-            raise OSError(0, "it is behind a link")
+            raise OSError(0, "it is after a link")
     return os.open(path, flags)
 
 

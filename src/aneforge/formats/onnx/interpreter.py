@@ -107,7 +107,7 @@ class OnnxInterpreter(Interpreter):
         return self.guarded(Place(name, node.op_type, Location(self.file, node=name)), convert, lost)
 
     def no_tensor(self, name: str, held: object) -> Finding:
-        """Return the finding of an output of the model that is no tensor."""
+        """Return the finding of an output of the model that is not a tensor."""
         reason, what = (held.reason, held.what) if isinstance(held, Foreign) else (Reason.FORM, "no tensor")
         return Finding(name, "output", reason, f"it is {what}", "end the model at a node that gives tensors")
 

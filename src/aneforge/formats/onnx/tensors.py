@@ -54,7 +54,7 @@ LISTS: dict[str, tuple[str, str]] = {
 }
 """The list that holds an element type's numbers where they are not raw bytes, and the type of the list."""
 BIT_PATTERNS = {"fp16": np.uint16, "bf16": np.uint16, "fp8e4m3fn": np.uint8, "fp8e5m2": np.uint8}
-"""Element types whose lists hold bit patterns, and the whole numbers that those are."""
+"""Element types whose lists hold bit patterns, and the integers that those are."""
 PACKED = ("int4", "uint4")
 
 
@@ -156,7 +156,7 @@ def from_list(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...]) -> A
 
 
 def exactly(tensor: onnx.TensorProto, numbers: Array, dtype: np.dtype[np.integer]) -> Array:
-    """Return whole numbers of a list in the type that they stand for.
+    """Return integers of a list in the type that they stand for.
 
     Raises:
         GraphError: One does not fit it.

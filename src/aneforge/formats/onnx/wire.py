@@ -155,7 +155,7 @@ def fields(view: memoryview, begin: int, end: int) -> Iterator[Field]:
 
 
 def varint(view: memoryview, place: int, end: int) -> tuple[int, int]:
-    """Return a number of variable length and the place behind it.
+    """Return a number of variable length and the place after it.
 
     >>> varint(memoryview(bytes([0xAC, 0x02])), 0, 2)
     (300, 2)

@@ -1,4 +1,4 @@
-"""Logic on the bits of whole numbers and shifts of them, by the arithmetic of the op table."""
+"""Logic on the bits of integers and shifts of them, by the arithmetic of the op table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bits_shifted(emit: Emitter, x: Value, y: Value, *, left: bool) -> Value:
 
 
 def separate_bits(emit: Emitter, x: Value) -> tuple[Value, Value]:
-    """Return the bits of unsigned whole numbers along a further last axis, and what each counts."""
+    """Return the bits of unsigned integers along a further last axis, and what each counts."""
     weights = emit.constant(1 << np.arange(bits(x.type.dtype), dtype=np.uint64), x.type.dtype)
     return emit.binary("mod", emit.binary("floor_div", emit.expand(x, -1), weights), 2), weights
 

@@ -71,7 +71,7 @@ def gelu(emit: Emitter, x: Value, approximate: str) -> Value:
 
 
 def is_infinite(emit: Emitter, x: Value) -> Value:
-    """Return whether x is infinite; whole numbers never are."""
+    """Return whether x is infinite; integers never are."""
     if not is_float(x.type.dtype):
         return emit.filled(x.type.shape, 0, "bool")
     return emit.binary("equal", emit.unary("abs", x), math.inf)
@@ -89,12 +89,12 @@ def truncated(emit: Emitter, x: Value) -> Value:
 
 
 def larger(emit: Emitter, x: Value, y: Value | float) -> Value:
-    """Return the larger of two; of truth values whether one holds."""
+    """Return the larger of two; of booleans whether one holds."""
     return emit.binary("logical_or" if x.type.dtype == "bool" else "maximum", x, y)
 
 
 def smaller(emit: Emitter, x: Value, y: Value | float) -> Value:
-    """Return the smaller of two; of truth values whether both hold."""
+    """Return the smaller of two; of booleans whether both hold."""
     return emit.binary("logical_and" if x.type.dtype == "bool" else "minimum", x, y)
 
 

@@ -230,7 +230,7 @@ class Emitter:
         return self.binary("mul", x, y)
 
     def div(self, x: Value, y: Value | float) -> Value:
-        """Return x / y; whole numbers are cut towards zero."""
+        """Return x / y; integers are cut towards zero."""
         return self.binary("real_div", x, y)
 
     def negative(self, x: Value) -> Value:

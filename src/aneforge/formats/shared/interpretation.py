@@ -2,7 +2,7 @@
 
 A format has an adapter: it says how nodes are named, what they read, and which function converts them. What is the same
 for all is here: a node that has no form is gathered as a finding, its results are lost, and the nodes that read them
-are passed over; every node counts against one budget; an output that is no tensor is a finding.
+are passed over; every node counts against one budget; an output that is not a tensor is a finding.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Interpreter(ABC):
 
     @abstractmethod
     def no_tensor(self, name: str, held: object) -> Finding:
-        """Return the finding of an output of the model that is no tensor."""
+        """Return the finding of an output of the model that is not a tensor."""
 
     def guarded(self, place: Place, convert: Callable[[], Results], lost: Results) -> Results:
         """Return what a conversion gives; what stops it is gathered, and its results are lost."""

@@ -1,6 +1,6 @@
 """What attention of every format needs: masks as numbers that are added to scores, and heads that are shared.
 
-The attention layer adds a mask of the query's own element type and takes no truth values, so a mask of truth values
+The attention layer adds a mask of the query's own element type and takes no booleans, so a mask of booleans
 becomes one of 0 and a number that leaves no weight.
 """
 

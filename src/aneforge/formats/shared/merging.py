@@ -101,7 +101,7 @@ def merged_moves(shape: Sequence[int], order: Sequence[int]) -> list[Move]:
 
 
 def moved_one_by_one(lengths: Sequence[int], order: Sequence[int]) -> list[Move]:
-    """Return moves that bring one axis after another to its place: what is in place, before it, it, and behind it."""
+    """Return moves that bring one axis after another to its place: what is in place, before it, it, and after it."""
     moves: list[Move] = []
     left, done = list(range(len(lengths))), 1
     for axis in order:

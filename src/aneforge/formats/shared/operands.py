@@ -34,7 +34,7 @@ class Operands(ABC, Generic[Key]):
 
     @abstractmethod
     def no_tensor(self, key: Key, held: object) -> GraphError:
-        """Return the error of an operand that is no tensor."""
+        """Return the error of an operand that is not a tensor."""
 
     @abstractmethod
     def computed(self, value: Output, message: str) -> GraphError:

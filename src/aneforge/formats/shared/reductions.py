@@ -48,7 +48,7 @@ OF_NOTHING = {
 def reduced(emit: Emitter, op: str, x: Value, axes: Sequence[int], *, keep: bool) -> Value:
     """Return a reduction along axes in the element type of x.
 
-    Truth values go through numbers, and whole numbers through real ones where the op table asks for these. Over no axis
+    Booleans go through numbers, and integers through real ones where the op table asks for these. Over no axis
     nothing is added up, but squares and logarithms are taken nevertheless.
     """
     dtype = x.type.dtype

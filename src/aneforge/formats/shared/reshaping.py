@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["EXACT_MOST", "padded", "parts", "repeated", "resolved_shape", "without_negative"]
 
 EXACT_MOST = 2**53
-"""Whole numbers up to here are exact as floats, which attributes of the op table are."""
+"""Integers up to here are exact as floats, which attributes of the op table are."""
 
 
 def resolved_shape(old: Sequence[int], wished: Sequence[int]) -> tuple[int, ...]:

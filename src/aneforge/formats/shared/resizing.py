@@ -36,7 +36,7 @@ TIE = 1e-6
 """What lies as near to the middle between two elements is a tie: onnxruntime's distance (its issue 28291, and as its
 results show: 2⁻²⁰ is a tie, 2⁻¹⁹ is none)."""
 SCALE_ROUNDING = 2**-22
-"""How much more than the whole number that was meant a product may be, as a part of it: its scale is rounded to 24 bits
+"""How much more than the integer that was meant a product may be, as a part of it: its scale is rounded to 24 bits
 once, and the product once more."""
 
 

@@ -49,7 +49,7 @@ def checked_shapes(shapes: object, inputs: Sequence[Input]) -> dict[str, int | t
     """Return the lengths and shapes that a user gives, their names checked.
 
     Raises:
-        GraphTypeError: It is no mapping of names to whole numbers or lists of them.
+        GraphTypeError: It is not a mapping of names to integers or lists of them.
         GraphError: A length is negative.
         UnknownNameError: A name is no symbolic dimension and no input.
     """
@@ -78,7 +78,7 @@ def checked_length(name: str, length: object) -> int | tuple[int, ...]:
     whole = [item for item in plain if isinstance(item, int) and not isinstance(item, bool)]
     if len(whole) != len(items):
         raise GraphTypeError(
-            f"shapes[{name!r}] is neither a whole number nor a list of them",
+            f"shapes[{name!r}] is neither an integer nor a list of them",
             seen=reprlib.repr(length),
             remedy='give shapes={"batch": 1} or shapes={"input": (1, 3, 224, 224)}',
         )

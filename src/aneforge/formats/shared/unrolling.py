@@ -25,7 +25,7 @@ Held = TypeVar("Held")
 
 
 def known_truth(condition: object) -> bool | None:
-    """Return a condition as a truth value, if it is known.
+    """Return a condition as a boolean, if it is known.
 
     Raises:
         GraphError: It is not one.

@@ -57,7 +57,7 @@ class Window:
 def place_count(window: Window, *, ceil: bool = False) -> int:
     """Return how many places a window takes along an axis.
 
-    Rounding up adds a place for what is left over, unless the window would begin behind the axis and its padding.
+    Rounding up adds a place for what is left over, unless the window would begin after the axis and its padding.
     """
     room = window.extent + window.before + window.after - window.span
     places = (-(-room // window.stride) if ceil else room // window.stride) + 1
@@ -89,7 +89,7 @@ def plain(emit: Emitter, op: str, x: Value, windows: Sequence[Window], **attribu
 
 
 def reaching(windows: Sequence[Window], places: Sequence[int]) -> list[Window]:
-    """Return windows with the padding behind that the last place needs, for poolings in which padding does not count.
+    """Return windows with the padding after that the last place needs, for poolings in which padding does not count.
 
     Counts that are rounded up let the last window reach past the axis and its padding.
     """
@@ -248,7 +248,7 @@ def transposed(
     lengths: Sequence[int],
     groups: int,
 ) -> Value:
-    """Return a transposed convolution of a wanted size; what lies behind the last window is the bias alone."""
+    """Return a transposed convolution of a wanted size; what lies after the last window is the bias alone."""
     if not x.type.size or not weight.type.size:
         return sum_of_nothing(emit, (x.type.shape[0], weight.type.shape[1] * groups, *lengths), x.type.dtype, bias)
     beyond = [max(-window.after, 0) for window in windows]

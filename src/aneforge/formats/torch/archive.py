@@ -95,7 +95,7 @@ def check_archive(file: IO[bytes]) -> None:
     size = file.seek(0, io.SEEK_END)
     try:
         if not zipfile.is_zipfile(file):
-            refuse("the file is no archive of torch.export, or is cut off: it has no directory of a zip file")
+            refuse("the file is not an archive of torch.export, or is cut off: it has no directory of a zip file")
         with zipfile.ZipFile(file) as archive:
             entries = checked_entries(archive.infolist(), size)
             check_contents(archive, entries)
@@ -147,7 +147,7 @@ def check_contents(archive: zipfile.ZipFile, entries: dict[str, zipfile.ZipInfo]
         GraphError: One is missing, not known, or holds what would have to be trusted.
     """
     if "archive_format" not in entries or archive.read(entries["archive_format"]) != b"pt2":
-        refuse("the zip file is no archive of torch.export, or is cut off: it has no archive_format of pt2")
+        refuse("the zip file is not an archive of torch.export, or is cut off: it has no archive_format of pt2")
     for name in entries:
         for beginning, what, remedy in REFUSED:
             if name.startswith(beginning):

@@ -71,7 +71,7 @@ def bound_shapes(
 
     Raises:
         GraphError: A length is not bound, all such listed at once; or shapes contradict one another or the program.
-        GraphTypeError: `shapes` is no mapping of names to lengths and shapes.
+        GraphTypeError: `shapes` is not a mapping of names to lengths and shapes.
         UnknownNameError: A name in `shapes` is none of the program's.
     """
     ports = [one.input for one in inputs]
@@ -142,13 +142,13 @@ def evaluated(expression: Length, symbols: Mapping[Length, int]) -> int | None:
     """Return the value of an expression if all of its symbols have one.
 
     Raises:
-        GraphError: It is no whole number.
+        GraphError: It is not an integer.
     """
     value = expression.subs(list(symbols.items()))
     if value.free_symbols:
         return None
     if not value.is_Integer:
-        raise GraphError(f"the length {expression} is no whole number", seen=str(value))
+        raise GraphError(f"the length {expression} is not an integer", seen=str(value))
     return checked_extents(f"the length {expression}", (int(value),))[0]
 
 
@@ -193,7 +193,7 @@ def example_shapes(inputs: Sequence[Described], given: Sequence[object]) -> dict
 
     Raises:
         GraphError: There are more or fewer than inputs.
-        GraphTypeError: One is no tensor, or of another element type.
+        GraphTypeError: One is not a tensor, or of another element type.
     """
     tensors = [one for one in given if not isinstance(one, bool | int | float | str) and one is not None]
     if len(tensors) != len(inputs):
@@ -205,7 +205,7 @@ def example_shapes(inputs: Sequence[Described], given: Sequence[object]) -> dict
     found: dict[str, tuple[int, ...]] = {}
     for one, tensor in zip(inputs, tensors, strict=True):
         if not isinstance(tensor, torch.Tensor):
-            raise GraphTypeError(f"example input {one.input.name!r} is no tensor", seen=type(tensor).__name__)
+            raise GraphTypeError(f"example input {one.input.name!r} is not a tensor", seen=type(tensor).__name__)
         if tensor.dim() != len(one.expressions):
             raise GraphError(
                 f"example input {one.input.name!r} has another rank than the program's",

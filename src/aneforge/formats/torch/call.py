@@ -37,7 +37,7 @@ class Call(Operands[str]):
     arguments: Mapping[str, Held]
     """All arguments of the schema, defaults filled in."""
     result_types: tuple[torch.dtype | None, ...]
-    """The element types of the results; None for a result that is no tensor."""
+    """The element types of the results; None for a result that is not a tensor."""
     result_shapes: tuple[tuple[int, ...] | None, ...]
     """The shapes of the results as far as they are plain numbers."""
     emit: Emitter
@@ -63,8 +63,8 @@ class Call(Operands[str]):
         return f"argument {key!r}"
 
     def no_tensor(self, key: str, held: object) -> GraphError:
-        """Return the error of an argument that is no tensor."""
-        return GraphError(f"argument {key!r} is no tensor", seen=type(held).__name__)
+        """Return the error of an argument that is not a tensor."""
+        return GraphError(f"argument {key!r} is not a tensor", seen=type(held).__name__)
 
     def computed(self, value: Output, message: str) -> GraphError:  # noqa: ARG002 - PyTorch fixes no inputs
         """Return the error of a value that would have to be known."""
@@ -80,7 +80,7 @@ class Call(Operands[str]):
         found = self.arguments.get(name)
         listed = found if isinstance(found, tuple) else ()
         if not all(is_value(one) for one in listed):
-            raise GraphError(f"argument {name!r} is no list of tensors")
+            raise GraphError(f"argument {name!r} is not a list of tensors")
         return cast("list[Value]", list(listed))
 
     def operand(self, name: str, dtype: str) -> Value:
@@ -103,16 +103,16 @@ class Call(Operands[str]):
             return found
         raise UnsupportedNodeError(
             Reason.DATA_SHAPE,
-            f"argument {name!r} is no number that is known",
+            f"argument {name!r} is not a number that is known",
             workaround="make it a constant of the module",
         )
 
     def integer(self, name: str) -> int:
-        """Return a whole number."""
+        """Return an integer."""
         return int(self.number(name))
 
     def flag(self, name: str) -> bool:
-        """Return a truth value."""
+        """Return a boolean."""
         return bool(self.number(name))
 
     def text(self, name: str) -> str:
@@ -121,7 +121,7 @@ class Call(Operands[str]):
         return found if isinstance(found, str) else ""
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """Return a list of whole numbers; None where it is left out. One number stands for a list of it.
+        """Return a list of integers; None where it is left out. One number stands for a list of it.
 
         Raises:
             UnsupportedNodeError: One of them is computed at run time.
@@ -135,7 +135,7 @@ class Call(Operands[str]):
         return tuple(int(cast("Number", one)) for one in listed)
 
     def per_axis(self, name: str, count: int, default: int = 1) -> tuple[int, ...]:
-        """Return one whole number for each spatial axis; one stands for all, and none for the default.
+        """Return one integer for each spatial axis; one stands for all, and none for the default.
 
         Raises:
             GraphError: There are more or fewer.
@@ -165,12 +165,12 @@ class Call(Operands[str]):
         """Return the element type of a result.
 
         Raises:
-            GraphError: The result is no tensor.
+            GraphError: The result is not a tensor.
             UnsupportedNodeError: The element type has no meaning here.
         """
         found = self.result_types[place]
         if found is None:
-            raise GraphError(f"result {place} is no tensor")
+            raise GraphError(f"result {place} is not a tensor")
         return element_type(found)
 
     def shape(self, place: int = 0) -> tuple[int, ...] | None:

@@ -213,9 +213,9 @@ def whole_numbers(name: str, items: list[object]) -> list[int]:
     """Return lengths as the archive writes them.
 
     Raises:
-        GraphError: One is no whole number.
+        GraphError: One is not an integer.
     """
     found = [cast("dict[str, object]", item).get("as_int") if isinstance(item, dict) else None for item in items]
     if not all(type(one) is int and one >= 0 for one in found):
-        raise GraphError(f"weight {name} has a length that is no number", seen=repr(items)[:120])
+        raise GraphError(f"weight {name} has a length that is not a number", seen=repr(items)[:120])
     return cast("list[int]", found)

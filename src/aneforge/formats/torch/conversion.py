@@ -79,7 +79,7 @@ def stored_tensor(program: torch.export.ExportedProgram, name: str) -> torch.Ten
     held = cast("Mapping[str, object]", program.state_dict).get(name)
     found = held if held is not None else cast("Mapping[str, object]", program.constants).get(name)
     if not isinstance(found, torch.Tensor):
-        raise UnsupportedNodeError(Reason.FORM, f"{name!r} is no tensor of the program")
+        raise UnsupportedNodeError(Reason.FORM, f"{name!r} is not a tensor of the program")
     return found
 
 
@@ -151,7 +151,7 @@ class Reading:
     def stored(
         self, specs: Sequence[InputSpec], nodes: Sequence[torch.fx.Node], states: dict[str, Tensor]
     ) -> dict[str, Held]:
-        """Return what is no tensor of the caller's, by the names of nodes: weights, states, and plain numbers."""
+        """Return what is not a tensor of the caller's, by the names of nodes: weights, states, and plain numbers."""
         written = set(written_names(self.program))
         shared: dict[tuple[object, ...], Dense | Complex] = {}
         found: dict[str, Held] = {}

@@ -135,11 +135,11 @@ class TorchInterpreter(Interpreter):
         return Place(node.name, operator, location_of(node, self.file) if self.file else line, shown)
 
     def no_tensor(self, name: str, held: object) -> Finding:
-        """Return the finding of an output of the program that is no tensor."""
+        """Return the finding of an output of the program that is not a tensor."""
         if isinstance(held, Complex):
             workaround = "end the program with torch.view_as_real"
             return Finding(name, "output", Reason.DTYPE, "complex numbers leave no graph", workaround)
-        return Finding(name, "output", Reason.FORM, f"it is no tensor but {type(held).__name__}")
+        return Finding(name, "output", Reason.FORM, f"it is not a tensor but {type(held).__name__}")
 
     def results_of(
         self, module: torch.fx.GraphModule, node: torch.fx.Node, held: Mapping[torch.fx.Node, Held], depth: int
@@ -278,7 +278,7 @@ class TorchInterpreter(Interpreter):
         """Return the results of one branch where the condition is known, else a choice between both.
 
         Raises:
-            GraphError: The condition is no tensor, or the branches give something else than tensors.
+            GraphError: The condition is not a tensor, or the branches give something else than tensors.
         """
         condition = self.resolved(node.args[0], held)
         branches = [self.graph_within(module, one) for one in node.args[1:3]]
@@ -288,7 +288,7 @@ class TorchInterpreter(Interpreter):
             return self.run(branches[0 if known else 1], inputs, depth + 1)
         both = [tensors(expect_whole(self.run(branch, inputs, depth + 1))) for branch in branches]
         if not isinstance(condition, Output):
-            raise GraphError("the condition is no tensor")
+            raise GraphError("the condition is not a tensor")
         return chosen(self.emitter(location_of(node, self.file)), condition, *both)
 
 
@@ -299,7 +299,7 @@ def listed(held: Held) -> tuple[Held, ...]:
         GraphError: It is none.
     """
     if not isinstance(held, tuple):
-        raise GraphError("an argument of the loop is no list", seen=type(held).__name__)
+        raise GraphError("an argument of the loop is not a list", seen=type(held).__name__)
     return held
 
 

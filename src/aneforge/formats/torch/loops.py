@@ -30,7 +30,7 @@ def scanned(emit: Emitter, body: Body, carried: Sequence[Held], rows: Sequence[H
     """Return what is carried after the last turn, and what the turns give, stacked along a first axis.
 
     Raises:
-        GraphError: There are no slices, or tensors of different lengths, or something that is no tensor.
+        GraphError: There are no slices, or tensors of different lengths, or something that is not a tensor.
     """
     listed = tensors(rows)
     if not turn_count([Rows(one) for one in listed]):

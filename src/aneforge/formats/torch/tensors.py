@@ -26,7 +26,7 @@ VIEWS = {
     "torch.float8_e4m3fn": (torch.int8, ml_dtypes.float8_e4m3fn),
     "torch.float8_e5m2": (torch.int8, ml_dtypes.float8_e5m2),
 }
-"""Element types that NumPy does not take from PyTorch: whole numbers of their width, and what stands for them."""
+"""Element types that NumPy does not take from PyTorch: integers of their width, and what stands for them."""
 
 
 def constant_of(tensor: torch.Tensor, *, copied: bool) -> Dense:

@@ -121,7 +121,7 @@ def split(x: Tensor, n: int, axis: int = 0) -> list[Tensor]:
 def gather(x: Tensor, indices: Sequence[int], axis: int = 0) -> Tensor:
     """Return the slices of a tensor at fixed places along an axis: slices, joined.
 
-    The indices are whole numbers, in a list or a 1-D array; negative ones count from the end. Runs of neighbouring
+    The indices are integers, in a list or a 1-D array; negative ones count from the end. Runs of neighbouring
     places become one slice. The last axis is moved away first, because a slice that begins inside the width is not safe
     on every engine.
 
@@ -130,7 +130,7 @@ def gather(x: Tensor, indices: Sequence[int], axis: int = 0) -> Tensor:
     [[3.0], [1.0]]
 
     Raises:
-        GraphTypeError: The indices are not whole numbers in a flat list.
+        GraphTypeError: The indices are not integers in a flat list.
         GraphError: There are no indices, or one is out of range.
     """
     tensor = expect_tensor(x, "gather")

@@ -36,7 +36,7 @@ def input(  # noqa: A001 - the documented name
     Raises:
         GraphError: The element type is neither fp16 nor uint8, the rank is above 5, an axis is empty, or the promise is
             no magnitude.
-        GraphTypeError: The shape is not a list of whole numbers, or the promise is not a number.
+        GraphTypeError: The shape is not a list of integers, or the promise is not a number.
     """
     if not isinstance(dtype, str) or dtype not in INPUT_DTYPES:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise misuse(
@@ -82,7 +82,7 @@ def state(name: str, shape: Sequence[int]) -> Tensor:
 
     Raises:
         GraphError: The rank is above 5, an axis is empty, or the name is.
-        GraphTypeError: The shape is not a list of whole numbers, or the name is not a text.
+        GraphTypeError: The shape is not a list of integers, or the name is not a text.
     """
     called = checked_name(name, "state")
     return Tensor(build_checked("state", {}, name=called, shape=checked_shape(shape, "state"), dtype="fp16"))
@@ -92,7 +92,7 @@ def checked_shape(shape: object, op: str) -> list[int]:
     """Return the shape of a placeholder: at most five axes, none empty.
 
     Raises:
-        GraphTypeError: It is not a list of whole numbers.
+        GraphTypeError: It is not a list of integers.
         GraphError: It has too many axes, or an empty one.
     """
     extents = whole_list(shape, op, "shape")
@@ -127,7 +127,7 @@ def magnitude(max_abs: object) -> float | None:
         return None
     found = number(max_abs, "input", "max_abs", finite=False)
     if not 0 <= found < np.inf:
-        raise misuse("input", "max_abs is no magnitude", seen=found, limit="0 or more, and finite")
+        raise misuse("input", "max_abs is not a magnitude", seen=found, limit="0 or more, and finite")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What callers give, checked where it comes in: whole numbers, numbers, flags, lists, axes.
+"""What callers give, checked where it comes in: integers, numbers, flags, lists, axes.
 
 Every misuse is one error that names the operation, the place in the user's file, what was given and what is allowed.
 The op table checks attributes as well, under MIL's names for them; here they still have the names that the user wrote.
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 WHOLE_MOST = 2**63 - 1
-"""Whole numbers are those of 64 bits, as in every format that a program is written to."""
+"""Integers are those of 64 bits, as in every format that a program is written to."""
 LIST_MOST = 64
 """No list of axes or extents is longer: NumPy's arrays have no more axes."""
 MADE_MOST_BYTES = 64 * 2**20
@@ -78,7 +78,7 @@ def described(value: object) -> str:
         array = cast("Array", value)
         return f"an array of {array.dtype} of shape {list(array.shape)}"
     if isinstance(value, int) and not -WHOLE_MOST <= value <= WHOLE_MOST:
-        return f"a whole number of {value.bit_length()} bits"
+        return f"an integer of {value.bit_length()} bits"
     return reprlib.repr(value)
 
 
@@ -105,7 +105,7 @@ def part_of(op: str) -> Generator[None]:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether a value is one number: Python's or NumPy's, whole or not; truth values are none.
+    """Tell whether a value is one number: Python's or NumPy's, whole or not; booleans are none.
 
     >>> is_number(2), is_number(np.float16(0.5)), is_number(True), is_number(np.array(2.0))
     (True, True, False, False)
@@ -114,7 +114,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def whole(value: object, op: str, what: str, *, least: int = -WHOLE_MOST, most: int = WHOLE_MOST) -> int:
-    """Return a whole number, Python's or NumPy's, as Python's.
+    """Return an integer, Python's or NumPy's, as Python's.
 
     >>> whole(np.int64(2), "pad", "k")
     2
@@ -124,7 +124,7 @@ def whole(value: object, op: str, what: str, *, least: int = -WHOLE_MOST, most: 
         GraphError: It is too small or too large.
     """
     if not is_number(value) or isinstance(value, float | np.floating):
-        raise wrong_sort(op, what, "a whole number", value)
+        raise wrong_sort(op, what, "an integer", value)
     found = int(value)
     if found < least:
         raise misuse(op, f"{what} is too small", seen=described(found), limit=f"at least {least}")
@@ -155,7 +155,7 @@ def number(value: object, op: str, what: str, *, finite: bool = True) -> float:
 
 
 def flag(value: object, op: str, what: str) -> bool:
-    """Return a truth value, Python's or NumPy's, as Python's.
+    """Return a boolean, Python's or NumPy's, as Python's.
 
     Raises:
         GraphTypeError: It is none.
@@ -183,7 +183,7 @@ def axis_of(axis: object, rank: int, op: str, what: str = "axis") -> int:
     2
 
     Raises:
-        GraphTypeError: It is not a whole number.
+        GraphTypeError: It is not an integer.
         GraphError: The tensor has no such axis.
     """
     found = whole(axis, op, what)
@@ -215,23 +215,23 @@ def entries(values: object, op: str, what: str, most: int) -> Sequence[object] |
 
 
 def whole_list(values: object, op: str, what: str, *, most: int = LIST_MOST) -> list[int]:
-    """Return whole numbers that were given as a list, a tuple or a 1-D array.
+    """Return integers that were given as a list, a tuple or a 1-D array.
 
     >>> whole_list(np.array([2, 3]), "tile", "reps")
     [2, 3]
 
     Raises:
-        GraphTypeError: It is no such thing, or one entry is not a whole number.
+        GraphTypeError: It is no such thing, or one entry is not an integer.
         GraphError: There are too many.
     """
     found = entries(values, op, what, most)
     if found is None:
-        raise wrong_sort(op, what, "a list of whole numbers", values)
+        raise wrong_sort(op, what, "a list of integers", values)
     return [whole(value, op, f"{what}[{place}]") for place, value in enumerate(found)]
 
 
 def one_list(values: Sequence[object], op: str, what: str) -> list[int]:
-    """Return whole numbers that were given one by one, or as one list.
+    """Return integers that were given one by one, or as one list.
 
     >>> one_list((1, 2), "reshape", "shape"), one_list(([1, 2],), "reshape", "shape")
     ([1, 2], [1, 2])

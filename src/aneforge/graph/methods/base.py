@@ -121,7 +121,7 @@ def constant_or_tensor(value: object, op: str, what: str = "an operand") -> Outp
     """Return an operand: a tensor as it is, a number or an array of floating-point numbers as a constant in fp16.
 
     Raises:
-        GraphTypeError: It is neither; truth values, texts and arrays of whole numbers are not.
+        GraphTypeError: It is neither; booleans, texts and arrays of integers are not.
         GraphError: It is a number that no float holds.
     """
     if isinstance(value, Output | Constant):

@@ -219,7 +219,7 @@ class FunctionMethods(Methods):
         return self.apply("ceil")
 
     def round(self) -> Self:
-        """Round to the nearest whole number.
+        """Round to the nearest integer.
 
         >>> import aneforge as af
         >>> af.reference(af.input((2,)).round(), [[1.75, -1.25]])["y"].tolist()
@@ -431,7 +431,7 @@ class FunctionMethods(Methods):
         return self.apply("argmax", axis=whole(axis, "argmax", "axis"))
 
     def cast(self, dtype: str) -> Self:
-        """Return the elements in another type: to a whole number cut towards zero, to bool x ≠ 0.
+        """Return the elements in another type: to an integer cut towards zero, to bool x ≠ 0.
 
         >>> import aneforge as af
         >>> x = af.input((2,)).cast("int32")

@@ -1,4 +1,4 @@
-"""Logic on pairs of truth values, in choices."""
+"""Logic on pairs of booleans, in choices."""
 
 from __future__ import annotations
 

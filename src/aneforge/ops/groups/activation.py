@@ -1,4 +1,4 @@
-"""Activations: what a network puts behind a layer."""
+"""Activations: what a network puts after a layer."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def draw_slope(chooser: Chooser) -> dict[str, AttributeValue]:
 
 
 def draw_whole_level(chooser: Chooser) -> dict[str, AttributeValue]:
-    """Draw a level within the sampled values that whole numbers have as well."""
+    """Draw a level within the sampled values that integers have as well."""
     return {"alpha": chooser.choose([1.0, 0.0, -2.0, 3.0])}
 
 

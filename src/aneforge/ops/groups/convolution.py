@@ -268,7 +268,7 @@ def sample_conv_transpose(chooser: Chooser) -> Sample:
 
 
 def whole_numbers(value: AttributeValue) -> tuple[int, ...] | None:
-    """Return an attribute that is a list of whole numbers, or None, in that type."""
+    """Return an attribute that is a list of integers, or None, in that type."""
     return tuple(int(item) for item in value) if isinstance(value, tuple) else None
 
 

@@ -27,7 +27,7 @@ CHOSEN_OF_TWO = Movement(("x", "y"), taking=Taking.CHOSEN)
 
 
 def real_quotient(x: Array, y: Array) -> Array:
-    """Divide; whole numbers divide towards zero, as MIL does it, and give 0 where the divisor is 0."""
+    """Divide; integers divide towards zero, as MIL does it, and give 0 where the divisor is 0."""
     if np.issubdtype(x.dtype, np.floating):
         return x / y
     safe = np.where(y == 0, 1, y)
@@ -36,7 +36,7 @@ def real_quotient(x: Array, y: Array) -> Array:
 
 
 def floor_quotient(x: Array, y: Array) -> Array:
-    """Divide and round down; whole numbers give 0 where the divisor is 0."""
+    """Divide and round down; integers give 0 where the divisor is 0."""
     if np.issubdtype(x.dtype, np.floating):
         return np.floor(x / y)
     return np.where(y == 0, 0, x // np.where(y == 0, 1, y)).astype(x.dtype)
@@ -72,7 +72,7 @@ def shifted(x: Array, epsilon: float) -> Array:
 def power(x: Array, y: Array) -> Array:
     """Raise to a power.
 
-    Whole numbers wrap around in their own type. Those to a negative power are a quotient, cut towards zero as all are:
+    Integers wrap around in their own type. Those to a negative power are a quotient, cut towards zero as all are:
     only 1 and −1 leave something.
     """
     if np.issubdtype(x.dtype, np.floating):

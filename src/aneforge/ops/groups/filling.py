@@ -76,7 +76,7 @@ def range_type(*, start: float, end: float, step: float, dtype: str) -> TensorTy
     """Return the type of a range of numbers."""
     length = range_length(start, end, step)
     if not is_float(dtype) and not step.is_integer():
-        raise GraphError(f"step is not a whole number, as {dtype} needs it", seen=step, remedy="give a floating dtype")
+        raise GraphError(f"step is not an integer, as {dtype} needs it", seen=step, remedy="give a floating dtype")
     for name, value in (("start", start), ("the last number", start + max(0, length - 1) * step)):
         expect_representable(name, value, dtype)
     return TensorType((length,), dtype)

@@ -35,17 +35,17 @@ def logarithm(x: Array, epsilon: float) -> Array:
 
 
 def rounded_up(x: Array) -> Array:
-    """Return the next whole number at or above; whole numbers stay as they are."""
+    """Return the next integer at or above; integers stay as they are."""
     return np.ceil(x) if np.issubdtype(x.dtype, np.floating) else x
 
 
 def rounded_down(x: Array) -> Array:
-    """Return the next whole number at or below; whole numbers stay as they are."""
+    """Return the next integer at or below; integers stay as they are."""
     return np.floor(x) if np.issubdtype(x.dtype, np.floating) else x
 
 
 def rounded(x: Array) -> Array:
-    """Return the nearest whole number, the even one of two equally near; whole numbers stay as they are."""
+    """Return the nearest integer, the even one of two equally near; integers stay as they are."""
     return np.rint(x) if np.issubdtype(x.dtype, np.floating) else x
 
 
@@ -130,7 +130,7 @@ FLOOR = unary(
 ROUND = unary(
     "round",
     CATEGORY,
-    "the whole number nearest to x, the even one of two",
+    "the integer nearest to x, the even one of two",
     rounded,
     dtypes=NUMBERS,
     traits=ROUNDING,

@@ -101,7 +101,7 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int, **_: object)
 
 
 def draw_indices(chooser: Chooser, shape: Sequence[int], extent: int) -> Fill:
-    """Draw indices of an axis, of signed or unsigned whole numbers."""
+    """Draw indices of an axis, of signed or unsigned integers."""
     dtype = chooser.choose(["int32", "int32", "uint16"])
     return Fill(TensorType(tuple(shape), dtype), -extent if dtype == "int32" else 0, extent - 1)
 
@@ -112,7 +112,7 @@ def draw_validation(chooser: Chooser) -> dict[str, bool]:
 
 
 def sample_gather(chooser: Chooser) -> Sample:
-    """Draw indices of rank 0 to 2 behind up to two batch axes."""
+    """Draw indices of rank 0 to 2 after up to two batch axes."""
     shape = draw_shape(chooser)
     along = chooser.integer(0, len(shape) - 1)
     batch_dims = chooser.integer(0, min(2, along))
@@ -213,7 +213,7 @@ def draw_coordinates(chooser: Chooser, lead: Sequence[int], named: Sequence[int]
 
 
 def sample_gather_nd(chooser: Chooser) -> Sample:
-    """Draw coordinates of one or more axes behind up to two batch axes."""
+    """Draw coordinates of one or more axes after up to two batch axes."""
     shape = draw_shape(chooser)
     batch_dims = chooser.integer(0, min(2, len(shape) - 1))
     count = chooser.integer(1, len(shape) - batch_dims)

@@ -87,7 +87,7 @@ def any_pool_type(x: TensorType, **attributes: Unpack[PoolAttributes]) -> Tensor
 
 
 def float_pool_type(x: TensorType, **attributes: Unpack[PoolAttributes]) -> TensorType:
-    """Return the type of what pooling gives that whole numbers could not hold."""
+    """Return the type of what pooling gives that integers could not hold."""
     expect_float(x)
     return any_pool_type(x, **attributes)
 
@@ -114,7 +114,7 @@ def largest(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
 def average(x: Array, **attributes: Unpack[PoolAttributes]) -> Array:
     """Return the average of every window; padding is 0 and counts, unless it is excluded.
 
-    A window may reach behind the padding in ceil mode: what it sees there never counts.
+    A window may reach after the padding in ceil mode: what it sees there never counts.
     """
     exclude = attributes.get("exclude_padding_from_average", False)
     counts = [

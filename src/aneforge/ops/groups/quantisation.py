@@ -29,7 +29,7 @@ FROM_BLOCKS = Support(floor=2, basis=Basis.LIKELY, mil_since=4, mil_otherwise=Mi
 
 
 def truncated(x: Array, dtype: str) -> Array:
-    """Return real numbers as whole ones, cut towards zero; past the range its end, and 0 for what is no number."""
+    """Return real numbers as whole ones, cut towards zero; past the range its end, and 0 for what is not a number."""
     low, high = value_range(dtype)
     cut = np.trunc(x)
     inside = np.where((cut > low) & (cut < high), cut, 0).astype(meaning_dtype(dtype))
@@ -43,7 +43,7 @@ def cast_type(x: TensorType, *, dtype: str) -> TensorType:
 
 
 def cast_elements(x: Array, *, dtype: str) -> Array:
-    """Return elements as another type holds them; between floating types nothing is rounded, whole numbers wrap."""
+    """Return elements as another type holds them; between floating types nothing is rounded, integers wrap."""
     if dtype == "bool":
         return x != 0
     if is_integer(dtype) and np.issubdtype(x.dtype, np.floating):
@@ -315,7 +315,7 @@ def sparse_from_table(
 
 
 def draw_cast(chooser: Chooser) -> tuple[Fill, str]:
-    """Draw a tensor and another element type that holds its values, whole numbers as well as others."""
+    """Draw a tensor and another element type that holds its values, integers as well as others."""
     tensor = draw_type(chooser, ["fp16", "fp32", "int8", "int32", "uint8", "int4", "bool"])
     return Fill(tensor, 0 if tensor.dtype == "uint8" else -4, 7), chooser.choose(list(DTYPES))
 
@@ -456,7 +456,7 @@ def sample_sparse_from_table(chooser: Chooser) -> Sample:
 CAST = Op(
     name="cast",
     category=CATEGORY,
-    summary="x as another element type: to a whole number cut towards zero, to bool x ≠ 0",
+    summary="x as another element type: to an integer cut towards zero, to bool x ≠ 0",
     operands=(Operand("x"),),
     attributes=(dtype_attribute(),),
     infer=cast_type,

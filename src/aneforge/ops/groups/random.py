@@ -64,7 +64,7 @@ def uniform_codomain(*, low: float, high: float, **_: object) -> Codomain:
 
 def normal(*, shape: tuple[int, ...], mean: float, stddev: float, seed: int, **_: object) -> Array:
     """Draw from a normal distribution."""
-    inside = np.maximum(stream(shape, seed), 2.0**-54)  # the inverse at 0 is no number
+    inside = np.maximum(stream(shape, seed), 2.0**-54)  # the inverse at 0 is not a number
     quantiles = [STANDARD_NORMAL.inv_cdf(one) for one in inside.ravel().tolist()]
     return mean + stddev * np.array(quantiles, np.float64).reshape(shape)
 

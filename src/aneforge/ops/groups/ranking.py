@@ -145,7 +145,7 @@ def suppression(
     max_boxes: int,
     per_class_suppression: bool,
 ) -> tuple[Array, Array, Array]:
-    """Keep the best boxes that do not overlap; the places behind the last one kept hold 0, and −1 for their place."""
+    """Keep the best boxes that do not overlap; the places after the last one kept hold 0, and −1 for their place."""
     images = len(boxes)
     coordinates = np.zeros((images, 4, max_boxes))
     confidences = np.zeros((images, scores.shape[1], max_boxes))

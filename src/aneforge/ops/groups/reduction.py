@@ -1,6 +1,6 @@
 """Operations that combine the elements along axes into one, point out one of them, or add them up on the way.
 
-Names and defaults are MIL's. Sums and products of whole numbers stay in their own type and wrap around in it.
+Names and defaults are MIL's. Sums and products of integers stay in their own type and wrap around in it.
 """
 
 from __future__ import annotations

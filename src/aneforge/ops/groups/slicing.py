@@ -110,7 +110,7 @@ def region_index(shape: tuple[int, ...], region: Region) -> tuple[slice | int, .
         for name in ("begin_mask", "end_mask", "squeeze_mask")
     )
     if 0 in stride:
-        raise GraphError("a stride of 0 never moves on", seen=list(stride), limit="any other whole number")
+        raise GraphError("a stride of 0 never moves on", seen=list(stride), limit="any other integer")
     index: list[slice | int] = []
     for axis, extent in enumerate(shape):
         if squeezed[axis]:
@@ -285,7 +285,7 @@ def sliding_windows_type(x: TensorType, *, axis: int, size: int, stride: int) ->
 
 
 def sliding_windows(x: Array, *, axis: int, size: int, stride: int) -> Array:
-    """Return all windows along an axis; the axis counts windows, a further one behind it their elements."""
+    """Return all windows along an axis; the axis counts windows, a further one after it their elements."""
     along = axis % x.ndim
     extent: int = x.shape[along]
     first = np.arange(0, extent - size + 1, stride)
@@ -368,7 +368,7 @@ def sample_dynamic_slice(chooser: Chooser) -> Sample:
 SLIDING_WINDOWS = Op(
     name="sliding_windows",
     category=CATEGORY,
-    summary="all windows of `size` elements along an axis, `stride` apart, in a further axis behind it",
+    summary="all windows of `size` elements along an axis, `stride` apart, in a further axis after it",
     operands=(Operand("x"),),
     attributes=(
         axis_attribute(),

@@ -49,7 +49,7 @@ def circular_read_type(buffer: TensorType, *, axis: int, **_: object) -> TensorT
 
 
 def circular_read(buffer: Array, *, offset: int, axis: int) -> Array:
-    """Read all of a circular buffer from an offset on; behind its end it begins again."""
+    """Read all of a circular buffer from an offset on; after its end it begins again."""
     return np.roll(buffer, -offset, axis)
 
 
@@ -70,7 +70,7 @@ def circular_write_type(buffer: TensorType, x: TensorType, *, axis: int, **_: ob
 
 
 def circular_write(buffer: Array, x: Array, *, offset: int, axis: int) -> Array:
-    """Write into a circular buffer from an offset on; behind its end it begins again."""
+    """Write into a circular buffer from an offset on; after its end it begins again."""
     result = np.moveaxis(buffer.copy(), axis, 0)
     if len(result):
         result[(offset + np.arange(x.shape[axis])) % len(result)] = np.moveaxis(x, axis, 0)
@@ -104,7 +104,7 @@ def sample_tensor(chooser: Chooser) -> Sample:
 
 
 def sample_circular_read(chooser: Chooser) -> Sample:
-    """Draw a buffer and where to begin, also before its begin or behind its end."""
+    """Draw a buffer and where to begin, also before its begin or after its end."""
     buffer = draw_contents(chooser)
     axis = draw_axis(chooser, buffer.type.rank)
     return Sample({"buffer": buffer}, {"offset": chooser.integer(-7, 7), "axis": axis})

@@ -84,7 +84,7 @@ def mode_named(name: object, streams: frozenset[str], *, atol: float = TOLERANCE
     if not is_number(atol) or not atol >= 0:
         raise GraphError("the bound of a weight's relative error is not 0 or more", seen=repr(atol))
     if type(block_size) is not int or block_size < 1:
-        raise GraphError("the block size is no positive whole number", seen=repr(block_size), limit="1 or more")
+        raise GraphError("the block size is not a positive integer", seen=repr(block_size), limit="1 or more")
     if name != "auto":
         return Mode((Encoding(name),), atol, block_size)
     tried = tuple(encoding for encoding in AUTOMATIC if encoding in streams)
@@ -106,7 +106,7 @@ def choose(weight: Array, axes: Axes, dtype: str, mode: Mode) -> Chosen:
     ('sparse', 0.0)
 
     Raises:
-        GraphTypeError: The weight is no array of floating-point numbers.
+        GraphTypeError: The weight is not an array of floating-point numbers.
         GraphError: It has no elements, or one that cannot be encoded.
     """
     checked_weight(weight, dtype)

@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 LARGEST = 127
-"""Whole numbers reach from −127 to 127: the range is symmetric, −128 is not used."""
+"""Integers reach from −127 to 127: the range is symmetric, −128 is not used."""
 LEAST_SCALE = 1e-8
 """No scale is smaller, so that a row of zeros can be divided by its scale."""
 BLOCK_SIZE = 32
 """Documented number of columns in a block."""
 PALETTE_BITS = 4
 ROWS_BYTES = 1 << 24
-"""Weights are turned into whole numbers about this many bytes of float64 at a time."""
+"""Weights are turned into integers about this many bytes of float64 at a time."""
 
 
 def int8_per_channel(weight: Array, *, rows: int = 0, dtype: str = "fp16") -> Int8Affine:
@@ -52,7 +52,7 @@ def int8_per_channel(weight: Array, *, rows: int = 0, dtype: str = "fp16") -> In
     ([[127, 0, 2], [0, 0, 0]], [1.0, 0.0])
 
     Raises:
-        GraphTypeError: The weight is no array of floating-point numbers.
+        GraphTypeError: The weight is not an array of floating-point numbers.
         GraphError: It has no elements or no such axis, or holds a number that cannot be encoded.
     """
     values = checked_weight(weight, dtype)
@@ -75,8 +75,8 @@ def blockwise(
     [[1.0, 2.0]]
 
     Raises:
-        GraphTypeError: The weight is no array of floating-point numbers.
-        GraphError: It has no elements or no such axes, the block size is no positive whole number, or it holds a number
+        GraphTypeError: The weight is not an array of floating-point numbers.
+        GraphError: It has no elements or no such axes, the block size is not a positive integer, or it holds a number
             that cannot be encoded.
     """
     values = checked_weight(weight, dtype)
@@ -106,7 +106,7 @@ def int4_palette(weight: Array, *, dtype: str = "fp16") -> Palette:
     ([[0.0, 1.0, 1.0]], 'palette4')
 
     Raises:
-        GraphTypeError: The weight is no array of floating-point numbers.
+        GraphTypeError: The weight is not an array of floating-point numbers.
         GraphError: It has no elements, or holds a number that cannot be encoded.
     """
     values = checked_weight(weight, dtype)
@@ -121,7 +121,7 @@ def sparse_bitmask(weight: Array, *, dtype: str = "fp16") -> Sparse:
     [2.0, 3.0]
 
     Raises:
-        GraphTypeError: The weight is no array of floating-point numbers.
+        GraphTypeError: The weight is not an array of floating-point numbers.
         GraphError: It has no elements, or holds a number that cannot be encoded.
     """
     values = checked_weight(weight, dtype)
@@ -145,11 +145,11 @@ def nearest_divisor(extent: int, wanted: int) -> int:
     (32, 24, 37, 6)
 
     Raises:
-        GraphError: Either is no positive whole number.
+        GraphError: Either is not a positive integer.
     """
     for what, number in (("the number of columns", extent), ("the block size", wanted)):
         if type(number) is not int or number < 1:
-            raise GraphError(f"{what} is no positive whole number", seen=repr(number), limit="1 or more")
+            raise GraphError(f"{what} is not a positive integer", seen=repr(number), limit="1 or more")
     small = [divisor for divisor in range(1, math.isqrt(extent) + 1) if extent % divisor == 0]
     return min({*small, *(extent // divisor for divisor in small)}, key=lambda one: (abs(one - wanted), one))
 

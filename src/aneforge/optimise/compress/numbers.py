@@ -30,7 +30,7 @@ def checked_weight(weight: object, dtype: str) -> Array:
     aneforge.errors.GraphError: a weight to encode is not finite (seen nan at [0, 1]). Remedy: mend or mask the weight
 
     Raises:
-        GraphTypeError: It is no array of float16, float32 or float64.
+        GraphTypeError: It is not an array of float16, float32 or float64.
         GraphError: It has no elements, one is not finite, or one is larger than the element type holds.
     """
     if not is_float(dtype):
@@ -58,7 +58,7 @@ def as_floats(weight: object) -> Array:
     if array is not None and array.dtype in [numpy_dtype(name) for name in ELEMENT_TYPES]:
         return array
     raise GraphTypeError(
-        "a weight to encode is no array of floating-point numbers",
+        "a weight to encode is not an array of floating-point numbers",
         seen=str(array.dtype) if array is not None else type(cast("object", weight)).__name__,
         limit="float16, float32, float64",
     )

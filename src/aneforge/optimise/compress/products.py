@@ -42,7 +42,7 @@ class Use:
     node: Node
     operand: str
     name: str
-    """The operand's name behind the number of its node, as programs call the weight: `t3.weight`."""
+    """The operand's name after the number of its node, as programs call the weight: `t3.weight`."""
     weight: Constant
     axes: Axes
 
@@ -67,7 +67,7 @@ def uses(graph: Graph) -> tuple[Use, ...]:
 
 
 def axes_of(node: Node, operand: str) -> Axes | None:
-    """Return the channels of an operand; None for one that is no weight."""
+    """Return the channels of an operand; None for one that is not a weight."""
     if operand == "weight":
         return weight_axes(node)
     if node.op.name not in MATRIX_PRODUCTS or operand not in ("x", "y"):

@@ -99,7 +99,7 @@ def positive(name: str, value: object) -> None:
     """Check an extent.
 
     Raises:
-        GraphError: It is no positive whole number.
+        GraphError: It is not a positive integer.
     """
     if type(value) is not int or value < 1:
-        raise GraphError(f"{name} is no positive whole number", seen=repr(value), limit="1 or more")
+        raise GraphError(f"{name} is not a positive integer", seen=repr(value), limit="1 or more")

@@ -1,7 +1,7 @@
 """Rewritings that change no bit on any target: what undoes itself, and what does nothing.
 
 A product with 1 and a sum with 0 do something: the engine turns NaN into infinity, and a sum −0 into 0. So they go only
-behind operations that give neither: functions of one element are asked for every fp16 number. Their arithmetic is one
+after operations that give neither: functions of one element are asked for every fp16 number. Their arithmetic is one
 for all targets, which a test looks at on every family.
 """
 
@@ -81,12 +81,12 @@ def not_not(_: Node, x: Tensor) -> Tensor | None:
 
 
 def mul_one(node: Node, x: Tensor) -> Tensor | None:
-    """Leave out a product with 1 behind an operation that gives no NaN."""
+    """Leave out a product with 1 after an operation that gives no NaN."""
     return x if node.attributes["k"] == 1 and not gives(x.node, np.isnan) else None
 
 
 def add_zero(node: Node, x: Tensor) -> Tensor | None:
-    """Leave out a sum with 0 behind an operation that gives neither NaN nor −0."""
+    """Leave out a sum with 0 after an operation that gives neither NaN nor −0."""
     return x if node.attributes["k"] == 0 and not gives(x.node, is_nan_or_minus_zero) else None
 
 

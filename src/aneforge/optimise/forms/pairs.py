@@ -102,7 +102,7 @@ def paired(hi: Tensor, lo: Tensor) -> Paired:
     (2, 3)
 
     Raises:
-        GraphTypeError: One is no tensor.
+        GraphTypeError: One is not a tensor.
         GraphError: The two have different types.
     """
     for part in (hi, lo):

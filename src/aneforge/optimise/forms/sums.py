@@ -37,7 +37,7 @@ def reduce_sum_to_matmul(out: GraphLike) -> Graph | Tensor:
 
     Raises:
         GraphError: There is no output.
-        GraphTypeError: It is no graph.
+        GraphTypeError: It is not a graph.
     """
     made = rewrite(as_graph(out), product_of_sum)
     if isinstance(out, Tensor):

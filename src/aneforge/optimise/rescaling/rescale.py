@@ -63,7 +63,7 @@ def rescale(
     """Return a graph that means the same and whose products stand clear of the accumulator's grid, with a report.
 
     Weights are multiplied by powers of two, one for a product or for each of its output channels, and the inverse goes
-    into the gain behind the sum. What norms read is multiplied where its squares would not fit fp16. With `inputs`,
+    into the gain after the sum. What norms read is multiplied where its squares would not fit fp16. With `inputs`,
     sample values, factors are chosen by the sizes that are seen, less some bits of safety. With `ranges`, magnitudes or
     ends of inputs, they are chosen by what is proven of all inputs within them, and errors are measured on inputs that
     are drawn there. With neither, inputs are drawn.
@@ -81,7 +81,7 @@ def rescale(
 
     Raises:
         GraphError: Both inputs and ranges are given, a sample or range does not fit, or safety_bits is out of range.
-        GraphTypeError: Samples are no arrays by name, ranges no numbers by name, or safety_bits is no whole number.
+        GraphTypeError: Samples are no arrays by name, ranges no numbers by name, or safety_bits is not an integer.
         UnknownNameError: There is no input of that name.
         IllegalGraphError: An operation cannot run on the target.
     """
@@ -137,13 +137,13 @@ def check_bits(safety_bits: object) -> int | None:
 
     Raises:
         GraphError: They are too few or too many.
-        GraphTypeError: It is no whole number.
+        GraphTypeError: It is not an integer.
     """
     if safety_bits is None:
         return None
     bits = whole_number(safety_bits, "rescale", "safety_bits")
     if not 0 <= bits <= math.log2(FINITE.high):
-        raise GraphError("safety_bits is no number of bits to leave free", seen=bits, limit="0 to 15")
+        raise GraphError("safety_bits is not a number of bits to leave free", seen=bits, limit="0 to 15")
     return bits
 
 
@@ -216,7 +216,7 @@ def draw_far_below(graph: Graph, declared: Mapping[str, Range]) -> list[dict[str
 def draw_inputs(
     graph: Graph, declared: Mapping[str, Range], draw: Draw, random: np.random.Generator
 ) -> dict[str, Array]:
-    """Return inputs drawn from their ranges, and whole numbers."""
+    """Return inputs drawn from their ranges, and integers."""
     return {
         name: draw(declared[name], node.types[0].shape)
         if is_float(node.types[0].dtype)

@@ -61,7 +61,7 @@ def redraw_sets(graph: Graph, given: Sequence[Sample], populations: int) -> list
 def resize_sample(graph: Graph, sample: Sample, parts: Sequence[float], most: int) -> list[dict[str, Array]]:
     """Return a sample, and fresh ones like it, at other sizes in turns, within what inputs promise.
 
-    Whole numbers and truth values stay, for they may be indices.
+    Integers and booleans stay, for they may be indices.
     """
     promises = read_promises(graph)
     real = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}
@@ -85,7 +85,7 @@ def fit_inputs(graph: Graph, sample: Sample) -> dict[str, Array]:
 
     Raises:
         GraphError: One is missing, unknown, of another shape, or not finite.
-        GraphTypeError: One is no array of numbers.
+        GraphTypeError: One is not an array of numbers.
     """
     for name in sample:
         if name not in graph.inputs:
@@ -116,7 +116,7 @@ def draw_within(graph: Graph) -> dict[str, Array]:
 
 
 def draw_integers(graph: Graph, node: Node, random: np.random.Generator) -> Array:
-    """Return whole numbers for an input: 0 and 1, which any index allows; or pixels, where bytes are no index."""
+    """Return integers for an input: 0 and 1, which any index allows; or pixels, where bytes are no index."""
     kind = node.types[0]
     read_as = [
         name for reader in graph.consumers[node] for name, value in reader.operands.items() if is_result_of(value, node)
@@ -148,7 +148,7 @@ def redraw_samples(samples: Sequence[Sample], graph: Graph, count: int, seed: in
 
     They are drawn in turns from all elements, from those of the same place of the last axis, and from those of the same
     place of the second axis, for channels may be there. Where some places of such an axis are far larger than others,
-    elements keep to it. An input of whole numbers or truth values keeps one of the values that it had, for its elements
+    elements keep to it. An input of integers or booleans keeps one of the values that it had, for its elements
     may be indices.
     """
     random = np.random.default_rng(seed)

@@ -26,7 +26,7 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 Row = Node | Finding | Timed | Step | Allocated | Difference
 
 SAFE_INTEGER = 2**53 - 1
-"""The largest whole number that a browser reads without a loss."""
+"""The largest integer that a browser reads without a loss."""
 REPEATED = 2
 """A column whose values come this often on average is written as a list of values and places in it."""
 

@@ -105,7 +105,7 @@ def assets() -> Traversable:
 
 @cache
 def joined(folder: str, names: tuple[str, ...], ending: str) -> str:
-    """Return files of one kind, one behind the other."""
+    """Return files of one kind, one after the other."""
     return "\n".join((assets() / folder / f"{name}.{ending}").read_text(encoding="utf-8") for name in names)
 
 

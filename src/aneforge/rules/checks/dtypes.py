@@ -16,7 +16,7 @@ FP8 = "fp8e4m3fn"
 def input_dtype(subject: Subject) -> Iterator[Seen]:
     """A program's input is {seen}; {target} takes {limit}.
 
-    Remedy: feed floating-point numbers as fp16 and an image as uint8. Whole numbers are exact in fp16 up to 2048: look
+    Remedy: feed floating-point numbers as fp16 and an image as uint8. Integers are exact in fp16 up to 2048: look
     larger ones, such as the ids of words, up on the host, and feed what was found.
     """
     for tensor in subject.results:
@@ -46,12 +46,12 @@ def cast_output(subject: Subject) -> Iterator[Seen]:
 
 
 def leaves_through_a_cast(subject: Subject, dtype: str) -> bool:
-    """Tell whether an output is a truth value or an index, which the engine holds in another form anyway."""
+    """Tell whether an output is a boolean or an index, which the engine holds in another form anyway."""
     return dtype == "bool" or is_index(str(subject.attributes.get("producer")), dtype)
 
 
 def is_index(op: str, dtype: str) -> bool:
-    """Tell whether a whole number is an index: MIL spells it in 32 bits, the engine holds it in 16."""
+    """Tell whether an integer is an index: MIL spells it in 32 bits, the engine holds it in 16."""
     entry = names().get(op)
     return is_integer(dtype) and entry is not None and Trait.INDICES in entry.traits
 

@@ -85,7 +85,7 @@ def window(subject: Subject, axis: int) -> Iterator[Seen]:
 def stride_factor(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride with the factor {seen}; on {target} strides are built of {limit}.
 
-    Remedy: use a stride that is such a product; or stride 1 and a slice with that stride behind it, which gives the
+    Remedy: use a stride that is such a product; or stride 1 and a slice with that stride after it, which gives the
     same numbers for more work.
 
     Reported in: apple/coremltools#2173
@@ -105,7 +105,7 @@ def stride_factor(subject: Subject) -> Iterator[Seen]:
 def stride_factors(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride of {seen} factors; {target} combines at most {limit} along an axis.
 
-    Remedy: use a smaller stride; or stride 1 and a slice with that stride behind it, which gives the same numbers for
+    Remedy: use a smaller stride; or stride 1 and a slice with that stride after it, which gives the same numbers for
     more work.
 
     Reported in: apple/coremltools#2173
@@ -127,7 +127,7 @@ def stride_factors(subject: Subject) -> Iterator[Seen]:
 def runtime_kernel_stride(subject: Subject) -> Iterator[Seen]:
     """A kernel computed at run time moves by {seen}; {target} moves it by at most {limit}.
 
-    Remedy: use a smaller stride and a strided slice behind it, or make the kernel a constant.
+    Remedy: use a smaller stride and a strided slice after it, or make the kernel a constant.
 
     A larger stride is taken apart by rearranging the kernel, which must be known for that.
     """

@@ -41,7 +41,7 @@ def transposed_axes(subject: Subject) -> Iterator[Seen]:
     """A transpose moves {seen} axes, counted from the last; {target} moves at most the last {limit}.
 
     Remedy: none is needed from a graph, where axes change places one after the other; else fold the batch into another
-    axis before, and unfold it behind.
+    axis before, and unfold it after.
     """
     perm = integers(subject, "perm")
     moved = next((place for place, source in enumerate(perm) if source % len(perm) != place), None)

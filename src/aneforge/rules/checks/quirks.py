@@ -83,7 +83,7 @@ def mask_beyond_fp16(subject: Subject) -> Iterator[Seen]:
 def affine_layer_norm(subject: Subject) -> Iterator[Seen]:
     """A layer normalisation with {seen} fails to compile for some values of them, users report; {target} may do so.
 
-    Remedy: if it fails there, normalise without them and multiply and add behind it.
+    Remedy: if it fails there, normalise without them and multiply and add after it.
 
     Reported in: sbryngelson/ANEForge#149
     """
@@ -99,7 +99,7 @@ def affine_layer_norm(subject: Subject) -> Iterator[Seen]:
     ops={"square"},
 )
 def activated_square(subject: Subject) -> Iterator[Seen]:
-    """{op} with an activation behind it, {seen} wide, is reported to fail to compile; {target} may do so.
+    """{op} with an activation after it, {seen} wide, is reported to fail to compile; {target} may do so.
 
     Remedy: pad the last axis, so that what is left over 128 is at most 64, or write x * x.
     """

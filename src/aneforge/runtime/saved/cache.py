@@ -140,12 +140,12 @@ def program_cache() -> ProgramCache:
     """Return the cache of this user, as the environment has it.
 
     Raises:
-        GraphError: The bound is no number of bytes.
+        GraphError: The bound is not a number of bytes.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     bound = os.environ.get(BYTES_VARIABLE)
     if bound is not None and not (bound.isascii() and bound.isdecimal()):
-        raise GraphError(f"{BYTES_VARIABLE} is no number of bytes", seen=repr(bound), limit="0 or more")
+        raise GraphError(f"{BYTES_VARIABLE} is not a number of bytes", seen=repr(bound), limit="0 or more")
     root = Path(folder).expanduser() if folder else Path(platformdirs.user_cache_dir("aneforge", appauthor=False))
     return ProgramCache(root / "programs", DEFAULT_BYTES if bound is None else int(bound))
 

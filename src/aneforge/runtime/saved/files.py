@@ -2,14 +2,14 @@
 
 | bytes | what |
 | --- | --- |
-| 0-7 | `89 41 4E 45 50 52 47 0A`: a byte that is no text, `ANEPRG`, a line feed |
+| 0-7 | `89 41 4E 45 50 52 47 0A`: a byte that is not a text, `ANEPRG`, a line feed |
 | 8-11 | version of the format, 2 |
 | 12-15 | length of the header |
 | 16-47 | SHA-256 of the header |
 | 48- | header: JSON, as `records.Header` has it |
 
 Behind the header come the program's text and then every array of every constant, each at the next multiple of 64 bytes
-after the one before, zeros between. Numbers are little-endian; palette indices and truth values are packed, the lowest
+after the one before, zeros between. Numbers are little-endian; palette indices and booleans are packed, the lowest
 bit first, and take as many bits as they need. The header gives places relative to the end of the
 header, rounded up to 64. The text has the hash of every constant; the header has the text's; so every byte of the
 file is checked when it is read.
@@ -137,7 +137,7 @@ def read_program_file(path: str | os.PathLike[str]) -> tuple[Program, ModelFacts
     The file must not be changed in place while the program is used; writing it again through a rename is fine.
 
     Raises:
-        ProgramFileError: The file is no program, damaged, cut off, of another version, or for a target that is unknown.
+        ProgramFileError: The file is not a program, damaged, cut off, of another version, or for an unknown target.
         OSError: The file cannot be read.
     """
     place = Path(path)
@@ -204,7 +204,7 @@ def check_size(size: int, wanted: int) -> None:
 
 
 def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
-    """Return the program of a header and the bytes behind it.
+    """Return the program of a header and the bytes after it.
 
     Raises:
         ProgramFileError: A section is not what was written, or the target is unknown.
@@ -232,7 +232,7 @@ def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
 
 
 def check_layout(header: Header, body: Array) -> None:
-    """Check that sections lie one behind the other, with zeros between, and end where the header says.
+    """Check that sections lie one after the other, with zeros between, and end where the header says.
 
     Raises:
         ProgramFileError: They do not.

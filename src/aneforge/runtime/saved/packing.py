@@ -1,4 +1,4 @@
-"""Elements of a few bits, one behind the other without gaps, the lowest bit of the first element first."""
+"""Elements of a few bits, one after the other without gaps, the lowest bit of the first element first."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def unpacked(stored: Array, bits: int, count: int) -> Array:
     [1, 2, 15]
 
     Raises:
-        ValueError: Bits behind the last element are set.
+        ValueError: Bits after the last element are set.
     """
     over = 8 * stored.size - count * bits
     if over and int(stored[-1]) >> (8 - over):
-        raise ValueError("bits behind its last element are set")
+        raise ValueError("bits after its last element are set")
     made = np.empty(count, np.uint8)
     for start in range(0, count, AT_ONCE):
         part = made[start : start + AT_ONCE]

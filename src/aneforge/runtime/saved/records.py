@@ -41,7 +41,7 @@ DTYPE_NAMES = {dtype: name for name, (dtype, _) in DTYPES.items()}
 
 
 class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A section: where it begins behind the header, how long it is, and its SHA-256."""
+    """A section: where it begins after the header, how long it is, and its SHA-256."""
 
     offset: int
     nbytes: int
@@ -49,7 +49,7 @@ class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class PartRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """An array of a constant: its name there, its elements, and where it begins behind the header."""
+    """An array of a constant: its name there, its elements, and where it begins after the header."""
 
     name: str
     dtype: str
@@ -106,7 +106,7 @@ class Header(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The version of the package that wrote it."""
     target: str
     nbytes: int
-    """The length of everything behind the header."""
+    """The length of everything after the header."""
     text: Span
     constants: tuple[ConstantRecord, ...]
     facts: FactsRecord
@@ -122,7 +122,7 @@ def aligned(place: int) -> int:
 
 
 def part_records(constant: Constant, offset: int) -> Iterator[PartRecord]:
-    """Return the records of a constant's arrays, put one behind the other from a place on."""
+    """Return the records of a constant's arrays, put one after the other from a place on."""
     for name, part in constant.parts.items():
         bits = 8
         if isinstance(constant, Palette) and name == "indices":
@@ -140,7 +140,7 @@ def stored_part(record: PartRecord, array: Array) -> Array:
 
 
 def read_part(record: PartRecord, body: Array) -> Array:
-    """Return an array from the bytes behind the header: read-only, and where it lies unless it is packed.
+    """Return an array from the bytes after the header: read-only, and where it lies unless it is packed.
 
     Raises:
         ProgramFileError: Bits are set that belong to no element.

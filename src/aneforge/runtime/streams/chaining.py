@@ -79,7 +79,7 @@ class ChainingOption:
 
 @dataclass(frozen=True, slots=True)
 class ChainingPlan:
-    """Every way for programs that run one behind the other on a chip."""
+    """Every way for programs that run one after the other on a chip."""
 
     chip: str
     dispatches: int
@@ -102,7 +102,7 @@ class ChainingPlan:
 
 
 def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
-    """Return what ways there are to run programs, one behind the other, in fewer dispatches, and what they save.
+    """Return what ways there are to run programs, one after the other, in fewer dispatches, and what they save.
 
     Layers that need a program of their own stay so; what lies between them, across the borders of programs, can be one
     as far as a program holds the weights. Savings are of dispatches alone: what is computed stays the same.

@@ -38,7 +38,7 @@ class Event:
         if not name:
             raise GraphError(NO_NAME, seen="an empty name", remedy="name the event")
         if type(initial) is not int or initial < 0:
-            raise GraphError(f"event {name!r} starts from no whole number", seen=repr(initial), limit="0 or more")
+            raise GraphError(f"event {name!r} starts from no integer", seen=repr(initial), limit="0 or more")
         note_use()
         self.name = name
         self._value = initial
@@ -54,7 +54,7 @@ class Event:
         """Let the event grow to a number, or by one.
 
         Raises:
-            GraphError: The number is no whole number, or not larger than the event's.
+            GraphError: The number is not an integer, or not larger than the event's.
             RuntimeStateError: The event belongs to a process that this one was forked from.
         """
         check_process(f"signal event {self.name!r}", self._process)

@@ -179,7 +179,7 @@ class Handoff:
         Raises:
             RuntimeStateError: This process has another identity than the one that handed over, or was forked from one
                 that had used the runtime.
-            ProgramFileError: The file is no program, or damaged.
+            ProgramFileError: The file is not a program, or damaged.
             GraphError: A tensor does not fit its port.
             UnknownNameError: The program has no such port.
         """

@@ -141,7 +141,7 @@ class Operation:
 
         Raises:
             UnknownNameError: There is no such port.
-            GraphTypeError: The other is no operation.
+            GraphTypeError: The other is not an operation.
             GraphError: The two ports hold different types.
             RuntimeStateError: One of the operations is in use, or ran already; or the input shares a buffer already.
         """
@@ -167,7 +167,7 @@ class Operation:
         """Let an event grow by one whenever a submission has run this operation.
 
         Raises:
-            GraphTypeError: It is no event.
+            GraphTypeError: It is not an event.
             RuntimeStateError: The operation is in use in a stream: events are bound before it is encoded.
         """
         self.expect_free("bind_completion_event")
@@ -178,7 +178,7 @@ class Operation:
         """Let submissions wait before this operation until an event is at least a number.
 
         Raises:
-            GraphTypeError: It is no event, or no whole number.
+            GraphTypeError: It is not an event, or no integer.
             RuntimeStateError: The operation is in use in a stream.
         """
         self.expect_free("wait_for")

@@ -37,7 +37,7 @@ class ResidentGraph:
     """The input's name by the output's."""
 
     def share(self, operation: Operation, into: Operation | None = None) -> None:
-        """Let an operation's next execution, or another operation behind it, read what it writes.
+        """Let an operation's next execution, or another operation after it, read what it writes.
 
         Raises:
             RuntimeStateError: One of them is in use in a stream, or ran already.

@@ -136,7 +136,7 @@ class ExecutionStream:
         """Add an operation at the end.
 
         Raises:
-            GraphTypeError: It is no operation.
+            GraphTypeError: It is not an operation.
             RuntimeStateError: The stream was used and not reset; the operation is in use, or was and is not prepared;
                 or there are as many operations as one call runs.
         """
@@ -151,7 +151,7 @@ class ExecutionStream:
             self.state = StreamState.ENCODED
 
     def execute(self) -> None:
-        """Run every operation in order, behind what was submitted before, and wait. No event moves.
+        """Run every operation in order, after what was submitted before, and wait. No event moves.
 
         Raises:
             RuntimeStateError: Nothing is encoded, a program was released, or the lane itself calls.
@@ -280,7 +280,7 @@ class ExecutionStream:
                 operation=what,
                 seen=len(self._operations) + 1,
                 limit=limit,
-                remedy="use a second stream behind this one",
+                remedy="use a second stream after this one",
             )
 
 

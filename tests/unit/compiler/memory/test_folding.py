@@ -35,7 +35,7 @@ def planned(body: str, with_rules: Rules = RULES) -> MemoryPlan:
 
 
 def inside(made: MemoryPlan) -> dict[str, tuple[str, int]]:
-    """Return what lies inside what, and how many bytes behind its begin."""
+    """Return what lies inside what, and how many bytes after its begin."""
     return {
         one.value: (one.root, one.offset - made.by_value[one.root].offset)
         for one in made.allocations

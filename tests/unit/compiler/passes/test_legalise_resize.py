@@ -140,7 +140,7 @@ def test_whole_numbers_are_repeated(dtype: str) -> None:
 
 
 def test_truth_values_are_the_documented_failure() -> None:
-    with pytest.raises(NotSupportedError, match="failed to map resize layer on this arch: truth values") as caught:
+    with pytest.raises(NotSupportedError, match="failed to map resize layer on this arch: booleans") as caught:
         LegaliseResize()(resize((1, 2, 3, 3), (6, 6), "NEAREST", dtype="bool"))
     assert (caught.value.operation, caught.value.target, caught.value.seen) == ("resize", "h13", "bool")
     assert caught.value.remedy is not None

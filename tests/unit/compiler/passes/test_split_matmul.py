@@ -54,7 +54,7 @@ def test_a_long_contraction_is_a_sum_and_says_so(transposed: tuple[bool, bool]) 
     assert after.layers[-1].kind.name == "add"
     assert after.layers[-1].epilogue.post_activation is not None
     assert "each rounded" in after.notes[0].text
-    assert "the epilogue moved behind the sum" in after.notes[0].text
+    assert "the epilogue moved after the sum" in after.notes[0].text
     assert_same_meaning(before, after, inputs_of(before))
 
 

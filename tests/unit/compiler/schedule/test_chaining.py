@@ -36,7 +36,7 @@ def read(body: str) -> Program:
 
 
 def pair(first: str, second: str, result: str = "fp16[1, 8, 16, 16]") -> Program:
-    """Return a program of two layers, %p and %c, the second behind the first."""
+    """Return a program of two layers, %p and %c, the second after the first."""
     return read(
         f"""
   input "x" = %x : fp16[1, 8, 16, 16]

@@ -104,7 +104,7 @@ def test_several_results_that_do_not_fit_together() -> None:
 
 
 def test_no_gap_closes_a_partition_too() -> None:
-    # %a ends before %d and %b behind it stays: the gaps are large enough together, and neither is alone.
+    # %a ends before %d and %b after it stays: the gaps are large enough together, and neither is alone.
     program = read("""
   input "x" = %x : fp16[400, 512]
   segment 0:

@@ -176,7 +176,7 @@ def test_a_newer_schema_is_refused() -> None:
 
 @pytest.mark.parametrize("schema", ["", "one", "1.", "1.0.10.2.3", "1.0.٣", "-1", "1" * 4000, 1.0])
 def test_a_schema_that_is_no_version(schema: str) -> None:
-    with pytest.raises(GraphError, match="the schema of a network description is no version"):
+    with pytest.raises(GraphError, match="the schema of a network description is not a version"):
         validate_program(program_of(relu()), schema=schema)
 
 

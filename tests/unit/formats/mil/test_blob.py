@@ -32,7 +32,7 @@ PUBLIC_WRITER = (
     + "efbeadde0800000002000000000000008002000000000000040000000000" + "00" * 34 + "2f08" + "00" * 62
     + "efbeadde0d00000003000000000000000003000000000000060000000000" + "00" * 34 + "c11f02"
 )  # fmt: skip
-"""What coremltools 9.0 writes for the arrays below, each behind zeros up to a multiple of 64 bytes."""
+"""What coremltools 9.0 writes for the arrays below, each after zeros up to a multiple of 64 bytes."""
 ARRAYS: list[tuple[Array, str]] = [
     (np.array([1.5, 2.5, 3], np.float16), "fp16"),
     (np.array([1, 2, 3, 4, 5, 6, 7], np.uint8), "uint3"),

@@ -26,8 +26,8 @@ program(1.3) {
     ("shapes", "error", "message"),
     [
         ({"x": (2, 3), "s": (7, 7)}, GraphError, "'s' is a state, whose shape is fixed"),
-        ({"x": None}, GraphTypeError, "the shape of input 'x' is no list of lengths"),
-        ({"x": 3}, GraphTypeError, "the shape of input 'x' is no list of lengths"),
+        ({"x": None}, GraphTypeError, "the shape of input 'x' is not a list of lengths"),
+        ({"x": 3}, GraphTypeError, "the shape of input 'x' is not a list of lengths"),
         ({"x": (2, 4)}, GraphError, "input 'x' has another shape"),
         ({"z": (2, 3)}, UnknownNameError, "unknown input 'z'"),
     ],

@@ -47,7 +47,7 @@ TAKEN = sorted({word for text, _, _ in TEXTS for word in WORD.findall(text) if w
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32 - 1))
 def test_programs_with_words_exchanged(seed: int) -> None:
-    """Change words, not bytes, so that most programs pass the grammar and fail behind it."""
+    """Change words, not bytes, so that most programs pass the grammar and fail after it."""
     chooser = random.Random(seed)  # noqa: S311 - a choice of tests, nothing secret
     text, separator, blob = chooser.choice(TEXTS)
     words = WORD.findall(text)

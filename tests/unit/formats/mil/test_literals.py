@@ -1,4 +1,4 @@
-"""Numbers, truth values, texts and lists of MIL text: read and written without losing a bit."""
+"""Numbers, booleans, texts and lists of MIL text: read and written without losing a bit."""
 
 from __future__ import annotations
 

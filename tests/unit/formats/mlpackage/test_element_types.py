@@ -243,7 +243,7 @@ def test_scattered_sums_of_small_numbers_are_left_as_they_are(mode: str, *, is_c
 
 
 def test_samples_of_all_types_keep_their_meaning() -> None:
-    """Types are changed and ports become whole numbers, and every sample of an operation that is taken so agrees."""
+    """Types are changed and ports become integers, and every sample of an operation that is taken so agrees."""
     compared = 0
     for name in sorted(SAME_IN_WHOLE):
         for seed in range(12):

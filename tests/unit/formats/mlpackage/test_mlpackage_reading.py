@@ -136,7 +136,7 @@ def test_flexible_inputs_need_their_shapes(tmp_path: Path) -> None:
     assert from_mlpackage(path, shapes={"x": (7, 4)}).outputs["y"].type.shape == (7, 4)
     with pytest.raises(GraphError, match="input 'x' has another shape"):
         from_mlpackage(path, shapes={"x": (7, 5)})
-    with pytest.raises(GraphTypeError, match="the shape of input 'x' is no list of lengths"):
+    with pytest.raises(GraphTypeError, match="the shape of input 'x' is not a list of lengths"):
         from_mlpackage(path, shapes={"x": 7})  # pyright: ignore[reportArgumentType] - the wrong sort is what is tested
     with pytest.raises(UnknownNameError, match="unknown input 'z'"):
         from_mlpackage(path, shapes={"z": (7, 4)})
@@ -162,7 +162,7 @@ def test_inputs_become_constants_by_their_values(tmp_path: Path) -> None:
 
 
 def with_condition(model: Model, predicate: str) -> None:
-    """Put a condition behind the program: its branches negate and double."""
+    """Put a condition after the program: its branches negate and double."""
     function = model.mlProgram.functions["main"]
     (opset,) = function.block_specializations
     block = function.block_specializations[opset]
@@ -201,7 +201,7 @@ def test_a_condition_is_both_branches_or_the_one_that_is_known(tmp_path: Path) -
 
 
 def add_loop(block: MilBlock, count: int) -> None:
-    """Put a loop behind a program that doubles a value some times."""
+    """Put a loop after a program that doubles a value some times."""
     for name, value in (("zero", 0), ("one", 1), ("turns", count)):
         const = block.operations.add()
         const.type = "const"

@@ -63,7 +63,7 @@ class HalfChooser(DrawChooser):
 
 @st.composite
 def half_graphs(draw: st.DrawFn, among: Sequence[str], most: int = 1) -> DrawnGraph:
-    """Draw a graph of fp16, whose truth values and places leave as numbers."""
+    """Draw a graph of fp16, whose booleans and places leave as numbers."""
     maker = Maker(draw)
     maker.chooser = HalfChooser(draw)
     for _ in range(draw(st.integers(1, most))):
@@ -82,7 +82,7 @@ def half_nodes(draw: st.DrawFn, op: Op) -> Node:
 
 
 def numbers(output: object) -> Tensor:
-    """Return truth values and places as numbers of fp16."""
+    """Return booleans and places as numbers of fp16."""
     assert isinstance(output, Tensor)
     if output.dtype in ("bool", "int32"):
         return Tensor(build("cast", {"x": output}, {"dtype": "fp16"}))

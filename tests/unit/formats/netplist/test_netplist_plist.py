@@ -60,10 +60,10 @@ def test_xml_has_lines_and_binary_has_none() -> None:
         ("<key>a</key>", "a.plist:4: a key has no value (seen 'a')"),
         ("<true/>", "a.plist:3: a value in a dictionary has no key (seen True)"),
         ("<key>a</key><date>2020-01-01</date>", "a.plist:3: nothing in a description is a date (seen '2020-01-01')"),
-        ("<key>a</key><integer>1.5</integer>", "a.plist:3: it is no whole number (seen '1.5')"),
-        ("<key>a</key><integer>٣</integer>", "a.plist:3: it is no whole number (seen '٣')"),
-        ("<key>a</key><integer/>", "a.plist:3: it is no whole number (seen '')"),
-        ("<key>a</key><real>1,5</real>", "a.plist:3: it is no number (seen '1,5')"),
+        ("<key>a</key><integer>1.5</integer>", "a.plist:3: it is not an integer (seen '1.5')"),
+        ("<key>a</key><integer>٣</integer>", "a.plist:3: it is not an integer (seen '٣')"),
+        ("<key>a</key><integer/>", "a.plist:3: it is not an integer (seen '')"),
+        ("<key>a</key><real>1,5</real>", "a.plist:3: it is not a number (seen '1,5')"),
         ("<key>a</key><data>?</data>", "a.plist:3: it is no data in base 64 (seen '?')"),
         ("<key>a</key><data>ü</data>", "a.plist:3: it is no data in base 64 (seen 'ü')"),
         (
@@ -85,16 +85,19 @@ def test_xml_that_is_no_property_list(inner: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "the file is no property list: no element found"),
-        (b"\x00\x01\x02", "the file is no property list: not well-formed (invalid token)"),
-        (b"<plist><dict>", "the file is no property list: no element found"),
-        (b"<plist></dict>", "the file is no property list: mismatched tag"),
+        (b"", "the file is not a property list: no element found"),
+        (b"\x00\x01\x02", "the file is not a property list: not well-formed (invalid token)"),
+        (b"<plist><dict>", "the file is not a property list: no element found"),
+        (b"<plist></dict>", "the file is not a property list: mismatched tag"),
         (b"<plist/>", "the description is not a dictionary (seen None)"),
         (b"<plist><array/></plist>", "the description is not a dictionary (seen a list of 0)"),
         (b"<plist><dict/><dict/></plist>", "there are two values at the top (seen a dictionary of 0)"),
         (b"<key>a</key>", "a key stands outside of a dictionary (seen 'a')"),
-        (b'<?xml version="1.0" encoding="nonsense"?><plist/>', "the file is no property list: unknown encoding"),
-        (b'<?xml version="1.0" encoding="hex"?><plist/>', "the file is no property list: 'hex' is not a text encoding"),
+        (b'<?xml version="1.0" encoding="nonsense"?><plist/>', "the file is not a property list: unknown encoding"),
+        (
+            b'<?xml version="1.0" encoding="hex"?><plist/>',
+            "the file is not a property list: 'hex' is not a text encoding",
+        ),
     ],
 )
 def test_bytes_that_are_no_property_list(data: bytes, message: str) -> None:
@@ -226,12 +229,12 @@ def test_xml_cut_off_anywhere() -> None:
 
 @pytest.mark.parametrize("text", ["9" * 41, "0x" + "f" * 1_000_000, "-" + "1" * 100_000])
 def test_huge_whole_numbers(text: str) -> None:
-    with pytest.raises(GraphError, match="the whole number is too long"):
+    with pytest.raises(GraphError, match="the integer is too long"):
         parse_plist(wrapped(f"<key>a</key><integer>{text}</integer>"))
 
 
 def test_long_real_numbers() -> None:
-    with pytest.raises(GraphError, match="it is no number"):
+    with pytest.raises(GraphError, match="it is not a number"):
         parse_plist(wrapped(f"<key>a</key><real>{'1' * 100_000}</real>"))
 
 
@@ -257,7 +260,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 def test_values_are_shown_short() -> None:
     assert shown("a" * 61) == f"'{'a' * 60}'..."
-    assert shown(-(10**5000)) == "a whole number of 16610 bits"
+    assert shown(-(10**5000)) == "an integer of 16610 bits"
     assert shown(b"ab") == "data of 2"
     assert shown((1, 2)) == "a list of 2"
     assert shown({}) == "a dictionary of 0"

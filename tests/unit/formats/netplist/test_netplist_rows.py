@@ -208,7 +208,7 @@ def only_node(graph: Graph, op: str) -> Node | None:
 
 
 def as_numbers(graph: Graph) -> Graph:
-    """Return a graph whose truth values leave as numbers."""
+    """Return a graph whose booleans leave as numbers."""
     outputs = {
         name: Tensor(build("cast", {"x": output}, {"dtype": "fp16"})) if output.type.dtype == "bool" else output
         for name, output in graph.outputs.items()
@@ -227,7 +227,7 @@ def expected(row: LayerRow, node: Node) -> list[object]:
 def comes_back(op: str, graph: Graph) -> bool:
     """Check that an operation comes back with its attributes; tell whether there was one to compare."""
     node = only_node(graph, op)
-    row = None if node is None else row_of_node(op, {**node.attributes, "keep_dims": True})  # reshaped behind the unit
+    row = None if node is None else row_of_node(op, {**node.attributes, "keep_dims": True})  # reshaped after the unit
     if node is None or row is None:
         return False
     try:

@@ -158,7 +158,7 @@ ERRORS: list[tuple[Path, Plain, str]] = [
     ((*INPUT, "InputWidth"), DELETED, "input 'x': key 'InputWidth' is missing"),
     ((*INPUT, "InputWidth"), 0, "input 'x': InputWidth is out of range (seen 0, limit 1 to 9223372036854775807)"),
     ((*INPUT, "InputWidth"), -3, "input 'x': InputWidth is out of range (seen -3"),
-    ((*INPUT, "InputWidth"), 1.0, "input 'x': InputWidth is not a whole number (seen 1.0)"),
+    ((*INPUT, "InputWidth"), 1.0, "input 'x': InputWidth is not an integer (seen 1.0)"),
     ((*INPUT, "InputInterleave"), 0, "input 'x': InputInterleave is out of range (seen 0"),
     ((*INPUT, "InputType"), "Float32", "input 'x': unknown element type in InputType 'Float32'; nearest: Float16"),
     ((*INPUT, "OperationName"), "op1", "input 'x': unknown operation 'op1'; nearest: op0"),

@@ -68,7 +68,7 @@ def test_an_odd_offset() -> None:
 @pytest.mark.parametrize("interleave", [1, 2, 3, 6])
 def test_interleaved_channels_are_taken_apart(interleave: int) -> None:
     values = np.arange(2 * 6 * 2 * 3).astype(np.float16).reshape(2, 6, 1, 2, 3)
-    # Channels of a group lie side by side behind the width.
+    # Channels of a group lie side by side after the width.
     laid = np.moveaxis(values.reshape(2, 6 // interleave, interleave, 1, 2, 3), 2, -1)
     sketch = constant_sketch(values, ConstantInterleave=interleave)
     sketch.payload[:] = np.ascontiguousarray(laid).tobytes()

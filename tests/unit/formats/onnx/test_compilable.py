@@ -46,7 +46,7 @@ def recurrent(kind: str, gates: int) -> tuple[onnx.ModelProto, dict[str, Array]]
 
 
 MODELS: dict[str, tuple[onnx.ModelProto, dict[str, Array]]] = {
-    "mask of truth values": (
+    "mask of booleans": (
         one_node("Attention", {"a": HEADS, "b": HEADS, "c": HEADS}, {"d": np.tri(6, dtype=np.bool_)}),
         {"a": HEADS, "b": HEADS, "c": HEADS},
     ),

@@ -195,7 +195,7 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
         ),
         "the zero points have not their size",
     ),
-    "channels behind no places": (
+    "channels after no places": (
         one_node("NhwcMaxPool", {"a": np.array(1, np.uint8)}, None, {"kernel_shape": [1]}, domain=RUNTIME),
         "not an axis of a tensor of rank 0",
     ),

@@ -129,7 +129,7 @@ CASES: dict[str, tuple[str, list[Array | None], dict[str, object]]] = {
     ),
     "QLinearConcat": ("QLinearConcat", [*WIDER, CODES, *STEP, CODES, *WIDER], {"axis": 1}),
     "QLinearGlobalAveragePool": ("QLinearGlobalAveragePool", [CODES, *STEP, *WIDER], {}),
-    "QLinearGlobalAveragePool behind": ("QLinearGlobalAveragePool", [CODES, *STEP, *WIDER], {"channels_last": 1}),
+    "QLinearGlobalAveragePool after": ("QLinearGlobalAveragePool", [CODES, *STEP, *WIDER], {"channels_last": 1}),
     "QLinearAveragePool": (
         "QLinearAveragePool",
         [CODES, *STEP, *WIDER],
@@ -393,7 +393,7 @@ def test_layers_of_other_processors() -> None:
     ("operator", "inputs", "attributes", "message"),
     [
         ("FusedConv", [IMAGE, FILTERS], {"activation": "Swish"}, "its activation is not known here"),
-        ("QLinearConv", [CODES, *STEP, CODES, *STEP, *STEP], {"channels_last": 1}, "its channels lie behind"),
+        ("QLinearConv", [CODES, *STEP, CODES, *STEP, *STEP], {"channels_last": 1}, "its channels lie after"),
         ("BiasSoftmax", [ROW, numbers(3, 3, 8)], {"is_inner_broadcast": 0}, "repeated along outer axes"),
         ("Attention", [ROW, numbers(8, 24)], {"num_heads": 2, "do_rotary": 1}, "it turns its queries"),
         (

@@ -159,7 +159,7 @@ def test_a_dimension_is_bound_by_its_name_by_a_shape_or_by_examples() -> None:
         ({"x": (5, 1)}, "contradicts the model"),
         ({"x": (-1,)}, "negative"),
         ({"z": 3}, "unknown symbolic dimension or input"),
-        ({"x": "five"}, "neither a whole number nor a list"),
+        ({"x": "five"}, "neither an integer nor a list"),
         ([5], "not a mapping"),
     ],
 )

@@ -69,7 +69,7 @@ CASES: dict[str, Callable[[torch.Tensor], object]] = {
     ),
     "arithmetic": lambda x: torch.view_as_real((parts(x) + x) * parts(x) - 2 / (parts(x) + 1j)),
     "by real numbers": lambda x: torch.view_as_real(parts(x) / (x.abs() + 1) * 0.5),
-    "by whole numbers": lambda x: torch.view_as_real(parts(x) / WHOLE * WHOLE + WHOLE / (parts(x) + 3)),
+    "by integers": lambda x: torch.view_as_real(parts(x) / WHOLE * WHOLE + WHOLE / (parts(x) + 3)),
     "by wider numbers": lambda x: torch.view_as_real(parts(x.float()) / (x.abs() + 1)),
     "conjugate": lambda x: (parts(x).conj().imag, parts(x).real),
     "angles": lambda x: (torch.exp(1j * x).angle(), torch.polar(x.abs(), x).imag),

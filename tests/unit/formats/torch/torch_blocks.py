@@ -38,7 +38,7 @@ class CausalBlock(nn.Module):
 
 
 class WordBlock(nn.Module):
-    """The same block behind rows of words and places."""
+    """The same block after rows of words and places."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ def selected(x: Array, places: list[list[int]]) -> Array:
 
 
 def mirrored(every: list[int], before: int, after: int, mode: str) -> list[int]:
-    """Return the places of an axis with its border in front of it and behind."""
+    """Return the places of an axis with its border in front of it and after."""
     if mode == "replicate":
         return every[:1] * before + every + every[-1:] * after
     skipped = 1 if mode == "reflect" else 0

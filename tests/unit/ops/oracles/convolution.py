@@ -49,12 +49,12 @@ def forward(x: torch.Tensor, weight: torch.Tensor, options: Options) -> torch.Te
 
 
 def real(values: Array) -> torch.Tensor:
-    """Return an array in double precision, in which whole numbers of a sample add up exactly."""
+    """Return an array in double precision, in which integers of a sample add up exactly."""
     return tensor(values.astype(np.float64))
 
 
 def finished(result: torch.Tensor, bias: Array | None, dtype: np.dtype[np.generic]) -> Array:
-    """Add the bias, and wrap whole numbers into their own type."""
+    """Add the bias, and wrap integers into their own type."""
     values = array(result)
     if bias is not None:
         values = values + array(real(bias)).reshape(1, -1, *[1] * (values.ndim - 2))

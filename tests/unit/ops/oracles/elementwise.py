@@ -1,4 +1,4 @@
-"""Independent implementations of arithmetic: torch, and plain loops for whole numbers."""
+"""Independent implementations of arithmetic: torch, and plain loops for integers."""
 
 import numpy as np
 import torch

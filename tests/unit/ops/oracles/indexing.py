@@ -87,7 +87,7 @@ COMBINE: dict[str, Callable[[float, float], float]] = {
 
 
 def write(data: Array, updates: Array, target: Callable[[Place], Place], mode: str) -> Array:
-    """Write every update in order; whole numbers wrap around."""
+    """Write every update in order; integers wrap around."""
     result = data.copy()
     for place in every_place(updates.shape):
         number = COMBINE[mode](result[target(place)].item(), updates[place].item())

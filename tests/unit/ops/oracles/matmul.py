@@ -18,7 +18,7 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
 
 
 def einsum(values: tuple[Array, ...], *, equation: str) -> Array:
-    whole = values[0].dtype.kind != "f"  # torch adds whole numbers in 64 bits, and then wants no other
+    whole = values[0].dtype.kind != "f"  # torch adds integers in 64 bits, and then wants no other
     wide = (tensor(value).to(torch.int64) if whole else tensor(value) for value in values)
     return array(torch.einsum(equation, *wide)).astype(values[0].dtype)
 

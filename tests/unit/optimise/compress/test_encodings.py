@@ -177,9 +177,9 @@ def test_what_cannot_be_encoded(encoder: Encoder, weight: object, error: type[Ex
 
 def test_wrong_options() -> None:
     weight = np.ones((2, 4))
-    with pytest.raises(GraphError, match=r"the block size is no positive whole number \(seen 0, limit 1 or more\)"):
+    with pytest.raises(GraphError, match=r"the block size is not a positive integer \(seen 0, limit 1 or more\)"):
         blockwise(weight, block_size=0)
-    with pytest.raises(GraphError, match=r"the block size is no positive whole number \(seen 2.0"):
+    with pytest.raises(GraphError, match=r"the block size is not a positive integer \(seen 2.0"):
         blockwise(weight, block_size=2.0)  # pyright: ignore[reportArgumentType] - what an untyped caller may do
     with pytest.raises(GraphError, match=r"rows and columns of a weight are one axis \(seen 1\)"):
         blockwise(weight, rows=1, columns=-1)

@@ -255,7 +255,7 @@ def test_a_stream_that_nobody_holds_frees_its_operations(plus_one: LoadedProgram
     opened.set()
     with ExecutionStream() as other:
         other.encode(Operation(plus_one))
-        other.execute()  # behind it
+        other.execute()  # after it
     gc.collect()
     assert step.phase is Phase.TO_BE_PREPARED
     step.prepare()
@@ -534,7 +534,7 @@ def test_events() -> None:
         Event(None)  # pyright: ignore[reportArgumentType] - what an untyped caller may do
     with pytest.raises(GraphError, match="eventName is NULL"):
         Event("")
-    with pytest.raises(GraphError, match=r"event 'e' starts from no whole number \(seen -1"):
+    with pytest.raises(GraphError, match=r"event 'e' starts from no integer \(seen -1"):
         Event("e", -1)
 
 

@@ -1,4 +1,4 @@
-"""Gain and offset: the affine unit behind an engine operation, one pair for all elements or one for every channel.
+"""Gain and offset: the affine unit after an engine operation, one pair for all elements or one for every channel.
 
 Gain and offset that fusion computed (a batch normalisation's, a product of two gains) are held in fp64, so that fusing
 does not round; the number that the hardware holds is the engine's and the writers' matter.

@@ -1,6 +1,6 @@
 """Convolution, deconvolution and matrix product in the compiler's form: listings 22.1 and 22.2 of the guide.
 
-A convolution has no bias of its own: it arrives as an addition and is fused into the gain and offset behind the layer.
+A convolution has no bias of its own: it arrives as an addition and is fused into the gain and offset after the layer.
 Padding is explicit, two numbers for every spatial axis.
 """
 

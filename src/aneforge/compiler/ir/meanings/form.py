@@ -1,4 +1,4 @@
-"""The form of a layer that is no operation of the op table: its operands, attributes, shape rule and meaning."""
+"""The form of a layer that is not an operation of the op table: its operands, attributes, shape rule and meaning."""
 
 from __future__ import annotations
 

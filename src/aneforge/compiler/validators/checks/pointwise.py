@@ -68,7 +68,7 @@ def square_of_reduction(subject: Subject) -> Iterator[Seen]:
 def softmax_output(subject: Subject) -> Iterator[Seen]:
     """Softmax gives {seen}; its layer writes {limit}.
 
-    Remedy: quantise behind it.
+    Remedy: quantise after it.
     """
     for result in subject.results:
         yield Seen(result.dtype, "result")
@@ -78,7 +78,7 @@ def softmax_output(subject: Subject) -> Iterator[Seen]:
 def norm_output(subject: Subject) -> Iterator[Seen]:
     """The normalisation gives {seen}; its layer writes {limit}.
 
-    Remedy: quantise behind it.
+    Remedy: quantise after it.
     """
     for result in subject.results:
         yield Seen(result.dtype, "result")

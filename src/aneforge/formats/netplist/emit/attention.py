@@ -184,7 +184,7 @@ def mask_of(call: Call, queries: int, keys: int) -> Held | None:
 
 
 def added_mask(to: Emitter, mask: Held) -> Held:
-    """Return truth values as what is added: 0 where they keep."""
+    """Return booleans as what is added: 0 where they keep."""
     if isinstance(mask, Known):
         return to.known(np.where(mask.values, 0.0, HIDDEN))
     return gain_offset(to, as_numbers(mask), -HIDDEN, HIDDEN)

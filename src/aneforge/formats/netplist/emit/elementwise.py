@@ -1,6 +1,6 @@
 """Operations on every element by itself: activations, pairs, comparisons and logic, gain and offset, casts.
 
-Truth values are kept as 1 and 0, which is what comparisons give.
+Booleans are kept as 1 and 0, which is what comparisons give.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ def pair_of(to: Emitter, kind: str, x: Held, y: Held, shape: tuple[int, ...]) ->
 
 
 def compared(to: Emitter, kind: str, x: Held, y: Held, shape: tuple[int, ...]) -> Placed:
-    """Write a comparison, which gives truth values."""
+    """Write a comparison, which gives booleans."""
     return replace(pair_of(to, kind, as_numbers(x), as_numbers(y), shape), dtype="bool")
 
 
 def as_numbers(value: Held) -> Held:
-    """Return truth values as the numbers 1 and 0 that they are kept as, and anything else as it is."""
+    """Return booleans as the numbers 1 and 0 that they are kept as, and anything else as it is."""
     if value.dtype != "bool" or isinstance(value, Places | Truncated):
         return value
     if isinstance(value, Known):
@@ -117,13 +117,13 @@ LOGIC = {"logical_and": "Mult", "logical_or": "Max", "logical_xor": "NotEqual"}
 
 
 def logic(call: Call) -> Held:
-    """Write logic of two truth values."""
+    """Write logic of two booleans."""
     x, y = as_numbers(call.x), as_numbers(call.operand("y"))
     return replace(pair_of(call.to, LOGIC[call.node.op.name], x, y, call.shape), dtype="bool")
 
 
 def logical_not(call: Call) -> Held:
-    """Write the contrary of a truth value."""
+    """Write the contrary of a boolean."""
     return replace(gain_offset(call.to, as_numbers(call.x), -1.0, 1.0), dtype="bool")
 
 
@@ -131,7 +131,7 @@ def logical_not(call: Call) -> Held:
 
 
 def cast_to(call: Call) -> Held:
-    """Write a cast, of which there is none: truth values and places are numbers already.
+    """Write a cast, of which there is none: booleans and places are numbers already.
 
     Raises:
         NotSupportedError: Elements would have to change.

@@ -26,7 +26,7 @@ __all__ = ["MOVEMENT", "axis_along", "rearranged", "viewed"]
 (VIEW,) = (row for row in rows() if row.op == "input_view")
 MOST_INDEX = 0xFFFF
 MOST_EXACT = 2048
-"""Up to this, every whole number is one of fp16."""
+"""Up to this, every integer is one of fp16."""
 
 
 # Shapes
@@ -61,7 +61,7 @@ def concat(call: Call) -> Held:
     to, parts = call.to, call.several("values")
     if call.flag("interleave"):
         raise to.refuse(
-            "a Concat unit does not interleave", nearest="stack along a new axis behind, transposed and reshaped"
+            "a Concat unit does not interleave", nearest="stack along a new axis after, transposed and reshaped"
         )
     if len(parts) == 1:
         return parts[0]

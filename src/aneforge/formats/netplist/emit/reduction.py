@@ -48,7 +48,7 @@ def response_norm(call: Call) -> Held:
         )
     if size % 2 == 0:
         raise to.refuse(
-            "the layer's even window reaches one channel further behind than before, this one the other way round",
+            "the layer's even window reaches one channel further after than before, this one the other way round",
             seen=size,
             limit="an odd window",
             nearest=f"a window of {size - 1} or {size + 1}, with as many channels",

@@ -50,7 +50,7 @@ def window(kernel: Sequence[int], steps: Sequence[int], pads: Sequence[tuple[int
 def padding_of(slide: Slide) -> tuple[int, int]:
     """Return the padding of an axis that gives its places, which a layer counts by rounding down.
 
-    In ceil mode a window may reach behind the padding, and one that begins behind it is left out.
+    In ceil mode a window may reach after the padding, and one that begins after it is left out.
     """
     rounded_down = (slide.extent + slide.before + slide.after - slide.span) // slide.stride + 1
     if rounded_down == slide.places:
@@ -143,7 +143,7 @@ def pooling(call: Call) -> Held:
     """Write pooling.
 
     Raises:
-        NotSupportedError: An average counts padding, and reaches behind it.
+        NotSupportedError: An average counts padding, and reaches after it.
     """
     to, op = call.to, call.node.op.name
     row, attributes = row_of(call)
@@ -153,8 +153,8 @@ def pooling(call: Call) -> Held:
     over = [pad[1] - slide.after for slide, pad in zip(along, pads, strict=True)]
     if op == "avg_pool" and not excluding and max(over) > 0:
         raise to.refuse(
-            "a Pooling unit counts all padding or none, and in ceil mode the last window reaches behind what counts",
-            seen=f"{max(over)} elements behind the padding",
+            "a Pooling unit counts all padding or none, and in ceil mode the last window reaches after what counts",
+            seen=f"{max(over)} elements after the padding",
             nearest="exclude_padding_from_average=True, or ceil_mode=False",
         )
     axes = image_axes(len(call.shape))

@@ -17,7 +17,7 @@ __all__ = ["ELEMENTWISE"]
 
 
 def elementwise(layer: Layer) -> Value:
-    """Return a function of one tensor, or of two of one shape; truth values become numbers."""
+    """Return a function of one tensor, or of two of one shape; booleans become numbers."""
     result = read_row(layer)
     return layer.converted(result) if len(layer.bottoms) > 1 else result
 

@@ -31,7 +31,7 @@ class Rearrangement:
     cut: str
     """Axes of the tensor before, those of one dimension together, in the order batch, channel, height, width."""
     joined: str
-    """The same axes behind."""
+    """The same axes after."""
     square: str
     """The operation of the table for one factor."""
     attribute: str

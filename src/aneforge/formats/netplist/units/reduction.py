@@ -53,7 +53,7 @@ def response_normalisation(layer: Layer) -> Value:
         )
     if size % 2 == 0:
         raise layer.without_meaning(
-            "an even window reaches one channel further behind than before, and the op table's the other way round",
+            "an even window reaches one channel further after than before, and the op table's the other way round",
             seen=f"KernelChannel {size}",
             limit="an odd number",
         )

@@ -87,7 +87,7 @@ def ones(layer: Layer, shape: tuple[int, ...]) -> Array:
 def upsampling(layer: Layer, window: Window, x: Value) -> Value:
     """Return the transposed convolution of every channel with ones.
 
-    The layer puts Step - 1 zeros behind every element, pads, and convolves. A transposed convolution drops what reaches
+    The layer puts Step - 1 zeros after every element, pads, and convolves. A transposed convolution drops what reaches
     over the padded result, so its padding is what is left of the kernel.
 
     Raises:

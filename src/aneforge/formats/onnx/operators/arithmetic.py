@@ -43,7 +43,7 @@ def operands(call: Call) -> tuple[Value, Value]:
     start = normalised_axis(call.integer("axis"), x.type.rank)
     behind = x.type.rank - start - y.type.rank
     if behind < 0:
-        raise GraphError("the second operand has too many axes behind `axis`", seen=list(y.type.shape))
+        raise GraphError("the second operand has too many axes after `axis`", seen=list(y.type.shape))
     return x, call.emit.reshape(y, (*y.type.shape, *[1] * behind))
 
 
@@ -71,7 +71,7 @@ def mean(call: Call) -> Value:
 
 @operator("Pow")
 def power(call: Call) -> Value:
-    """Convert x to the power y, in the type of x; a fractional power of whole numbers goes through real ones."""
+    """Convert x to the power y, in the type of x; a fractional power of integers goes through real ones."""
     (x, y), emit = operands(call), call.emit
     if x.type.dtype == y.type.dtype:
         return emit.binary("pow", x, y)

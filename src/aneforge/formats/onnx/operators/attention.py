@@ -39,7 +39,7 @@ def attention(call: Call) -> tuple[Held, ...]:
 
 
 def mask_counts(mask: Constant) -> bool:
-    """Tell whether a mask is of truth values or of real numbers."""
+    """Tell whether a mask is of booleans or of real numbers."""
     return mask.type.dtype == "bool" or is_float(mask.type.dtype)
 
 

@@ -110,7 +110,7 @@ def rounded_to(emit: Emitter, x: Value, dtype: str) -> Value:
 
 
 def float_to_bits(emit: Emitter, x: Value, layout: Layout) -> Value:
-    """Return the bits of real numbers as unsigned whole numbers; what is no number has the bits of the usual one."""
+    """Return the bits of real numbers as unsigned integers; what is not a number has the bits of the usual one."""
     real = emit.cast(x, "fp64")
     size = emit.unary("abs", real)
     exponent = exponent_of(emit, size, layout)
@@ -125,7 +125,7 @@ def float_to_bits(emit: Emitter, x: Value, layout: Layout) -> Value:
 
 
 def bits_to_float(emit: Emitter, x: Value, layout: Layout, dtype: str) -> Value:
-    """Return the real numbers that whole numbers are the bits of."""
+    """Return the real numbers that integers are the bits of."""
     whole = emit.cast(emit.cast(x, f"uint{layout.width}"), "uint64")
     unsigned = emit.binary("mod", whole, 1 << (layout.width - 1))
     stored = emit.binary("floor_div", unsigned, 1 << layout.fraction)

@@ -1,4 +1,4 @@
-"""Convolutions: plain, transposed, of whole numbers, quantised, and with places that are computed."""
+"""Convolutions: plain, transposed, of integers, quantised, and with places that are computed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def conv(call: Call) -> Value:
 
 @operator("ConvInteger")
 def integer_conv(call: Call) -> Value:
-    """Convert a convolution of whole numbers, in 32 bits."""
+    """Convert a convolution of integers, in 32 bits."""
     emit = call.emit
     x, weight = emit.cast(call.value(0), "int32"), emit.cast(call.value(1), "int32")
     x_zero, weight_zero = call.optional(2), call.optional(3)
@@ -159,7 +159,7 @@ def widths(call: Call, name: str, count: int) -> tuple[int, ...]:
 def transposed_windows(call: Call, x: Value, weight: Value) -> tuple[list[Window], list[int]]:
     """Return how the window of a transposed convolution goes along each axis, and how long the result's axes are.
 
-    Padding behind an axis may come out negative: then zeros are put there.
+    Padding after an axis may come out negative: then zeros are put there.
     """
     count = x.type.rank - 2
     strides, dilations = per_axis(call, "strides", count), per_axis(call, "dilations", count)

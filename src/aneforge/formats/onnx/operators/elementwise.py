@@ -52,7 +52,7 @@ def same(call: Call) -> Value:
 
 @operator("Erf")
 def erf(call: Call) -> Value:
-    """Convert the error function; of whole numbers it is cut to whole numbers."""
+    """Convert the error function; of integers it is cut to integers."""
     x = call.value(0)
     if is_float(x.type.dtype):
         return call.emit.unary("erf", x)
@@ -170,7 +170,7 @@ def parametric_relu(call: Call) -> Value:
 
 @operator("IsNaN")
 def is_nan(call: Call) -> Value:
-    """Convert whether x is no number: nothing else differs from itself."""
+    """Convert whether x is not a number: nothing else differs from itself."""
     x = call.value(0)
     return call.emit.binary("not_equal", x, x)
 

@@ -110,7 +110,7 @@ def local_response(call: Call) -> Value:
     alpha, beta, bias = call.number("alpha"), call.number("beta"), call.number("bias")
     if size % 2:
         return emit.apply("local_response_norm", {"x": x}, size=size, alpha=alpha, beta=beta, k=bias)
-    # Of an even number ONNX has one channel fewer before than behind, and the op table one more.
+    # Of an even number ONNX has one channel fewer before than after, and the op table one more.
     before = (size - 1) // 2
     widths = [0, 0, before, size - 1 - before, *[0] * (2 * (x.type.rank - 2))]
     squares = emit.apply("pad", {"x": emit.unary("square", x)}, pad=widths, mode="constant")

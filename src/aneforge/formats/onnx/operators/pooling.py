@@ -105,7 +105,7 @@ def power_norm(call: Call, x: Value, axes: Sequence[int], exponent: float, *, ke
 
 
 def spatial_axes(x: Value) -> tuple[int, ...]:
-    """Return the axes behind batch and channels.
+    """Return the axes after batch and channels.
 
     Raises:
         GraphError: There are none.

@@ -49,7 +49,7 @@ def general_matmul(call: Call) -> Value:
 
 
 def scaled_by(emit: Emitter, x: Value, factor: float) -> Value:
-    """Return x times a number; whole numbers go through real ones, as ONNX's own functions do it."""
+    """Return x times a number; integers go through real ones, as ONNX's own functions do it."""
     if is_float(x.type.dtype):
         return emit.mul(x, factor)
     return emit.cast(emit.mul(emit.cast(x, "fp64"), factor), x.type.dtype)

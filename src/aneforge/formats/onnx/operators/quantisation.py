@@ -196,7 +196,7 @@ def by_row(emit: Emitter, x: Value, part: Value) -> Value:
 
 @operator("MatMulInteger")
 def integer_matmul(call: Call) -> Value:
-    """Convert a product of matrices of whole numbers, in 32 bits."""
+    """Convert a product of matrices of integers, in 32 bits."""
     emit = call.emit
     a, b = call.value(0), call.value(1)
     left, right = emit.cast(a, "int32"), emit.cast(b, "int32")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def seed_of(call: Call) -> int:
-    """Return the seed of a node as a whole number; −1 for none. ONNX has real ones, whose bits are taken."""
+    """Return the seed of a node as an integer; −1 for none. ONNX has real ones, whose bits are taken."""
     if not call.has("seed"):
         return -1
     return int(np.float32(call.number("seed")).view(np.uint32)) >> 1

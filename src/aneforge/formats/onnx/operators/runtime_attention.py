@@ -160,7 +160,7 @@ def mask_of(call: Call, query: Value, key: Value, mask: Value | None) -> Value |
         spread = emit.reshape(hidden, (batch, 1, queries if mask.type.rank == 3 else 1, keys))
     else:
         raise UnsupportedNodeError(Reason.FORM, "its mask has another form", seen=str(mask.type), workaround=KEPT)
-    # A choice and no product: 0 times a value that half precision has as −infinity is no number.
+    # A choice and no product: 0 times a value that half precision has as −infinity is not a number.
     value, seen = (emit.constant(one, query.type.dtype) for one in (call.number("mask_filter_value"), 0))
     return emit.select(spread, value, seen)
 

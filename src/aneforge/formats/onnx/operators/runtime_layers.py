@@ -151,7 +151,7 @@ def layer_normalised(call: Call, x: Value, scale: Value, bias: Value | None) -> 
 
 @operator("GroupNorm", domain=RUNTIME_DOMAIN)
 def group_norm(call: Call) -> Value:
-    """Convert normalisation of groups of channels, which may lie behind, and x · sigmoid(x) after it."""
+    """Convert normalisation of groups of channels, which may lie after, and x · sigmoid(x) after it."""
     x = channels_first(call, call.value(0), "channels_last")
     result = call.standard(
         "GroupNormalization",
@@ -166,12 +166,12 @@ def group_norm(call: Call) -> Value:
 
 
 def channels_first(call: Call, x: Value, attribute: str) -> Value:
-    """Return a tensor with channels in front of the places, where an attribute says that they lie behind."""
+    """Return a tensor with channels in front of the places, where an attribute says that they lie after."""
     return call.emit.moved(x, -1, 1) if call.flag(attribute) else x
 
 
 def channels_last(call: Call, x: Value, attribute: str) -> Value:
-    """Return a tensor with channels behind the places again, where an attribute says so."""
+    """Return a tensor with channels after the places again, where an attribute says so."""
     return call.emit.moved(x, 1, -1) if call.flag(attribute) else x
 
 
@@ -265,7 +265,7 @@ def activated(call: Call, x: Value, parameters: Sequence[float]) -> Value:
 
 @operator("NhwcMaxPool", domain=RUNTIME_DOMAIN)
 def pooled_behind(call: Call) -> Value:
-    """Convert the largest in windows, channels behind the places."""
+    """Convert the largest in windows, channels after the places."""
     attributes = {name: list(call.integers(name) or ()) for name in ("dilations", "kernel_shape", "pads", "strides")}
     given = {name: listed for name, listed in attributes.items() if listed}
     first = call.emit.moved(call.value(0), -1, 1)

@@ -1,6 +1,6 @@
 """ONNX Runtime's operators on quantised numbers: each makes numbers of them, computes, and quantises again.
 
-The runtime sums some of them up in whole numbers, so its last step may round differently by one.
+The runtime sums some of them up in integers, so its last step may round differently by one.
 """
 
 from __future__ import annotations
@@ -141,11 +141,11 @@ def quantised_convolution(call: Call) -> Value:
     """Convert a convolution; weights are laid out as ONNX's own, whatever the data are.
 
     Raises:
-        UnsupportedNodeError: Channels lie behind.
+        UnsupportedNodeError: Channels lie after.
     """
     if call.flag("channels_last"):
         raise UnsupportedNodeError(
-            Reason.FORM, "its channels lie behind", workaround="save with ORT_ENABLE_EXTENDED or less"
+            Reason.FORM, "its channels lie after", workaround="save with ORT_ENABLE_EXTENDED or less"
         )
     return convolved_codes(call)
 
@@ -155,7 +155,7 @@ def quantised_convolution(call: Call) -> Value:
 
 @operator("QGemm", domain=RUNTIME_DOMAIN)
 def quantised_gemm(call: Call) -> Value:
-    """Convert alpha · A · B plus whole numbers in steps of both scales; quantised where a scale for it is given."""
+    """Convert alpha · A · B plus integers in steps of both scales; quantised where a scale for it is given."""
     emit = call.emit
     columns = 0 if call.flag("transB") else 1
     left, right = opened(call, 0, 1, 2), opened(call, 3, 4, 5, axis=columns)

@@ -65,7 +65,7 @@ def scaled(emit: Emitter, x: Value, factor: float) -> Value:
 
 @operator("mul")
 def product(call: Call) -> Value:
-    """Convert x · y; of truth values it is whether both hold."""
+    """Convert x · y; of booleans it is whether both hold."""
     dtype = call.dtype()
     x, y = pair(call, dtype)
     return call.emit.binary("logical_and" if dtype == "bool" else "mul", x, y)
@@ -158,7 +158,7 @@ def power(call: Call) -> Value:
 
 
 def whole_power(emit: Emitter, x: Value, y: Value, result: Value) -> Value:
-    """Return a power of whole numbers; a negative one is 0, but of 1 and −1, as PyTorch has it."""
+    """Return a power of integers; a negative one is 0, but of 1 and −1, as PyTorch has it."""
     odd = emit.binary("equal", emit.binary("mod", y, 2), 1)
     of_minus_one = emit.select(odd, emit.number(-1, x) if not x.type.dtype.startswith("u") else emit.number(1, x), 1)
     other = emit.select(
@@ -221,7 +221,7 @@ def extreme(call: Call) -> Value:
 
 @operator("fmax", "fmin")
 def extreme_number(call: Call) -> Value:
-    """Convert the larger or smaller of both; what is no number does not count."""
+    """Convert the larger or smaller of both; what is not a number does not count."""
     emit, dtype = call.emit, call.dtype()
     x, y = pair(call, dtype)
     convert = elementary.larger if call.operator == "fmax" else elementary.smaller

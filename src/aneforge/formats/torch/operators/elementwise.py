@@ -68,7 +68,7 @@ def cut(call: Call) -> Value:
 
 @operator("round")
 def rounded(call: Call) -> Value:
-    """Convert the nearest whole number, the even one of two, or one of a number of decimals."""
+    """Convert the nearest integer, the even one of two, or one of a number of decimals."""
     x, emit = call.value("self"), call.emit
     if not is_float(x.type.dtype):
         return x
@@ -155,14 +155,14 @@ def bitwise_not(call: Call) -> Value:
 
 @operator("isnan")
 def is_nan(call: Call) -> Value:
-    """Convert whether x is no number: nothing else differs from itself."""
+    """Convert whether x is not a number: nothing else differs from itself."""
     x = call.value("self")
     return call.emit.binary("not_equal", x, x)
 
 
 @operator("isinf")
 def is_infinite(call: Call) -> Value:
-    """Convert whether x is infinite; whole numbers never are."""
+    """Convert whether x is infinite; integers never are."""
     return elementary.is_infinite(call.emit, call.value("self"))
 
 

@@ -64,7 +64,7 @@ def picked(call: Call, x: Value, axis: int, place: int) -> Value:
 
 @operator("median.dim")
 def median_along(call: Call) -> tuple[Value, Value]:
-    """Convert the lower one of the middle elements along an axis, and its place; what is no number comes first."""
+    """Convert the lower one of the middle elements along an axis, and its place; what is not a number comes first."""
     x, emit = call.value("self"), call.emit
     if not x.type.rank:
         return x, emit.constant(0, "int64")
@@ -79,7 +79,7 @@ def median(call: Call) -> Value:
     """Convert the lower one of the middle elements of all."""
     x, emit = call.value("self"), call.emit
     if not x.type.size:
-        raise GraphError("the median of no elements is no number here")
+        raise GraphError("the median of no elements is not a number here")
     flat = emit.reshape(x, (x.type.size,))
     values = ordered(emit, flat, 0, ascending=True)[0]
     middle = (x.type.size - 1) // 2

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def multiplied(emit: Emitter, x: Value, y: Value) -> Value:
-    """Return a product of matrices; one over no elements is 0, and truth values become numbers."""
+    """Return a product of matrices; one over no elements is 0, and booleans become numbers."""
     if x.type.rank < 2 or y.type.rank < 2:
         raise GraphError("an operand holds no matrices", seen=f"{x.type} and {y.type}")
     shape = (*np.broadcast_shapes(x.type.shape[:-2], y.type.shape[:-2]), x.type.shape[-2], y.type.shape[-1])

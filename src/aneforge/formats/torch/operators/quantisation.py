@@ -64,7 +64,7 @@ def parameter(call: Call, name: str, x: Value, axis: int | None) -> Value:
 
 
 def fits(zero: Constant, dtype: str) -> bool:
-    """Tell whether zero points are whole numbers of an element type."""
+    """Tell whether zero points are integers of an element type."""
     low, high = value_range(dtype)
     numbers = zero.dense().astype(np.float64)
     return bool(np.all((numbers >= low) & (numbers <= high) & (numbers == np.rint(numbers))))

@@ -34,7 +34,7 @@ def normal(call: Call) -> Value:
 
 @operator("randint", "randint_like")
 def whole(call: Call) -> Value:
-    """Convert whole numbers drawn evenly."""
+    """Convert integers drawn evenly."""
     low = call.number("low") if "low" in call.arguments else 0
     real = drawn(call, "random_uniform", shape_of(call), low=float(low), high=float(call.number("high")))
     return call.emit.cast(call.emit.unary("floor", real), call.dtype())
@@ -42,7 +42,7 @@ def whole(call: Call) -> Value:
 
 @operator("randperm")
 def permutation(call: Call) -> Value:
-    """Convert whole numbers in an order that is drawn: the places of drawn numbers in order."""
+    """Convert integers in an order that is drawn: the places of drawn numbers in order."""
     count = call.integer("n")
     if not count:
         return call.emit.empty((0,), call.dtype())

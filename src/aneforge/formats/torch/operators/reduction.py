@@ -148,7 +148,7 @@ def cumulative_sum(call: Call) -> Value:
 
 @operator("cumprod")
 def cumulative_product(call: Call) -> Value:
-    """Convert products up to every place: at each, the elements behind it are replaced by 1."""
+    """Convert products up to every place: at each, the elements after it are replaced by 1."""
     x, emit = call.operand("self", call.dtype()), call.emit
     if not x.type.rank or not x.type.size:
         return x

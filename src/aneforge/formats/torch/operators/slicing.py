@@ -95,7 +95,7 @@ def taken(emit: Emitter, flat: Value, places: np.ndarray[tuple[int, ...], np.dty
     """Return the elements of a row at places that are known.
 
     Raises:
-        GraphError: One is behind the end.
+        GraphError: One is after the end.
     """
     if places.size and not 0 <= int(places.min()) <= int(places.max()) < flat.type.size:
         raise GraphError("it reads outside of the tensor", seen=int(places.max()), limit=flat.type.size)
