@@ -176,7 +176,8 @@ class Attribute:
             raise GraphError(f"attribute {self.name!r} is too large", seen=item, limit=f"at most {self.most:g}")
 
     def _wrong(self, value: object) -> GraphError:
-        return GraphError(f"attribute {self.name!r} is not a {self.kind}", seen=repr(value))
+        article = "an" if self.kind is AttributeKind.INTEGER else "a"
+        return GraphError(f"attribute {self.name!r} is not {article} {self.kind}", seen=repr(value))
 
 
 def python_value(value: object) -> object:

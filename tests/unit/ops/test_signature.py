@@ -99,7 +99,7 @@ def test_another_type_is_refused(kind: AttributeKind, given: object, message: st
 @pytest.mark.parametrize("kind", AttributeKind)
 def test_none_is_a_value_of_an_attribute_that_may_be_left_out_alone(kind: AttributeKind) -> None:
     assert Attribute("a", kind, None).checked(None) is None
-    with pytest.raises(GraphError, match=rf"attribute 'a' is not a {kind} \(seen None\)"):
+    with pytest.raises(GraphError, match=rf"attribute 'a' is not an? {kind} \(seen None\)"):
         Attribute("a", kind).checked(None)
 
 
@@ -165,6 +165,7 @@ def no_sample(_: Chooser) -> Sample:
 
 OP = Op(
     name="sum_of",
+    in_mil=True,
     category=Category.ELEMENTWISE,
     summary="scale · (x + Σ values)",
     operands=(Operand("x"), Operand("values", variadic=True), Operand("unused", optional=True)),
@@ -261,6 +262,7 @@ def test_two_operations_of_one_name_are_an_error() -> None:
         module = type(re)(f"group_{place}")
         module.__dict__["SAME"] = Op(
             name="same",
+            in_mil=True,
             category=Category.ELEMENTWISE,
             summary="x",
             operands=(Operand("x"),),

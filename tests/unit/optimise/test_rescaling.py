@@ -271,7 +271,7 @@ def test_what_cannot_be_compared_is_left_as_it_is() -> None:
         ({"inputs": {"x": np.ones(3)}}, GraphError, "wrong shape"),
         ({"inputs": [{"x": np.ones((8, 64))}, {"x": np.ones((7, 64))}]}, GraphError, "wrong shape"),
         ({"inputs": {"x": np.full((8, 64), 1j)}}, GraphTypeError, "real numbers"),
-        ({"inputs": {"x": [[1.0], [1.0, 2.0]]}}, GraphTypeError, "no array"),
+        ({"inputs": {"x": [[1.0], [1.0, 2.0]]}}, GraphTypeError, "not an array"),
         ({"inputs": {"x": np.full((8, 64), 1e6)}}, GraphError, "not finite in fp16"),
         ({"ranges": {"z": 1.0}}, UnknownNameError, "unknown input 'z'"),
         ({"safety_bits": 16}, GraphError, "safety_bits is not a number of bits"),

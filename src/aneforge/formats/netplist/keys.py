@@ -193,7 +193,8 @@ class Keys:
 
     def wrong(self, key: str, found: object, wanted: str) -> GraphError:
         """Return the error for a value of the wrong type."""
-        return self.error(f"{key} is not a {wanted}", seen=shown(found))
+        article = "an" if wanted[0] in "aeiou" else "a"
+        return self.error(f"{key} is not {article} {wanted}", seen=shown(found))
 
     def finish(self) -> None:
         """Check that every key was asked for.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Accuracy, Decomposition
+from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ __all__ = ["LONG_DIVISION"]
 BITS = 11
 """Bits of the quotient that long division finds, as many as fp16 has."""
 EXPONENTS = 15
-LARGEST = 65504.0
+LARGEST = FP16_MAX
 
 
 def remainder(to: Site, x: Term, y: Term) -> Term:

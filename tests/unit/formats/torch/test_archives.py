@@ -78,7 +78,7 @@ def test_a_file_that_is_cut_off(tmp_path: Path, good: bytes, cut: int) -> None:
 
 
 def test_files_of_other_kinds(tmp_path: Path) -> None:
-    refused(tmp_path, b"\x08\x07 no archive", "no archive of torch.export")
+    refused(tmp_path, b"\x08\x07 no archive", "not an archive of torch.export")
     refused(tmp_path, packed({"word/document.xml": b"<x/>"}), "no archive_format of pt2")
     refused(tmp_path, packed({"model/archive_format": b"pt1"}), "no archive_format of pt2")
     with pytest.raises(GraphError, match="cannot be read: No such file"):
@@ -169,10 +169,10 @@ def test_weights_are_never_unpickled(tmp_path: Path, good: bytes) -> None:
     [
         ("sizes", [{"as_int": 4096}, {"as_int": 4096}], "does not lie in its file"),
         ("sizes", [{"as_int": 2**40}, {"as_int": 2}], "too long"),
-        ("sizes", [{"as_int": -1}, {"as_int": 2}], "no number"),
+        ("sizes", [{"as_int": -1}, {"as_int": 2}], "not a number"),
         ("strides", [{"as_int": 1}], "does not lie in its file"),
         ("storage_offset", {"as_int": 2**33}, "does not lie in its file"),
-        ("storage_offset", {"as_expr": {"expr_str": "s0"}}, "no number"),
+        ("storage_offset", {"as_expr": {"expr_str": "s0"}}, "not a number"),
     ],
 )
 def test_weights_lie_in_their_files(tmp_path: Path, good: bytes, key: str, value: object, message: str) -> None:

@@ -166,8 +166,12 @@ def test_decoded_values_have_the_element_type_that_was_asked_for(encoder: Encode
         (np.array([[-np.inf, 1.0]]), GraphError, r"is not finite \(seen -inf at \[0, 0\]\)"),
         (np.array([[1e5]]), GraphError, r"is beyond fp16 \(seen 100000.0, limit 65504.0\). Remedy: scale it down"),
         (np.zeros((0, 3)), GraphError, r"has no elements \(seen \[0, 3\]\)"),
-        (np.ones((2, 2), np.int32), GraphTypeError, r"no array of floating-point numbers \(seen int32, limit float16"),
-        ([[1.0]], GraphTypeError, r"no array of floating-point numbers \(seen list"),
+        (
+            np.ones((2, 2), np.int32),
+            GraphTypeError,
+            r"not an array of floating-point numbers \(seen int32, limit float16",
+        ),
+        ([[1.0]], GraphTypeError, r"not an array of floating-point numbers \(seen list"),
     ],
 )
 def test_what_cannot_be_encoded(encoder: Encoder, weight: object, error: type[Exception], text: str) -> None:
