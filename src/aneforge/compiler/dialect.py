@@ -17,7 +17,7 @@ from aneforge.compiler.ir.catalogue import kind_of_op
 from aneforge.compiler.lower.lower import RULES
 from aneforge.errors import NotSupportedError
 from aneforge.formats.mil.dialect import mil_objection
-from aneforge.graph.convert import choice
+from aneforge.graph.convert import choose
 from aneforge.graph.dialect import Dialect, Objection
 from aneforge.ops.constant import Constant
 from aneforge.ops.decomposition import Limits
@@ -91,7 +91,7 @@ def mil_route(target: Target) -> Dialect:
     def mil_form(node: Node) -> Objection | None:
         """Return what MIL has against an operation of its own, where the form that it takes has other bits."""
         found = mil_objection(node) if node.op.in_mil else None
-        chosen = choice(node.op, found, dialect) if found else None
+        chosen = choose(node.op, found, dialect) if found else None
         return None if chosen is None or chosen.same_bits else found
 
     dialect = Dialect(f"the engine of {target.name}", objection, common_limits())

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from aneforge.ops.op import Op
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Change", "Converted", "SuppliedInput", "choice", "convert", "expand"]
+__all__ = ["Change", "Converted", "SuppliedInput", "choose", "convert", "expand"]
 
 NO_LIMITS = Limits()
 DEEPEST = 16
@@ -101,7 +101,7 @@ def convert(graph: Graph, dialect: Dialect) -> Converted:
 
     def replace(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
         objection = objections.get(node)
-        return None if objection is None else conversion.decomposed(node, operands, objection)
+        return None if objection is None else conversion.decompose(node, operands, objection)
 
     made = rewrite(graph, replace)
     return Converted(made, tuple(conversion.changes), tuple(conversion.supplied))
@@ -127,8 +127,9 @@ class Conversion:
         self.dialect = dialect
         self.changes: list[Change] = []
         self.supplied: list[SuppliedInput] = []
+        self.notes: list[str] = []
 
-    def decomposed(
+    def decompose(
         self, node: Node, operands: Mapping[str, Argument], objection: Objection, depth: int = 1
     ) -> Sequence[Tensor]:
         """Return what a node becomes; the changes list the outermost operations, which are the user's.
@@ -145,9 +146,10 @@ class Conversion:
             if objection.detail:
                 self.changes.append(Change(node.op.name, node.location, objection.detail, objection.why))
             return [site.tensor(term) for term in site.same_several(**operands, **attributes)]
-        chosen = choice(node.op, objection, self.dialect)
+        chosen = choose(node.op, objection, self.dialect)
         if chosen is None:
             raise self.dialect.refusal(node, objection)
+        noted = len(self.notes)
         try:
             results = results_of(chosen, site, operands)
         except AneforgeError as error:
@@ -155,12 +157,13 @@ class Conversion:
             error.location = error.location or node.location
             raise
         if depth == 1:
-            detail = "; ".join([chosen.form, *([str(chosen.accuracy)] if chosen.accuracy else []), *site.notes])
+            accuracy = [] if chosen.accuracy is None else [str(chosen.accuracy)]
+            detail = "; ".join([chosen.form, *accuracy, *dict.fromkeys(self.notes[noted:])])
             self.changes.append(Change(node.op.name, node.location, detail, objection.why, chosen.name))
         return results
 
 
-def choice(op: Op, objection: Objection, dialect: Dialect) -> Decomposition | None:
+def choose(op: Op, objection: Objection, dialect: Dialect) -> Decomposition | None:
     """Return the decomposition that is taken of an operation."""
     wanted = dialect.preferred.get(op.name) if objection.decomposition is None else objection.decomposition
     if wanted is None:
@@ -186,7 +189,6 @@ class ConversionSite:
         self.conversion = conversion
         self.node = node
         self.depth = depth
-        self.notes: list[str] = []
 
     @property
     def limits(self) -> Limits:
@@ -214,7 +216,7 @@ class ConversionSite:
             return tuple(ConvertedTerm(self, Tensor(node, index)) for index in range(len(node.types)))
         return tuple(
             ConvertedTerm(self, tensor)
-            for tensor in self.conversion.decomposed(node, node.operands, objection, self.depth + 1)
+            for tensor in self.conversion.decompose(node, node.operands, objection, self.depth + 1)
         )
 
     def same(self, *operands: object, **attributes: object) -> ConvertedTerm:
@@ -265,7 +267,7 @@ class ConversionSite:
 
     def note(self, text: str) -> None:
         """Say what a reader of the changes should know of this one."""
-        self.notes.append(text)
+        self.conversion.notes.append(text)
 
     def warn(self, text: str) -> None:
         """Warn of precision that is lost, at the user's own line."""

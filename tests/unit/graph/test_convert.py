@@ -8,6 +8,7 @@ import pytest
 import aneforge as af
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.formats.mil.dialect import mil_dialect
+from aneforge.formats.netplist.writing import netplist
 from aneforge.graph.convert import convert, expand
 from aneforge.graph.dialect import Dialect, Objection
 from aneforge.graph.node import Node, build
@@ -137,3 +138,12 @@ def test_the_documented_spelling_of_group_norm_means_the_same_and_overflows_on_t
     ]
     assert errors[0] < 0.02
     assert errors[1] > 1
+
+
+def test_numbers_that_are_rounded_deep_inside_are_said() -> None:
+    gamma = Dense(np.array([0.1, 0.2, 0.3], np.float32))
+    x = af.input((1, 3, 5))
+    statistics = {"mean": Dense(np.zeros(3, np.float32)), "variance": Dense(np.ones(3, np.float32))}
+    graph = af.Graph({"y": af.Tensor(build("batch_norm", {"x": x, **statistics, "gamma": gamma}))})
+    (change,) = [one for one in netplist(graph).changes if one.op == "batch_norm"]
+    assert "gamma over the deviation is rounded to fp16" in change.detail

@@ -16,7 +16,7 @@ from aneforge.formats.netplist.emitter import Emitter
 from aneforge.formats.netplist.patterns import Blocks, find_patterns
 from aneforge.formats.netplist.schema import layer_table
 from aneforge.formats.netplist.values import Known, canonical
-from aneforge.graph.convert import Change, choice, convert
+from aneforge.graph.convert import Change, choose, convert
 from aneforge.graph.graph import INPUT
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Dense
@@ -62,7 +62,7 @@ def converted(graph: Graph) -> Converted:
     dialect = netplist_dialect(find_patterns(graph))
     for node in graph.nodes:
         objection = None if node.op.name == INPUT else dialect.objection(node)
-        if objection is not None and objection.restated is None and choice(node.op, objection, dialect) is None:
+        if objection is not None and objection.restated is None and choose(node.op, objection, dialect) is None:
             raise dialect.refusal(node, objection)
     for node in graph.nodes:
         check_types(node)
