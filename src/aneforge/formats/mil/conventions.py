@@ -8,7 +8,7 @@ Source of truth: the operator tests that coremltools ships, whose expected numbe
 - Opsets before ios17 give `crop_resize` its boxes as [boxes, 1, 4 or 5, 1, 1], the image first where there are five.
 - `concat` takes numbers without axes, of which coremltools' converter makes shapes.
 - From ios17 on, products and activations with parameters take operands of different element types.
-- `resize` to the nearest elements takes others than the table (`importers.mil.resizing`).
+- `resize` to the nearest elements takes others than the table (`formats.mil.resizing`).
 - `instance_norm` over three axes, which coremltools writes, is one over two: the table has 3 or 4 axes in all.
 """
 

@@ -1,4 +1,4 @@
-"""A program as it is written, put into the messages of a model file; `importers.mlpackage` reads them back."""
+"""A program as it is written, put into the messages of a model file; `translation` reads them back."""
 
 from __future__ import annotations
 
