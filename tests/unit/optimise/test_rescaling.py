@@ -508,6 +508,10 @@ def test_attention_over_declared_ranges_is_proven() -> None:
 # No harm
 
 
+WORSE = 1.02
+"""What the policy lets one output lose where others gain: less than two in a hundred (docs/rescaling.md)."""
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(networks(most=8), st.sampled_from(TARGETS), st.sampled_from([0, -5, -9]))
 def test_no_network_becomes_worse(network: DrawnGraph, target: str, exponent: int) -> None:
@@ -516,7 +520,7 @@ def test_no_network_becomes_worse(network: DrawnGraph, target: str, exponent: in
         found = rescale_graph(network.graph, target, [inputs])
     except (IllegalGraphError, NotSupportedError):
         return
-    assert all(output.after <= output.before for output in found.outputs)
+    assert all(output.after <= WORSE * output.before for output in found.outputs)
     given_inputs = fit_inputs(network.graph, inputs)
     sets = [given_inputs, *redraw_samples([given_inputs], network.graph, 2, seed=1)]
     exact = [evaluate_exactly(network.graph, one) for one in sets]
@@ -526,7 +530,7 @@ def test_no_network_becomes_worse(network: DrawnGraph, target: str, exponent: in
     if found.applied:
         before, after = (GraphErrors.measure(one, resolve(target), sets, exact) for one in (network.graph, found.graph))
         for name, errors in after.errors.items():
-            assert all(now <= then for now, then in zip(errors, before.errors[name], strict=True))
+            assert all(now <= WORSE * then for now, then in zip(errors, before.errors[name], strict=True))
 
 
 @pytest.mark.parametrize("kind", fuzz_rescaling.KINDS)
