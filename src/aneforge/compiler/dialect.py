@@ -106,7 +106,7 @@ def direct_route(target: Target) -> Dialect:
         support = node.op.support
         if support.floor is None:
             why = f"{target.name} does not have it, nor all operations that it is written in elsewhere"
-            return Objection(why, decomposition="")
+            return Objection(why, final=True)
         if family < support.floor and support.below is Below.DECOMPOSE:
             return Objection(f"{target.name} does not have it")
         return direct_form(node)
@@ -148,7 +148,7 @@ def reshape_form(node: Node) -> Objection | None:
         f"{text} (verifyCompatibilityWithFlatten)",
         seen=f"{list(before)} to {list(after)}",
         limit="the batch, then all other elements along one axis",
-        decomposition="",
+        final=True,
     )
 
 

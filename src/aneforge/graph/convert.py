@@ -164,7 +164,9 @@ class Conversion:
 
 
 def choose(op: Op, objection: Objection, dialect: Dialect) -> Decomposition | None:
-    """Return the decomposition that is taken of an operation."""
+    """Return the decomposition that is taken of an operation; None where it must be refused."""
+    if objection.final:
+        return None
     wanted = dialect.preferred.get(op.name) if objection.decomposition is None else objection.decomposition
     if wanted is None:
         return next((one for one in op.decompositions if not one.same_operation), None)

@@ -29,7 +29,9 @@ class Objection:
     seen: object = None
     limit: object = None
     decomposition: str | None = None
-    """The only decomposition that helps, where others of the operation do not; "" where none does."""
+    """The only decomposition that helps, where others of the operation do not."""
+    final: bool = False
+    """No decomposition helps: the node is refused."""
     restated: Mapping[str, object] | None = None
     """Attributes with which the same operation gives the same result and is taken."""
     detail: str = ""

@@ -74,7 +74,7 @@ def check_buffer(port: Port, buffer: object) -> Array:
         GraphError: It has another shape, is not contiguous, or cannot be written to and must be.
     """
     if not isinstance(buffer, np.ndarray):
-        raise GraphTypeError(f"the buffer for {port} is no NumPy array", seen=type(buffer).__name__)
+        raise GraphTypeError(f"the buffer for {port} must be a NumPy array", seen=type(buffer).__name__)
     array = cast("Array", buffer)
     if array.dtype != port.buffer.dtype:
         raise GraphTypeError(f"the buffer for {port} holds other elements", seen=array.dtype, limit=port.buffer.dtype)

@@ -63,7 +63,7 @@ def test_a_dialect_may_ask_for_one_decomposition_or_none() -> None:
     assert "clip" in op_names(convert(graph, against("prelu")).graph)
     assert "clip" not in op_names(convert(graph, against("prelu", decomposition="relu")).graph)
     with pytest.raises(NotSupportedError, match="not here"):
-        convert(graph, against("prelu", decomposition=""))
+        convert(graph, against("prelu", final=True))
 
 
 def test_a_decomposition_that_never_ends_is_found() -> None:

@@ -67,7 +67,7 @@ def test_buffers_of_the_callers_own() -> None:
 @pytest.mark.parametrize(
     ("buffer", "kind", "text"),
     [
-        ([[1, 2, 3, 4]], GraphTypeError, "is no NumPy array"),
+        ([[1, 2, 3, 4]], GraphTypeError, "must be a NumPy array"),
         (np.zeros((1, 4), np.float32), GraphTypeError, "holds other elements"),
         (np.zeros((4, 1), np.float16), GraphError, "has another shape"),
         (np.zeros((1, 8), np.float16)[:, ::2], GraphError, "is not contiguous"),

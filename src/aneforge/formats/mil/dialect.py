@@ -48,7 +48,7 @@ def mil_objection(node: Node) -> Objection | None:
     return Objection(
         "it has no form in MIL text",
         remedy=f"it runs as {node.op.surface}: write a network description, or build it from other operations",
-        decomposition="" if supplied else None,
+        final=supplied,
     )
 
 
@@ -103,7 +103,7 @@ def always(why: str) -> Check:
 
 def not_written(node: Node) -> Objection | None:
     """Refuse an operation of which the graph holds no more than its name."""
-    return Objection(f"a graph cannot write it: {node.op.no_meaning}", decomposition="")
+    return Objection(f"a graph cannot write it: {node.op.no_meaning}", final=True)
 
 
 CHECKS: Mapping[str, Check] = {

@@ -89,14 +89,14 @@ def graphs_of(source: object) -> dict[str, Graph]:
 
     Raises:
         GraphTypeError: It is not a graph.
-        GraphError: A name is no name of a function.
+        GraphError: A name is not a valid function name.
     """
     found = cast("Mapping[str, object]", source) if isinstance(source, Mapping) else dict[str, object]()
     if not any(isinstance(one, Graph | Converted) for one in found.values()):
         return {"main": graph_of(cast("object", source))}
     for name in found:
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii():  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise GraphError(f"{name!r} is no name of a function", limit="letters, digits and underscores")
+            raise GraphError(f"{name!r} is not a valid function name", limit="letters, digits and underscores")
     return {name: graph_of(one) for name, one in found.items()}
 
 

@@ -85,7 +85,7 @@ def convolved(node: Node) -> Objection | None:
             seen=list(dilations),
             limit=1,
             remedy="give constant weights",
-            decomposition="",
+            final=True,
         )
     return constant_bias(node)
 
@@ -93,7 +93,7 @@ def convolved(node: Node) -> Objection | None:
 def dynamic_transpose(node: Node) -> Objection | None:
     """Refuse a transposed convolution with computed weights, and object to a computed bias."""
     if not isinstance(operand(node, "weight"), Constant):
-        return Objection("Core ML does not take weights that are computed", decomposition="")
+        return Objection("Core ML does not take weights that are computed", final=True)
     return constant_bias(node)
 
 
@@ -102,7 +102,7 @@ def pooled(node: Node) -> Objection | None:
     given = node.attributes
     kernel, pad = (cast("tuple[int, ...]", given[name] or ()) for name in ("kernel_sizes", "pad"))
     if node.op.name == "l2_pool" and len(kernel) > 2:
-        return Objection("Core ML does not take it over three axes", decomposition="")
+        return Objection("Core ML does not take it over three axes", final=True)
     if not given.get("ceil_mode") or (len(kernel) < 3 and pad[::2] == pad[1::2]):
         return None
     try:
@@ -113,7 +113,7 @@ def pooled(node: Node) -> Objection | None:
         "Core ML does not take ceil_mode over three axes, or with unequal padding",
         seen=f"{len(kernel)} axes, padding {list(pad)}",
         remedy="pad further at the ends, and leave ceil_mode out",
-        decomposition="",
+        final=True,
         restated={"ceil_mode": False} if without is not None and without.types == node.types else None,
     )
 
@@ -243,7 +243,7 @@ def border_of_zeros(node: Node) -> Objection | None:
     """Refuse an affine transform that reads a number beyond the image that is not 0."""
     if node.attributes["padding_mode"] != "constant" or node.attributes["padding_value"] == 0:
         return None
-    return Objection("Core ML does not take it with another padding value than 0", decomposition="")
+    return Objection("Core ML does not take it with another padding value than 0", final=True)
 
 
 def without_asinh(_: Node) -> Objection | None:
@@ -253,7 +253,7 @@ def without_asinh(_: Node) -> Objection | None:
 
 def encoded_constant(_: Node) -> Objection | None:
     """Refuse a compressed weight that is a node of its own."""
-    return Objection("Core ML does not take it as a node: give an encoded constant", decomposition="")
+    return Objection("Core ML does not take it as a node: give an encoded constant", final=True)
 
 
 CHECKS: Mapping[str, Check] = {

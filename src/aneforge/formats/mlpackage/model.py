@@ -292,7 +292,7 @@ def parse_model(content: bytes, file: str, root: Path | None = None, folder: Pat
         model = schema.model.FromString(content)
     except (schema.decode_error, RecursionError, MemoryError) as error:
         raise GraphError(
-            f"the file is no Core ML model: {str(error).strip() or type(error).__name__}", location=Location(file)
+            f"the file is not a Core ML model: {str(error).strip() or type(error).__name__}", location=Location(file)
         ) from None
     return MlPackage(model, file, root, folder)
 

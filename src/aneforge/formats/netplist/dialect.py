@@ -78,7 +78,7 @@ def no_layer(node: Node) -> Objection:
     return Objection(
         f"a network description cannot express it: {reason}",
         remedy=f"nearest form: {entry.nearest if entry else 'none is known'}",
-        decomposition=None if composite else "",
+        final=not composite,
     )
 
 
@@ -90,7 +90,7 @@ def narrow_arithmetic(node: Node) -> Objection | None:
         "layers of a description compute in Float16",
         seen=node.types[0].dtype,
         remedy="nearest form: the same in fp16",
-        decomposition="",
+        final=True,
     )
 
 

@@ -120,7 +120,7 @@ def test_ports_are_not_bound_while_in_use(plus_one: LoadedProgram) -> None:
         (np.ones((1, 5), np.float16), GraphError, "has another shape"),
         (np.ones((1, 4), np.float32), GraphTypeError, "holds other elements"),
         (np.ones((1, 8), np.float16)[:, ::2], GraphError, "is not contiguous"),
-        ([1, 2, 3, 4], GraphTypeError, "is no NumPy array"),
+        ([1, 2, 3, 4], GraphTypeError, "must be a NumPy array"),
     ],
 )
 def test_buffers_that_do_not_fit(
