@@ -24,10 +24,10 @@ demo: $(VENV)/run.stamp
 	@$(BIN)/aneforge demo
 
 test: $(VENV)/test.stamp
-	$(BIN)/pytest -n auto --durations=20
+	$(BIN)/pytest -n auto --dist worksteal --durations=20
 
 test-external: $(VENV)/test.stamp
-	$(BIN)/pytest -n auto --refresh-results tests/external
+	$(BIN)/pytest -n auto --dist worksteal --refresh-results tests/external
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -56,28 +56,31 @@ clean:
 
 # One environment; each stamp adds what its targets need to it, and builds the kernels anew if their sources changed.
 
+# Modules are compiled when they are first imported: most of what the large packages hold never is.
+INSTALL := $(BIN)/pip install --quiet --no-compile --editable
+
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/aneforge/engine/kernels/native/*) \
 	src/aneforge/engine/kernels/build.py
 
 $(VENV)/run.stamp: $(BUILT_FROM) | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable .
+	$(INSTALL) .
 	@touch $@
 
 $(VENV)/test.stamp: $(BUILT_FROM) | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(INSTALL) '.[test]'
 	@touch $@
 
 $(VENV)/bench.stamp: $(BUILT_FROM) | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable '.[bench,onnx]'
+	$(INSTALL) '.[bench,onnx]'
 	@touch $@
 
 $(VENV)/docs.stamp: $(BUILT_FROM) | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable '.[docs]'
+	$(INSTALL) '.[docs]'
 	@touch $@
 
 # What the others install is part of it.
 $(VENV)/dev.stamp: $(BUILT_FROM) | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(INSTALL) '.[dev]'
 	@touch $(VENV)/run.stamp $(VENV)/test.stamp $(VENV)/bench.stamp $(VENV)/docs.stamp $@
 
 $(VENV)/bin/python:
