@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
+from aneforge.commands.checking import CheckOptions, check
+from aneforge.commands.compiling import EMITTERS, compile_model
 from aneforge.compiler.retarget import retarget
 from aneforge.engine.kernels.library import using
 from aneforge.errors import AneforgeError
 from aneforge.graph.node import build
-from aneforge.report.checking import CheckOptions, check
-from aneforge.report.compiling import EMITTERS, compile_model
 from aneforge.report.forms import FORMS, NETRON, written_form
 from aneforge.targets import resolve
 from llama_block import llama_block

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args, get_origin, get_type_hint
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from aneforge.cli.commands import COMMANDS, help_of
+from aneforge.cli.command_table import COMMANDS, help_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aneforge.commands.outputs import save
 from aneforge.report.html.page import html
-from aneforge.report.outputs import save
 
 if TYPE_CHECKING:
     from pathlib import Path

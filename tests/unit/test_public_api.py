@@ -1,5 +1,6 @@
 """The public API is pinned: a name or signature changes only together with the golden text."""
 
+import ast
 import importlib
 import inspect
 import re
@@ -63,6 +64,16 @@ def test_every_public_name_is_importable_from_the_face() -> None:
     assert sorted(" ".join(groups).split()) == sorted(names)
     run = subprocess.run([sys.executable, "-c", EACH_BY_ITSELF, *groups], capture_output=True, text=True, check=True)
     assert run.stdout == "", "names that only work once another import has happened"
+
+
+def test_every_documented_name_of_reports_is_imported_and_typed_from_one_place() -> None:
+    """The functions of commands keep their documented path; what types them and what imports them are two lists."""
+    from aneforge import report  # noqa: PLC0415 - the one test of it
+
+    assert report.__file__ is not None
+    stub = ast.parse(Path(report.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    typed = {name.name: one.module for one in stub.body if isinstance(one, ast.ImportFrom) for name in one.names}
+    assert typed == {name: getattr(report, name).__module__ for name in report.__all__}
 
 
 def test_an_unknown_attribute_is_an_attribute_error() -> None:

@@ -122,8 +122,8 @@ def check(
     aneforge check model.mlpackage --inputs sample.npz --fail-on reject,oversize,saturation
     """
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.report.checking import CheckOptions  # noqa: PLC0415 - as above
-    from aneforge.report.checking import check as checked  # noqa: PLC0415 - as above
+    from aneforge.commands.checking import CheckOptions  # noqa: PLC0415 - as above
+    from aneforge.commands.checking import check as checked  # noqa: PLC0415 - as above
     from aneforge.report.gate import STRICT, Threshold, fail_on_words, outcome  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
@@ -157,8 +157,8 @@ def refuse_files(files: dict[str, Path | None], model: Path) -> None:
     Raises:
         GraphError: Two forms would be written over one another, a file cannot be written, or it is part of the model.
     """
+    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - as above
     from aneforge.report.forms import refuse_form  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.report.outputs import refuse_file  # noqa: PLC0415 - as above
 
     wanted = {form: path for form, path in files.items() if path is not None}
     options: dict[str, str] = {}
@@ -181,8 +181,8 @@ def write_files(
     report: Report, files: dict[str, Path | None], model: Path, threshold: Threshold, known: Report | None
 ) -> bool:
     """Write every form that was asked for; tell whether one was printed instead."""
+    from aneforge.commands.outputs import save  # noqa: PLC0415 - as above
     from aneforge.report.forms import written_form  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.report.outputs import save  # noqa: PLC0415 - as above
 
     printed = False
     for form, path in files.items():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
 
 import typer
 
-from aneforge.cli.commands import COMMANDS, help_of
+from aneforge.cli.command_table import COMMANDS, help_of
 from aneforge.errors import AneforgeError, IllegalGraphError
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def error_text(error: AneforgeError | OSError) -> str:
         return system_text(error)
     if not isinstance(error, IllegalGraphError):
         return str(error)
-    from aneforge.report.noting import refusal_text  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.commands.noting import refusal_text  # noqa: PLC0415 - loaded when it is needed
 
     return refusal_text(error)
 

@@ -15,9 +15,9 @@ from aneforge.targets.examples import NAMES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from aneforge.commands.comparing import Comparison
+    from aneforge.commands.running import Ran
     from aneforge.ops.types import Array
-    from aneforge.report.comparing import Comparison
-    from aneforge.report.running import Ran
 
 __all__ = ["bench", "compare", "compile_", "reduce", "run"]
 
@@ -72,7 +72,7 @@ def compile_(
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
-    from aneforge.report.compiling import compile_model  # noqa: PLC0415 - as above
+    from aneforge.commands.compiling import compile_model  # noqa: PLC0415 - as above
 
     if output is not None and emit is None:
         raise GraphError("nothing is to be written", seen=f"-o {output}", remedy="name a form, such as --emit mil")
@@ -136,9 +136,9 @@ def run(
     from aneforge.cli.showing import cut_text, wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
+    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - as above
+    from aneforge.commands.running import run_model  # noqa: PLC0415 - as above
     from aneforge.formats.detection import is_program_file  # noqa: PLC0415 - as above
-    from aneforge.report.outputs import refuse_file  # noqa: PLC0415 - as above
-    from aneforge.report.running import run_model  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
     names = given.targets_given(target)
@@ -192,7 +192,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays as an .npz file, whole or not at all."""
     import numpy as np  # noqa: PLC0415 - loaded when it is needed
 
-    from aneforge.report.outputs import save  # noqa: PLC0415 - as above
+    from aneforge.commands.outputs import save  # noqa: PLC0415 - as above
 
     stream = io.BytesIO()
     np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType] - its stub takes the arrays for an option
@@ -221,9 +221,9 @@ def compare(
     aneforge compare model.onnx -t {old} --inputs x.npz --mark all
     """
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.report.comparing import REFERENCE  # noqa: PLC0415 - as above
-    from aneforge.report.comparing import compare as compared  # noqa: PLC0415 - as above
-    from aneforge.report.subjects import parts_of  # noqa: PLC0415 - as above
+    from aneforge.commands.comparing import REFERENCE  # noqa: PLC0415 - as above
+    from aneforge.commands.comparing import compare as compared  # noqa: PLC0415 - as above
+    from aneforge.commands.model_and_targets import parts_of  # noqa: PLC0415 - as above
 
     names = [part for text in target or () for part in parts_of(text)]
     if len(names) not in (1, 2):
@@ -311,9 +311,9 @@ def reduce(
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
+    from aneforge.commands.outputs import refuse_folder, writing  # noqa: PLC0415 - as above
+    from aneforge.commands.reducing import reduce_model  # noqa: PLC0415 - as above
     from aneforge.formats.mil.files import save_mil  # noqa: PLC0415 - as above
-    from aneforge.report.outputs import refuse_folder, writing  # noqa: PLC0415 - as above
-    from aneforge.report.reducing import reduce_model  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
     shapes = given.shapes_given(shape)
@@ -350,7 +350,7 @@ def bench(
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
-    from aneforge.report.benching import bench as measured  # noqa: PLC0415 - as above
+    from aneforge.commands.benching import bench as measured  # noqa: PLC0415 - as above
     from aneforge.report.numbers import latency_text, time_text  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None

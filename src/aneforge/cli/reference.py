@@ -12,7 +12,7 @@ from aneforge.cli import arguments as given
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from aneforge.report.diffing import TargetDiff
+    from aneforge.commands.diffing import TargetDiff
     from aneforge.report.model import Counts, Finding
 
 __all__ = ["demo", "diff", "doctor", "explain", "ops", "targets"]
@@ -32,7 +32,7 @@ def diff(
     """
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
-    from aneforge.report.diffing import diff as changes  # noqa: PLC0415 - as above
+    from aneforge.commands.diffing import diff as changes  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
     found = changes(load_report(first), load_report(second))
@@ -104,7 +104,7 @@ def explain(
     """
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
-    from aneforge.report.explaining import explain as explained  # noqa: PLC0415 - as above
+    from aneforge.commands.explaining import explain as explained  # noqa: PLC0415 - as above
 
     found = explained(words)
     out = console()
@@ -125,7 +125,7 @@ def targets(
     """List targets and the chips that have them."""
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
-    from aneforge.report.listing import list_targets  # noqa: PLC0415 - as above
+    from aneforge.commands.listing import list_targets  # noqa: PLC0415 - as above
 
     rows = list_targets(which)
     table = plain_table(["target", "family", "tier", "longest axis", "folds", "chips"], ["longest axis"])
@@ -153,8 +153,8 @@ def ops(
     """List operations and what becomes of them on each family, or on the targets that are named."""
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
-    from aneforge.report.listing import list_ops  # noqa: PLC0415 - as above
-    from aneforge.report.subjects import parts_of  # noqa: PLC0415 - as above
+    from aneforge.commands.listing import list_ops  # noqa: PLC0415 - as above
+    from aneforge.commands.model_and_targets import parts_of  # noqa: PLC0415 - as above
 
     names = [part for text in target for part in parts_of(text)] if target else None
     rows = list_ops(names, category=category, status=status)
@@ -171,7 +171,7 @@ def doctor() -> None:
     """Say what is installed here, which backends work, and why others do not."""
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
-    from aneforge.report.doctoring import doctor as examined  # noqa: PLC0415 - as above
+    from aneforge.commands.doctoring import doctor as examined  # noqa: PLC0415 - as above
 
     found = examined()
     out = console()
@@ -209,7 +209,7 @@ def demo(
     """
     from aneforge.cli.showing import show_report  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
-    from aneforge.report.demonstration import demonstrated  # noqa: PLC0415 - as above
+    from aneforge.commands.demonstration import demonstrated  # noqa: PLC0415 - as above
     from aneforge.report.gate import outcome  # noqa: PLC0415 - as above
 
     with progress() as tell:

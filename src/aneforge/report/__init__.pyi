@@ -1,24 +1,24 @@
-"""The public names of reports, listed once."""
+"""The types of the public names of reports; `__init__.py` says where each is imported from."""
 
-from .benching import bench as bench
-from .checking import CheckOptions as CheckOptions
-from .checking import check as check
-from .comparing import compare as compare
-from .compiling import compile_model as compile_model
-from .demonstration import demonstrated as demonstrated
-from .diffing import diff as diff
-from .doctoring import doctor as doctor
-from .explaining import explain as explain
-from .forms import written_form as written_form
-from .gate import Threshold as Threshold
-from .gate import outcome as outcome
-from .listing import list_ops as list_ops
-from .listing import list_targets as list_targets
-from .model import Report as Report
-from .networks import network as network
-from .outputs import save as save
-from .reducing import reduce_model as reduce_model
-from .running import run_model as run_model
-from .written import load_report as load_report
-from .written import report_from_json as report_from_json
-from .written import report_to_json as report_to_json
+from aneforge.commands.benching import bench as bench
+from aneforge.commands.checking import CheckOptions as CheckOptions
+from aneforge.commands.checking import check as check
+from aneforge.commands.comparing import compare as compare
+from aneforge.commands.compiling import compile_model as compile_model
+from aneforge.commands.demo_networks import network as network
+from aneforge.commands.demonstration import demonstrated as demonstrated
+from aneforge.commands.diffing import diff as diff
+from aneforge.commands.doctoring import doctor as doctor
+from aneforge.commands.explaining import explain as explain
+from aneforge.commands.listing import list_ops as list_ops
+from aneforge.commands.listing import list_targets as list_targets
+from aneforge.commands.outputs import save as save
+from aneforge.commands.reducing import reduce_model as reduce_model
+from aneforge.commands.running import run_model as run_model
+from aneforge.report.forms import written_form as written_form
+from aneforge.report.gate import Threshold as Threshold
+from aneforge.report.gate import outcome as outcome
+from aneforge.report.model import Report as Report
+from aneforge.report.written import load_report as load_report
+from aneforge.report.written import report_from_json as report_from_json
+from aneforge.report.written import report_to_json as report_to_json

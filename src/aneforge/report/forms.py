@@ -97,7 +97,7 @@ def written_form(
     """Return a report in one of its forms; the model file is needed for its copy with verdicts alone.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> report = check(af.input((1, 4), name="x").relu(), af.targets.Family.A13)
     >>> written_form("csv", report).splitlines()[2].split(",")[2:4]
     ['relu_1', 'relu']

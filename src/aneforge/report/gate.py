@@ -93,7 +93,7 @@ def outcome(report: Report, threshold: Threshold | None = None, baseline: Report
     """Return whether a report passes; what a baseline has already does not count.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> report = check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15)
     >>> outcome(report).ok, outcome(report, baseline=report).ok, outcome(report, baseline=report).known
     (False, True, 2)

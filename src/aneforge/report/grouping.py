@@ -37,7 +37,7 @@ def grouped(report: Report) -> tuple[Grouped, ...]:
     """Return the findings of all targets, worst first, each once with the targets that have it.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> family = af.targets.Family
     >>> wide = af.input((1, 8, 1, 17_000), name="x").relu()
     >>> [(one.finding.rule, len(one.targets), one.node) for one in grouped(check(wide, [family.A13, family.A15]))]
@@ -59,7 +59,7 @@ def folded(report: Report) -> tuple[Folded, ...]:
     """Return the findings of all targets, worst first, those of one rule and limit on the same targets told once.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> wide = af.input((1, 8, 1, 17_000), name="x").relu().abs()
     >>> [(one.first.node, one.others) for one in folded(check(wide, af.targets.Family.A15))]
     [('x', ('relu_1', 'abs_2'))]

@@ -28,7 +28,7 @@ def junit(report: Report, threshold: Threshold | None = None, baseline: Report |
     """Return a report as JUnit XML.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> text = junit(check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15))
     >>> text.count("<testcase "), text.count("<failure ")
     (3, 2)

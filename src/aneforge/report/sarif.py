@@ -148,7 +148,7 @@ def sarif(report: Report) -> str:
 
     >>> import json
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> made = json.loads(sarif(check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15)))
     >>> [result["ruleId"] for result in made["runs"][0]["results"]]
     ['ANE-EXTENT-001', 'ANE-EXTENT-001']

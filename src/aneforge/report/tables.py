@@ -26,7 +26,7 @@ def markdown(report: Report) -> str:
     """Return a report as Markdown: a table of targets, then every finding once.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> print(markdown(check(af.input((1, 4), name="x").relu(), af.targets.Family.A13)).splitlines()[0])
     # graph
     """
@@ -89,7 +89,7 @@ def csv_text(report: Report) -> str:
     """Return every operation on every target as a row: verdict, and the worst finding.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> len(csv_text(check(af.input((1, 4), name="x").relu(), af.targets.Family.A13)).splitlines())
     3
     """
@@ -112,7 +112,7 @@ def annotation_lines(report: Report, result: Outcome) -> str:
     """Return lines that a CI shows beside the code: errors for what fails, warnings and notices for the rest.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> from aneforge.report.gate import outcome
     >>> report = check(af.input((1, 8, 1, 17_000), name="x").relu(), af.targets.Family.A15)
     >>> annotation_lines(report, outcome(report)).startswith("::error ")

@@ -51,7 +51,7 @@ def chrome_trace(report: Report) -> str:
 
     >>> import json
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> made = json.loads(chrome_trace(check(af.input((1, 4), name="x").relu(), af.targets.Family.A13)))
     >>> [event["name"] for event in made["traceEvents"] if event["ph"] == "X"]
     ['dispatch and copies call 0', 'relu t1']

@@ -31,7 +31,7 @@ def report_to_json(report: Report) -> str:
     """Return a report as JSON text.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.report import check
     >>> report = check(af.input((1, 4), name="x").relu(), af.targets.Family.A13)
     >>> report_from_json(report_to_json(report)) == report
     True

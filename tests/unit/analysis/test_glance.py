@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import aneforge as af
 from aneforge.analysis.divergence.glance import Glance
 from aneforge.analysis.divergence.graphs import Divergence, Strength, divergence
+from aneforge.commands.demo_networks import network
 from aneforge.compiler.compile import compile_graph
 from aneforge.graph.graph import read_promises
-from aneforge.report.networks import network
 from aneforge.testing.networks import networks
 from divergence_tools import PAIRS, SLOW
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import aneforge as af
 from aneforge.cli import main
 from aneforge.cli.arguments import magnitudes_given, read_arrays, shapes_given
-from aneforge.cli.commands import COMMANDS
+from aneforge.cli.command_table import COMMANDS
 from aneforge.cli.waiting import Progress
 from aneforge.errors import GraphError
 from report_models import saved
@@ -327,7 +327,7 @@ def test_debug_shows_the_traceback(model: Path) -> None:
 
 
 def test_an_internal_error_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from aneforge.report import checking  # noqa: PLC0415 - a module of which a function is replaced
+    from aneforge.commands import checking  # noqa: PLC0415 - a module of which a function is replaced
 
     def broken(*arguments: object, **options: object) -> None:
         del arguments, options
@@ -369,15 +369,15 @@ def test_a_missing_package_is_named_before_the_model_is_read(
 ) -> None:
     import importlib.util  # noqa: PLC0415 - it is replaced here alone
 
+    from aneforge.commands import model_and_targets  # noqa: PLC0415 - a module of which a function is replaced
     from aneforge.formats.mlpackage import messages  # noqa: PLC0415 - what it remembers is forgotten
-    from aneforge.report import subjects  # noqa: PLC0415 - a module of which a function is replaced
 
     def unread(*given: object, **options: object) -> None:
         raise AssertionError(f"{given} {options} was read before the package was missed")
 
     installed = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else installed(name))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - the form of the function
-    monkeypatch.setattr(subjects, "load_model", unread)
+    monkeypatch.setattr(model_and_targets, "load_model", unread)
     monkeypatch.delitem(sys.modules, "coremltools.proto", raising=False)
     messages.messages.cache_clear()
     assert main.run(arguments) == 2
@@ -386,7 +386,7 @@ def test_a_missing_package_is_named_before_the_model_is_read(
 
 
 def test_an_interrupt_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from aneforge.report import checking  # noqa: PLC0415 - a module of which a function is replaced
+    from aneforge.commands import checking  # noqa: PLC0415 - a module of which a function is replaced
 
     def interrupted(*arguments: object, **options: object) -> None:
         del arguments, options

@@ -8,8 +8,8 @@ from typing import NoReturn
 import pytest
 
 from aneforge.cli import main
+from aneforge.commands import compiling, model_and_targets, running, sharing
 from aneforge.compiler.schedule import schedule
-from aneforge.report import compiling, running, sharing, subjects
 from report_models import saved
 
 WRITING = {
@@ -60,7 +60,7 @@ def test_a_file_that_is_whole_but_not_in_its_place_goes(
 @pytest.mark.parametrize(
     ("where", "name", "form"),
     [
-        (subjects, "load_model", "json"),
+        (model_and_targets, "load_model", "json"),
         (sharing, "compile_graph", "json"),
         (schedule, "schedule", "html"),
         (compiling, "compile_graph", "program"),

@@ -17,10 +17,10 @@ from onnx import TensorProto, helper
 
 import aneforge as af
 from aneforge.cli import main
+from aneforge.commands.model_files import harm_to_model
+from aneforge.commands.outputs import save
 from aneforge.errors import GraphError
 from aneforge.formats.mil.blob import BlobWriter
-from aneforge.report.outputs import save
-from aneforge.report.parts import harm_to_model
 from report_models import masked_model, saved
 
 FORMS = ("json", "sarif", "junit", "markdown", "csv", "html", "trace", "netron")

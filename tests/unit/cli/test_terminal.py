@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from aneforge.cli import main
-from aneforge.cli.commands import COMMANDS
+from aneforge.cli.command_table import COMMANDS
 from report_models import saved
 
 LONG = "encoder/layers.0/self_attention/output_projection/" * 3

@@ -15,12 +15,12 @@ import onnx
 import pytest
 
 import aneforge as af
+from aneforge.commands.checking import check
+from aneforge.commands.demo_networks import network
 from aneforge.errors import GraphError, UnknownNameError
-from aneforge.report.checking import check
 from aneforge.report.forms import FORMS, written_form
 from aneforge.report.gate import STRICT, Threshold, fail_on_words, outcome
 from aneforge.report.junit import junit
-from aneforge.report.networks import network
 from aneforge.report.sarif import sarif
 from aneforge.report.tables import annotation_lines, csv_text, markdown
 from aneforge.report.trace import chrome_trace

@@ -12,8 +12,8 @@ import pytest
 
 import aneforge as af
 from aneforge.cli import main
-from aneforge.report.checking import CheckOptions, check
-from aneforge.report.explaining import explain
+from aneforge.commands.checking import CheckOptions, check
+from aneforge.commands.explaining import explain
 from aneforge.report.gate import Threshold, outcome
 from aneforge.report.predicted import PREDICTED
 from aneforge.report.sarif import rule_entry

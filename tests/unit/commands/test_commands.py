@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.commands.benching import bench
+from aneforge.commands.checking import check
+from aneforge.commands.comparing import compare
+from aneforge.commands.compiling import EMITTERS, compile_model
+from aneforge.commands.demo_networks import network
+from aneforge.commands.demonstration import demonstrated, first_chips
+from aneforge.commands.diffing import diff
+from aneforge.commands.doctoring import doctor
+from aneforge.commands.explaining import explain
+from aneforge.commands.feeding import fed
+from aneforge.commands.listing import list_ops, list_targets
+from aneforge.commands.reducing import reduce_model
+from aneforge.commands.running import run_model
 from aneforge.errors import BackendUnavailableError, GraphError, IllegalGraphError, UnknownNameError, UnknownTargetError
-from aneforge.report.benching import bench
-from aneforge.report.checking import check
-from aneforge.report.comparing import compare
-from aneforge.report.compiling import EMITTERS, compile_model
-from aneforge.report.demonstration import demonstrated, first_chips
-from aneforge.report.diffing import diff
-from aneforge.report.doctoring import doctor
-from aneforge.report.explaining import explain
-from aneforge.report.feeding import fed
-from aneforge.report.listing import list_ops, list_targets
-from aneforge.report.networks import network
-from aneforge.report.reducing import reduce_model
-from aneforge.report.running import run_model
 from aneforge.rules import rules
 from aneforge.runtime.executables import SoftwareEngine
 

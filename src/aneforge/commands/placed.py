@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aneforge.commands.report_nodes import place_of
+from aneforge.commands.timeline import rounded
 from aneforge.graph.graph import INPUT, STATE
 from aneforge.report.model import Evidence, Finding, Placed, Placement
-from aneforge.report.nodes import place_of
 from aneforge.report.numbers import time_text
 from aneforge.report.predicted import OWN_PROGRAM, SEGMENTS
-from aneforge.report.timeline import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from aneforge.analysis.cost import Cost
+    from aneforge.commands.model_and_targets import Chosen
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
-    from aneforge.report.subjects import Chosen
 
 __all__ = ["cuts", "own_programs", "placed"]
 

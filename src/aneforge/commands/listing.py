@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.commands.model_and_targets import title_of
 from aneforge.errors import UnknownNameError
 from aneforge.ops.table import ops
-from aneforge.report.subjects import title_of
 from aneforge.rules.operations import op_status
 from aneforge.targets import Family, group, resolve, supports_mil
 

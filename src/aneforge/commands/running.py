@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.commands.feeding import fed, fed_ports
+from aneforge.commands.model_and_targets import chosen_targets, is_path, subject_of
 from aneforge.compiler.compile import build_program
 from aneforge.errors import GraphError, Location
 from aneforge.formats.detection import is_program_file
-from aneforge.report.feeding import fed, fed_ports
-from aneforge.report.subjects import chosen_targets, is_path, subject_of
 from aneforge.runtime.backends import chosen_backend
 
 if TYPE_CHECKING:

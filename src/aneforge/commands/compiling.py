@@ -7,12 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.compile import compile_graph, route_to
-from aneforge.compiler.pipeline import PIPELINE
-from aneforge.errors import GraphError, Location, UnknownNameError
-from aneforge.report.nodes import carried_out, origins, report_nodes
-from aneforge.report.noting import program_notes, told_once
-from aneforge.report.outputs import (
+from aneforge.commands.model_and_targets import chosen_targets, is_path, subject_of
+from aneforge.commands.noting import program_notes, told_once
+from aneforge.commands.outputs import (
     refuse_folder,
     refuse_folder_in_place,
     refuse_model,
@@ -20,7 +17,10 @@ from aneforge.report.outputs import (
     save,
     writing,
 )
-from aneforge.report.subjects import chosen_targets, is_path, subject_of
+from aneforge.commands.report_nodes import carried_out, origins, report_nodes
+from aneforge.compiler.compile import compile_graph, route_to
+from aneforge.compiler.pipeline import PIPELINE
+from aneforge.errors import GraphError, Location, UnknownNameError
 
 if TYPE_CHECKING:
     import os

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from aneforge.analysis.divergence.graphs import Divergence as Found
     from aneforge.analysis.divergence.graphs import Side
+    from aneforge.commands.sharing import Made
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
-    from aneforge.report.sharing import Made
     from aneforge.targets import Target
 
     Ranges = Mapping[str, tuple[float, float] | float]

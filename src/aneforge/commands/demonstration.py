@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.report.checking import CheckOptions, check
-from aneforge.report.networks import NETWORKS, network
+from aneforge.commands.checking import CheckOptions, check
+from aneforge.commands.demo_networks import NETWORKS, network
 from aneforge.targets import database
 
 if TYPE_CHECKING:

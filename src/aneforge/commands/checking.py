@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
-from aneforge.report.divergences import compared
-from aneforge.report.feeding import fed
+from aneforge.commands.divergences import compared
+from aneforge.commands.feeding import fed
+from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.sharing import Compiler
+from aneforge.commands.target_report import Asked, TargetWriter
 from aneforge.report.model import NO, SPLIT, Report, TargetReport
 from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
-from aneforge.report.sharing import Compiler
-from aneforge.report.subjects import chosen_targets, subject_of
-from aneforge.report.target import Asked, TargetWriter
 from aneforge.rules.nodes import operation_of
 from aneforge.rules.preflight import looks_at, observed, verdicts
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from aneforge.commands.model_and_targets import Subject
+    from aneforge.commands.sharing import Made
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
-    from aneforge.report.sharing import Made
-    from aneforge.report.subjects import Subject
     from aneforge.rules.preflight import Observation
     from aneforge.targets import Target, TargetLike
 

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aneforge.commands.model_and_targets import is_path
+from aneforge.commands.model_files import harm_to_model
 from aneforge.errors import GraphError, Location
-from aneforge.report.parts import harm_to_model
-from aneforge.report.subjects import is_path
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable

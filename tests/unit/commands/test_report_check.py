@@ -11,15 +11,15 @@ import pytest
 
 import aneforge as af
 from aneforge._targets import predict_fp16_divergence
+from aneforge.commands.checking import CheckOptions, check
+from aneforge.commands.demo_networks import NETWORKS, network
+from aneforge.commands.layer_labels import labels_of
+from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.outputs import save
+from aneforge.commands.report_nodes import carried_out, origins, report_nodes
+from aneforge.commands.sharing import Compiler
 from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, NoDataError, UnknownTargetError
-from aneforge.report.checking import CheckOptions, check
-from aneforge.report.labels import labels_of
-from aneforge.report.networks import NETWORKS, network
-from aneforge.report.nodes import carried_out, origins, report_nodes
-from aneforge.report.outputs import save
-from aneforge.report.sharing import Compiler
-from aneforge.report.subjects import chosen_targets, subject_of
 from aneforge.report.written import load_report, report_from_json, report_to_json
 from aneforge.runtime.exactness import labels_of_layers
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.commands.model_and_targets import title_of
 from aneforge.errors import NoDataError, UnknownNameError
 from aneforge.ops.op import Below
 from aneforge.ops.table import op_named
 from aneforge.report.predicted import PREDICTED
-from aneforge.report.subjects import title_of
 from aneforge.rules.catalogue import rules
 from aneforge.rules.operations import catalogue, op_status
 from aneforge.rules.rule import plain_text

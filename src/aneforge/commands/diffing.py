@@ -73,7 +73,7 @@ def diff(first: Report, second: Report) -> ReportDiff:
     """Return what changed from one report to another.
 
     >>> import aneforge as af
-    >>> from aneforge.report.checking import check
+    >>> from aneforge.commands.checking import check
     >>> reports = [check(af.input((1, 8, 1, n), name="x").relu(), af.targets.Family.A15) for n in (16_384, 17_000)]
     >>> found = diff(*reports)
     >>> found.worse, [finding.rule for finding in found.targets[0].new]

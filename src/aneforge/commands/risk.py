@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.long_sums import find_precision_risks
+from aneforge.commands.report_nodes import place_of
 from aneforge.evidence import EvidenceKind
 from aneforge.graph.graph import read_promises
 from aneforge.report.model import Evidence, Finding, Rescaling
-from aneforge.report.nodes import place_of
 from aneforge.report.predicted import rule_of_edge
 
 if TYPE_CHECKING:

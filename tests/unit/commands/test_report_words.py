@@ -14,17 +14,17 @@ from onnx import numpy_helper
 
 import aneforge as af
 from aneforge import cli, report
+from aneforge.commands.checking import CheckOptions, check
+from aneforge.commands.comparing import compare
+from aneforge.commands.compiling import compile_model
+from aneforge.commands.diffing import diff
+from aneforge.commands.explaining import explain
+from aneforge.commands.feeding import fed
+from aneforge.commands.noting import refusal_text, told_once
+from aneforge.commands.running import run_model
 from aneforge.errors import GraphError, IllegalGraphError, PrecisionWarning, UnknownNameError
-from aneforge.report.checking import CheckOptions, check
-from aneforge.report.comparing import compare
-from aneforge.report.compiling import compile_model
-from aneforge.report.diffing import diff
-from aneforge.report.explaining import explain
-from aneforge.report.feeding import fed
 from aneforge.report.gate import Threshold, fail_on_words, outcome
 from aneforge.report.junit import junit
-from aneforge.report.noting import refusal_text, told_once
-from aneforge.report.running import run_model
 from aneforge.report.tables import markdown
 from report_models import masked_model, saved
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.commands.comparing import same_bits
+from aneforge.commands.feeding import fed
+from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import run
 from aneforge.errors import AneforgeError, GraphError
@@ -22,9 +25,6 @@ from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.table import op_named
 from aneforge.ops.types import is_float
-from aneforge.report.comparing import same_bits
-from aneforge.report.feeding import fed
-from aneforge.report.subjects import chosen_targets, subject_of
 from aneforge.rules.catalogue import explain
 from aneforge.rules.preflight import preflight
 

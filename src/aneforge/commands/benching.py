@@ -12,12 +12,12 @@ import numpy as np
 from aneforge.analysis.cost import price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
+from aneforge.commands.feeding import fed
+from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.target_report import latency_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.kernels.library import library, paths, processors
-from aneforge.report.feeding import fed
-from aneforge.report.subjects import chosen_targets, subject_of
-from aneforge.report.target import latency_of
 
 if TYPE_CHECKING:
     import os

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from aneforge.analysis.cost import price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
+from aneforge.commands.layer_labels import labels_of
+from aneforge.commands.noting import program_notes, refusal_text, told_once
+from aneforge.commands.placed import cuts, own_programs, placed
+from aneforge.commands.report_nodes import carried_out, origins, place_of, report_nodes
+from aneforge.commands.risk import Risks
+from aneforge.commands.timeline import memory_of, rounded, timeline_of
 from aneforge.engine.exactness import worst
 from aneforge.evidence import EvidenceKind
-from aneforge.report.labels import labels_of
 from aneforge.report.model import Counts, Evidence, Finding, Latency, TargetReport
-from aneforge.report.nodes import carried_out, origins, place_of, report_nodes
-from aneforge.report.noting import program_notes, refusal_text, told_once
-from aneforge.report.placed import cuts, own_programs, placed
-from aneforge.report.risk import Risks
-from aneforge.report.timeline import memory_of, rounded, timeline_of
 from aneforge.rules.catalogue import rules
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity, plain_text
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from aneforge.analysis.cost import Cost
+    from aneforge.commands.model_and_targets import Chosen
+    from aneforge.commands.sharing import Made
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.exactness import Label
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
-    from aneforge.report.sharing import Made
-    from aneforge.report.subjects import Chosen
     from aneforge.rules.preflight import Preflight
     from aneforge.rules.rule import Finding as RuleFinding
     from aneforge.targets import Value

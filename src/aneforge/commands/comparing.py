@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.commands.feeding import fed
+from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.report_nodes import NUMBER, origins, report_nodes
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import run
 from aneforge.errors import GraphError
 from aneforge.graph.graph import PLACEHOLDERS, Graph
 from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor
-from aneforge.report.feeding import fed
-from aneforge.report.nodes import NUMBER, origins, report_nodes
-from aneforge.report.subjects import chosen_targets, subject_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from aneforge.commands.model_and_targets import Subject
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import GraphLike
     from aneforge.ops.types import Array
-    from aneforge.report.subjects import Subject
     from aneforge.targets import TargetLike
 
 __all__ = ["REFERENCE", "ComparedNode", "Comparison", "compare"]
