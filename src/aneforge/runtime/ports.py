@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from aneforge.engine.execution.given import hand_over
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError
-from aneforge.ops.types import DTYPES, is_float, value_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,9 +34,6 @@ __all__ = [
 ]
 
 ALIGNMENT = 64
-REAL = set("fiub")
-"""Kinds of NumPy types whose values are real numbers."""
-OWN_TYPES = {dtype for dtype, _ in DTYPES.values()}
 
 
 class Direction(StrEnum):
@@ -143,48 +140,4 @@ def converted(port: Port, value: object) -> Array:
         GraphTypeError: It is of a type that the port does not take.
         GraphError: It has another shape, or an integer that the port cannot hold.
     """
-    array = as_array(port, value)
-    if array.dtype.kind not in REAL and array.dtype not in OWN_TYPES:
-        raise GraphTypeError(f"{port} takes numbers", seen=str(array.dtype))
-    if array.shape != port.type.shape:
-        raise GraphError(f"{port} was given another shape", seen=list(array.shape), limit=list(port.type.shape))
-    if not is_float(port.type.dtype):
-        check_whole(port, array)
-    with np.errstate(over="ignore"):
-        return array.astype(port.buffer.dtype)
-
-
-def as_array(port: Port, value: object) -> Array:
-    """Return what a caller gave as an array.
-
-    Raises:
-        GraphError: It is not an array, or some of its elements are masked: what to compute with instead is not known.
-    """
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise GraphError(f"{port} was given no array: {error}", seen=type(value).__name__) from None
-    if np.ma.is_masked(value):
-        raise GraphTypeError(f"{port} was given masked elements", remedy="value.filled(…) gives them a value")
-    return array
-
-
-def check_whole(port: Port, array: Array) -> None:
-    """Check values for a port of integers or booleans.
-
-    Raises:
-        GraphTypeError: They are real numbers, or no booleans.
-        GraphError: One is out of range.
-    """
-    kind = port.type.dtype
-    if array.dtype == port.buffer.dtype:
-        return
-    if kind == "bool" or array.dtype.kind not in "iu":
-        raise GraphTypeError(
-            f"{port} takes {kind} alone", seen=str(array.dtype), remedy="convert on the host, where rounding is seen"
-        )
-    least, most = value_range(kind)
-    if array.size and not (least <= int(array.min()) and int(array.max()) <= most):
-        raise GraphError(
-            f"a value for {port} is out of range", seen=f"{array.min()} … {array.max()}", limit=f"{least} … {most}"
-        )
+    return hand_over(str(port), value, port.type, port.buffer.dtype)

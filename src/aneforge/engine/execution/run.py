@@ -16,9 +16,9 @@ import numpy as np
 
 from aneforge.callsite import warn
 from aneforge.engine.exactness import Exactness, Label, worst
+from aneforge.engine.execution.given import expect_known, hand_over
 from aneforge.engine.execution.layers import Constants, step_of
 from aneforge.engine.execution.values import Values
-from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphError, PrecisionWarning
 from aneforge.ops.types import is_float, numpy_dtype
 
@@ -74,16 +74,22 @@ class Executable:
         [[[2048.0, 1.5]], [[2050.0, 1.5]]]
 
         Raises:
-            GraphError: An input has no value, or one of another shape.
+            UnknownNameError: A value is given for an input or a state that there is not.
+            GraphTypeError: A value is of a type that its input does not take.
+            GraphError: An input has no value, or one of another shape, or one that it cannot hold.
         """
         program = self.program
         values = Values()
+        expect_known("input", inputs, [port.name for port in program.inputs])
+        expect_known("state", states or {}, [state.name for state in program.states])
         for port in program.inputs:
-            value = handed_over(f"input {port.name!r}", inputs.get(port.name), port.value.type)
-            values.arrays[port.value.name] = value
+            if inputs.get(port.name) is None:
+                raise GraphError(f"input {port.name!r} has no value")
+            values.arrays[port.value.name] = taken("input", port.name, inputs[port.name], port.value.type)
         for state in program.states:
-            start = (states or {}).get(state.name, np.zeros(state.read.type.shape))
-            values.arrays[state.read.name] = handed_over(f"state {state.name!r}", start, state.read.type)
+            kind = state.read.type
+            start = (states or {}).get(state.name, np.zeros(kind.shape, engine_element(kind)))
+            values.arrays[state.read.name] = taken("state", state.name, start, kind)
         labels: dict[str, Label] = {}
         for step in self.steps:
             layer = step.layer
@@ -132,22 +138,13 @@ def run(
     ([[2050.0, 1.5]], 'exact')
 
     Raises:
-        GraphError: An input has no value, or one of another shape.
+        UnknownNameError: A value is given for an input or a state that there is not.
+        GraphTypeError: A value is of a type that its input does not take.
+        GraphError: An input has no value, or one of another shape, or one that it cannot hold.
     """
     return prepare(program).run(inputs, states, keep=keep)
 
 
-def handed_over(what: str, value: Array | None, kind: TensorType) -> Array:
-    """Return a value as the host hands it over: real numbers in fp16, ties to even.
-
-    Raises:
-        GraphError: There is none, or it has another shape.
-    """
-    if value is None:
-        raise GraphError(f"{what} has no value")
-    array = np.asarray(value)
-    if array.shape != kind.shape:
-        raise GraphError(f"{what} has the wrong shape", seen=list(array.shape), limit=list(kind.shape))
-    if not is_float(kind.dtype):
-        return array.astype(numpy_dtype(kind.dtype))
-    return array.copy() if array.dtype == np.float16 else host_fp16(array)
+def taken(direction: str, name: str, value: object, kind: TensorType) -> Array:
+    """Return a value as the engine gets it, checked as the port of a loaded program checks it."""
+    return hand_over(f"{direction} {name!r} : {kind}", value, kind, engine_element(kind))

@@ -1,0 +1,93 @@
+"""Values that a caller gives to a program: the one place where they are checked and handed over.
+
+`run` and the ports of a loaded program both ask here, so that they take and refuse the same. Real numbers are rounded
+to the port's type, ties to even, as NumPy rounds; integers and booleans are never rounded, wrapped or guessed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
+from aneforge.ops.types import DTYPES, is_float, value_range
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from aneforge.ops.types import Array, TensorType
+
+__all__ = ["expect_known", "hand_over"]
+
+REAL = set("fiub")
+"""Kinds of NumPy types whose values are real numbers."""
+OWN_TYPES = {dtype for dtype, _ in DTYPES.values()}
+
+
+def hand_over(what: str, value: object, kind: TensorType, element: np.dtype[Any]) -> Array:
+    """Return a copy of a caller's value in the element type of a port.
+
+    >>> from aneforge.ops.types import TensorType
+    >>> hand_over("input 'x'", [2049, 0.1], TensorType((2,)), np.dtype(np.float16)).tolist()
+    [2048.0, 0.0999755859375]
+
+    Raises:
+        GraphTypeError: It is of a type that the port does not take.
+        GraphError: It has another shape, or an integer that the port cannot hold.
+    """
+    array = as_array(what, value)
+    if array.dtype.kind not in REAL and array.dtype not in OWN_TYPES:
+        raise GraphTypeError(f"{what} takes numbers", seen=str(array.dtype))
+    if array.shape != kind.shape:
+        raise GraphError(f"{what} was given another shape", seen=list(array.shape), limit=list(kind.shape))
+    if not is_float(kind.dtype):
+        check_whole(what, array, kind.dtype, element)
+    with np.errstate(over="ignore"):
+        return array.astype(element)
+
+
+def as_array(what: str, value: object) -> Array:
+    """Return what a caller gave as an array.
+
+    Raises:
+        GraphError: It is not an array, or some of its elements are masked: what to compute with instead is not known.
+    """
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise GraphError(f"{what} was given no array: {error}", seen=type(value).__name__) from None
+    if np.ma.is_masked(value):
+        raise GraphTypeError(f"{what} was given masked elements", remedy="value.filled(…) gives them a value")
+    return array
+
+
+def check_whole(what: str, array: Array, dtype: str, element: np.dtype[Any]) -> None:
+    """Check values for a port of integers or booleans.
+
+    Raises:
+        GraphTypeError: They are real numbers, or no booleans.
+        GraphError: One is out of range.
+    """
+    if array.dtype == element:
+        return
+    if dtype == "bool" or array.dtype.kind not in "iu":
+        raise GraphTypeError(
+            f"{what} takes {dtype} alone", seen=str(array.dtype), remedy="convert on the host, where rounding is seen"
+        )
+    least, most = value_range(dtype)
+    if array.size and not (least <= int(array.min()) and int(array.max()) <= most):
+        raise GraphError(
+            f"a value for {what} is out of range", seen=f"{array.min()} … {array.max()}", limit=f"{least} … {most}"
+        )
+
+
+def expect_known(what: str, given: Mapping[str, object], known: Collection[str]) -> None:
+    """Check that values are given under names that there are.
+
+    Raises:
+        UnknownNameError: One is not.
+    """
+    for name in given:
+        if name not in known:
+            raise UnknownNameError.of(what, name, known)
