@@ -80,9 +80,9 @@ def test_a_fused_gain_rounds_once_and_says_that_it_is_modelled() -> None:
 def test_exactness_is_the_worst_of_the_layers() -> None:
     x = af.input((1, 2, 2, 2), name="x")
     biased = af.conv(x, halves(np.ones((2, 2, 1, 1))), bias=halves([1, 2])).relu()
-    program = build_program(biased, "h16g")
+    program = build_program(biased, "h18g")
     assert run(program, {"x": np.ones((1, 2, 2, 2))}).label.exactness is Exactness.EXACT
-    soft = build_program(Tensor(build("softmax", {"x": biased}, {"axis": 1})), "h16g")
+    soft = build_program(Tensor(build("softmax", {"x": biased}, {"axis": 1})), "h18g")
     found = run(soft, {"x": np.ones((1, 2, 2, 2))})
     assert found.label.exactness is Exactness.MODELLED
     assert {label.exactness for label in found.labels.values()} == {Exactness.EXACT, Exactness.MODELLED}
@@ -225,5 +225,5 @@ def test_inputs_must_be_there_and_fit() -> None:
     program = build_program(convolution(1.0, None), "h16g")
     with pytest.raises(GraphError, match="input 'x' has no value"):
         run(program, {})
-    with pytest.raises(GraphError, match="input 'x' has the wrong shape"):
+    with pytest.raises(GraphError, match="input 'x' : fp16.* was given another shape"):
         run(program, {"x": np.zeros(3)})

@@ -101,7 +101,8 @@ def test_gelu_at_its_ends_and_in_the_middle(chip: str) -> None:
     assert found[0] == pytest.approx(-0.00075388, abs=5e-9)
     assert found[1:5] == [0.0, 0.0, 4.0, 5.0]
     assert along_row(chip, gelu_by_tanh, x) == found
-    assert run_on(chip, input_of(1, 6).gelu(), halves(x)[None]).label.exactness is Exactness.EXACT
+    label = run_on(chip, input_of(1, 6).gelu(), halves(x)[None]).label
+    assert label.exactness is (Exactness.MODELLED if chip == "M5 Pro" else Exactness.EXACT)  # no figure is an M5 Pro's
 
 
 @every_chip

@@ -14,14 +14,25 @@ from typing import TYPE_CHECKING
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.errors import DataFileError
 from aneforge.evidence import EvidenceKind
+from aneforge.targets.queries import was_measured_on
 from aneforge.targets.schema import Entry, EvidenceEntry, read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from aneforge.targets import Target, Value
 
-__all__ = ["AdderChoice", "ArithmeticEntry", "Choices", "choices", "entries", "entry_of", "label_on", "switch"]
+__all__ = [
+    "AdderChoice",
+    "ArithmeticEntry",
+    "Choices",
+    "choices",
+    "doubts_of",
+    "entries",
+    "entry_of",
+    "label_on",
+    "switch",
+]
 
 PATH = Path(__file__).parent / "data" / "arithmetic.toml"
 FALLBACK = "meaning"
@@ -82,6 +93,8 @@ class ConvolutionChoice(Entry, frozen=True):
     """Which convolutions leave the direct form."""
 
     winograd_kernels: tuple[tuple[int, ...], ...]
+    measured_kernels: tuple[tuple[int, ...], ...]
+    """Kernels of stride 1, one group and no dilation of which figures of the direct form are published."""
     one_channel_scales: bool
     evidence: EvidenceEntry
 
@@ -168,15 +181,29 @@ def label_on(entry: ArithmeticEntry, target: Target) -> Label:
     modelled
     """
     reason = f"{entry.reason} ({entry.evidence.evidence()})"
-    labels = [Label(entry.exactness, reason)]
-    for name in entry.switches:
-        if name not in target.datapath:
-            labels.append(Label(Exactness.UNKNOWN, f"no source gives {name} for {target.name}"))
-            continue
-        evidence = target.evidence(name)
-        if evidence.kind is not EvidenceKind.MEASURED:
-            labels.append(Label(Exactness.MODELLED, f"{name} was not measured for {target.name}: {evidence}"))
-    return worst(labels)
+    return worst(
+        [Label(entry.exactness, reason), *(doubt for name in entry.switches for doubt in doubts_of(name, target))]
+    )
+
+
+def doubts_of(name: str, target: Target) -> Iterator[Label]:
+    """Doubt a value of a target's datapath that was not measured on a chip of that very target.
+
+    >>> from aneforge.targets import resolve
+    >>> [str(label) for chip in ("m2", "soc:a15") for label in doubts_of("accumulator", resolve(chip))]
+    ['modelled: accumulator was not measured for h14, only on M2 Pro of the same tier']
+    """
+    if name not in target.datapath:
+        yield Label(Exactness.UNKNOWN, f"no source gives {name} for {target.name}")
+        return
+    evidence = target.evidence(name)
+    if was_measured_on(target, evidence):
+        return
+    if evidence.kind is EvidenceKind.MEASURED:
+        chips = ", ".join(evidence.on)
+        yield Label(Exactness.MODELLED, f"{name} was not measured for {target.name}, only on {chips} of the same tier")
+    else:
+        yield Label(Exactness.MODELLED, f"{name} was not measured for {target.name}: {evidence}")
 
 
 def switch(target: Target, name: str) -> Value:

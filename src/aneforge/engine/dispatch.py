@@ -29,7 +29,7 @@ from aneforge.engine import (
     quantised,
     reductions,
 )
-from aneforge.engine.activations import MODELLED_ERF_FROM
+from aneforge.engine.doubts import CHOICES_AMONG_ZEROS, SPECIAL, doubtful_numbers, has_special
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.kernels import operations
 from aneforge.engine.kernels.elements import PATTERNS, lookup, to_fp16
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from aneforge.engine.doubts import Doubtful
     from aneforge.ops.definition import OperandArrays
     from aneforge.ops.op import Op
     from aneforge.ops.signature import AttributeValue
@@ -62,8 +63,6 @@ MOST_TABLES = 256
 """Tables that are kept, 128 KiB each."""
 DTYPE_NAMES = {dtype: name for name, (dtype, _) in DTYPES.items()}
 WHOLE_NUMBERS = "integers and booleans are computed as the mathematics has them; no source tells of them"
-SPECIAL_VALUES = "an operand is infinite or NaN: exponent 31 is read as an ordinary one, which few figures confirm"
-ERF_BEYOND_ITS_TABLE = "erf from 2 on is taken to be 1: its table ends there and no source gives its tail"
 SIGMOID_GELU = "the table of GELU by a sigmoid is not known; its mathematics is rounded once"
 
 
@@ -171,10 +170,23 @@ class Arithmetic:
         """Return what makes results less sure than the operation, by the values of the operands."""
         if self.entry.copies or not self.takes(operands):
             return
-        if any(not np.isfinite(value).all() for value in real_values(operands)):
-            yield Label(Exactness.MODELLED, SPECIAL_VALUES)
+        if self.op.name in UNARY:
+            x = cast("Array", operands["x"])
+            yield from self.doubtful(attributes).labels(x, np.inf)
+        elif any(map(has_special, real_values(operands))):
+            yield SPECIAL
         if self.op.name in DOUBTS_OF_VALUES:
             yield from DOUBTS_OF_VALUES[self.op.name](self.target, *self.in_order(operands), **attributes)
+        if self.op.name in CHOICES_AMONG_ZEROS:
+            yield from CHOICES_AMONG_ZEROS[self.op.name](*self.in_order(operands), **attributes)
+
+    def label_of_attributes(self, attributes: Attributes) -> Label:
+        """Return how sure an operation on one element is with given attributes, before any value is seen."""
+        return self.label_of({"x": np.zeros(1, np.float16)}, attributes, values=False)
+
+    def doubtful(self, attributes: Attributes) -> Doubtful:
+        """Return the numbers for which an operation on one element is less sure."""
+        return doubtful_numbers(self.op.name, tuple(sorted(attributes.items())))
 
     def takes(self, operands: OperandArrays) -> bool:
         """Tell whether the arithmetic is for such operands; that of most operations is for real numbers alone."""
@@ -302,12 +314,6 @@ def widened_operand(value: Array | tuple[Array, ...] | None) -> Array | tuple[Ar
 # What makes results less sure, beside what `products` says: functions of target, operands in order and attributes.
 
 
-def doubts_of_erf(_: Target, x: Array) -> Iterator[Label]:
-    """Doubt erf beyond its table."""
-    if (np.abs(x.astype(np.float64)) >= MODELLED_ERF_FROM).any():
-        yield Label(Exactness.MODELLED, ERF_BEYOND_ITS_TABLE)
-
-
 def doubts_of_gelu(_: Target, _x: Array, *, mode: str) -> Iterator[Label]:
     """Doubt the form by a sigmoid."""
     if mode == "SIGMOID_APPROXIMATION":
@@ -353,5 +359,5 @@ DOUBTS: Mapping[str, Callable[..., Iterator[Label]]] = {
     "sdpa": doubts_of_sdpa,
 }
 """What makes results less sure by shapes and attributes, by operation."""
-DOUBTS_OF_VALUES: Mapping[str, Callable[..., Iterator[Label]]] = {**products.DOUBTS_OF_VALUES, "erf": doubts_of_erf}
-"""What makes results less sure by the values of operands, by operation."""
+DOUBTS_OF_VALUES: Mapping[str, Callable[..., Iterator[Label]]] = products.DOUBTS_OF_VALUES
+"""What makes results less sure by the values of operands, by operation, beside what `doubts` says of them."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from aneforge.engine import golden
-from aneforge.engine.choices import choices, switch
+from aneforge.engine.choices import choices, doubts_of, switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.rounding import decoded
 from aneforge.ops.groups.convolution import ConvAttributes, TransposeAttributes, conv_transpose_type, window_attributes
@@ -46,6 +46,10 @@ __all__ = [
 
 ORDER_OF_SUMS = (
     "the magnitudes of a sum add to 2^15 or more: the order in which partial sums pass the edge is not known"
+)
+NOT_A_MEASURED_SHAPE = (
+    "figures of convolutions are of 1×1 and 3×3 kernels of stride 1 without groups and dilation; others are taken to "
+    "have the same direct sums"
 )
 
 
@@ -280,14 +284,29 @@ def doubts_of_conv(
 ) -> Iterator[Label]:
     """Doubt forms and shapes of a convolution without a figure."""
     form = form_of(x.shape, weight.shape, attributes, target)
+    if bias is not None:
+        yield from doubts_of("bias_starts_sum", target)
     if form == "scaling":
         yield Label(Exactness.MODELLED, "one input channel under a 1×1 kernel runs as a scaling, seen on one chip")
     if form == "winograd":
         pads = pads_of(x.shape[2:], weight.shape[2:], attributes)
         if x.shape[3] % 2 or bias is not None or pads != [(1, 1), (1, 1)]:
             yield Label(Exactness.MODELLED, "not measured: Winograd on odd widths, with a bias or other padding")
-    if form == "direct" and switch(target, "winograd_on_width") and set(weight.shape[2:]) != {1}:
-        yield Label(Exactness.MODELLED, "which kernels beside 3×3 of stride 1 run as Winograd here is not known")
+    if form == "direct" and not is_measured_shape(x.shape, weight.shape, attributes):
+        yield Label(Exactness.MODELLED, NOT_A_MEASURED_SHAPE)
+
+
+def is_measured_shape(x: tuple[int, ...], weight: tuple[int, ...], attributes: ConvAttributes) -> bool:
+    """Tell whether figures are published of convolutions in the direct form with such a kernel and such steps."""
+    along = slides(x[2:], weight[2:], window_attributes(attributes))
+    plain = attributes["groups"] == 1 and all(slide.stride == slide.dilation == 1 for slide in along)
+    return plain and tuple(weight[2:]) in choices().convolution.measured_kernels
+
+
+def doubts_of_linear(target: Target, _x: Array, _weight: Array, bias: Array | None) -> Iterator[Label]:
+    """Doubt where a bias enters a sum."""
+    if bias is not None:
+        yield from doubts_of("bias_starts_sum", target)
 
 
 BY_PRODUCTS: Mapping[str, Callable[[Products], Callable[..., Array]]] = {
@@ -314,6 +333,7 @@ FOR_TARGET: Mapping[str, Callable[..., Callable[..., Array]]] = {
 DOUBTS: Mapping[str, Callable[..., Iterator[Label]]] = {
     "conv": doubts_of_conv,
     "dynamic_conv": doubts_of_conv,
+    "linear": doubts_of_linear,
     "ne_conv": doubts_of_conv,
 }
 """What makes a result less sure by shapes: functions of the target, the operands in order and the attributes."""

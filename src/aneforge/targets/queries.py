@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from aneforge.errors import NoDataError, UnknownNameError
+from aneforge.evidence import EvidenceKind
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.targets.database import database
 from aneforge.targets.family import Family, family_of, supports_mil
@@ -15,7 +16,8 @@ from aneforge.targets.names import target_named
 from aneforge.targets.resolve import TargetLike, representative, resolve
 
 if TYPE_CHECKING:
-    from aneforge.targets.target import Tier
+    from aneforge.evidence import Evidence
+    from aneforge.targets.target import Target, Tier
 
 __all__ = [
     "FP16_SLICE_SAT",
@@ -25,6 +27,7 @@ __all__ = [
     "has_texture_engine",
     "limit",
     "native_streams",
+    "was_measured_on",
 ]
 
 FP16_SLICE_SAT = FP16_MAX / 16
@@ -141,3 +144,21 @@ def native_streams(family: TargetLike = None) -> frozenset[str]:
     if not resolved.streams and (resolved.family is None or supports_mil(resolved.family)):
         raise NoDataError("no published source says which weight encodings stream here", target=resolved.name)
     return frozenset(name for name, stream in resolved.streams.items() if stream.streams)
+
+
+def was_measured_on(target: Target, evidence: Evidence) -> bool:
+    """Tell whether a chip that a value was measured on is one that this very target stands for.
+
+    A tier shares its value among targets; a measurement holds for the chips that were measured. So the value of M2 Pro
+    is measured for h14g and not for h14, which no published measurement used.
+
+    >>> m2, a15 = resolve("m2-pro"), resolve("soc:a15")
+    >>> [was_measured_on(one, one.evidence("accumulator")) for one in (m2, a15)]
+    [True, False]
+    """
+    return evidence.kind is EvidenceKind.MEASURED and any(target_of_chip(chip) == target.name for chip in evidence.on)
+
+
+def target_of_chip(name: str) -> str | None:
+    """Return the target of a chip by the name on the box; None for a chip that the database does not list."""
+    return next((chip.target for chip in database().chips.values() if chip.name == name), None)

@@ -168,7 +168,7 @@ def computed(layer: Layer, numbers: Array, program: Program) -> Array | None:
         return None
     step = step_of(layer, program, Constants())
     operands = {name: laid if isinstance(ref, Value) else step.constants[name] for name, ref in layer.refs()}
-    return step.compute(dict(operands))[0].reshape(-1)
+    return step.results(dict(operands))[0].reshape(-1)
 
 
 # What a function is, as a key.

@@ -6,7 +6,8 @@ on the exact result and round once. Everything else works on fp16 and rounds by 
 
 An offset alone after a product is no slot but the start of the sum (measured); `products` sees to that.
 
-Slots that do the same to every number become one table of all numbers.
+Slots that do the same to every number become one table of all numbers. What goes through the slots is seen by nobody
+else, so they say themselves which of the values that they met make them less sure (`engine.doubts`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind
 from aneforge.engine.dispatch import UNARY, arithmetic, handed_over
-from aneforge.engine.exactness import Exactness, Label
+from aneforge.engine.doubts import SPECIAL, doubtful_numbers, has_special
+from aneforge.engine.exactness import Exactness, Label, worst
+from aneforge.engine.execution.values import magnitude_of
 from aneforge.engine.kernels.elements import PATTERNS, lookup, to_fp16
 from aneforge.engine.kernels.library import available
 from aneforge.engine.kernels.operations import gain_offset
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.affine import Affine
     from aneforge.compiler.ir.kind import Slot
     from aneforge.compiler.ir.layer import Stage
+    from aneforge.engine.doubts import Doubtful
     from aneforge.ops.types import TensorType
     from aneforge.targets import Target
 
@@ -45,14 +49,14 @@ __all__ = ["ONE_ROUNDING", "Exact", "Stages", "along", "gained", "label_of_gain"
 
 ONE_ROUNDING = "assumed: gain and offset are rounded once, together with the operation; not measured"
 TWO_ROUNDINGS = "assumed: gain and offset round as the tails of the activation tables do; not measured"
-ONE_FACTOR = "one rounding of the exact product or sum, as any elementwise operation"
 
 
 class Pointwise:
     """A function that does the same to every fp16 number; a table of all its results stands for it."""
 
-    def __init__(self, function: Callable[[Array], Array]) -> None:
+    def __init__(self, function: Callable[[Array], Array], doubts: Callable[[], Doubtful]) -> None:
         self.function = function
+        self.find_doubts = doubts
 
     def __call__(self, x: Array) -> Array:
         return lookup(x, self.table) if available() and x.dtype == np.float16 else self.function(x)
@@ -63,20 +67,43 @@ class Pointwise:
         every = np.arange(PATTERNS, dtype=np.uint16).view(np.float16)
         return self.function(every).view(np.uint16)
 
+    @cached_property
+    def doubtful(self) -> Doubtful:
+        """The numbers for which it is less sure, found the first time that they are needed."""
+        return self.find_doubts()
+
     def then(self, other: Pointwise) -> Pointwise:
         """Return the function that does this and then another."""
 
         def both(x: Array) -> Array:
             return other(self(x))
 
-        return Pointwise(both)
+        return Pointwise(both, lambda: other.doubtful.after(self.table, self.doubtful))
+
+
+class Each:
+    """A function of numbers and of their places, such as a gain for every channel; infinities make it less sure."""
+
+    def __init__(self, function: Callable[[Array], Array]) -> None:
+        self.function = function
+
+    def __call__(self, x: Array) -> Array:
+        return self.function(x)
+
+    @property
+    def doubtful(self) -> Doubtful:
+        """The numbers for which it is less sure."""
+        return doubtful_numbers("", ())
+
+
+Function = Pointwise | Each
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
     """What is done to a value one after the other, and how sure each step is."""
 
-    functions: tuple[Callable[[Array], Array], ...] = ()
+    functions: tuple[Function, ...] = ()
     labels: tuple[Label, ...] = ()
 
     def __call__(self, x: Array) -> Array:
@@ -85,9 +112,16 @@ class Stages:
             x = function(x)
         return x
 
-    def after(self, first: Callable[[Array], Array]) -> Stages:
+    def run(self, x: Array, doubts: list[Label]) -> Array:
+        """Return what leaves the last step; doubts that the values on the way raise are added to the others."""
+        for function in self.functions:
+            doubts += function.doubtful.labels(x, magnitude_of(x))
+            x = function(x)
+        return x
+
+    def after(self, first: Function, label: Label) -> Stages:
         """Return these steps with another in front, joined where both are tables."""
-        return Stages(joined([first, *self.functions]), self.labels)
+        return Stages(joined([first, *self.functions]), (label, *self.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +149,7 @@ class Exact:
 
 def stages_of(stages: Iterable[tuple[Slot, Stage]], flowing: TensorType, target: Target) -> Stages:
     """Return what some slots do after a value of a type."""
-    functions: list[Callable[[Array], Array]] = []
+    functions: list[Function] = []
     labels: list[Label] = []
     for _, stage in stages:
         function, label = stage_of(stage, flowing, target)
@@ -125,9 +159,9 @@ def stages_of(stages: Iterable[tuple[Slot, Stage]], flowing: TensorType, target:
     return Stages(joined(functions), tuple(labels))
 
 
-def joined(functions: Iterable[Callable[[Array], Array]]) -> tuple[Callable[[Array], Array], ...]:
+def joined(functions: Iterable[Function]) -> tuple[Function, ...]:
     """Return functions with neighbours that are tables made one."""
-    found: list[Callable[[Array], Array]] = []
+    found: list[Function] = []
     for function in functions:
         before = found[-1] if found else None
         if isinstance(before, Pointwise) and isinstance(function, Pointwise):
@@ -137,11 +171,11 @@ def joined(functions: Iterable[Callable[[Array], Array]]) -> tuple[Callable[[Arr
     return tuple(found)
 
 
-def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Callable[[Array], Array], Label]:
+def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Function, Label]:
     """Return what one slot does after a value of a type, and how sure that is."""
     if stage.kind.name == GAIN_OFFSET:
         affine = affine_of_stage(stage, flowing.rank)
-        return gained(affine, flowing.rank), label_of_gain(affine)
+        return gained(affine, flowing.rank), label_of_gain(affine, target)
     call = call_of_kind(stage.kind, stage.attributes, flowing.shape)
     assert call is not None, "only gain and offset is not a call"  # noqa: S101 - handled above
     found = arithmetic(call.op, target)
@@ -152,10 +186,13 @@ def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Callabl
         (result,) = found.results(cast("Any", call.renamed({stage.kind.flowing: x, **constants})), attributes)
         return result
 
-    return (Pointwise(function) if found.op.name in UNARY else function), found.label
+    if found.op.name in UNARY:
+        return Pointwise(function, lambda: found.doubtful(attributes)), found.label_of_attributes(attributes)
+    special = any(map(has_special, cast("Iterable[Array]", constants.values())))
+    return Each(function), worst([found.label, *([SPECIAL] if special else [])])
 
 
-def gained(affine: Affine, rank: int) -> Callable[[Array], Array]:
+def gained(affine: Affine, rank: int) -> Function:
     """Return gain · x + offset; the constants are fp16, rounded by the host that compiled them."""
     constants = [along(values, rank, affine.axis) for values in (affine.gain, affine.offset)]
     single = all(one is None or one.size == 1 for one in constants)
@@ -164,13 +201,18 @@ def gained(affine: Affine, rank: int) -> Callable[[Array], Array]:
     def function(x: Array) -> Array:
         return gain_offset(x, gain, offset)
 
-    return Pointwise(function) if single else function
+    return Pointwise(function, lambda: doubtful_numbers("", ())) if single else Each(function)
 
 
-def label_of_gain(affine: Affine) -> Label:
-    """Return how sure a gain and offset on fp16 is."""
-    both = affine.gain is not None and affine.offset is not None
-    return Label(Exactness.MODELLED, TWO_ROUNDINGS) if both else Label(Exactness.EXACT, ONE_FACTOR)
+def label_of_gain(affine: Affine, target: Target) -> Label:
+    """Return how sure a gain and offset on fp16 is on a target: one of them alone is an elementwise operation."""
+    given = [values for values in (affine.gain, affine.offset) if values is not None]
+    labels = [arithmetic("muls", target).label]
+    if len(given) > 1:
+        labels.append(Label(Exactness.MODELLED, TWO_ROUNDINGS))
+    if any(has_special(host_fp16(values)) for values in given):
+        labels.append(SPECIAL)
+    return worst(labels)
 
 
 def along(values: Array | None, rank: int, axis: int) -> Array | None:

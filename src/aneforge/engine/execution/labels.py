@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.engine.activations import MODELLED_ERF_FROM
-from aneforge.engine.dispatch import ERF_BEYOND_ITS_TABLE, SPECIAL_VALUES
+from aneforge.engine.doubts import SPECIAL
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.golden import EDGE
 from aneforge.engine.products import ORDER_OF_SUMS
 from aneforge.ops.numbers import FP16_INFINITY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy.typing as npt
 
     from aneforge.compiler.ir.calls import Call
     from aneforge.engine.dispatch import Arithmetic
+    from aneforge.engine.doubts import Doubtful
 
     Array = npt.NDArray[Any]
 
@@ -34,7 +34,7 @@ __all__ = ["Labels", "Reach", "static_label"]
 
 WINOGRAD_GROWTH = 4.0
 """A transformed column of data is at most twice, and the four of weights together twice, what they are made of."""
-MODELLED = {text: Label(Exactness.MODELLED, text) for text in (SPECIAL_VALUES, ORDER_OF_SUMS, ERF_BEYOND_ITS_TABLE)}
+PAST_THE_EDGE = Label(Exactness.MODELLED, ORDER_OF_SUMS)
 
 
 def static_label(found: Arithmetic, operands: Mapping[str, Array | tuple[Array, ...]], call: Call) -> Label:
@@ -110,26 +110,30 @@ class Labels:
     known: Label
     special: bool = False
     """Infinite operands make it less sure."""
-    erf: bool = False
-    """So do operands beyond the table of erf."""
+    doubtful: Doubtful | None = None
+    """So do some numbers, where it is a function of one number; infinities are among them."""
+    among_zeros: Callable[..., Iterator[Label]] | None = None
+    """So do zeros of both signs, where it chooses among several numbers."""
     reach: Reach | None = None
     """So do sums that can pass the edge."""
 
     @property
     def look(self) -> bool:
         """Tell whether values can add a doubt."""
-        return self.special or self.erf or self.reach is not None
+        return self.special or self.doubtful is not None or self.reach is not None
 
     def of(self, magnitudes: list[float], operands: list[Array | tuple[Array, ...]]) -> Label:
         """Return the label, given the operands and the largest magnitude of each."""
         doubts: list[Label] = []
         infinite = any(one >= FP16_INFINITY for one in magnitudes)
         if self.special and infinite:
-            doubts.append(MODELLED[SPECIAL_VALUES])
-        if self.erf and magnitudes[0] >= MODELLED_ERF_FROM:
-            doubts.append(MODELLED[ERF_BEYOND_ITS_TABLE])
+            doubts.append(SPECIAL)
+        if self.doubtful is not None:
+            doubts += self.doubtful.labels(cast("Array", operands[0]), magnitudes[0])
+        if self.among_zeros is not None:
+            doubts += self.among_zeros(*operands)
         if self.reach is not None and not infinite:
             first, second = magnitudes
             if self.reach.passes_edge(first, second, cast("Array", operands[1])):
-                doubts.append(MODELLED[ORDER_OF_SUMS])
+                doubts.append(PAST_THE_EDGE)
         return worst([self.known, *doubts]) if doubts else self.known

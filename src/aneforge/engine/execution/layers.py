@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,7 +13,8 @@ from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
 from aneforge.engine.crop import label_of_joined
-from aneforge.engine.dispatch import TAKEN_AS_GIVEN, arithmetic, handed_over
+from aneforge.engine.dispatch import TAKEN_AS_GIVEN, UNARY, arithmetic, handed_over
+from aneforge.engine.doubts import CHOICES_AMONG_ZEROS
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, gained, label_of_gain, stages_of
 from aneforge.engine.execution.labels import Labels, Reach, static_label
@@ -28,13 +30,15 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.calls import Call
     from aneforge.compiler.ir.layer import Argument, Layer, Ref
     from aneforge.compiler.ir.program import Program
+    from aneforge.engine.dispatch import Arithmetic
     from aneforge.engine.execution.values import Values
     from aneforge.ops.constant import Constant
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]
     Operand = Array | tuple[Array, ...]
-    Compute = Callable[[dict[str, Operand]], tuple[Array, ...]]
+    Compute = Callable[[dict[str, Operand], list[Label]], tuple[Array, ...]]
+    """Computes the results of a layer; what the values on the way make less sure is added to a list."""
 
 __all__ = ["Constants", "Step", "step_of"]
 
@@ -82,8 +86,13 @@ class Step:
     def run(self, values: Values) -> tuple[tuple[Array, ...], Label]:
         """Return the results and how sure they are."""
         operands = {name: self.operand(name, argument, values) for name, argument in self.layer.operands.items()}
-        results = self.compute(operands)
-        return results, self.label(values, operands)
+        doubts: list[Label] = []
+        results = self.compute(operands, doubts)
+        return results, worst([self.label(values, operands), *doubts]) if doubts else self.label(values, operands)
+
+    def results(self, operands: dict[str, Operand]) -> tuple[Array, ...]:
+        """Return the results alone, whatever the values make less sure."""
+        return self.compute(operands, [])
 
     def operand(self, name: str, argument: Argument, values: Values) -> Operand:
         """Return an operand as the engine gets it."""
@@ -143,12 +152,12 @@ def gain_offset_step(layer: Layer, target: Target, held: Mapping[str, Array]) ->
     """Return a gain and offset, which no operation of the table is."""
     affine = affine_of_layer(layer)
     first = gained(affine, layer.core_types[0].rank)
-    stages = stages_of(layer.epilogue.stages, layer.core_types[0], target).after(first)
+    stages = stages_of(layer.epilogue.stages, layer.core_types[0], target).after(first, label_of_gain(affine, target))
 
-    def compute(operands: dict[str, Operand]) -> tuple[Array, ...]:
-        return (stages(cast("Array", operands["input"])),)
+    def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
+        return (stages.run(cast("Array", operands["input"]), doubts),)
 
-    labels = Labels(worst([label_of_gain(affine), *stages.labels]))
+    labels = Labels(worst(stages.labels))
     return Step(layer, held, compute, labels, {}, None, given=False)
 
 
@@ -158,8 +167,9 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
     first, second = list(layer.operands)
     stages = stages_of(product.stages, layer.core_types[0], target)
 
-    def compute(operands: dict[str, Operand]) -> tuple[Array, ...]:
-        return (stages(product.multiply(cast("Array", operands[first]), cast("Array", operands[second]))),)
+    def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
+        found = product.multiply(cast("Array", operands[first]), cast("Array", operands[second]))
+        return (stages.run(found, doubts),)
 
     found = arithmetic(call.op, target)
     known = worst([static_label(found, typed_operands(layer, call), call), *product.labels, *stages.labels])
@@ -195,18 +205,29 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
     if warning is not None:
         labels.append(warning)
 
-    def compute(operands: dict[str, Operand]) -> tuple[Array, ...]:
+    def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
         renamed = cast("dict[str, Any]", call.renamed(operands))
         if exact is not None:
             numbers = (wide(renamed[name], magnitude_of(renamed[name])) for name in ("x", "y"))
-            return (behind(exact(EXACT_PAIRS[layer.kind.name](*numbers))),)
+            return (behind.run(exact(EXACT_PAIRS[layer.kind.name](*numbers)), doubts),)
         results = found.results(renamed, attributes)
-        return (behind(results[0]), *results[1:]) if behind.functions else results
+        return (behind.run(results[0], doubts), *results[1:]) if behind.functions else results
 
-    takes = not found.entry.copies and found.takes(typed)
-    doubts = Labels(worst([*labels, *behind.labels]), special=takes, erf=takes and call.op == "erf")
+    known = worst([*labels, *behind.labels])
     text = None if warning is None else f"{layer.name}: {warning.reason}"
-    return Step(layer, held, compute, doubts, magnitudes_of(held), text, given=call.op in TAKEN_AS_GIVEN)
+    given = call.op in TAKEN_AS_GIVEN
+    return Step(layer, held, compute, labels_by_values(known, found, call, typed), magnitudes_of(held), text, given)
+
+
+def labels_by_values(known: Label, found: Arithmetic, call: Call, typed: dict[str, Any]) -> Labels:
+    """Return the label of an operation with what the values that go in can add."""
+    if found.entry.copies or not found.takes(typed):
+        return Labels(known)
+    attributes = found.op.complete(call.attributes)
+    if call.op in UNARY:
+        return Labels(known, doubtful=found.doubtful(attributes))
+    among = CHOICES_AMONG_ZEROS.get(call.op)
+    return Labels(known, special=True, among_zeros=None if among is None else partial(among, **attributes))
 
 
 def magnitudes_of(constants: Mapping[str, Array]) -> dict[str, float]:

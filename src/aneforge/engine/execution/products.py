@@ -18,7 +18,7 @@ import numpy as np
 from aneforge.compiler.affine import Affine, affine_of_stage
 from aneforge.compiler.ir.catalogue import kinds
 from aneforge.compiler.ir.kind import Slot
-from aneforge.engine.choices import switch
+from aneforge.engine.choices import doubts_of, switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, along
 from aneforge.engine.kernels.operations import PRODUCTS, TOTALS, gained_by
@@ -84,6 +84,10 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
     sums = sums_of(layer, call, form, start, products)
     if crops:
         labels.append(Label(Exactness.MODELLED, INT8_WEIGHTS))
+    if start is not None:
+        labels += doubts_of("bias_starts_sum", target)
+    if form and form != form_by_shape(layer, call, target):
+        labels.append(Label(Exactness.MODELLED, f"the compiler chose the {form} form, of which no figure here tells"))
 
     def multiply(x: Array, weight: Array) -> Array:
         found = meeting_int8(sums, x, weight) if crops else sums(x, weight)
@@ -115,12 +119,17 @@ def encodes_activations(layer: Layer, target: Target) -> bool:
 
 def convolution_form(layer: Layer, call: Call, target: Target) -> str:
     """Return the form of a convolution: direct, winograd or scaling."""
-    x, weight = (layer.operand(name).type.shape for name in ("input", "weights"))
-    form = form_of(x, weight, cast("ConvAttributes", call.attributes), target)
+    form = form_by_shape(layer, call, target)
     chosen = layer.choices.get("winograd")
     if chosen in (None, "unknown") or form == "scaling":
         return form
     return "winograd" if chosen is True else "direct"
+
+
+def form_by_shape(layer: Layer, call: Call, target: Target) -> str:
+    """Return the form of a convolution that the target's data and the shapes choose."""
+    x, weight = (layer.operand(name).type.shape for name in ("input", "weights"))
+    return form_of(x, weight, cast("ConvAttributes", call.attributes), target)
 
 
 def sums_of(
