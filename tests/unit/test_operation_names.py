@@ -34,6 +34,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "compiler/passes/cuts.py:CUTS",
         "engine/activations.py:ACTIVATIONS",
         "engine/crop.py:FOR_TARGET",
+        "engine/doubts.py:CHOICES_AMONG_ZEROS",
+        "engine/doubts.py:ZERO_BOUNDS",
         "engine/execution/layers.py:EXACT_PAIRS",
         "engine/kernels/operations.py:FUNCTIONS",
         "engine/kernels/operations.py:REDUCTIONS",
