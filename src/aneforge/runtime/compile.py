@@ -6,17 +6,14 @@ routes. What must be said is said as a warning, once per cause, at the user's ow
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, cast, overload
 
 from aneforge.analysis.long_sums import find_precision_risks
 from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.errors import (
     GraphError,
-    GraphTypeError,
     NotSupportedError,
     ProgramFileError,
     StrictCompileError,
@@ -29,73 +26,45 @@ from aneforge.runtime.building import Built, build, keep_artifacts, prepared
 from aneforge.runtime.facts import Caution, give_warnings
 from aneforge.runtime.hazards import dispatch_cautions, precision_cautions, slice_cautions, strict_findings
 from aneforge.runtime.model import MultiModel, loaded_model
-from aneforge.runtime.options import checked_options
+from aneforge.runtime.options import Options, takes
 from aneforge.runtime.saved.cache import key_of, program_cache
 from aneforge.runtime.saved.files import read_program_file
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Output
     from aneforge.runtime.backends import Backend
     from aneforge.runtime.facts import ModelFacts
     from aneforge.runtime.model import AnyModel, Model
-    from aneforge.runtime.options import Options
+    from aneforge.runtime.options import PathLike
     from aneforge.targets import Target, TargetLike
 
 __all__ = ["compile", "compile_multi", "load_program"]
 
-PathLike = str | os.PathLike[str]
+P = ParamSpec("P")
 
 
-@overload
-def compile(
-    out: Output,
-    int8: bool = ...,
-    build_dir: PathLike | None = ...,
-    opt: str | int | bool | None = ...,
-    compress: str | None = ...,
-    compress_atol: float = ...,
-    block_size: int = ...,
-    validate: bool = ...,
-    target: TargetLike = ...,
-    *,
-    strict: bool = ...,
-    rescale: str | None = ...,
-    backend: str | Backend | None = ...,
-) -> Model: ...
-@overload
-def compile(
-    out: GraphLike,
-    int8: bool = ...,
-    build_dir: PathLike | None = ...,
-    opt: str | int | bool | None = ...,
-    compress: str | None = ...,
-    compress_atol: float = ...,
-    block_size: int = ...,
-    validate: bool = ...,
-    target: TargetLike = ...,
-    *,
-    strict: bool = ...,
-    rescale: str | None = ...,
-    backend: str | Backend | None = ...,
-) -> AnyModel: ...
-def compile(
-    out: GraphLike,
-    int8: bool = False,
-    build_dir: PathLike | None = None,
-    opt: str | int | bool | None = "routes",
-    compress: str | None = None,
-    compress_atol: float = 0.05,
-    block_size: int = 32,
-    validate: bool = False,
-    target: TargetLike = None,
-    *,
-    strict: bool = False,
-    rescale: str | None = None,
-    backend: str | Backend | None = None,
-) -> AnyModel:
+class CompileByOutput(Protocol[P]):
+    """How `compile` is typed: a tensor makes a model of one output."""
+
+    @overload
+    def __call__(self, out: Output, /, *options: P.args, **named: P.kwargs) -> Model: ...
+    @overload
+    def __call__(self, out: GraphLike, /, *options: P.args, **named: P.kwargs) -> AnyModel: ...
+
+
+def by_output(function: Callable[Concatenate[GraphLike, P], AnyModel]) -> CompileByOutput[P]:
+    """Return a function as it is, with the type of `compile`."""
+    return cast("CompileByOutput[P]", function)
+
+
+@by_output
+@takes(Options)
+def compile(out: GraphLike, options: Options) -> AnyModel:
     """Compile a graph for one target, and return a model: call it with arrays, get float32.
 
     The engine computes in fp16: wider floating-point tensors are taken as fp16, and the model's remarks say so.
@@ -123,36 +92,12 @@ def compile(
         UnknownTargetError: Nothing has that name.
         RuntimeStateError: This process holds as many programs as the runtime loads.
     """
-    options = checked_options(
-        int8=int8,
-        opt=opt,
-        compress=compress,
-        compress_atol=compress_atol,
-        block_size=block_size,
-        validate=validate,
-        strict=strict,
-        rescale=rescale,
-        build_dir=folder_of(build_dir),
-    )
     graph = as_graph(out)
-    return made_model(graph, target, options, backend, several=len(graph.outputs) > 1)
+    return made_model(graph, options, several=len(graph.outputs) > 1)
 
 
-def compile_multi(
-    outs: GraphLike,
-    int8: bool = False,
-    build_dir: PathLike | None = None,
-    opt: str | int | bool | None = "routes",
-    compress: str | None = None,
-    compress_atol: float = 0.05,
-    block_size: int = 32,
-    validate: bool = False,
-    target: TargetLike = None,
-    *,
-    strict: bool = False,
-    rescale: str | None = None,
-    backend: str | Backend | None = None,
-) -> MultiModel:
+@takes(Options)
+def compile_multi(outs: GraphLike, options: Options) -> MultiModel:
     """Compile several outputs into one program; the model gives them by name, those of a list as y0, y1, ….
 
     The options are those of `compile`. Graphs with layers that need a program of their own are refused, as by the
@@ -169,17 +114,6 @@ def compile_multi(
         NotSupportedError: A layer needs a program of its own.
         AneforgeError: Whatever `compile` raises.
     """
-    options = checked_options(
-        int8=int8,
-        opt=opt,
-        compress=compress,
-        compress_atol=compress_atol,
-        block_size=block_size,
-        validate=validate,
-        strict=strict,
-        rescale=rescale,
-        build_dir=folder_of(build_dir),
-    )
     graph = as_graph(outs)
     for node in (one for one in graph.nodes if is_bridge(one.op.name)):
         raise NotSupportedError(
@@ -188,16 +122,14 @@ def compile_multi(
             location=node.location,
             remedy="af.compile takes a graph of several outputs and cuts it there",
         )
-    made = made_model(graph, target, options, backend, several=True)
+    made = made_model(graph, options, several=True)
     assert isinstance(made, MultiModel)  # noqa: S101 - several outputs make one
     return made
 
 
-def made_model(
-    graph: Graph, target: TargetLike, options: Options, backend: str | Backend | None, *, several: bool
-) -> AnyModel:
+def made_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     """Compile, warn in the documented order, and load."""
-    resolved, chosen, half = resolve(target), chosen_backend(backend), to_fp16(graph)
+    resolved, chosen, half = resolve(options.target), chosen_backend(options.backend), to_fp16(graph)
     graph = half.graph
     if not graph.placeholders:
         raise GraphError("the graph has no inputs: there is nothing to feed", remedy="start it from af.input")
@@ -221,8 +153,8 @@ def made_model(
         raise StrictCompileError.of(resolved.name, found)
     remarks = (*half.notes, *facts.remarks)
     facts = replace(facts, several=several, warnings=(*precision, *floor, *later), remarks=remarks)
-    if options.build_dir is not None and rebuilt is not None:
-        kept = keep_artifacts(Built(program, facts, rebuilt), options.build_dir)
+    if options.folder is not None and rebuilt is not None:
+        kept = keep_artifacts(Built(program, facts, rebuilt), options.folder)
         facts = replace(facts, remarks=(*facts.remarks, *kept))
     return loaded_model(program, facts, chosen, rebuilt, partial(exported, graph, resolved, options))
 
@@ -261,19 +193,6 @@ def at_risk(cautions: tuple[Caution, ...], target: Target) -> GraphError:
     """Return the error of a validation."""
     listed = "\n  ".join(caution.message for caution in cautions)
     return GraphError(f"precision is at risk:\n  {listed}", target=target.name, remedy="validate=False only warns")
-
-
-def folder_of(build_dir: PathLike | None) -> Path | None:
-    """Return the folder for artifacts.
-
-    Raises:
-        GraphTypeError: It is not a path.
-    """
-    if build_dir is None:
-        return None
-    if not isinstance(build_dir, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        raise GraphTypeError("build_dir is not a path", seen=type(build_dir).__name__)
-    return Path(build_dir)
 
 
 def load_program(path: PathLike, *, target: TargetLike = None, backend: str | Backend | None = None) -> AnyModel:

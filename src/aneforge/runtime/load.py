@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +11,7 @@ from aneforge.graph.node import Output, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.runtime.compile import compile as compile_graph
+from aneforge.runtime.options import OPTION_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["load_onnx", "with_attention"]
 
 PRODUCTS = ("bmm", "matmul")
-OPTIONS = tuple(name for name in inspect.signature(compile_graph).parameters if name != "out")
-"""The options of `compile`."""
 
 
 def load_onnx(
@@ -57,9 +55,9 @@ def load_onnx(
         AneforgeError: As for `from_onnx` and `compile`.
     """
     for name in options:
-        if name not in OPTIONS:
+        if name not in OPTION_NAMES:
             raise UnknownNameError.of(
-                "option of load_onnx", name, ("fuse_attention", "approx_resize", "shapes", *OPTIONS)
+                "option of load_onnx", name, ("fuse_attention", "approx_resize", "shapes", *OPTION_NAMES)
             )
     graph = from_onnx(model, shapes=shapes)
     return cast("AnyModel", compile_graph(with_attention(graph) if fuse_attention else graph, **options))  # pyright: ignore[reportCallIssue, reportArgumentType] - the options are those of compile

@@ -1,23 +1,48 @@
-"""What a caller asks of `compile`, checked: every option, and which go together."""
+"""The options of `compile`, written once: names, order, types and defaults; their checks, and which go together.
+
+Every function with these options (`compile`, `compile_multi`) takes its signature from `Options` through `takes`, and
+the key of the program cache is made of its fields.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
-from dataclasses import dataclass
+import os
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, cast
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnknownNameError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-__all__ = ["COMPRESSIONS", "Level", "Options", "checked_options", "level_of"]
+    from aneforge.graph.graph import GraphLike
+    from aneforge.runtime.backends import Backend
+    from aneforge.targets import TargetLike
+
+__all__ = [
+    "COMPRESSIONS",
+    "OF_NO_PROGRAM",
+    "OPTION_NAMES",
+    "Level",
+    "Options",
+    "PathLike",
+    "checked",
+    "level_of",
+    "takes",
+]
 
 COMPRESSIONS = ("int8", "int4", "sparse", "blockwise", "auto")
 RESCALINGS = ("auto",)
+PathLike = str | os.PathLike[str]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Level(StrEnum):
@@ -40,21 +65,45 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a caller asks of `compile`, beside graph, target and backend."""
+    """The options of `compile`, in the order of its signature; what they do is said there."""
 
-    level: Level
-    compress: str | None
-    compress_atol: float
-    block_size: int
-    validate: bool
-    strict: bool
-    rescale: str | None
-    build_dir: Path | None
+    int8: bool = False
+    build_dir: PathLike | None = None
+    opt: str | int | bool | None = "routes"
+    compress: str | None = None
+    compress_atol: float = 0.05
+    block_size: int = 32
+    validate: bool = False
+    target: TargetLike = None
+    _: KW_ONLY
+    strict: bool = False
+    rescale: str | None = None
+    backend: str | Backend | None = None
+
+    @property
+    def level(self) -> Level:
+        """How much is tried to make a graph fast."""
+        return level_of(self.opt)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where artifacts are kept."""
+        return None if self.build_dir is None else Path(self.build_dir)
 
     @property
     def key(self) -> str:
-        """What tells programs apart that were compiled with different options."""
-        return f"{self.level} {self.compress} {self.compress_atol!r} {self.block_size} {self.rescale}"
+        """What tells programs apart that were compiled with different options, the target aside.
+
+        >>> Options(opt=2).key == Options(opt="max").key, Options().key == Options(compress="int8").key
+        (True, False)
+        """
+        told = {name: getattr(self, name) for name in OPTION_NAMES if name not in OF_NO_PROGRAM}
+        return repr(told | {"opt": str(self.level)})
+
+
+OPTION_NAMES = tuple(field.name for field in fields(Options))
+OF_NO_PROGRAM = {"build_dir", "validate", "target", "strict", "backend"}
+"""Options that change no program, and the target, which is a part of the key by itself. All others are in the key."""
 
 
 def level_of(opt: object) -> Level:
@@ -87,43 +136,66 @@ def level_of(opt: object) -> Level:
     )
 
 
-def checked_options(  # noqa: PLR0913 - the options of `compile`
-    *,
-    int8: object,
-    opt: object,
-    compress: object,
-    compress_atol: object,
-    block_size: object,
-    validate: object,
-    strict: object,
-    rescale: object,
-    build_dir: Path | None,
-) -> Options:
-    """Return the options of a compile.
+def takes(
+    options: Callable[P, Options],
+) -> Callable[[Callable[[GraphLike, Options], R]], Callable[Concatenate[GraphLike, P], R]]:
+    """Return a decorator: the function is called with a graph and options one by one, and is given them checked.
+
+    >>> @takes(Options)
+    ... def blocks(out, options):
+    ...     return options.block_size
+    >>> blocks(None, block_size=16), list(inspect.signature(blocks).parameters)[:3]
+    (16, ['out', 'int8', 'build_dir'])
+    """
+    listed = inspect.signature(options).parameters.values()
+
+    def decorate(function: Callable[[GraphLike, Options], R]) -> Callable[Concatenate[GraphLike, P], R]:
+        written = inspect.signature(function)
+        graph = next(iter(written.parameters.values()))
+        signature = written.replace(parameters=[graph, *listed])
+
+        @wraps(function)
+        def call(*given: object, **named: object) -> R:
+            try:
+                arguments = signature.bind(*given, **named).arguments
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+            asked = {name: value for name, value in arguments.items() if name != graph.name}
+            return function(cast("GraphLike", arguments[graph.name]), checked(Options(**asked)))
+
+        vars(call)["__signature__"] = signature
+        return cast("Callable[Concatenate[GraphLike, P], R]", call)
+
+    return decorate
+
+
+def checked(asked: Options) -> Options:
+    """Return options of which every one has a value that there is; `int8` is turned into the way of compressing.
 
     Raises:
         GraphError: One has a value that there is not.
         GraphTypeError: One is of another type.
         NotSupportedError: Two do not go together.
     """
-    level = level_of(opt)
-    mode = compression(flag(int8, "int8"), compress)
+    level = asked.level
+    mode = compression(flag(asked.int8, "int8"), asked.compress)
     if mode is not None and level.chooses:
         raise NotSupportedError(
-            f"compress={mode!r} does not go together with opt={opt!r}, which chooses the form of the weights itself",
+            f"compress={mode!r} does not go together with opt={asked.opt!r}, which chooses the form of the weights "
+            f"itself",
             remedy='leave one of them out, or use opt="routes"',
         )
-    if rescale is not None and rescale not in RESCALINGS:
-        raise UnknownNameError.of("way of rescaling", rescale, RESCALINGS)
-    return Options(
-        level=level,
+    if asked.rescale is not None and asked.rescale not in RESCALINGS:
+        raise UnknownNameError.of("way of rescaling", asked.rescale, RESCALINGS)
+    return replace(
+        asked,
+        int8=False,
+        build_dir=folder_of(asked.build_dir),
         compress=mode,
-        compress_atol=tolerance(compress_atol),
-        block_size=extent(block_size),
-        validate=flag(validate, "validate"),
-        strict=flag(strict, "strict"),
-        rescale=rescale if rescale is None else str(rescale),
-        build_dir=build_dir,
+        compress_atol=tolerance(asked.compress_atol),
+        block_size=extent(asked.block_size),
+        validate=flag(asked.validate, "validate"),
+        strict=flag(asked.strict, "strict"),
     )
 
 
@@ -180,3 +252,16 @@ def extent(value: object) -> int:
     if found < 1:
         raise GraphError("block_size is not a number of columns", seen=found, limit="1 or more")
     return found
+
+
+def folder_of(build_dir: PathLike | None) -> Path | None:
+    """Return the folder for artifacts.
+
+    Raises:
+        GraphTypeError: It is not a path.
+    """
+    if build_dir is None:
+        return None
+    if not isinstance(build_dir, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise GraphTypeError("build_dir is not a path", seen=type(build_dir).__name__)
+    return Path(build_dir)

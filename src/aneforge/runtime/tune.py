@@ -21,7 +21,7 @@ from aneforge.optimise.forms.choosing import MIN_LOSSY_SPEEDUP, TOLERANCE, Searc
 from aneforge.optimise.forms.variants import more_exact_forms, variants
 from aneforge.runtime.compile import lost_constants, made_model
 from aneforge.runtime.facts import give_warnings
-from aneforge.runtime.options import checked_options
+from aneforge.runtime.options import Options, checked
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
     lines = (*remarks, *map(str, choice.trials), choice.reason)
     if verbose:
         print("\n".join(lines))  # noqa: T201 - that is what verbose is for
-    model = made_model(choice.chosen.graph, resolved, PLAIN, backend, several=len(graph.outputs) > 1)
+    options = replace(PLAIN, target=resolved, backend=backend)
+    model = made_model(choice.chosen.graph, options, several=len(graph.outputs) > 1)
     model.facts = with_halving(model.facts, half, remarks=lines)
     return model
 
@@ -157,7 +158,8 @@ def tune_precision(
             f"{trial.form}, has {'an unknown one' if trial.error is None else f'{trial.error:.2g}'}",
             PrecisionWarning,
         )
-    model = made_model(forms[best].graph, resolved, PLAIN, backend, several=len(graph.outputs) > 1)
+    options = replace(PLAIN, target=resolved, backend=backend)
+    model = made_model(forms[best].graph, options, several=len(graph.outputs) > 1)
     model.facts = with_halving(model.facts, half, remarks=tuple(map(str, trials)))
     return model, PrecisionTuning(most, cost_budget_us, trial.form, trial.error, met, trials)
 
@@ -169,17 +171,7 @@ def with_halving(facts: ModelFacts, half: Halved, remarks: tuple[str, ...]) -> M
     return replace(facts, warnings=(*lost, *facts.warnings), remarks=(*half.notes, *facts.remarks, *remarks))
 
 
-PLAIN = checked_options(
-    int8=False,
-    opt=0,
-    compress=None,
-    compress_atol=0.05,
-    block_size=32,
-    validate=False,
-    strict=False,
-    rescale=None,
-    build_dir=None,
-)
+PLAIN = checked(Options(opt=0))
 """The form is chosen already: it is compiled as it is."""
 
 

@@ -16,7 +16,7 @@ import aneforge as af
 from aneforge.errors import GraphError
 from aneforge.runtime import building
 from aneforge.runtime import compile as compiling
-from aneforge.runtime.options import checked_options
+from aneforge.runtime.options import Options
 from aneforge.runtime.saved import cache
 from aneforge.runtime.saved.cache import ProgramCache, key_of, program_cache
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from aneforge.graph.graph import Graph
     from aneforge.runtime.building import Built
-    from aneforge.runtime.options import Options
     from aneforge.targets import Target
 
 SAMPLE = np.arange(64).reshape(1, 64) / 64
@@ -129,18 +128,7 @@ def test_the_bound_holds_and_the_oldest_go(cache_folder: Path, monkeypatch: pyte
 
 
 def key_of_network(seed: int) -> str:
-    options = checked_options(
-        int8=False,
-        opt="routes",
-        compress=None,
-        compress_atol=0.05,
-        block_size=32,
-        validate=False,
-        strict=False,
-        rescale=None,
-        build_dir=None,
-    )
-    return key_of([af.Graph({"y": network(seed)}).text, "h13", options.key])
+    return key_of([af.Graph({"y": network(seed)}).text, "h13", Options().key])
 
 
 def test_reading_makes_an_entry_young(cache_folder: Path) -> None:

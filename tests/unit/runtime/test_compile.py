@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import warnings
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,7 @@ from aneforge.formats.mil.program import load_mil
 from aneforge.graph.node import build
 from aneforge.optimise.forms.choosing import Search
 from aneforge.runtime import building
+from aneforge.runtime.options import OF_NO_PROGRAM, OPTION_NAMES, Options, checked
 from aneforge.runtime.slots import SLOTS
 
 RANDOM = np.random.default_rng(0)
@@ -69,6 +71,21 @@ def test_every_level_gives_the_engines_numbers(opt: object) -> None:
 def test_another_level_is_a_value_error(opt: object) -> None:
     with pytest.raises(ValueError, match="opt is no level of optimisation"):
         af.compile(small(), target="h13", opt=cast("Any", opt))
+
+
+def test_the_options_are_written_once() -> None:
+    listed = list(inspect.signature(Options).parameters.values())
+    for function in (af.compile, af.compile_multi):
+        assert list(inspect.signature(function).parameters.values())[1:] == listed
+    with pytest.raises(TypeError, match=r"^compile_multi\(\) got an unexpected keyword argument 'fast'$"):
+        cast("Any", af.compile_multi)([af.input((1, 2)).relu()], fast=True)
+
+
+def test_every_option_that_can_change_a_program_is_in_the_key() -> None:
+    others = {"int8": True, "opt": 0, "compress": "int4", "compress_atol": 0.1, "block_size": 16, "rescale": "auto"}
+    changed = {name: checked(replace(Options(), **{name: other})).key for name, other in others.items()}
+    assert others.keys() == set(OPTION_NAMES) - OF_NO_PROGRAM
+    assert len({Options().key, *changed.values()}) == 1 + len(others)
 
 
 @pytest.mark.parametrize("opt", [1, 2, "max"])
