@@ -25,6 +25,7 @@ __all__ = [
     "GraphError",
     "GraphTypeError",
     "IllegalGraphError",
+    "InternalError",
     "Location",
     "NoDataError",
     "NotSupportedError",
@@ -191,6 +192,25 @@ class StrictCompileError(NotSupportedError):
         error = cls("\n  ".join([f"a strict compile lets none of this pass, {count}:", *listed]), target=target)
         error.findings = listed
         return error
+
+
+class InternalError(AneforgeError, RuntimeError):
+    """The compiler made something that is not a program: a mistake of aneforge, whatever the model was.
+
+    It is no `GraphError`, so nothing that asks whether a graph can run takes it for an answer.
+    """
+
+    reproducer: str | None = None
+    """The file that holds what is needed to see it again."""
+
+    @classmethod
+    def of(cls, stage: str, error: AneforgeError) -> Self:
+        """Build the error for what a stage of the compiler, such as a pass, did wrong.
+
+        >>> print(InternalError.of("collapse-layout", GraphError("%t4 reads %t1 before it is written")))
+        collapse-layout: %t4 reads %t1 before it is written. This is a mistake of aneforge, not of the model
+        """
+        return cls(f"{error}. This is a mistake of aneforge, not of the model", operation=stage)
 
 
 class RuntimeStateError(AneforgeError, RuntimeError):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
 import typer
 
 from aneforge.cli.command_table import COMMANDS, help_of
-from aneforge.errors import AneforgeError, IllegalGraphError
+from aneforge.errors import AneforgeError, IllegalGraphError, InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,6 +139,9 @@ def complain(text: str) -> None:
 
 def told(error: Exception) -> int:
     """Print an error as one message and return the exit code for it."""
+    if isinstance(error, InternalError):
+        complain(f"internal error: {error}\n{DEBUG} shows where it happened.")
+        return INTERNAL_ERROR
     if isinstance(error, AneforgeError | OSError):
         message = error_text(error)
         complain(f"error: {message}\n{hint(message)}".rstrip())

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.dialect import Route
 from aneforge.compiler.ir.program import Note
+from aneforge.compiler.ir.verifier import verify
 from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.pipeline import PIPELINE
+from aneforge.compiler.reproducer import reproducible, within
 from aneforge.compiler.retarget import retarget
+from aneforge.graph.graph import as_graph
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import Status
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.memory.plan import MemoryPlan
@@ -77,7 +81,8 @@ class Compiled:
         if self.later.schedule is None:
             from aneforge.compiler.schedule.schedule import schedule  # noqa: PLC0415 - few callers ask for it
 
-            self.later.schedule = schedule(self.program)
+            with self.reproducible(), within("schedule"):
+                self.later.schedule = schedule(self.program)
         return self.later.schedule
 
     @property
@@ -86,8 +91,13 @@ class Compiled:
         if self.later.plan is None:
             from aneforge.compiler.memory.planner import plan  # noqa: PLC0415 - as above
 
-            self.later.plan = plan(self.program, self.schedule)
+            with self.reproducible(), within("memory-plan"):
+                self.later.plan = plan(self.program, self.schedule)
         return self.later.plan
+
+    def reproducible(self) -> AbstractContextManager[None]:
+        """Name a file in an internal error that holds what was compiled."""
+        return reproducible(self.graph, self.program.target.name, self.retargeted.route)
 
 
 def compile_graph(
@@ -110,11 +120,12 @@ def compile_graph(
     Raises:
         IllegalGraphError: An operation cannot run there.
         NotSupportedError: An operation has no form there.
+        InternalError: A stage of the compiler made a mistake; the error names the stage, and a file that shows it.
     """
-    resolved = resolve(target)
-    retargeted = retarget(graph, resolved, route)
-    program = (run or pipeline.run)(lowered(retargeted, resolved))
-    return Compiled(retargeted, program)
+    resolved, whole = resolve(target), as_graph(graph)
+    retargeted = retarget(whole, resolved, route)
+    with reproducible(whole, resolved.name, route):
+        return Compiled(retargeted, (run or pipeline.run)(lowered(retargeted, resolved)))
 
 
 def build_program(
@@ -149,5 +160,7 @@ def lowered(retargeted: Retargeted, target: Target) -> Program:
         for change in retargeted.changes
         if op_status(change.op, target) != Status.NATIVE or change.why == ""
     ]
-    program = lower(retargeted.graph, target)
+    with within("lower"):
+        program = lower(retargeted.graph, target)
+        verify(program)
     return replace(program, notes=(*notes, *program.notes)) if notes else program

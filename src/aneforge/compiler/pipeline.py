@@ -75,7 +75,9 @@ class Pipeline:
         """Return what the passes make of a program; `watch` is called after each.
 
         Raises:
-            GraphError: A pass was given or made something that is not a program.
+            GraphError: What was given is not a program.
+            NotSupportedError: A layer cannot be made legal.
+            InternalError: A pass made something that is not a program.
         """
         verify(program)
         for one in self.passes:

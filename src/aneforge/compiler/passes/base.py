@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from aneforge.compiler.ir.verifier import verify
+from aneforge.compiler.reproducer import within
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
@@ -48,11 +49,14 @@ class Pass(ABC):
         """Run the pass.
 
         Raises:
-            GraphError: The program is not right, before or after.
+            GraphError: What it was given is not a program.
+            NotSupportedError: A layer cannot be made legal.
+            InternalError: What it made is not a program.
         """
         verify(program)
-        result = self.rewritten(program)
-        verify(result)
+        with within(self.name):
+            result = self.rewritten(program)
+            verify(result)
         return PassResult(result, result is not program)
 
     def __str__(self) -> str:

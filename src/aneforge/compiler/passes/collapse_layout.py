@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -9,7 +10,6 @@ from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer
 from aneforge.compiler.axes import unit_axis
 from aneforge.compiler.ir.catalogue import kind_named
-from aneforge.compiler.ir.edit import without_dead_layers
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.passes.base import Pass, Phase
@@ -91,6 +91,11 @@ def single_element(layer: Layer) -> bool:
     return len(layer.bottoms) == 1 and not layer.epilogue and bool(fills.intersection(layer.kind.fills))
 
 
+def reads_of(program: Program) -> Counter[str]:
+    """Return how often each value is read, by layers and by whatever it leaves the program for."""
+    return Counter(program.kept) + Counter(value.name for layer in program.layers for value in layer.bottoms)
+
+
 class Collapsing:
     """One walk over the layers of a program."""
 
@@ -100,8 +105,8 @@ class Collapsing:
         """The new layers in order, by name."""
         self.now: dict[str, Value] = {}
         """Values that stand for ones that are gone."""
-        self.fresh: set[str] = set()
-        """Values that were made here: what sank alone reads them."""
+        self.reads = reads_of(program)
+        """How often each value is read in the program as it is by now, layers that are still to come included."""
         self.changed = False
 
     def run(self) -> Program:
@@ -116,13 +121,15 @@ class Collapsing:
                 self.layers[layer.name] = layer
         if not self.changed:
             return self.program
-        return without_dead_layers(self.program.with_layers(self.layers.values(), now=self.now))
+        return self.program.with_layers(self.layers.values(), now=self.now)
 
     def add_layout(self, layer: Layer) -> None:
         """Join a layout with the one that it reads, and leave it out if nothing remains."""
         made = plain(layer)
         while (first := self.layout_before(made)) is not None and (one := joined(first, made)) is not None:
             made = plain(one)
+            self.reads[first.bottoms[0].name] += 1
+            self.stop_reading(first)
         self.changed = self.changed or made is not layer
         (source,) = made.bottoms
         nothing = source.type == made.result.type and (
@@ -131,8 +138,7 @@ class Collapsing:
         if nothing and not (layer.name in self.program.kept and source.name not in self.layers):
             self.now[layer.name] = source
             self.changed = True
-            if self.program.only_reader(layer.result) is None:
-                self.fresh.discard(source.name)  # several read it from now on
+            self.reads[source.name] += self.reads[layer.name] - 1  # whoever read the layout reads its source now
         else:
             self.layers[layer.name] = made
 
@@ -142,12 +148,21 @@ class Collapsing:
         while (layout := self.sinking(layer)) is not None and (pair := sunk(layout, layer)) is not None:
             layer, lower = pair
             del self.layers[layout.name]
-            self.fresh.add(layer.name)
+            self.reads[layer.name] = 1  # the layout below it, which gives what the layer gave
             below.insert(0, lower)
             self.changed = True
         self.layers[layer.name] = layer
         for lower in below:
             self.layers[lower.name] = lower
+
+    def stop_reading(self, layout: Layer) -> None:
+        """Note that one layer less reads a layout; leave it out where that was the last."""
+        self.reads[layout.name] -= 1
+        if self.reads[layout.name]:
+            return
+        del self.layers[layout.name]
+        (source,) = layout.bottoms
+        self.reads[source.name] -= 1
 
     def layout_before(self, layer: Layer) -> Layer | None:
         """Return the layout that a layer reads, if it reads one."""
@@ -159,7 +174,7 @@ class Collapsing:
         layout = self.layout_before(layer)
         if layout is None or not layout.bottoms:
             return None
-        if layout.name not in self.fresh and self.program.only_reader(layout.result) is None:
+        if self.reads[layout.name] > 1:
             return None
         above: Layer | None = layout
         while above is not None and above.kind.name in LAYOUTS and above.bottoms:
