@@ -1,27 +1,38 @@
-"""How a number is known: the evidence that stands beside every value of the target database.
+"""How a number is known: the evidence that stands beside every value of the target database and every finding.
 
 A value without evidence does not exist in aneforge. `measured` was seen on a chip, `decoded` was read out of a
 compiler or a compiled program, `inferred` is a conclusion (ours or a source's) that nobody has checked.
+
+There is one form of it: data files are read into it, findings carry it, and reports write it, all by msgspec.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 __all__ = ["Evidence", "EvidenceKind"]
 
 
 class EvidenceKind(StrEnum):
-    """The three kinds, strongest first."""
+    """The three kinds, strongest first.
+
+    >>> EvidenceKind.DECODED.reaches(EvidenceKind.INFERRED), EvidenceKind.DECODED.reaches(EvidenceKind.MEASURED)
+    (True, False)
+    """
 
     MEASURED = "measured"
     DECODED = "decoded"
     INFERRED = "inferred"
 
+    def reaches(self, least: EvidenceKind) -> bool:
+        """Tell whether it is at least as strong as another."""
+        order = list(EvidenceKind)
+        return order.index(self) <= order.index(least)
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+
+class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why a value is believed.
 
     >>> print(Evidence(EvidenceKind.DECODED, "guide ch. 3", note="read from the table"))
@@ -38,7 +49,11 @@ class Evidence:
     """Id of the entry in `conflicts.toml` when sources disagree about this value."""
 
     def __str__(self) -> str:
+        return f"{self.short}: {self.note}" if self.note else self.short
+
+    @property
+    def short(self) -> str:
+        """Everything but the note, on one line."""
         chips = f" on {', '.join(self.on)}" if self.on else ""
         conflict = f"; sources disagree, see {self.conflict}" if self.conflict else ""
-        note = f": {self.note}" if self.note else ""
-        return f"{self.kind}{chips} ({self.source}{conflict}){note}"
+        return f"{self.kind}{chips} ({self.source}{conflict})"

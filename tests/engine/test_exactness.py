@@ -14,7 +14,7 @@ from aneforge.ops.table import ops
 from aneforge.targets import Family, database, group, resolve
 
 if TYPE_CHECKING:
-    from aneforge.targets.schema import EvidenceEntry
+    from aneforge.evidence import Evidence
 
 EXACT, MODELLED, UNKNOWN = (Label(one, one.value) for one in Exactness)
 
@@ -62,7 +62,7 @@ def test_what_is_listed_by_its_meaning_has_no_function_and_the_other_way_round()
             assert set(entry.ops) <= own, name
 
 
-def evidence_of_choices() -> list[EvidenceEntry]:
+def evidence_of_choices() -> list[Evidence]:
     chosen = choices.choices()
     parts = (chosen.reduction, chosen.gain_offset, chosen.crop, chosen.convolution, chosen.attention)
     return [part.evidence for part in parts] + [order.evidence for order in chosen.reduction.orders.values()]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aneforge.compiler.ir.catalogue import is_bridge
+from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads it
 from aneforge.graph.graph import PLACEHOLDERS, work_of
 
 if TYPE_CHECKING:
@@ -23,22 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["DispatchCost", "anchors", "dispatch_cost"]
 
 
-class EvidenceRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Why an anchor is believed."""
-
-    kind: str
-    source: str
-    on: tuple[str, ...] = ()
-    note: str = ""
-
-
 class Anchor(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The figures of a family."""
 
     floor_us: float
     bandwidth_bytes_per_us: float
     peak_flops_per_us: float
-    evidence: EvidenceRecord
+    evidence: Evidence
     ramp_flops: float | None = None
     ramp_power: float | None = None
 

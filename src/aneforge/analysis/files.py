@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from aneforge.evidence import Evidence, EvidenceKind
-from aneforge.targets.schema import Entry, EvidenceEntry, read
+from aneforge.targets.schema import Entry, read
 
 __all__ = [
     "DATA",
@@ -121,7 +121,7 @@ class SpreadEntry(Entry, frozen=True):
 class MachinesFile(Entry, frozen=True):
     """`machines.toml`: what `tools/calibrate_cost.py` wrote."""
 
-    evidence: EvidenceEntry
+    evidence: Evidence
     spread: SpreadEntry
     chips: dict[str, MachineEntry]
     calls: dict[str, CallEntry]
@@ -150,7 +150,7 @@ class ChipRowsEntry(Entry, frozen=True):
 class MeasurementsFile(Entry, frozen=True):
     """`latencies.toml` and `checks.toml`."""
 
-    evidence: EvidenceEntry
+    evidence: Evidence
     chips: dict[str, ChipRowsEntry]
 
 
@@ -175,7 +175,7 @@ class PublicationEntry(Entry, frozen=True):
 class NetworksFile(Entry, frozen=True):
     """`networks.toml`."""
 
-    evidence: EvidenceEntry
+    evidence: Evidence
     publications: tuple[PublicationEntry, ...]
 
 

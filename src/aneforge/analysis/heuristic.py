@@ -11,10 +11,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.files import DATA
+from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads it
 from aneforge.graph.graph import INPUT, STATE, as_graph, work_of
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Surface
-from aneforge.targets.schema import Entry, EvidenceEntry, read
+from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ class HostFile(Entry, frozen=True):
     cut: float
     int8_most: float
     int8_share: float
-    evidence: EvidenceEntry
+    evidence: Evidence
     layers: dict[str, tuple[PointEntry, ...]]
 
 

@@ -13,9 +13,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.files import DATA
+from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads it
 from aneforge.graph.graph import work_of
 from aneforge.rules.preflight import Status
-from aneforge.targets.schema import Entry, EvidenceEntry, read
+from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,13 +47,13 @@ class DeviceEntry(Entry, frozen=True):
     gigabytes: float
     launch: float
     transfer: float
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class LeavesEntry(Entry, frozen=True):
     """Ends of the regression trees of the engine, by operation."""
 
-    evidence: EvidenceEntry
+    evidence: Evidence
     relu: tuple[float, float]
     add: tuple[float, float]
     mul: tuple[float, float]
@@ -67,7 +68,7 @@ class LeavesEntry(Entry, frozen=True):
 class OpsEntry(Entry, frozen=True):
     """Operations that are treated alike."""
 
-    evidence: EvidenceEntry
+    evidence: Evidence
     ops: tuple[str, ...]
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.errors import DataFileError
-from aneforge.evidence import EvidenceKind
+from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.targets.queries import was_measured_on
-from aneforge.targets.schema import Entry, EvidenceEntry, read
+from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ class ArithmeticEntry(Entry, frozen=True):
     ops: tuple[str, ...]
     exactness: Exactness
     reason: str
-    evidence: EvidenceEntry
+    evidence: Evidence
     switches: tuple[str, ...] = ()
     """Values of the target's datapath that it depends on: where one was not measured it is modelled."""
     copies: bool = False
@@ -64,7 +64,7 @@ class AdderChoice(Entry, frozen=True):
     """So many of those are added two by two, each sum rounded to fp16."""
     window: int
     """Bits of the window into which the terms of a sum are cut, counted from the largest one; 0 for no window."""
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class ReductionChoice(Entry, frozen=True):
@@ -72,21 +72,21 @@ class ReductionChoice(Entry, frozen=True):
 
     orders: dict[str, AdderChoice]
     squares_are_rounded: bool
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class GainOffsetChoice(Entry, frozen=True):
     """How the affine unit rounds."""
 
     product_is_rounded: bool
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class CropChoice(Entry, frozen=True):
     """The fixed-point crop: every value passes times this factor."""
 
     factor: int
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class ConvolutionChoice(Entry, frozen=True):
@@ -96,7 +96,7 @@ class ConvolutionChoice(Entry, frozen=True):
     measured_kernels: tuple[tuple[int, ...], ...]
     """Kernels of stride 1, one group and no dilation of which figures of the direct form are published."""
     one_channel_scales: bool
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class AttentionChoice(Entry, frozen=True):
@@ -107,7 +107,7 @@ class AttentionChoice(Entry, frozen=True):
     both_from: int
     """The two may not both reach this length."""
     causal_mask_applies: bool
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class Choices(Entry, frozen=True):
@@ -180,7 +180,7 @@ def label_on(entry: ArithmeticEntry, target: Target) -> Label:
     >>> print(label_on(entry_of("conv"), resolve(Family.A15)).exactness)
     modelled
     """
-    reason = f"{entry.reason} ({entry.evidence.evidence()})"
+    reason = f"{entry.reason} ({entry.evidence})"
     return worst(
         [Label(entry.exactness, reason), *(doubt for name in entry.switches for doubt in doubts_of(name, target))]
     )

@@ -112,7 +112,7 @@ def stream_evidence(data: Database) -> Iterator[Evidence]:
 
 def format_evidence(data: Database) -> Iterator[Evidence]:
     """Yield the evidence of every tier's image formats."""
-    return (entry.evidence.evidence() for entry in data.image_formats.tiers.values())
+    return (entry.evidence for entry in data.image_formats.tiers.values())
 
 
 def descriptor_evidence(data: Database) -> Iterator[Evidence]:

@@ -47,13 +47,13 @@ class Database:
     def targets(self) -> Mapping[str, Target]:
         """Every target name that a compiler knows, in census order."""
         file = self._targets_file
-        defaults = {column: entry.evidence() for column, entry in file.evidence.items()}
+        defaults = file.evidence
         return {name: self._target(name, entry, defaults) for name, entry in file.targets.items()}
 
     @cached_property
     def tiers(self) -> Mapping[str, Tier]:
         """The tiers in their order."""
-        default = self._tiers_file.family_evidence.evidence()
+        default = self._tiers_file.family_evidence
         tiers = {name: tier_of(name, entry, default) for name, entry in self._tiers_file.tiers.items()}
         return dict(sorted(tiers.items(), key=lambda item: item[1].order))
 
@@ -70,7 +70,7 @@ class Database:
     @cached_property
     def hardware_versions_evidence(self) -> Evidence:
         """Why the version table is believed."""
-        return self._tiers_file.hardware_versions_evidence.evidence()
+        return self._tiers_file.hardware_versions_evidence
 
     @cached_property
     def parser_keys(self) -> Mapping[str, int]:
@@ -80,7 +80,7 @@ class Database:
     @cached_property
     def parser_keys_evidence(self) -> Evidence:
         """Why the parser keys are believed."""
-        return self._tiers_file.parser_keys_evidence.evidence()
+        return self._tiers_file.parser_keys_evidence
 
     @cached_property
     def compiler_builds(self) -> Mapping[str, str]:
@@ -160,7 +160,7 @@ class Database:
                 cores=entry.cores,
                 divisor=entry.divisor,
                 multiplier=entry.multiplier,
-                evidence=entry.evidence.evidence(),
+                evidence=entry.evidence,
             )
             for curve, entry in file.items()
         }
@@ -174,8 +174,8 @@ class Database:
                 number=int(number),
                 targets=entry.targets,
                 patch_width_offset=entry.patch_width_offset,
-                evidence=entry.evidence.evidence(),
-                patch_width_evidence=entry.patch_width_evidence.evidence() if entry.patch_width_evidence else None,
+                evidence=entry.evidence,
+                patch_width_evidence=entry.patch_width_evidence or None,
             )
             for number, entry in file.items()
         }
@@ -188,9 +188,9 @@ class Database:
             constant=file.constant,
             offsets=file.offsets,
             thresholds=file.thresholds,
-            thresholds_evidence=file.thresholds_evidence.evidence(),
+            thresholds_evidence=file.thresholds_evidence,
             rows=tuple(cost_row_of(name, entry) for name, entry in file.rows.items()),
-            evidence=file.evidence.evidence(),
+            evidence=file.evidence,
         )
 
     @cached_property
@@ -308,7 +308,7 @@ class Database:
 
     def _image_formats_of(self, tier: str | None) -> ImageFormats | None:
         entry = self.image_formats.tiers.get(tier) if tier else None
-        return ImageFormats(entry.count, entry.named, entry.evidence.evidence()) if entry else None
+        return ImageFormats(entry.count, entry.named, entry.evidence) if entry else None
 
     def _chip(self, key: str, entry: schema.ChipEntry) -> Chip:
         target, evidence = self._named_target(key, entry.target)
@@ -322,7 +322,7 @@ class Database:
             reported_evidence=reported_evidence,
             naming_rule=entry.naming_rule,
             soc=entry.soc,
-            parts_evidence=entry.parts_evidence.evidence() if entry.parts_evidence else None,
+            parts_evidence=entry.parts_evidence or None,
             aliases=entry.aliases,
             bandwidth=number_of(key, entry.bandwidth) if entry.bandwidth else None,
             bandwidth_evidence=own_evidence(key, entry.bandwidth) if entry.bandwidth else None,
@@ -368,7 +368,7 @@ def fact_of(cell: schema.Cell, default: Evidence) -> Fact:
 def tier_of(name: str, entry: schema.TierEntry, default: Evidence) -> Tier:
     """Return a file's entry as a tier."""
     family = None if entry.family is None else Family(entry.family)
-    evidence = entry.family_evidence.evidence() if entry.family_evidence else default
+    evidence = entry.family_evidence or default
     return Tier(name, entry.title, entry.order, family, evidence)
 
 
@@ -380,13 +380,13 @@ def cost_row_of(name: str, entry: schema.CostRowEntry) -> CostRow:
         clamps=entry.clamps,
         setup=entry.setup,
         complete=entry.complete,
-        evidence=entry.evidence.evidence(),
+        evidence=entry.evidence,
     )
 
 
 def property_of(name: str, entry: schema.PropertyEntry) -> Property:
     """Return a file's entry as a property."""
-    default = entry.evidence.evidence()
+    default = entry.evidence
     return Property(
         name=name,
         summary=entry.summary,

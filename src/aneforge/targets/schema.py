@@ -26,20 +26,6 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all file entries: an unknown key is an error, not a silent no-op."""
 
 
-class EvidenceEntry(Entry, frozen=True):
-    """Evidence in full, as the default for the values of a table."""
-
-    kind: EvidenceKind
-    source: str
-    on: tuple[str, ...] = ()
-    note: str = ""
-    conflict: str | None = None
-
-    def evidence(self) -> Evidence:
-        """Return the evidence as the rest of the package knows it."""
-        return Evidence(self.kind, self.source, self.on, self.note, self.conflict)
-
-
 class ValueEntry(Entry, frozen=True):
     """A value with evidence of its own; a field left out is taken from the table's default.
 
@@ -76,7 +62,7 @@ class PropertyEntry(Entry, frozen=True):
     """
 
     summary: str
-    evidence: EvidenceEntry
+    evidence: Evidence
     values: dict[str, Cell] = {}
     offsets: dict[str, int] = {}
     """Byte offset in the hardware-abstraction blob, by compiler build."""
@@ -98,7 +84,7 @@ class TierEntry(Entry, frozen=True):
     order: int
     family: int | None = None
     """The documented five-value family, absent where a tier belongs to none."""
-    family_evidence: EvidenceEntry | None = None
+    family_evidence: Evidence | None = None
     """Why the tier is counted to its family, where that differs from the file's `family_evidence`."""
 
 
@@ -113,12 +99,12 @@ class TiersFile(Entry, frozen=True):
     """`tiers.toml`: families, tiers, the version table and the parsers' string keys."""
 
     families: dict[str, FamilyEntry]
-    family_evidence: EvidenceEntry
+    family_evidence: Evidence
     tiers: dict[str, TierEntry]
     hardware_versions: dict[str, int]
-    hardware_versions_evidence: EvidenceEntry
+    hardware_versions_evidence: Evidence
     parser_keys: dict[str, int]
-    parser_keys_evidence: EvidenceEntry
+    parser_keys_evidence: Evidence
     compiler_builds: dict[str, str]
 
 
@@ -145,7 +131,7 @@ class TargetEntry(Entry, frozen=True):
 class TargetsFile(Entry, frozen=True):
     """`targets.toml`: the census, and the evidence for each of its columns."""
 
-    evidence: dict[str, EvidenceEntry]
+    evidence: dict[str, Evidence]
     targets: dict[str, TargetEntry]
 
 
@@ -161,7 +147,7 @@ class ChipEntry(Entry, frozen=True):
     """What the rule M(n) = H(n+12) suggests."""
     soc: tuple[str, ...] = ()
     """Part numbers, as a Linux device tree spells them."""
-    parts_evidence: EvidenceEntry | None = None
+    parts_evidence: Evidence | None = None
     """Why the part numbers are believed; there where they are."""
     aliases: tuple[str, ...] = ()
     bandwidth: ValueEntry | None = None
@@ -209,7 +195,7 @@ class ImageFormatEntry(Entry, frozen=True):
     count: int
     named: tuple[str, ...]
     """Those of the `count` formats that a source names."""
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class FormatsFile(Entry, frozen=True):
@@ -219,14 +205,14 @@ class FormatsFile(Entry, frozen=True):
     bases: dict[str, int]
     allow_list_entries: int
     plane_descriptor: tuple[str, ...]
-    evidence: EvidenceEntry
+    evidence: Evidence
     tiers: dict[str, ImageFormatEntry]
 
 
 class ClockEntry(Entry, frozen=True):
     """Operating points of one target (`clocks.toml`), in MHz. Lists are empty where only the ends are published."""
 
-    evidence: EvidenceEntry
+    evidence: Evidence
     least: int
     most: int
     count: int
@@ -244,9 +230,9 @@ class DescriptorEntry(Entry, frozen=True):
     """One generation of task descriptors (`descriptors.toml`)."""
 
     targets: tuple[str, ...]
-    evidence: EvidenceEntry
+    evidence: Evidence
     patch_width_offset: int | None = None
-    patch_width_evidence: EvidenceEntry | None = None
+    patch_width_evidence: Evidence | None = None
 
 
 class CostRowEntry(Entry, frozen=True):
@@ -260,17 +246,17 @@ class CostRowEntry(Entry, frozen=True):
     """Setup ramp, its two ends."""
     complete: bool
     """False where the source prints the first clamps only."""
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class CostBlocksFile(Entry, frozen=True):
     """`cost_blocks.toml`: what the compiler's `getDeviceInfo` fills in."""
 
-    evidence: EvidenceEntry
+    evidence: Evidence
     constant: float
     offsets: dict[str, int]
     thresholds: tuple[int, ...]
-    thresholds_evidence: EvidenceEntry
+    thresholds_evidence: Evidence
     rows: dict[str, CostRowEntry]
 
 

@@ -150,7 +150,7 @@ def validators() -> Mapping[str, Validator]:
 
 def exported(name: str) -> Validator:
     """Return a validator that a source names."""
-    entry, default = validators_file().validators[name], validators_file().evidence.evidence()
+    entry, default = validators_file().validators[name], validators_file().evidence
     return Validator(
         name=name,
         standing=Standing.DESCRIPTOR if entry.descriptor else Standing.NO_DESCRIPTOR,
@@ -161,7 +161,7 @@ def exported(name: str) -> Validator:
         implied=entry.implied,
         checks=tuple(check_of(check, default) for check in entry.checks),
         unchecked=entry.unchecked,
-        evidence=default if entry.later else validators_file().named.evidence(),
+        evidence=default if entry.later else validators_file().named,
     )
 
 
@@ -169,7 +169,7 @@ def unnamed() -> dict[str, Validator]:
     """Return the validators that no source names, numbered."""
     entry = validators_file().unnamed
     return {
-        f"unnamed {number}": bare(f"unnamed {number}", Standing.UNNAMED, (), entry.evidence.evidence())
+        f"unnamed {number}": bare(f"unnamed {number}", Standing.UNNAMED, (), entry.evidence)
         for number in range(1, entry.count + 1)
     }
 
@@ -177,7 +177,7 @@ def unnamed() -> dict[str, Validator]:
 def internal() -> dict[str, Validator]:
     """Return the routines that no export reaches."""
     return {
-        name: bare(name, Standing.INTERNAL, entry.ops, entry.evidence.evidence())
+        name: bare(name, Standing.INTERNAL, entry.ops, entry.evidence)
         for name, entry in validators_file().internal.items()
     }
 
@@ -206,7 +206,7 @@ def check_of(entry: CheckEntry, default: Evidence) -> Check:
 @cache
 def general_checks() -> tuple[Check, ...]:
     """Return the checks that belong to no validator alone."""
-    default = validators_file().evidence.evidence()
+    default = validators_file().evidence
     return tuple(check_of(entry, default) for entry in validators_file().others)
 
 
@@ -274,7 +274,7 @@ def count_rule_id(validator: Validator) -> str:
 
 def default_evidence() -> Evidence:
     """Return the evidence of what has none of its own in the file."""
-    return validators_file().evidence.evidence()
+    return validators_file().evidence
 
 
 def explain(rule_id: str) -> Rule:

@@ -17,7 +17,7 @@ import msgspec
 
 from aneforge.errors import DataFileError
 from aneforge.evidence import Evidence, EvidenceKind
-from aneforge.targets.schema import EvidenceEntry, PropertyEntry, RawValue  # noqa: TC001 - msgspec reads them
+from aneforge.targets.schema import PropertyEntry, RawValue  # noqa: TC001 - msgspec reads them
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +107,7 @@ class InternalEntry(Entry, frozen=True):
     """A routine that no export reaches."""
 
     symbol: str
-    evidence: EvidenceEntry
+    evidence: Evidence
     ops: tuple[str, ...] = ()
 
 
@@ -116,7 +116,7 @@ class UnnamedEntry(Entry, frozen=True):
 
     count: int
     candidates: tuple[str, ...]
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class CensusEntry(Entry, frozen=True):
@@ -125,20 +125,20 @@ class CensusEntry(Entry, frozen=True):
     exports: int
     layer_validators: int
     descriptors: int
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class SchemaEntry(Entry, frozen=True):
     """The version of the network description."""
 
     version: str
-    evidence: EvidenceEntry
+    evidence: Evidence
 
 
 class NeuronModesEntry(Entry, frozen=True):
     """The mode of the non-linear unit that an operation is, by the operation's name."""
 
-    evidence: EvidenceEntry
+    evidence: Evidence
     numbers: dict[str, int]
 
 
@@ -151,8 +151,8 @@ class NoValidatorEntry(Entry, frozen=True):
 class ValidatorsFile(Entry, frozen=True):
     """The file."""
 
-    evidence: EvidenceEntry
-    named: EvidenceEntry
+    evidence: Evidence
+    named: Evidence
     """The evidence of the name of a validator that was there early."""
     census: CensusEntry
     schema: SchemaEntry

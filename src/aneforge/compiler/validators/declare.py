@@ -48,7 +48,7 @@ def stated(rule_id: str) -> Property:
     Raises:
         DataFileError: It gives none.
     """
-    default = validators_file().evidence.evidence()
+    default = validators_file().evidence
     for check, _ in validators_file().checks_of(rule_id):
         if check.limit is not None:
             fact = Fact(plain(check.limit), check.evidence(default))

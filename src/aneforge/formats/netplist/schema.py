@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from aneforge.errors import DataFileError
-from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads it
 
 __all__ = ["DIMENSIONS", "Dim", "LayerEntry", "LayerTable", "ParamEntry", "ParamKind", "RowEntry", "layer_table"]
 
@@ -67,18 +67,6 @@ class ParamKind(StrEnum):
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all entries: an unknown key is an error."""
-
-
-class EvidenceEntry(Entry, frozen=True):
-    """Why an entry is believed."""
-
-    kind: EvidenceKind
-    source: str
-    note: str = ""
-
-    def evidence(self) -> Evidence:
-        """Return the evidence as the rest of the package knows it."""
-        return Evidence(self.kind, self.source, note=self.note)
 
 
 class DimensionEntry(Entry, frozen=True):
@@ -145,7 +133,7 @@ class LayerEntry(Entry, frozen=True):
     """The operations that it is, where it is one operation."""
     groups: bool = False
     """Its unit has the key NumGroups."""
-    evidence: EvidenceEntry | None = None
+    evidence: Evidence | None = None
 
     def choices(self, name: str, param: ParamEntry) -> tuple[str, ...]:
         """Return the names that a parameter may have."""
@@ -163,17 +151,17 @@ class LayerTable(Entry, frozen=True):
     """The whole file."""
 
     version: str
-    evidence: EvidenceEntry
+    evidence: Evidence
     dimensions: dict[str, DimensionEntry]
-    dimensions_evidence: EvidenceEntry
+    dimensions_evidence: Evidence
     element_types: dict[str, ElementTypeEntry]
     layers: dict[str, LayerEntry]
     unit_types: dict[str, int]
-    unit_types_evidence: EvidenceEntry
+    unit_types_evidence: Evidence
 
     def evidence_of(self, layer: str) -> Evidence:
         """Return why a layer's entry is believed."""
-        return (self.layers[layer].evidence or self.evidence).evidence()
+        return self.layers[layer].evidence or self.evidence
 
 
 @cache
