@@ -9,12 +9,12 @@ from bisect import bisect
 
 import numpy as np
 
+from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.report.model import (
     Allocated,
     Counts,
     Difference,
     Divergence,
-    Evidence,
     Finding,
     Latency,
     Memory,
@@ -49,6 +49,7 @@ STRENGTHS = ("saturation", "approximation", "roundings", "round1", "ulp1")
 VERDICTS = ("native", "decompose", "oversize", "reject")
 BOUNDS = ("compute", "weights", "activations", "elements", "nothing")
 NO_PROGRAM = "softmax: the axis is too long (seen 70000, limit 65536)"
+SEEN_ONCE = Evidence(EvidenceKind.MEASURED, "a made-up table", ("Chip A",), "seen once")
 BLOCK = 24
 """Operations between two places where a value is added that was made a block before."""
 
@@ -121,7 +122,7 @@ def target(name: str, number: int, nodes: tuple[Node, ...], segments: int) -> Ta
         layers=len(timeline),
         segments=segments,
         partitions=2 * segments,
-        latency=Latency(end, end * 0.7, end * 1.4, "measured" if number == 0 else "inferred"),
+        latency=Latency(end, end * 0.7, end * 1.4, EvidenceKind.INFERRED),
         weight_bytes=23_400_000 + number,
         activation_bytes=3_500_000,
         risk="saturation",
@@ -132,7 +133,8 @@ def target(name: str, number: int, nodes: tuple[Node, ...], segments: int) -> Ta
         memory=memory(timeline, random),
         notes=tuple(f"{one.op} {one.name} was rewritten" for one in nodes[:9]),
         placement=Placement(
-            "coreml", "inferred", 0.97, (Placed("ANE", tuple(range(len(nodes))), end), Placed("CPU", (1,), 3.5)), 12.0,
+            "coreml", EvidenceKind.INFERRED, 0.97,
+            (Placed("ANE", tuple(range(len(nodes))), end), Placed("CPU", (1,), 3.5)), 12.0,
             ("join the two halves",), ("a model of the scheduler",),
         ),
         rescaling=Rescaling("saturation", "none", "3 values scaled by 2^-4"),
@@ -157,7 +159,7 @@ def findings(verdicts: tuple[str, ...], nodes: tuple[Node, ...], name: str) -> t
             seen=float("inf") if place % 11 == 0 else 17_000 + place,
             limit=16_384,
             remedy="cut the tensor in two along its width",
-            evidence=Evidence("measured", "a made-up table", ("Chip A",), "seen once") if place % 2 else None,
+            evidence=SEEN_ONCE if place % 2 else None,
             threads=("https://example.org/thread/1", "javascript:window.broken = 4"),
         )
         for place, verdict in enumerate(verdicts)

@@ -46,6 +46,15 @@ def check(
             show_default=False,
         ),
     ] = None,
+    evidence: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="Fail only on findings that are known at least so well: measured, decoded or inferred. All are still "
+            "listed. [default: any]",
+            show_default=False,
+        ),
+    ] = None,
     min_native: Annotated[
         float,
         typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Least share of operations that must be native, 0 to 1."),
@@ -120,18 +129,24 @@ def check(
     aneforge check model.onnx -t all --strict --baseline known.json --sarif findings.sarif
 
     aneforge check model.mlpackage --inputs sample.npz --fail-on reject,oversize,saturation
+
+    aneforge check model.onnx -t all --evidence measured
     """
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
     from aneforge.commands.checking import CheckOptions  # noqa: PLC0415 - as above
     from aneforge.commands.checking import check as checked  # noqa: PLC0415 - as above
-    from aneforge.report.gate import STRICT, Threshold, fail_on_words, outcome  # noqa: PLC0415 - as above
+    from aneforge.report.gate import STRICT, Threshold, evidence_word, fail_on_words, outcome  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
     files = {"json": json, "sarif": sarif, "junit": junit, "markdown": markdown, "csv": csv, "html": html,
              "trace": trace, "netron": netron}  # fmt: skip
     refuse_files(files, model)
     words = fail_on_words(fail_on) if fail_on is not None else Threshold().fail_on
-    threshold = Threshold(tuple(dict.fromkeys((*words, *(STRICT if strict else ())))), min_native)
+    threshold = Threshold(
+        tuple(dict.fromkeys((*words, *(STRICT if strict else ())))),
+        min_native,
+        None if evidence is None else evidence_word(evidence),
+    )
     known = load_report(baseline) if baseline is not None else None
     options = CheckOptions(
         shapes=given.shapes_given(shape),

@@ -265,10 +265,7 @@ def show_finding(out: Console, folded: Folded) -> None:
     if finding.remedy:
         wrapped(out, f"remedy: {finding.remedy}", indent=2)
     if finding.evidence is not None:
-        known = finding.evidence
-        chips = f" on {', '.join(known.on)}" if known.on else ""
-        note = f": {known.note}" if known.note else ""
-        wrapped(out, f"evidence: {known.kind}{chips} ({known.source}){note}", indent=2, style="dim")
+        wrapped(out, f"evidence: {finding.evidence}", indent=2, style="dim")
     if finding.threads:
         wrapped(out, f"reported in: {', '.join(finding.threads)}", indent=2, style="dim")
     if folded.others:
@@ -301,7 +298,9 @@ def where(node: str, place: Place | None) -> str:
 
 def show_outcome(out: Console, report: Report, result: Outcome, count: int, command: str) -> None:
     """Print whether the check passes, and if not, on what it fails, in the words of --fail-on."""
-    known = f" ({result.known} known from the baseline)" if result.known else ""
+    apart = [f"{result.known} known from the baseline"] if result.known else []
+    apart += [f"{findings_text(result.doubted)} with weaker evidence than asked for"] if result.doubted else []
+    known = f" ({', '.join(apart)})" if apart else ""
     if result.ok:
         out.print(f"\n[green]{'passed' if command == CHECK else 'aneforge check would pass'}[/]{known}")
         return

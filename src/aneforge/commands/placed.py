@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from aneforge.commands.report_nodes import place_of
 from aneforge.commands.timeline import rounded
+from aneforge.evidence import Evidence
 from aneforge.graph.graph import INPUT, STATE
-from aneforge.report.model import Evidence, Finding, Placed, Placement
+from aneforge.report.model import Finding, Placed, Placement
 from aneforge.report.numbers import time_text
 from aneforge.report.predicted import OWN_PROGRAM, SEGMENTS
 
@@ -46,7 +47,7 @@ def placed(graph: Graph, chosen: Chosen, path: str) -> Placement:
         members.setdefault(operation.segment, []).append(numbers[operation.number])
     return Placement(
         path=str(found.path),
-        evidence=str(found.kind),
+        evidence=found.kind,
         on_engine=round(found.on_engine, 6),
         segments=tuple(
             Placed(str(one.device), tuple(members.get(one.number, ())), rounded(one.microseconds))
@@ -67,7 +68,7 @@ def own_programs(
     for layer in program.layers:
         if not layer.kind.bridge:
             continue
-        known, numbers = layer.kind.evidence, carried.get(layer.name, ())
+        numbers = carried.get(layer.name, ())
         op = layer.kind.op or layer.kind.name
         # What was taken into the layer is carried out by it too, and can come first.
         node = next((number for number in numbers if graph.nodes[number].op.name == op), next(iter(numbers), None))
@@ -82,7 +83,7 @@ def own_programs(
             seen=op,
             limit=None,
             remedy=INSTEAD.get(op, OWN_PROGRAM.remedy),
-            evidence=Evidence(str(known.kind), known.source, known.on, known.note),
+            evidence=layer.kind.evidence,
         )
 
 
@@ -105,6 +106,6 @@ def cuts(graph: Graph, placement: Placement) -> Iterator[Finding]:
             seen=segment.device,
             limit=None,
             remedy=SEGMENTS.remedy,
-            evidence=Evidence(placement.evidence, f"the scheduler of the path {placement.path}", (), ""),
+            evidence=Evidence(placement.evidence, f"the scheduler of the path {placement.path}"),
             threads=SEGMENTS.threads,
         )

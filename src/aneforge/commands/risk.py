@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.long_sums import find_precision_risks
 from aneforge.commands.report_nodes import place_of
-from aneforge.evidence import EvidenceKind
+from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.graph.graph import read_promises
-from aneforge.report.model import Evidence, Finding, Rescaling
+from aneforge.report.model import Finding, Rescaling
 from aneforge.report.predicted import rule_of_edge
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def written(
         seen=float(f"{concern.value:.4g}") if abs(concern.value) < float("inf") else "inf",
         limit=concern.limit,
         remedy=NO_GAIN if measured is not None and not measured.applied else f"{concern.remedy}.",
-        evidence=Evidence(str(EvidenceKind.INFERRED), "ranges of the compiled program", (), how),
+        evidence=Evidence(EvidenceKind.INFERRED, "ranges of the compiled program", note=how),
     )
 
 

@@ -19,7 +19,7 @@ from aneforge.commands.risk import Risks
 from aneforge.commands.timeline import memory_of, rounded, timeline_of
 from aneforge.engine.exactness import worst
 from aneforge.evidence import EvidenceKind
-from aneforge.report.model import Counts, Evidence, Finding, Latency, TargetReport
+from aneforge.report.model import Counts, Finding, Latency, TargetReport
 from aneforge.rules.catalogue import rules
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity, plain_text
@@ -166,7 +166,6 @@ def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def written(finding: RuleFinding, node: int) -> Finding:
     """Return a finding of a rule as a report holds it."""
-    known = finding.evidence
     return Finding(
         rule=finding.rule,
         severity=str(finding.severity),
@@ -177,7 +176,7 @@ def written(finding: RuleFinding, node: int) -> Finding:
         seen=plain(finding.seen),
         limit=None if finding.limit is None else plain(finding.limit),
         remedy=finding.remedy,
-        evidence=None if known is None else Evidence(str(known.kind), known.source, known.on, known.note),
+        evidence=finding.evidence,
         threads=rules()[finding.rule].threads,
     )
 
@@ -195,5 +194,6 @@ def plain(value: Value) -> float | str:
 
 def latency_of(priced: Cost) -> Latency:
     """Return a predicted time with its interval."""
-    kind = EvidenceKind.MEASURED if priced.machine.measured else EvidenceKind.INFERRED
-    return Latency(rounded(priced.microseconds), rounded(priced.low), rounded(priced.high), str(kind))
+    rests_on = EvidenceKind.MEASURED if priced.machine.measured else EvidenceKind.INFERRED
+    times = rounded(priced.microseconds), rounded(priced.low), rounded(priced.high)
+    return Latency(*times, EvidenceKind.INFERRED, rests_on)

@@ -6,15 +6,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
+from aneforge.evidence import EvidenceKind
 from aneforge.report.predicted import DIVERGENCE, NATIVE_SHARE, PREDICTED
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from aneforge.evidence import Evidence
     from aneforge.report.model import Finding, Report, TargetReport
 
-__all__ = ["FAIL_ON", "STRICT", "Failed", "Outcome", "Threshold", "fail_on_words", "outcome", "shared_key"]
+__all__ = [
+    "FAIL_ON",
+    "STRICT",
+    "Failed",
+    "Outcome",
+    "Threshold",
+    "evidence_word",
+    "fail_on_words",
+    "outcome",
+    "shared_key",
+]
 
 SATURATION, DIVERGES = "saturation", "divergence"
 FAIL_ON = (*map(str, Severity), SATURATION, DIVERGES)
@@ -33,6 +45,12 @@ class Threshold:
     fail_on: tuple[str, ...] = DEFAULT
     min_native: float = 0.0
     """The least share of operations that must be native on every target."""
+    evidence: EvidenceKind | None = None
+    """The weakest evidence with which a finding counts; None counts also those whose limit is unknown."""
+
+    def believes(self, evidence: Evidence | None) -> bool:
+        """Tell whether findings with that evidence count."""
+        return self.evidence is None or (evidence is not None and evidence.kind.reaches(self.evidence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +71,8 @@ class Outcome:
     failures: tuple[Failed, ...]
     known: int
     """Findings that count, and that the baseline has already."""
+    doubted: int = 0
+    """Findings that would count with stronger evidence; one that several targets share is one."""
 
     @property
     def ok(self) -> bool:
@@ -89,6 +109,21 @@ def fail_on_words(text: str) -> tuple[str, ...]:
     return words
 
 
+def evidence_word(text: str) -> EvidenceKind:
+    """Return the kind of evidence that a word names.
+
+    >>> evidence_word("Measured")
+    <EvidenceKind.MEASURED: 'measured'>
+
+    Raises:
+        UnknownNameError: No kind has that name.
+    """
+    word = text.strip().lower()
+    if word not in tuple(EvidenceKind):
+        raise UnknownNameError.of("evidence", text, EvidenceKind, remedy=f"one of {', '.join(EvidenceKind)}")
+    return EvidenceKind(word)
+
+
 def outcome(report: Report, threshold: Threshold | None = None, baseline: Report | None = None) -> Outcome:
     """Return whether a report passes; what a baseline has already does not count.
 
@@ -113,19 +148,38 @@ def outcome(report: Report, threshold: Threshold | None = None, baseline: Report
             known += 1
         else:
             failures.append(one)
-    return Outcome(tuple(failures), known)
+    return Outcome(tuple(failures), known, len(doubted_findings(report, asked)))
 
 
 def finding_failures(report: Report, target: TargetReport, asked: Threshold) -> Iterator[Failed]:
     """Yield the findings of a target that count, and the lack of a program where none of them tells it."""
     told = False
     for finding in target.findings:
-        if finding.severity in asked.fail_on or (SATURATION in asked.fail_on and is_saturation(finding)):
-            told = told or finding.severity in STOPPING
-            word = finding.severity if finding.severity in asked.fail_on else SATURATION
+        word = word_of(finding, asked)
+        if word is None:
+            continue
+        told = told or finding.severity in STOPPING
+        if asked.believes(finding.evidence):
             yield Failed(target.target, f"{finding.rule} {finding.severity}: {named(report, finding)}", word, finding)
     if target.failure is not None and not told and Severity.REJECT in asked.fail_on:
         yield Failed(target.target, f"no program: {target.failure}", str(Severity.REJECT))
+
+
+def word_of(finding: Finding, asked: Threshold) -> str | None:
+    """Return the word of `FAIL_ON` by which a finding counts, whatever its evidence; nothing if none does."""
+    if finding.severity in asked.fail_on:
+        return finding.severity
+    return SATURATION if SATURATION in asked.fail_on and is_saturation(finding) else None
+
+
+def doubted_findings(report: Report, asked: Threshold) -> set[tuple[object, ...]]:
+    """Return the findings that do not count for their evidence alone."""
+    return {
+        shared_key(finding)
+        for target in report.targets
+        for finding in target.findings
+        if word_of(finding, asked) is not None and not asked.believes(finding.evidence)
+    }
 
 
 def is_saturation(finding: Finding) -> bool:
@@ -149,8 +203,8 @@ def share_failures(target: TargetReport, asked: Threshold, baseline: Report | No
 
 def divergence_failures(report: Report, asked: Threshold) -> Iterator[Failed]:
     """Yield pairs of targets that can give different answers."""
-    if DIVERGES not in asked.fail_on:
-        return
+    if DIVERGES not in asked.fail_on or asked.evidence not in (None, EvidenceKind.INFERRED):
+        return  # a difference is predicted, which makes it inferred
     for pair in report.divergences:
         if pair.strength != "none":
             yield Failed(pair.second, divergence_text(pair.first, pair.second, pair.strength), DIVERGES)
@@ -167,8 +221,11 @@ def named(report: Report, finding: Finding) -> str:
 
 
 def shared_key(finding: Finding) -> tuple[object, ...]:
-    """Return what findings of several targets that are told once have in common."""
-    return finding.rule, finding.severity, finding.node, finding.seen, finding.limit
+    """Return what findings of several targets that are told once have in common.
+
+    Their evidence is part of it: what was measured on one chip and inferred for another are two findings.
+    """
+    return finding.rule, finding.severity, finding.node, finding.seen, finding.limit, finding.evidence
 
 
 def key_of(report: Report, target: str, finding: Finding) -> tuple[object, ...]:

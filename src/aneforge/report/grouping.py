@@ -38,9 +38,8 @@ def grouped(report: Report) -> tuple[Grouped, ...]:
 
     >>> import aneforge as af
     >>> from aneforge.report import check
-    >>> family = af.targets.Family
     >>> wide = af.input((1, 8, 1, 17_000), name="x").relu()
-    >>> [(one.finding.rule, len(one.targets), one.node) for one in grouped(check(wide, [family.A13, family.A15]))]
+    >>> [(one.finding.rule, len(one.targets), one.node) for one in grouped(check(wide, ["m1", "m1-pro"]))]
     [('ANE-EXTENT-001', 2, 'x'), ('ANE-EXTENT-001', 2, 'relu_1')]
     """
     found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
@@ -56,7 +55,9 @@ def grouped(report: Report) -> tuple[Grouped, ...]:
 
 
 def folded(report: Report) -> tuple[Folded, ...]:
-    """Return the findings of all targets, worst first, those of one rule and limit on the same targets told once.
+    """Return the findings of all targets, worst first.
+
+    Those of one rule, limit and evidence on the same targets are one.
 
     >>> import aneforge as af
     >>> from aneforge.report import check
@@ -66,7 +67,7 @@ def folded(report: Report) -> tuple[Folded, ...]:
     """
     found: dict[tuple[object, ...], tuple[Grouped, list[str]]] = {}
     for one in grouped(report):
-        key = (one.finding.rule, one.finding.severity, one.finding.limit, one.targets)
+        key = (one.finding.rule, one.finding.severity, one.finding.limit, one.finding.evidence, one.targets)
         first, others = found.setdefault(key, (one, []))
         if first is not one:
             others.append(one.node or one.finding.op)

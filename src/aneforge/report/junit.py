@@ -78,7 +78,8 @@ def text_of(failed: Failed) -> str:
     if finding is None:
         return failed.reason
     place = "" if finding.place is None else f" ({place_text(finding.place.file, finding.place.line)})"
-    return f"{failed.reason}{place}: {finding.message} Remedy: {finding.remedy}"
+    remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
+    return f"{failed.reason}{place}: {finding.message}{remedy} Evidence: {finding.evidence_text}."
 
 
 def place_text(file: str | None, line: int | None) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aneforge.evidence import Evidence, EvidenceKind
+
 __all__ = [
     "NO",
     "SPLIT",
@@ -17,7 +19,6 @@ __all__ = [
     "Counts",
     "Difference",
     "Divergence",
-    "Evidence",
     "Finding",
     "Latency",
     "Memory",
@@ -48,18 +49,6 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """Why a limit is believed."""
-
-    kind: str
-    """measured, decoded or inferred."""
-    source: str
-    on: tuple[str, ...] = ()
-    """Chips that it was measured on."""
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     """One objection to one operation on one target."""
 
@@ -77,6 +66,11 @@ class Finding:
     """None where the limit itself is unknown."""
     threads: tuple[str, ...] = ()
     """Public threads in which users met it."""
+
+    @property
+    def evidence_text(self) -> str:
+        """How its limit is known, in words."""
+        return "none, the limit is unknown" if self.evidence is None else self.evidence.short
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +103,10 @@ class Latency:
     microseconds: float
     low: float
     high: float
-    evidence: str
-    """measured, decoded or inferred: what the prediction of this target rests on."""
+    evidence: EvidenceKind
+    """How the time itself is known: a prediction is inferred, whatever it rests on."""
+    rests_on: EvidenceKind = EvidenceKind.INFERRED
+    """Measured where rates of this very chip were measured, inferred where those of others stand for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +180,8 @@ class Placement:
     """Where a scheduler would send the operations of the model."""
 
     path: str
-    evidence: str
-    """measured, decoded or inferred: how the answer is known."""
+    evidence: EvidenceKind
+    """How the answer is known."""
     on_engine: float
     """The share of operations that land on the engine."""
     segments: tuple[Placed, ...]

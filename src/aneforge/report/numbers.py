@@ -39,8 +39,9 @@ def time_text(microseconds: float) -> str:
 def latency_text(latency: Latency | None) -> str:
     """Return a predicted time with its error: the larger side of the interval, as a share.
 
+    >>> from aneforge.evidence import EvidenceKind
     >>> from aneforge.report.model import Latency
-    >>> latency_text(Latency(1000.0, 700.0, 1400.0, "measured")), latency_text(None)
+    >>> latency_text(Latency(1000.0, 700.0, 1400.0, EvidenceKind.INFERRED)), latency_text(None)
     ('1.0 ms ±40%', '')
     """
     if latency is None:

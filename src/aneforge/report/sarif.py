@@ -25,7 +25,8 @@ __all__ = ["LEVELS", "sarif"]
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"reject": "error", "oversize": "error", "decompose": "note", "warn": "warning", "info": "note"}
 """The levels of SARIF for our severities."""
-FINGERPRINT = "aneforge/v1"
+FINGERPRINT, FINGERPRINT_OF_GROUP = "aneforge/v1", "aneforge/v2"
+"""The second tells findings of one operation apart that differ in limit or evidence."""
 
 
 class Text(msgspec.Struct):
@@ -192,18 +193,16 @@ def result(report: Report, one: Grouped, index: int) -> Result:
     finding = one.finding
     more = f" Also on {', '.join(one.targets[1:])}." if one.targets[1:] else ""
     remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
-    known = finding.evidence
-    evidence = None
-    if known is not None:
-        chips = f" on {', '.join(known.on)}" if known.on else ""
-        evidence = f"{known.kind}{chips} ({known.source})"
+    evidence = None if finding.evidence is None else finding.evidence.short
+    alike = f"{finding.rule}/{one.node}/{finding.op}/{finding.seen}"
+    kind = "unknown" if finding.evidence is None else finding.evidence.kind
     return Result(
         ruleId=finding.rule,
         ruleIndex=index,
         level=LEVELS[finding.severity],
         message=Text(f"{finding.op}: {finding.message}{more}{remedy}"),
         locations=[spot(report, one)],
-        partialFingerprints={FINGERPRINT: f"{finding.rule}/{one.node}/{finding.op}/{finding.seen}"},
+        partialFingerprints={FINGERPRINT: alike, FINGERPRINT_OF_GROUP: f"{alike}/{finding.limit}/{kind}"},
         properties=ResultProperties(
             list(one.targets), finding.severity, finding.seen, finding.limit, finding.remedy, evidence
         ),

@@ -47,7 +47,7 @@ def markdown(report: Report) -> str:
         lines.append(f"- **{finding.rule}** {finding.severity}: `{finding.op}`{at} on {', '.join(one.targets)}")
         lines.append(f"    - {cell(finding.message)}")
         lines += [f"    - remedy: {cell(finding.remedy)}"] if finding.remedy else []
-        lines += [f"    - evidence: {finding.evidence.kind} ({finding.evidence.source})"] if finding.evidence else []
+        lines.append(f"    - evidence: {cell(finding.evidence_text)}")
         lines += [f"    - reported in: {', '.join(finding.threads)}"] if finding.threads else []
     return "\n".join(lines) + "\n"
 
@@ -131,7 +131,8 @@ def annotation_lines(report: Report, result: Outcome) -> str:
             properties.insert(0, f"file={escaped(place.file, inside=True)}")
             properties += [f"line={place.line}"] if place.line is not None else []
         node = f"{one.node}: " if one.node else ""
-        text = f"{node}{finding.message} ({', '.join(one.targets)}) Remedy: {finding.remedy}"
+        remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
+        text = f"{node}{finding.message} ({', '.join(one.targets)}){remedy} Evidence: {finding.evidence_text}."
         lines.append(f"::{level} {','.join(properties)}::{escaped(text)}")
     lines += [f"::error title=aneforge {one.target}::{escaped(one.reason)}" for one in whole(result)]
     return "".join(f"{line}\n" for line in lines)

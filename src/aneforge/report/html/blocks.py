@@ -13,6 +13,8 @@ import math
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from aneforge.report.model import Allocated, Difference, Finding, Node, Step, Timed
 
 if TYPE_CHECKING:
@@ -176,6 +178,8 @@ def plain(value: object) -> Json:
         return [plain(one) for one in cast("tuple[object, ...]", value)]
     if is_dataclass(value):
         return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     raise TypeError(f"a report holds a {type(value).__name__}")
 
 

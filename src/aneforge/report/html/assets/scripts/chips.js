@@ -126,5 +126,5 @@ function latencyCell(entry, longest) {
   ], { class: "bar", "aria-hidden": "true" });
   const range = el("span", { class: "quiet small", text: `${duration(latency.low)} to ${duration(latency.high)}` });
   const words = `${duration(latency.microseconds)} (${duration(latency.low)} to ${duration(latency.high)})`;
-  return el("td", { class: "number", title: `${words}, ${latency.evidence}` }, duration(latency.microseconds), range, bar);
+  return el("td", { class: "number", title: `${words}, predicted from ${latency.rests_on} figures` }, duration(latency.microseconds), range, bar);
 }

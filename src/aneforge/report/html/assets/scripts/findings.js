@@ -10,6 +10,7 @@ function buildFindings() {
     { title: "Place", width: 150, value: (row) => placeText(get("place")(row)), text: (row) => tail(placeShort(get("place")(row)), 15) },
     { title: "Seen", width: 100, value: (row) => measure(get("seen")(row)), text: (row) => quantity(get("seen")(row)), number: true },
     { title: "Limit", width: 100, value: (row) => measure(get("limit")(row)), text: (row) => quantity(get("limit")(row)), number: true },
+    { title: "Evidence", width: 110, value: (row) => get("evidence")(row)?.kind ?? "unknown", facets: ["measured", "decoded", "inferred", "unknown"] },
     { title: "Message", width: 420, value: get("message") },
   ], (row) => chooseNode(get("node")(row), row), { empty: "No findings: nothing here stands against this chip." });
   byId("findings-body").append(table.element);

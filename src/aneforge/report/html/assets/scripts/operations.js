@@ -27,7 +27,7 @@ function buildRemarks() {
     parts.push(el("h3", { text: "fp16 and exactness" }), facts([
       ["fp16 risk", [entry.risk, entry.riskReason].filter(Boolean).join(": ")],
       ["exactness", [entry.exactness, entry.exactnessReason].filter(Boolean).join(": ")],
-      ["prediction rests on", entry.latency === null ? "" : `${entry.latency.evidence} figures`],
+      ["prediction rests on", entry.latency === null ? "" : `${entry.latency.rests_on} figures`],
     ]));
     if (entry.rescaling !== null) {
       const { before, after, detail } = entry.rescaling;
