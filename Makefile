@@ -23,6 +23,10 @@ help:
 demo: $(VENV)/run.stamp
 	@$(BIN)/aneforge demo
 
+# One worker per core: threads of PyTorch and BLAS within them would only wait for one another.
+test test-external: export OMP_NUM_THREADS = 1
+test test-external: export OPENBLAS_NUM_THREADS = 1
+
 test: $(VENV)/test.stamp
 	$(BIN)/pytest -n auto --dist worksteal --durations=20
 

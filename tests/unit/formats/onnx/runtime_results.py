@@ -30,5 +30,6 @@ def of_runtime(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # networks of a few nodes: more would only wait
     session = onnxruntime.InferenceSession(typed.SerializeToString(), options)
     return cast("list[Array]", session.run(None, dict(feeds)))
