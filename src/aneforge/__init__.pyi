@@ -55,9 +55,11 @@ from .graph.builder.einsum import einsum as einsum
 from .graph.builder.einsum import einsum_native as einsum_native
 from .graph.builder.image import affine as affine
 from .graph.builder.image import crop as crop
+from .graph.builder.image import crop_resize as crop_resize
 from .graph.builder.image import depth_to_space as depth_to_space
 from .graph.builder.image import pixel_shuffle as pixel_shuffle
 from .graph.builder.image import pixel_unshuffle as pixel_unshuffle
+from .graph.builder.image import resample as resample
 from .graph.builder.image import resize_bilinear as resize_bilinear
 from .graph.builder.image import resize_nearest_neighbor as resize_nearest_neighbor
 from .graph.builder.image import space_to_depth as space_to_depth
@@ -71,6 +73,7 @@ from .graph.builder.layers import channel_to_space as channel_to_space
 from .graph.builder.layers import cost_volume as cost_volume
 from .graph.builder.layers import cross_correlation as cross_correlation
 from .graph.builder.layers import cross_product as cross_product
+from .graph.builder.layers import dropout as dropout
 from .graph.builder.layers import dynamic_slice as dynamic_slice
 from .graph.builder.layers import flatten as flatten
 from .graph.builder.layers import fps as fps

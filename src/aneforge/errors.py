@@ -141,6 +141,10 @@ class NoDataError(AneforgeError, ValueError, KeyError):
     """A name that is known and about which no source says what was asked."""
 
 
+class PropertyTypeError(AneforgeError, TypeError):
+    """A property of a target that is of another type than was asked for, such as the word `none` for a number."""
+
+
 class GraphError(AneforgeError, ValueError):
     """An operation was given something that it cannot take: a shape, a value, an attribute."""
 

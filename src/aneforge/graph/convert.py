@@ -211,7 +211,7 @@ class ConversionSite:
         entry = op_named(name)
         bound = dict(bound_operands(entry, operands, attributes))
         given = {key: value for key, value in attributes.items() if key not in bound}
-        node = build(entry, bound, given, self.node.location)
+        node = build(name, bound, given, self.node.location)
         dialect = self.conversion.dialect
         objection = objection_to(node, dialect) if dialect else None
         if objection is None:

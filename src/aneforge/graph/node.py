@@ -153,7 +153,10 @@ def build(
     """
     place = location or users_location()
     try:
-        return new_node(op if isinstance(op, Op) else op_named(op), operands, attributes or {}, place)
+        if isinstance(op, Op):
+            return new_node(op, operands, attributes or {}, place)
+        entry = op_named(op)
+        return new_node(entry, operands, entry.attributes_by_name(op, attributes or {}), place)
     except AneforgeError as error:
         error.location = error.location or place
         raise

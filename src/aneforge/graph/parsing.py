@@ -196,7 +196,8 @@ class Reader:
         if number in self.nodes:
             raise GraphError(f"%{number} is defined twice", operation=name)
         operands = unique("operand", [(tokens(one)[0], self.argument(one)) for one in subtrees(call)])
-        made = new_node(op_named(name), operands, described.attributes, described.place)
+        entry = op_named(name)
+        made = new_node(entry, operands, entry.attributes_by_name(name, described.attributes), described.place)
         if made.types != described.types:
             seen, given = (", ".join(map(str, types)) for types in (described.types, made.types))
             raise GraphError("the types are not those that the operation gives", operation=name, seen=seen, limit=given)

@@ -20,7 +20,7 @@ from aneforge.ops.signature import Attribute, AttributeValue, Operand
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from aneforge.ops.decomposition import Decomposition
     from aneforge.ops.movement import Movement
@@ -42,7 +42,7 @@ class Details(TypedDict, total=False):
     codomain: Codomain | Callable[..., Codomain]
     movement: Movement
     product: Product
-    aliases: tuple[str, ...]
+    aliases: Mapping[str, Mapping[str, AttributeValue]]
     decompositions: tuple[Decomposition, ...]
 
 

@@ -6,10 +6,11 @@ name, as `aneforge.ops.definition` says; `macs` sees types, as `infer` does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from aneforge.errors import GraphError
 from aneforge.ops.codomain import EVERYTHING, Codomain
 from aneforge.ops.definition import Definition, OperandTypes
 
@@ -191,8 +192,10 @@ class Op(Definition):
     """What it moves, where all its results are elements of operands."""
     product: Product | None = None
     """The operands whose products it sums, where it does that and nothing else but add an offset."""
-    aliases: tuple[str, ...] = ()
-    """Other names by which it is found."""
+    aliases: Mapping[str, Mapping[str, AttributeValue]] = field(
+        default_factory=dict[str, "Mapping[str, AttributeValue]"]
+    )
+    """Other names by which it is found, with the attributes that each of them says."""
     decompositions: tuple[Decomposition, ...] = ()
     """The ways to write it in other operations, the usual one first."""
     gradient: Callable[..., object] | None = None
@@ -216,6 +219,23 @@ class Op(Definition):
         """Tell whether a result depends on one element of `x` and the attributes, and on nothing else."""
         alone = [operand.name for operand in self.operands] == ["x"]
         return alone and Trait.ELEMENTWISE in self.traits and Trait.RANDOM not in self.traits
+
+    def attributes_by_name(self, name: str, given: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the attributes of a call by the operation's name or an alias: what the alias says, and what is given.
+
+        Raises:
+            GraphError: An attribute is given that is not what the alias says.
+        """
+        said = self.aliases.get(name, {})
+        for attribute, value in said.items():
+            if given.get(attribute, value) != value:
+                raise GraphError(
+                    f"{name} is {self.name} with {attribute} = {value!r}",
+                    operation=name,
+                    seen=f"{attribute} = {given[attribute]!r}",
+                    remedy=f"leave {attribute} out, or write {self.name}",
+                )
+        return {**said, **given} if said else given
 
     def codomain_for(self, attributes: Mapping[str, AttributeValue]) -> Codomain:
         """Return where all results of a call with these attributes lie."""

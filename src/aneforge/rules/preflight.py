@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -93,6 +94,12 @@ class Preflight:
         """All findings, worst first."""
         every = (finding for report in self.reports for finding in report.findings)
         return sorted(every, key=lambda finding: finding.severity.rank)
+
+    def __str__(self) -> str:
+        counts = Counter(report.status for report in self.reports)
+        counted = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status]) or "no operations"
+        lines = [f"{'ok' if self.ok else 'not ok'} on {self.target}: {counted}"]
+        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
 
     def _with(self, status: Status) -> list[OpReport]:
         return [report for report in self.reports if report.status is status]

@@ -213,7 +213,7 @@ class ModelBase:
         state = "released" if self.loaded.released else str(self.exactness.exactness)
         return (
             f"<{type(self).__name__} for {self.target} on {self.backend}: {ports} -> {given}; "
-            f"{self.n_ops} operations in {len(self.layers)} layers, {state}>"
+            f"layers: {len(self.layers)}, fused operations: {self.n_ops}, {state}>"
         )
 
     def __str__(self) -> str:

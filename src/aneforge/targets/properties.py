@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aneforge.errors import NoDataError, UnknownNameError
+from aneforge.errors import NoDataError, PropertyTypeError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -113,7 +113,12 @@ class Properties:
         if known.see:
             reason = f"it has no value of its own; see {known.see}"
         if self.tier is None:
-            reason = "the compiler knows the name of this target, and no source gives data for it"
+            raise NoDataError(
+                "no published source describes this target: compilers know its name alone",
+                target=self.target,
+                seen=f"asked for the {self.group} field {name!r}",
+                remedy='choose a target with data: aneforge.targets.group("all") lists them',
+            )
         raise NoDataError(f"{self.group} field {name!r} is unknown here: {reason}", target=self.target)
 
     def get(self, name: str) -> Value | None:
@@ -175,5 +180,6 @@ class Properties:
     def _property(self, name: str) -> Property:
         return self.table[self.aliases.get(name, name)]
 
-    def _wrong_type(self, name: str, wanted: str) -> TypeError:
-        return TypeError(f"{self.group} field {name!r} of {self.target} is {self.fact(name).value!r}, not {wanted}")
+    def _wrong_type(self, name: str, wanted: str) -> PropertyTypeError:
+        found = self.fact(name).value
+        return PropertyTypeError(f"{self.group} field {name!r} is {found!r}, not {wanted}", target=self.target)

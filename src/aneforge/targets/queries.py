@@ -71,7 +71,7 @@ def limit(name: str, family: TargetLike = None) -> int:
     Raises:
         UnknownNameError: There is no limit of that name.
         NoDataError: No source gives it for that target.
-        TypeError: It is not a number there: a list, a flag, or the words `none` and `unbounded`.
+        PropertyTypeError: It is not a number there: a list, a flag, or the words `none` and `unbounded`.
     """
     resolved = resolve(family)
     in_blob = resolved.hal.knows(name) and not resolved.limits.knows(name)

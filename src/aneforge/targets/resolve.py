@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from typing import SupportsIndex, cast
+
 from aneforge.errors import UnknownTargetError
 from aneforge.targets.database import database
 from aneforge.targets.family import Family, supports_mil
@@ -51,10 +54,18 @@ def representative(family: Family | int) -> Target:
     Raises:
         UnknownTargetError: There is no family of that number.
     """
-    if not isinstance(family, int) or isinstance(family, bool) or family not in set(Family):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+    number = family_number(family)
+    if number not in set(Family):
         numbers = ", ".join(f"{known.value} ({known.name})" for known in Family)
         raise UnknownTargetError(f"unknown target family {family!r}; the families are {numbers}")
-    return database().targets[database().representatives[Family(family)]]
+    return database().targets[database().representatives[Family(number)]]
+
+
+def family_number(family: object) -> int | None:
+    """Return the number of a family, of NumPy's integers too; None for what is not an integer."""
+    if isinstance(family, bool) or not hasattr(type(family), "__index__"):
+        return None
+    return operator.index(cast("SupportsIndex", family))
 
 
 def group(name: str) -> tuple[Target, ...]:

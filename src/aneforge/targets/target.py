@@ -105,7 +105,7 @@ class DescriptorGeneration:
     """Why the offset is believed; there where it is."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Target:
     """One name of the compiler's target list, and everything that is known of it.
 
@@ -149,6 +149,10 @@ class Target:
 
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        tier, family = (self.tier.title if self.tier else "none known"), (self.family.name if self.family else "none")
+        return f"<Target {self.name}: {self.kind}, tier {tier}, family {family}>"
 
     @property
     def has_data(self) -> bool:

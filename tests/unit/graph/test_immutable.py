@@ -149,3 +149,20 @@ def test_the_text_is_printed_once() -> None:
     assert graph == af.Graph(graph.outputs, graph.states)
     assert len({graph, af.Graph(graph.outputs, graph.states)}) == 1
     assert graph != af.Graph(graph.outputs)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_layers_of_one_array_share_its_memory_until_it_changes(dtype: type[np.floating[Any]]) -> None:
+    """Sixty layers over one array were sixty copies of it."""
+    weights = np.ones((4, 4), dtype)
+    x = af.input((1, 4))
+    first, second = (cast("Dense", x.linear(weights).node.operands["weight"]) for _ in range(2))
+    assert first is second
+    assert not np.may_share_memory(first.values, weights)
+    weights[0, 0] = 2
+    changed = cast("Dense", x.linear(weights).node.operands["weight"])
+    assert (first.values[0, 0], changed.values[0, 0]) == (1, 2)
+    weights[0, 0] = -0.0
+    again = cast("Dense", x.linear(weights).node.operands["weight"])
+    weights[0, 0] = 0.0
+    assert cast("Dense", x.linear(weights).node.operands["weight"]) is not again, "zeros of other signs are other bits"

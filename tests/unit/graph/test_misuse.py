@@ -49,6 +49,7 @@ class Kind(Enum):
     WHOLE = auto()
     OPTIONAL_WHOLE = auto()
     WHOLES = auto()
+    OPTIONAL_WHOLES = auto()
     WHOLE_OR_WHOLES = auto()
     PADDING = auto()
     NUMBER = auto()
@@ -163,6 +164,7 @@ FITS: dict[Kind, set[str]] = {
     Kind.WHOLE: {"negative", "far"},
     Kind.OPTIONAL_WHOLE: {"none", "negative", "far"},
     Kind.WHOLES: LISTS,
+    Kind.OPTIONAL_WHOLES: {"none", *LISTS},
     Kind.WHOLE_OR_WHOLES: {"negative", "far", *LISTS},
     Kind.PADDING: {"negative", "far", *LISTS},
     Kind.NUMBER: NUMBERS,
@@ -262,6 +264,34 @@ FUNCTIONS: dict[str, Call] = {
         af.affine, {"x": IMAGE, "transform": (Kind.MATRIX, floats(1, 6)), "oh": TWO, "ow": TWO, "align": OFF}
     ),
     "crop": Call(af.crop, {"x": IMAGE, **dict.fromkeys("tblr", (Kind.WHOLE, 1))}),
+    "crop_resize": Call(
+        af.crop_resize,
+        {
+            "x": IMAGE,
+            "boxes": (Kind.MATRIX, floats(1, 4)),
+            "target_height": TWO,
+            "target_width": TWO,
+            "box_indices": (Kind.OPTIONAL_WHOLES, [0]),
+            "normalized_coordinates": OFF,
+            "spatial_scale": NUMBER,
+            "box_coordinate_mode": (Kind.TEXT, "CENTER_SIZE_WIDTH_FIRST"),
+            "sampling_mode": (Kind.TEXT, "DEFAULT"),
+            "pad_value": NUMBER,
+        },
+    ),
+    "resample": Call(
+        af.resample,
+        {
+            "x": IMAGE,
+            "coordinates": (Kind.MATRIX, floats(1, 3, 5, 2)),
+            "sampling_mode": (Kind.TEXT, "nearest"),
+            "padding_mode": (Kind.TEXT, "border"),
+            "padding_value": NUMBER,
+            "coordinates_mode": (Kind.TEXT, "unnormalized"),
+            "align_corners": OFF,
+        },
+    ),
+    "dropout": Call(af.dropout, {"x": X, "rate": (Kind.NUMBER, 0.5), "seed": (Kind.WHOLE, 1)}),
     "depth_to_space": Call(af.depth_to_space, {"x": IMAGE, "block": TWO}),
     "space_to_depth": Call(af.space_to_depth, {"x": IMAGE, "block": TWO}),
     "pixel_shuffle": Call(af.pixel_shuffle, {"x": IMAGE, "r": TWO}),
@@ -329,8 +359,8 @@ AFFINE = dict.fromkeys(("gamma", "beta"), (Kind.PARAMETER, floats(4)))
 OPERATORS = ("__add__", "__sub__", "__mul__", "__truediv__", "__pow__")
 REDUCTIONS = ("sum", "mean", "amax", "amin", "l1_norm", "log_sum", "sum_square", "reduce_log_sum_exp")
 PLAIN = {
-    "relu", "relu6", "gelu", "silu", "sigmoid", "tanh", "exp", "exp2", "sqrt", "abs", "square", "sin", "cos", "atan",
-    "erf", "softplus", "softsign", "floor", "ceil", "round", "sign", "logical_not",
+    "relu", "relu6", "gelu", "silu", "sigmoid", "tanh", "exp", "exp2", "log2", "sqrt", "abs", "square", "sin", "cos",
+    "atan", "erf", "softplus", "softsign", "floor", "ceil", "round", "sign", "logical_not",
 }  # fmt: skip
 """Methods without arguments."""
 METHODS: dict[str, tuple[Tensor, dict[str, tuple[Kind, object]]]] = {

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 
+import aneforge as af
 from aneforge.errors import GraphError
+from aneforge.graph.node import build
 from aneforge.ops.op import Below
 from aneforge.ops.table import op_named
 from aneforge.ops.types import DTYPES, TensorType, is_integer
@@ -201,6 +204,17 @@ def test_the_first_of_equals_is_taken() -> None:
     np.testing.assert_array_equal(value_of("reduce_argmin", np.zeros((2, 3))), [0, 0])
     assert value_of("global_arg_min_max", x) == 1
     assert value_of("global_arg_min_max", x, mode="min") == 5
+
+
+@pytest.mark.parametrize(("name", "place"), [("global_argmax", 1), ("global_argmin", 5)])
+def test_a_name_that_says_the_extreme_means_it(name: str, place: int) -> None:
+    """By the builder's door and by the text of a graph: an alias once lost its mode, and both were argmax."""
+    x = np.array([[1.0, 7.0, 7.0], [0.0, 0.0, -1.0]])
+    graph = af.Graph({"y": af.Tensor(build(name, {"x": af.input((2, 3))}))})
+    assert af.reference(graph, [x])["y"] == place
+    text = re.sub(r"global_arg_min_max(\(.*?\))( \{mode = .*?\})?", rf"{name}\1", str(graph))
+    assert name in text
+    assert af.reference(af.Graph.parse(text), [x])["y"] == place
 
 
 def test_argmax_keeps_the_axis_and_the_type() -> None:

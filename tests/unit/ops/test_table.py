@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from aneforge.errors import UnknownNameError
+from aneforge.errors import GraphError, UnknownNameError
 from aneforge.ops.op import Category, MilStatus, Op, Surface, Trait
 from aneforge.ops.signature import REQUIRED, AttributeKind, AttributeValue, Required
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import names, op_named, ops
 
 EVERY = pytest.mark.parametrize("op", ops().values(), ids=lambda op: op.name)
 FINITE = {
@@ -155,6 +155,18 @@ def test_an_operation_is_found_by_its_aliases() -> None:
     assert op_named("global_argmax") is op_named("global_argmin") is op_named("global_arg_min_max")
     with pytest.raises(UnknownNameError, match="unknown operation 'global_argmxa'; nearest: global_argmax"):
         op_named("global_argmxa")
+
+
+@pytest.mark.parametrize("alias", sorted(names().keys() - ops().keys()))
+def test_an_alias_says_the_attributes_that_its_name_promises(alias: str) -> None:
+    """Two aliases of one operation mean different things, so that each says at least one attribute."""
+    entry = op_named(alias)
+    said = entry.attributes_by_name(alias, {})
+    assert entry.complete(said)
+    assert sum(dict(other) == dict(said) for other in entry.aliases.values()) == 1
+    for attribute in said:
+        with pytest.raises(GraphError, match=f"{alias} is {entry.name} with {attribute} = "):
+            entry.attributes_by_name(alias, {attribute: "other"})
 
 
 def test_every_category_has_operations() -> None:

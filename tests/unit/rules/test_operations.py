@@ -7,8 +7,8 @@ import pytest
 import aneforge as af
 from aneforge import _targets as tg
 from aneforge.errors import UnknownNameError
-from aneforge.ops.op import Surface
-from aneforge.ops.table import ops
+from aneforge.ops.op import MilStatus, Surface
+from aneforge.ops.table import names, ops
 from aneforge.targets import Family
 
 FUSED = """
@@ -112,5 +112,13 @@ def test_views() -> None:
 def test_unknown_operations_name_near_ones() -> None:
     with pytest.raises(UnknownNameError, match="unknown operation 'convv'; nearest: conv"):
         tg.op_status("convv", 2)
-    with pytest.raises(UnknownNameError, match="unknown catalogue operation 'muls'; nearest"):
-        af.op_info("muls")
+    with pytest.raises(UnknownNameError, match="unknown operation 'mulls'; nearest: mul"):
+        af.op_info("mulls")
+
+
+def test_every_question_knows_the_same_names() -> None:
+    """Operations that are no rows of the catalogue, and aliases, have the same answers about them."""
+    for name, entry in names().items():
+        assert af.op_info(name).name == entry.name
+        assert tg.op_status(name, Family.A15) in {"native", "decompose", "reject"}
+        assert af.device_status(name, Family.A15) in {"native", *MilStatus}

@@ -29,6 +29,22 @@ def test_the_documented_example() -> None:
     assert [r.op for r in report.native] == ["input", "conv", "relu"]
 
 
+def test_a_verdict_prints_what_it_says() -> None:
+    assert str(tg.preflight(af.input((1, 8)).relu(), "m1")) == "ok on h13: 2 native"
+    report = tg.preflight(af.input((1, 8, 1, 17_000)).sin().relu(), "m1")
+    first, *rest = str(report).splitlines()
+    assert first.startswith("not ok on h13: ")
+    assert rest == [f"  {finding}" for finding in report.findings]
+    assert len(rest) >= 3
+
+
+def test_a_target_without_data_is_named_as_one() -> None:
+    """Not by the field that happened to be asked first."""
+    with pytest.raises(NoDataError, match="on h15m: no published source describes this target") as error:
+        tg.preflight(af.input((1, 8)).relu(), "h15m")
+    assert "choose a target with data" in str(error.value)
+
+
 def test_sine_is_decomposed_before_the_third_generation() -> None:
     y = af.input((1, 8)).sin()
     assert [r.op for r in tg.preflight(y, "m1").decompose] == ["sin"]

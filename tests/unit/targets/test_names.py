@@ -1,5 +1,8 @@
 """What users write, and what it resolves to."""
 
+from typing import Any, cast
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,6 +118,24 @@ def test_any_other_text_is_a_target_or_refused_by_name(text: str) -> None:
     with pytest.raises(UnknownTargetError) as error:
         resolve(text)
     assert repr(text) in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint16])
+def test_a_family_is_named_by_an_integer_of_numpy_too(kind: type[np.integer[Any]]) -> None:
+    assert resolve(cast("int", kind(2))) is resolve(Family.A13)
+    with pytest.raises(UnknownTargetError, match="unknown target family"):
+        resolve(cast("int", kind(9)))
+
+
+@pytest.mark.parametrize("family", [True, 2.0, np.float32(2), np.bool_(True)], ids=repr)  # noqa: FBT003 - no family
+def test_what_is_no_integer_names_no_family(family: object) -> None:
+    with pytest.raises(UnknownTargetError, match="unknown target family"):
+        resolve(cast("int", family))
+
+
+def test_a_target_is_described_in_a_line() -> None:
+    assert repr(resolve("m4")) == "<Target h16g: silicon, tier A16, family A16>"
+    assert repr(resolve("h15m")) == "<Target h15m: name-only, tier none known, family none>"
 
 
 def test_groups() -> None:

@@ -115,6 +115,8 @@ class Finding:
         """The bound in words; numbers that differ by nothing can be zeros of both signs, which are other bits."""
         if math.isnan(self.bound):
             return ""
+        if math.isinf(self.bound):
+            return ", without a bound for inputs of any size"
         return f", differs by at most {self.bound:.3g}" if self.bound else ", differs at most in the sign of zero"
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aneforge.errors import GraphTypeError, UnknownNameError
+from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 from aneforge.formats.mil.binding import bound_inputs
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.metadata import build_info, hints_of
@@ -173,8 +173,10 @@ def load_mil(path: str | os.PathLike[str], weights: Weights = None) -> MilProgra
 
     Raises:
         MilError: It is not a program.
+        GraphError: The text of a program is given in place of its path.
         OSError: The file cannot be opened.
     """
+    expect_path(path)
     file = Path(path)
     if file.is_dir():
         file /= MODEL_FILE
@@ -185,6 +187,21 @@ def load_mil(path: str | os.PathLike[str], weights: Weights = None) -> MilProgra
         fault.locate("", str(file))
         raise fault from None
     return parse_mil(text, file.parent if weights is None else weights, file=str(file))
+
+
+def expect_path(path: str | os.PathLike[str]) -> None:
+    """Check that a path is not the text of a program.
+
+    Raises:
+        GraphError: It is.
+    """
+    if isinstance(path, str) and ("\n" in path or "{" in path) and path.lstrip().startswith("program"):
+        raise GraphError(
+            "a MIL program is read from a file here, and its text was given",
+            seen=f"{path.strip()[:40]!r}…",
+            limit="the path of a file or folder",
+            remedy="aneforge.formats.mil.program.parse_mil(text).graph() reads a program from its text",
+        )
 
 
 def from_mil(
@@ -208,7 +225,8 @@ def from_mil(
     Raises:
         MilError: It is not a program, or the function cannot be read.
         UnknownNameError: The program has no such function, or no such input.
-        GraphError: An input has another shape than the one that is given.
+        GraphError: An input has another shape than the one that is given, or the text of a program is given in place
+            of its path.
         OSError: The file cannot be opened.
     """
     return load_mil(path, weights).graph(function, shapes=shapes, port_casts=port_casts)

@@ -107,6 +107,7 @@ class Emitter:
         """
         self.budget.take_nodes()
         entry = op_named(op)
+        attributes = dict(entry.attributes_by_name(op, attributes))
         given = {name: argument for name, argument in operands.items() if argument is not None}
         node = new_node(entry, given, attributes, self.location)
         for result in node.types:

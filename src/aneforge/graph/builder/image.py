@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from aneforge.graph.builder.arguments import expect_image
-from aneforge.graph.methods.arguments import flag, number, whole
+from aneforge.graph.methods.arguments import flag, number, text, whole, whole_list
 from aneforge.graph.methods.base import build_checked, weight
 from aneforge.graph.node import Output
 from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Constant, Dense
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "affine",
     "crop",
+    "crop_resize",
     "depth_to_space",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "resample",
     "resize_bilinear",
     "resize_nearest_neighbor",
     "space_to_depth",
@@ -134,7 +144,7 @@ def affine(x: Tensor, transform: object, oh: int, ow: int, align: bool = False) 
     """
     tensor = expect_image(x, "affine")
     height, width = size("affine", oh, ow)
-    matrix = transform if isinstance(transform, Output) else weight(transform, "affine", "transform")
+    matrix = tensor_or_weight(transform, "affine", "transform")
     node = build_checked(
         "affine",
         {"x": tensor, "transform_matrix": matrix},
@@ -147,6 +157,89 @@ def affine(x: Tensor, transform: object, oh: int, ow: int, align: bool = False) 
         align_corners=flag(align, "affine", "align"),
     )
     return Tensor(node)
+
+
+def crop_resize(  # noqa: PLR0913 - the arguments of MIL
+    x: Tensor,
+    boxes: object,
+    target_height: int,
+    target_width: int,
+    *,
+    box_indices: Sequence[int] | None = None,
+    normalized_coordinates: bool = False,
+    spatial_scale: float = 1.0,
+    box_coordinate_mode: str = "CORNERS_HEIGHT_FIRST",
+    sampling_mode: str = "DEFAULT",
+    pad_value: float = 0.0,
+) -> Tensor:
+    """Cut boxes [boxes, 4] out of images, each brought to one height and width bilinearly.
+
+    The boxes are a tensor or an array; `box_indices` says which image each is cut from.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> af.crop_resize(af.input((1, 3, 8, 8)), np.array([[0.0, 0.0, 3.0, 3.0], [2.0, 2.0, 7.0, 7.0]]), 4, 4).shape
+    (2, 3, 4, 4)
+    """
+    op = "crop_resize"
+    node = build_checked(
+        op,
+        {
+            "x": expect_image(x, op),
+            "boxes": tensor_or_weight(boxes, op, "boxes"),
+            "box_indices": None if box_indices is None else image_numbers(box_indices, op),
+        },
+        target_height=whole(target_height, op, "target_height", least=1),
+        target_width=whole(target_width, op, "target_width", least=1),
+        normalized_coordinates=flag(normalized_coordinates, op, "normalized_coordinates"),
+        spatial_scale=number(spatial_scale, op, "spatial_scale"),
+        box_coordinate_mode=text(box_coordinate_mode, op, "box_coordinate_mode"),
+        sampling_mode=text(sampling_mode, op, "sampling_mode"),
+        pad_value=number(pad_value, op, "pad_value"),
+    )
+    return Tensor(node)
+
+
+def resample(
+    x: Tensor,
+    coordinates: object,
+    *,
+    sampling_mode: str = "bilinear",
+    padding_mode: str = "constant",
+    padding_value: float = 0.0,
+    coordinates_mode: str = "normalized_minus_one_to_one",
+    align_corners: bool = False,
+) -> Tensor:
+    """Read an image at coordinates [N, height, width, 2]: the column and the row of every result.
+
+    The coordinates are a tensor or an array.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> af.resample(af.input((1, 3, 8, 8)), np.zeros((1, 4, 5, 2))).shape
+    (1, 3, 4, 5)
+    """
+    op = "resample"
+    node = build_checked(
+        op,
+        {"x": expect_image(x, op), "coordinates": tensor_or_weight(coordinates, op, "coordinates")},
+        sampling_mode=text(sampling_mode, op, "sampling_mode"),
+        padding_mode=text(padding_mode, op, "padding_mode"),
+        padding_value=number(padding_value, op, "padding_value"),
+        coordinates_mode=text(coordinates_mode, op, "coordinates_mode"),
+        align_corners=flag(align_corners, op, "align_corners"),
+    )
+    return Tensor(node)
+
+
+def tensor_or_weight(value: object, op: str, what: str) -> Output | Constant:
+    """Return an operand that may be computed or known."""
+    return value if isinstance(value, Output) else weight(value, op, what)
+
+
+def image_numbers(values: object, op: str) -> Constant:
+    """Return the number of the image that each box is cut from."""
+    return Dense(np.array(whole_list(values, op, "box_indices"), np.int32))
 
 
 def size(op: str, height: object, width: object) -> tuple[int, int]:

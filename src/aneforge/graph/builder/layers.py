@@ -19,6 +19,7 @@ __all__ = [
     "cost_volume",
     "cross_correlation",
     "cross_product",
+    "dropout",
     "dynamic_slice",
     "flatten",
     "fps",
@@ -249,6 +250,18 @@ def input_view(x: Tensor, offset: int, size: int, axis: int = -1, step: int = 1)
         size=whole(size, op, "size", least=1),
         step=whole(step, op, "step", least=1),
     )
+
+
+def dropout(x: Tensor, rate: float = 0.5, *, seed: int = -1) -> Tensor:
+    """Set a share of the elements to 0, at random, and scale the others by 1 / (1 - rate); a seed of -1 is any.
+
+    >>> import aneforge as af
+    >>> af.reference(af.dropout(af.input((2, 3)), 0.0), [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]])["y"].tolist()
+    [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    """
+    op = "dropout"
+    chosen = whole(seed, op, "seed", least=-1)
+    return expect_tensor(x, op).apply(op, rate=number(rate, op, "rate"), seed=chosen)
 
 
 def dynamic_slice(x: Tensor, begin: Tensor, size: int) -> Tensor:

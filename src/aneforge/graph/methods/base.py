@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -26,6 +27,8 @@ BUILDER_MAX_RANK = 5
 WEIGHT_TYPES = ("float16", "float32", "float64")
 NO_ARRAYS: tuple[type[object], ...] = (bool, np.bool_, str, bytes, range, complex, type(None))
 """What NumPy would make an array of, and none of floating-point numbers."""
+WEIGHTS_IN_USE: WeakValueDictionary[tuple[object, ...], Dense] = WeakValueDictionary()
+"""Constants by where the array lies that each was made of; the memory may hold other numbers by now."""
 
 
 def build_checked(op: str, operands: Mapping[str, Argument | None], **attributes: object) -> Node:
@@ -86,14 +89,23 @@ def weight(values: object, op: str, what: str = "the weight", *, of_tensor: str 
 
 
 def in_half_precision(array: Array) -> Constant:
-    """Return an array as a constant in fp16; what is too large there becomes infinite, with a warning."""
+    """Return an array as a constant in fp16; what is too large there becomes infinite, with a warning.
+
+    The same array given again, unchanged, is the same constant: layers that share weights share their memory.
+    """
     with np.errstate(over="ignore"):
-        half = array.astype(np.float16)
+        half = array.astype(np.float16, copy=False)
     if array.dtype != half.dtype and np.isinf(half).any() and (lost := np.isinf(half) & np.isfinite(array)).any():
         values = f"{np.count_nonzero(lost)} values such as {array[lost].flat[0]:g}"
         message = f"{users_location()}: {values} have no fp16 and become infinite; the largest is {FP16_MAX:g}"
         warn(message, PrecisionWarning)
-    return Dense.owning(half)
+    place = (array.ctypes.data, array.shape, array.strides, array.dtype.str)
+    known = WEIGHTS_IN_USE.get(place)
+    if known is not None and np.array_equal(known.values.view(np.uint16), half.view(np.uint16)):
+        return known
+    made = Dense.owning(half.copy("K") if np.may_share_memory(half, array) else half)
+    WEIGHTS_IN_USE[place] = made
+    return made
 
 
 def as_array(values: object, op: str, what: str) -> Array:

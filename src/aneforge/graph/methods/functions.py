@@ -101,6 +101,15 @@ class FunctionMethods(Methods):
         """
         return self.apply("log", epsilon=number(eps, "log", "eps"))
 
+    def log2(self) -> Self:
+        """Return the logarithm to the base 2.
+
+        >>> import aneforge as af
+        >>> af.reference(af.input((2,)).log2(), [[8.0, 0.5]])["y"].tolist()
+        [3.0, -1.0]
+        """
+        return self.apply("log2")
+
     def sqrt(self) -> Self:
         """Return the square root.
 

@@ -315,7 +315,7 @@ GLOBAL_ARG_MIN_MAX = Op(
     ),
     catalogued=False,
     traits=PLACES,
-    aliases=("global_argmax", "global_argmin"),
+    aliases={"global_argmax": {"mode": "max"}, "global_argmin": {"mode": "min"}},
     decompositions=(reductions.ARG_REDUCTION_OF_ONE_ROW,),
 )
 

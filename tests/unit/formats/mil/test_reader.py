@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import aneforge as af
+from aneforge.errors import GraphError
 from aneforge.formats.mil.blob import BlobWriter
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.program import load_mil, parse_mil
@@ -70,6 +71,16 @@ def test_other_spellings_of_the_same_program() -> None:
     expected = ops_of(parse_mil(program(RELU)).graph())
     for text in (old, spaced, program(RELU, info="")):
         assert ops_of(parse_mil(text).graph()) == expected
+
+
+def test_a_text_in_place_of_a_path_is_told_of() -> None:
+    text = program(RELU)
+    with pytest.raises(GraphError, match="its text was given") as error:
+        af.from_mil(text)
+    assert "parse_mil(text).graph()" in str(error.value)
+    assert parse_mil(text).graph().outputs
+    with pytest.raises(FileNotFoundError):
+        af.from_mil("program.mil")
 
 
 def test_several_functions_share_weights() -> None:
