@@ -20,6 +20,7 @@ from .errors import CompileBackoffError as CompileBackoffError
 from .errors import CrossChipFP16Warning as CrossChipFP16Warning
 from .errors import DispatchFloorWarning as DispatchFloorWarning
 from .errors import PrecisionWarning as PrecisionWarning
+from .errors import SaturationWarning as SaturationWarning
 from .errors import SliceSaturationWarning as SliceSaturationWarning
 from .formats.mil.files import save_mil as save_mil
 from .formats.mil.program import from_mil as from_mil

@@ -32,6 +32,7 @@ __all__ = [
     "PrecisionWarning",
     "ProgramFileError",
     "RuntimeStateError",
+    "SaturationWarning",
     "SliceSaturationWarning",
     "StrictCompileError",
     "UnknownNameError",
@@ -241,7 +242,11 @@ class PrecisionWarning(UserWarning):
     """Something is computed, and loses more of its value than a user would expect."""
 
 
-class SliceSaturationWarning(PrecisionWarning):
+class SaturationWarning(PrecisionWarning):
+    """Finite values can become infinite on the target where the mathematics of an operation keeps them finite."""
+
+
+class SliceSaturationWarning(SaturationWarning):
     """A slice passes a fixed-point copy on the target, which makes large magnitudes infinite."""
 
 

@@ -4,9 +4,10 @@
 result leaves as fp16 over its full range (64,512 was seen).
 
 **int8 weights with fp16 activations**: the activations pass the same times-16 encoding as a width slice, so magnitudes
-above 4,094 become infinite (measured on every chip tried). The weights enter the multiplier as the fp16 numbers that
-they stand for. That is decoded where they fold; where they stream it is taken to be so (inferred). So is that a sum is
-infinite as soon as such an activation enters it with a weight that is not zero.
+above 4,094 become infinite (seen on every chip tried, none of which is named); where the weights fold to dense fp16
+they do not (conflict S44). The weights enter the multiplier as the fp16 numbers that they stand for. That is decoded
+where they fold; where they stream it is taken to be so (inferred). So is that a sum is infinite as soon as such an
+activation enters it with a weight that is not zero.
 
 **Palettes and sparse weights** are fp16 numbers that are looked up or put in place: nothing is rounded.
 

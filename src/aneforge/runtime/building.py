@@ -15,7 +15,7 @@ from aneforge.optimise.forms.canonical import canonical
 from aneforge.optimise.forms.choosing import Search, cheapest, searched
 from aneforge.optimise.forms.variants import variants
 from aneforge.runtime.facts import ModelFacts
-from aneforge.runtime.hazards import rule_cautions
+from aneforge.runtime.hazards import encoding_cautions, rule_cautions
 from aneforge.runtime.options import Level
 from aneforge.runtime.saved.files import SUFFIX, write_program_file
 
@@ -81,7 +81,7 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
     counted = [node for node in made.graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node.op.name)]
     facts = ModelFacts(
         len(counted),
-        warnings=rule_cautions(compiled.verdict),
+        warnings=(*rule_cautions(compiled.verdict), *encoding_cautions(made.weights, options)),
         remarks=made.remarks,
         supplied=compiled.supplied,
         weights=made.weights,

@@ -18,13 +18,13 @@ from aneforge.errors import (
     ProgramFileError,
     StrictCompileError,
 )
-from aneforge.graph.graph import as_graph, read_promises
+from aneforge.graph.graph import as_graph
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepared
 from aneforge.runtime.facts import Caution, give_warnings
-from aneforge.runtime.hazards import dispatch_cautions, precision_cautions, slice_cautions, strict_findings
+from aneforge.runtime.hazards import dispatch_cautions, precision_cautions, saturation_cautions, strict_findings
 from aneforge.runtime.model import MultiModel, loaded_model
 from aneforge.runtime.options import Options, takes
 from aneforge.runtime.saved.cache import key_of, program_cache
@@ -69,12 +69,13 @@ def compile(out: GraphLike, options: Options) -> AnyModel:
 
     The engine computes in fp16: wider floating-point tensors are taken as fp16, and the model's remarks say so.
 
-    `int8` is `compress="int8"`. `compress` encodes the weights: int8, int4, sparse, blockwise or auto, each where its
-    relative error is at most `compress_atol`. `build_dir` keeps the artifacts of this compile. `opt`: 0, None or
-    False compiles what is there; "routes" leaves out what undoes itself, without changing a bit; 1 chooses among forms
-    of the graph by the cost model; 2 or "max" does so among those whose error was tried. `validate` makes a precision
-    warning an error. `strict` makes an error of every decomposition, folding, saturation risk and inexact arithmetic.
-    `target` is a compiler name, a chip, a family, or None for the host; `backend` one of `af.backends()`.
+    `int8` is `compress="int8"`. `compress` encodes the weights: int8, int4, sparse and blockwise as asked, with a
+    warning where a relative error is over `compress_atol`; auto only within it, and where ranges exclude that values
+    become infinite by it. `build_dir` keeps the artifacts of this compile. `opt`: 0, None or False compiles what is
+    there; "routes" leaves out what undoes itself, without changing a bit; 1 chooses among forms of the graph by the
+    cost model; 2 or "max" does so among those whose error was tried. `validate` makes a precision warning an error.
+    `strict` makes an error of every decomposition, folding, saturation risk and inexact arithmetic. `target` is a
+    compiler name, a chip, a family, or None for the host; `backend` one of `af.backends()`.
 
     >>> import numpy as np
     >>> import aneforge as af
@@ -147,7 +148,7 @@ def made_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     rules = tuple(caution for caution in facts.warnings if caution not in precision)
     if options.validate and rules:
         raise at_risk(rules, resolved)
-    later = (*rules, *slice_cautions(program, read_promises(graph)))
+    later = (*rules, *saturation_cautions(graph, program, verdict))
     give_warnings(later)
     if options.strict and (found := strict_findings(program, verdict, (*precision, *later))):
         raise StrictCompileError.of(resolved.name, found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
-from aneforge.errors import DispatchFloorWarning, PrecisionWarning, SliceSaturationWarning
+from aneforge.errors import DispatchFloorWarning, PrecisionWarning, SaturationWarning, SliceSaturationWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["CATEGORIES", "Caution", "ModelFacts", "give_warnings"]
 
 CATEGORIES: dict[str, type[UserWarning]] = {
-    category.__name__: category for category in (DispatchFloorWarning, PrecisionWarning, SliceSaturationWarning)
+    category.__name__: category
+    for category in (DispatchFloorWarning, PrecisionWarning, SaturationWarning, SliceSaturationWarning)
 }
 """The classes of warnings that compiling gives, by name."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.dispatch_cost import anchors, dispatch_cost
@@ -13,20 +12,27 @@ from aneforge.runtime.exactness import labels_of_layers
 from aneforge.runtime.facts import Caution
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from aneforge.analysis.long_sums import PrecisionRisk
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note, Program
     from aneforge.graph.graph import Graph
+    from aneforge.optimise.compress.graphs import WeightReport
     from aneforge.rules.preflight import Preflight
+    from aneforge.runtime.options import Options
     from aneforge.targets import Target
 
-__all__ = ["dispatch_cautions", "precision_cautions", "rule_cautions", "slice_cautions", "strict_findings"]
+__all__ = [
+    "dispatch_cautions",
+    "encoding_cautions",
+    "precision_cautions",
+    "rule_cautions",
+    "saturation_cautions",
+    "strict_findings",
+]
 
 ROUTES = "choose-slice-route"
-SATURATING = ("q.4", "unknown")
-"""The formats of a crop in which values may change: fixed point, and not known."""
 HARMLESS = {"cut-segments", "fold-dequantise", ROUTES}
 """Passes whose notes tell of no decomposition and no folding; slices are told of by their routes."""
 
@@ -42,44 +48,50 @@ def rule_cautions(verdict: Preflight) -> tuple[Caution, ...]:
     return tuple(Caution("PrecisionWarning", message) for message in dict.fromkeys(found))
 
 
-def slice_cautions(program: Program, promises: Mapping[str, float]) -> tuple[Caution, ...]:
-    """Return a warning for every slice that may make values infinite, and for joins of such slices.
+def encoding_cautions(weights: Sequence[WeightReport], options: Options) -> tuple[Caution, ...]:
+    """Return the warning of weights whose encoding was asked for by name and whose error is over the bound, if any."""
+    over = sorted((one for one in weights if one.error > options.compress_atol), key=lambda one: -one.error)
+    if not over:
+        return ()
+    worst = over[0]
+    message = (
+        f"compress={options.compress!r} is applied as asked: {len(over)} of {len(weights)} weights have a relative "
+        f"error over compress_atol = {options.compress_atol:g}, the largest {worst.error:.3g} in {worst.name} "
+        f"{list(worst.shape)}{f' at {worst.place}' if worst.place else ''}; 'auto' takes only what is close enough"
+    )
+    return (Caution("PrecisionWarning", message),)
 
-    A slice whose values are known to stay below the edge is not warned of.
+
+def saturation_cautions(graph: Graph, program: Program, verdict: Preflight) -> tuple[Caution, ...]:
+    """Return a warning for everything that can make finite numbers infinite, and for joins of slices that go wrong.
+
+    What the promises of inputs exclude is not warned of.
     """
+    from aneforge.analysis.hazards import Route, find_hazards  # noqa: PLC0415 - imports most of the analyses
+
     layers = {layer.name: layer for layer in program.layers}
     noted = [(layers[note.layer], note) for note in program.notes if note.stage == ROUTES and note.layer in layers]
-    saturating = [layer for layer, _ in noted if saturates(layer)]
-    safe = find_safe(saturating, program, promises) if saturating else frozenset[str]()
-    found: list[Caution] = []
-    for layer, note in noted:
-        if "elements" in layer.choices:
-            found.append(Caution("PrecisionWarning", told(layer, note, program)))
-        elif saturates(layer) and layer.name not in safe:
-            found.append(Caution("SliceSaturationWarning", told(layer, note, program)))
+    wrong = [described(layer, note, program) for layer, note in noted if "elements" in layer.choices]
+    groups: dict[Route, list[str]] = {}
+    for hazard in find_hazards(graph, program, verdict):
+        groups.setdefault(hazard.route, []).append(str(hazard))
+    slices = groups.pop(Route.CROP, [])
+    found = [
+        *(Caution("PrecisionWarning", text) for text in wrong),
+        *(Caution("SliceSaturationWarning", text) for text in slices),
+        *(Caution("SaturationWarning", with_count(texts)) for texts in groups.values()),
+    ]
     return tuple(dict.fromkeys(found))
 
 
-def saturates(layer: Layer) -> bool:
-    """Tell whether large values may change in a slice."""
-    return "elements" not in layer.choices and layer.choices.get("format") in SATURATING
+def with_count(texts: Sequence[str]) -> str:
+    """Return the first of some warnings of one sort, and how many more there are."""
+    more = len(dict.fromkeys(texts)) - 1
+    return f"{texts[0]}{f' ({more} more operations like it)' if more else ''}"
 
 
-def find_safe(layers: Sequence[Layer], program: Program, promises: Mapping[str, float]) -> frozenset[str]:
-    """Return the slices of which no value can reach the edge of its copy."""
-    from aneforge.analysis.ranges.program import bound_magnitudes  # noqa: PLC0415 - few programs have such slices
-
-    edge = program.target.limits.get("slice_saturation_magnitude")
-    if not isinstance(edge, int | float):
-        return frozenset()
-    known = bound_magnitudes(program, promises, [value for layer in layers for value in layer.bottoms])
-    return frozenset(
-        layer.name for layer in layers if all(known.get(value.name, math.inf) <= edge for value in layer.bottoms)
-    )
-
-
-def told(layer: Layer, note: Note, program: Program) -> str:
-    """Return a warning about a layer: what is sliced or joined, where, and what happens to it."""
+def described(layer: Layer, note: Note, program: Program) -> str:
+    """Return a warning about a layer: what is joined, where, and what happens to it."""
     place = f" at {layer.location}" if layer.location else f" %{layer.name}"
     return f"{layer.kind.name}{place} on {program.target.name}: {note.text}"
 

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -30,6 +30,9 @@ from aneforge.optimise.forms.choosing import Search
 from aneforge.runtime import building
 from aneforge.runtime.options import OF_NO_PROGRAM, OPTION_NAMES, Options, checked
 from aneforge.runtime.slots import SLOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RANDOM = np.random.default_rng(0)
 WEIGHT = RANDOM.standard_normal((8, 3, 3, 3)).astype(np.float32)
@@ -152,10 +155,10 @@ def test_a_rescaled_model_tells_what_was_done() -> None:
 # Warnings
 
 
-def compiled_with_warnings(out: af.Tensor, target: str) -> list[warnings.WarningMessage]:
+def compiled_with_warnings(out: af.Tensor, target: str, compress: str | None = None) -> list[warnings.WarningMessage]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        af.compile(out, target=target)
+        af.compile(out, target=target, compress=compress)
     return caught
 
 
@@ -175,10 +178,45 @@ def test_the_warnings_are_public_and_the_model_keeps_them() -> None:
     assert issubclass(af.SliceSaturationWarning, af.PrecisionWarning)
     assert issubclass(af.CrossChipFP16Warning, UserWarning)
     with pytest.warns(
-        af.SliceSaturationWarning, match=r"slice at .*test_compile\.py:\d+ on h13: begins inside the width"
+        af.SliceSaturationWarning, match=r"slice_by_size at .*test_compile\.py:\d+ on h13: begins inside the width"
     ):
         model = af.compile(width_slice(), target="h13")
     assert [caution.category for caution in model.warnings] == ["DispatchFloorWarning", "SliceSaturationWarning"]
+
+
+ROUTES = [
+    pytest.param(lambda x: x.linear(np.ones((4, 8)) / 8), "int8", 4094.0, "h16g", id="int8"),
+    pytest.param(lambda x: x.sin(), None, 3234.0, "h13", id="sin"),
+    pytest.param(lambda x: af.resize_nearest_neighbor(x.reshape(1, 1, 2, 4), 4, 8), None, 32752.0, "h13", id="resize"),
+    pytest.param(lambda x: x.linear(np.eye(8)), None, 32752.0, "h16g", id="products"),
+]
+
+
+@pytest.mark.parametrize(("made", "compress", "edge", "target"), ROUTES)
+def test_what_becomes_infinite_is_warned_of_where_promises_do_not_exclude_it(
+    made: Callable[[af.Tensor], af.Tensor], compress: str | None, edge: float, target: str
+) -> None:
+    """The promise is the edge: at it nothing is warned of and nothing is infinite, one number above it both."""
+    above = float(np.nextafter(np.float16(edge), np.float16(np.inf)))
+    for most in (edge, above):
+        out = made(af.input((1, 8), max_abs=most))
+        caught = compiled_with_warnings(out, target=target, compress=compress)
+        saturations = [one for one in caught if issubclass(one.category, af.SaturationWarning)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = af.compile(out, target=target, compress=compress)(np.full((1, 8), most))
+        assert len(saturations) == (most == above)
+        assert all(one.filename == __file__ for one in saturations)
+        assert np.isinf(result).any() == (most == above)
+
+
+def test_what_asks_for_an_encoding_gets_it_with_a_warning_of_its_error() -> None:
+    out = af.input((1, 64)).linear(RANDOM.standard_normal((64, 64)).astype(np.float16))
+    with pytest.warns(
+        af.PrecisionWarning, match=r"1 of 1 weights have a relative error over compress_atol = 0.05, the"
+    ):
+        model = af.compile(out, target="h16g", compress="int4")
+    assert [report.encoding for report in model.weights] == ["int4"]
 
 
 def test_a_slice_in_a_loop_of_layers_is_one_cause_each() -> None:
@@ -274,11 +312,12 @@ def test_sums_of_what_is_never_negative_are_none() -> None:
 def test_strict_lists_everything_in_one_error() -> None:
     x = af.input((1, 4, 8, 16))
     out = x.sin().slice_by_size([0, 0, 0, 4], [1, 4, 8, 8]).softmax(-1)
-    with pytest.warns(af.SliceSaturationWarning), pytest.raises(StrictCompileError) as caught:
+    with pytest.warns(af.SaturationWarning), pytest.raises(StrictCompileError) as caught:
         af.compile(out, target="h13", strict=True)
     findings = "\n".join(caught.value.findings)
     assert "retarget: sin" in findings
-    assert "saturation or precision: slice at" in findings
+    assert "saturation or precision: slice_by_size at" in findings
+    assert "saturation or precision: sin at" in findings
     assert "modelled: " in findings
     assert str(caught.value).count("\n") == len(caught.value.findings)
 
@@ -306,7 +345,7 @@ def test_what_strict_refuses_is_no_loaded_program() -> None:
 
 
 def test_weights_are_reported() -> None:
-    out = af.input((1, 64)).linear(RANDOM.standard_normal((64, 64)).astype(np.float16))
+    out = af.input((1, 64), max_abs=4.0).linear(RANDOM.standard_normal((64, 64)).astype(np.float16))
     by_name = af.compile(out, target="h16g", compress="int8")
     by_flag = af.compile(out, target="h16g", int8=True)
     assert [report.encoding for report in by_name.weights] == ["int8"]

@@ -231,10 +231,11 @@ def test_what_a_model_shows() -> None:
 
 
 def test_a_model_prints(golden: Golden) -> None:
-    with pytest.warns(af.SliceSaturationWarning):
+    with pytest.warns(af.SaturationWarning) as caught:
         model = af.compile(
             (af.input((1, 4, 8, 16), name="image").slice_by_size([0, 0, 0, 4], [1, 4, 8, 8]).sin()), target="h13"
         )
+    assert [one.category for one in caught][-2:] == [af.SliceSaturationWarning, af.SaturationWarning]
     whole = ("<", "segments", "constants", "warning")
     lines = [line if line.startswith(whole) else line[:60] for line in str(model).replace(__file__, "here").split("\n")]
     golden(re.sub(r"here:\d+", "here", "\n".join(lines) + "\n"))
@@ -243,9 +244,10 @@ def test_a_model_prints(golden: Golden) -> None:
 
 def test_a_model_has_the_graph_that_other_tools_take(tmp_path: Path) -> None:
     weights = np.random.default_rng(0).standard_normal((8, 64))
-    model = af.compile(af.input((1, 64), name="x").linear(weights), compress="int8", target="h17")
+    x = af.input((1, 64), name="x", max_abs=10.0)
+    model = af.compile(x.linear(weights), compress="int8", target="h17")
     assert [constant.encoding for constant in model.graph.constants.values()] == ["int8"]
-    again = af.compile(af.input((1, 64), name="x").linear(weights), compress="int8", target="h17")
+    again = af.compile(x.linear(weights), compress="int8", target="h17")
     assert again.graph.constants == model.graph.constants, "from the cache"
     assert "constexpr_affine_dequantize" in af.to_mil(model.graph).text
     with pytest.raises(GraphError, match="read from a file has no graph"):

@@ -103,8 +103,8 @@ def test_int8_weights_are_chosen_where_activations_are_proven_small() -> None:
 @pytest.mark.parametrize(
     ("max_abs", "target", "why"),
     [
-        (None, "h16g", "nothing bounds what goes into"),
-        (180.0, "h16g", "alone, above 4094"),
+        (None, "h16g", "above 4094 become infinite (nothing bounds them)"),
+        (180.0, "h16g", "above 4094 become infinite (they may reach "),
         (0.5, "h13", "would not stream: int8 weights fold to dense fp16 here"),
     ],
 )

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.ranges.program import declared_ranges, flow
 from aneforge.compiler.compile import build_program
+from aneforge.errors import AneforgeError
 from aneforge.graph.graph import PLACEHOLDERS, Graph
 from aneforge.graph.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from aneforge.analysis.ranges.interval import Range
     from aneforge.graph.node import Node, Output
     from aneforge.targets import Target
 
-__all__ = ["bound_values", "probe_values"]
+__all__ = ["bound_by_promises", "bound_values", "probe_values"]
 
 
 def probe_values(values: Iterable[Output]) -> Graph | None:
@@ -47,3 +48,22 @@ def bound_values(
         (output.node, output.index): by_name[name].magnitude if by_name[name].finite else math.inf
         for name, output in probes.outputs.items()
     }
+
+
+def bound_by_promises(values: Sequence[Output], target: Target) -> dict[tuple[Node, int], float]:
+    """Return how large values can get for any inputs within their promises; infinite for what nothing bounds.
+
+    >>> import aneforge as af
+    >>> x = af.input((1, 4), max_abs=300.0)
+    >>> list(bound_by_promises([x, x.sigmoid(), x * x, af.input((1, 4))], af.targets.resolve("m4")).values())
+    [300.0, 1.0, inf, inf]
+    """
+    promises = [value.node.attributes.get("max_abs") for value in values]
+    found = {
+        (value.node, value.index): float(promise) if isinstance(promise, int | float) else math.inf
+        for value, promise in zip(values, promises, strict=True)
+    }
+    try:
+        return found | bound_values(values, target)
+    except AneforgeError:
+        return found  # it does not compile there, or a value is of a rank or type that no output has

@@ -5,7 +5,8 @@ rounded. Behind anything else gain and offset work on fp16.
 
 The form of a convolution is the compiler's choice (`winograd` among the layer's choices); where a program was not made
 legal and holds none, the target's data and the shapes choose. int8 weights enter as the fp16 numbers that they stand
-for, whether they stream or fold; the activations that meet them pass the times-16 encoding (`engine.quantised`).
+for, whether they stream or fold; the activations that meet them where they stream pass the times-16 encoding
+(`engine.quantised`). Where they fold, the program holds dense fp16 and nothing of int8 is left (conflict S44).
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ __all__ = ["PRODUCT_KINDS", "Product", "convolution_form", "encodes_activations"
 PRODUCT_KINDS = frozenset(kind.name for kind in kinds().values() if kind.product is not None)
 CHANNELS = 1
 """The axis of channels."""
-INT8 = "int8"
+FOLDED_INT8 = "int8"
 """The encoding of `Int8Affine`, as the compiler notes it where weights fold."""
 INT8_WEIGHTS = "int8 weights enter as fp16 numbers, and activations are taken to pass the times-16 encoding"
+INT8_FOLDED = "int8 weights were folded to dense fp16, and activations are taken to pass no encoding (conflict S44)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
     sums = sums_of(layer, call, form, start, products)
     if crops:
         labels.append(Label(Exactness.MODELLED, INT8_WEIGHTS))
+    elif layer.choices.get("encoding") == FOLDED_INT8:
+        labels.append(Label(Exactness.MODELLED, INT8_FOLDED))
     if start is not None:
         labels += doubts_of("bias_starts_sum", target)
     if form and form != form_by_shape(layer, call, target):
@@ -111,10 +115,9 @@ def for_channels(values: Array | None, channels: int) -> Array | None:
 
 
 def encodes_activations(layer: Layer, target: Target) -> bool:
-    """Tell whether a product has int8 weights, streamed or folded, whose activations pass the times-16 encoding."""
+    """Tell whether a product has int8 weights whose activations pass the times-16 encoding; folded ones are fp16."""
     held = any(isinstance(constant, Int8Affine) for _, constant in layer.constants())
-    folded = layer.choices.get("encoding") == INT8
-    return (held or folded) and bool(switch(target, "int8_weight_activation_x16"))
+    return held and bool(switch(target, "int8_weight_activation_x16"))
 
 
 def convolution_form(layer: Layer, call: Call, target: Target) -> str:

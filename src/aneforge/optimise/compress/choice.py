@@ -1,4 +1,8 @@
-"""Which encoding a weight takes: the one that was asked for, or the first of a list, if it is close enough."""
+"""Which encoding a weight takes: the one that was asked for, or the first of a list that is close enough and safe.
+
+An encoding that was asked for by its name is applied whatever its error and its hazard: the report and a warning tell
+them. `auto` takes one only if its error is within the bound, and if nothing that can meet the weight becomes infinite.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ from aneforge.optimise.compress.encodings import (
 from aneforge.optimise.compress.numbers import checked_weight, relative_error
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array
     from aneforge.optimise.compress.products import Axes
@@ -41,6 +47,7 @@ class Encoding(StrEnum):
     BLOCKWISE = "blockwise"
 
 
+NO_HAZARDS: Mapping[Encoding, str] = {}
 MODES = (*(str(encoding) for encoding in Encoding), "auto")
 AUTOMATIC = (Encoding.SPARSE, Encoding.INT4, Encoding.INT8)
 """What `auto` tries, in this order. Blockwise is not among them: nobody measured a gain (conflict S7)."""
@@ -55,6 +62,8 @@ class Mode:
     block_size: int = BLOCK_SIZE
     left_out: tuple[Encoding, ...] = ()
     """Encodings that are not tried because they would not stream on the target."""
+    named: bool = False
+    """The one encoding was asked for by its name: it is applied whatever its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,8 @@ class Chosen:
     constant: Constant | None
     error: float
     reason: str
-    """Why each encoding that comes before the chosen one was not taken; empty where it was the first."""
+    """Why each encoding that comes before the chosen one was not taken, or what speaks against the one that was asked
+    for; empty where nothing does."""
 
 
 def mode_named(name: object, streams: frozenset[str], *, atol: float = TOLERANCE, block_size: int = BLOCK_SIZE) -> Mode:
@@ -86,7 +96,7 @@ def mode_named(name: object, streams: frozenset[str], *, atol: float = TOLERANCE
     if type(block_size) is not int or block_size < 1:
         raise GraphError("the block size is not a positive integer", seen=repr(block_size), limit="1 or more")
     if name != "auto":
-        return Mode((Encoding(name),), atol, block_size)
+        return Mode((Encoding(name),), atol, block_size, named=True)
     tried = tuple(encoding for encoding in AUTOMATIC if encoding in streams)
     return Mode(tried, atol, block_size, tuple(encoding for encoding in AUTOMATIC if encoding not in streams))
 
@@ -96,8 +106,10 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
 
 
-def choose(weight: Array, axes: Axes, dtype: str, mode: Mode) -> Chosen:
-    """Return the first encoding of a mode that is close enough to a weight.
+def choose(weight: Array, axes: Axes, dtype: str, mode: Mode, hazards: Mapping[Encoding, str] = NO_HAZARDS) -> Chosen:
+    """Return the first encoding of a mode that is close enough to a weight, or the one that was asked for by name.
+
+    `hazards` say of encodings what could become infinite beside them: `auto` takes none of these.
 
     >>> import numpy as np
     >>> from aneforge.optimise.compress.products import Axes
@@ -112,21 +124,21 @@ def choose(weight: Array, axes: Axes, dtype: str, mode: Mode) -> Chosen:
     checked_weight(weight, dtype)
     reasons: list[str] = []
     for encoding in mode.encodings:
-        refusal = beforehand(encoding, weight)
-        if refusal:
-            reasons.append(f"{encoding}: {refusal}")
+        refusal = beforehand(encoding, weight) or ("" if mode.named else hazards.get(encoding, ""))
+        reasons += [f"{encoding}: {refusal}"] if refusal else []
+        if refusal and not mode.named:
             continue
         constant = encoded(encoding, weight, axes, dtype, mode.block_size)
         error = relative_error(constant.dense(), weight)
-        if error <= mode.atol:
+        reasons += [f"{encoding}: relative error {error:.4g} is over {mode.atol:g}"] if error > mode.atol else []
+        if error <= mode.atol or mode.named:
             return Chosen(constant, error, "; ".join(reasons))
-        reasons.append(f"{encoding}: relative error {error:.4g} is over {mode.atol:g}")
     reasons.extend(f"{encoding}: does not stream on this target" for encoding in mode.left_out)
     return Chosen(None, 0.0, "; ".join(reasons))
 
 
 def beforehand(encoding: Encoding, weight: Array) -> str:
-    """Return why an encoding is not even tried; empty if it is."""
+    """Return what speaks against an encoding before it is tried; empty if nothing does."""
     if encoding is not Encoding.SPARSE:
         return ""
     share = nonzero_share(weight)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from aneforge.analysis.ranges.probes import bound_by_promises
 from aneforge.compiler.passes.kernels import encoding_of
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import as_graph
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
-from aneforge.optimise.compress.choice import TOLERANCE, Chosen, choose, mode_named
+from aneforge.ops.types import is_float
+from aneforge.optimise.compress.choice import TOLERANCE, Chosen, Encoding, choose, mode_named
 from aneforge.optimise.compress.encodings import BLOCK_SIZE
 from aneforge.optimise.compress.fates import Fate, Fates, Verdict
 from aneforge.optimise.compress.numbers import ELEMENT_TYPES
 from aneforge.optimise.compress.products import uses
-from aneforge.targets import native_streams, resolve
+from aneforge.targets import FP16_SLICE_SAT, native_streams, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Node
     from aneforge.optimise.compress.choice import Mode
     from aneforge.optimise.compress.products import Axes, Use
-    from aneforge.targets import TargetLike
+    from aneforge.targets import Target, TargetLike
 
 __all__ = ["Compressed", "WeightReport", "compressed"]
 
@@ -51,7 +54,9 @@ class WeightReport:
     error: float
     """‖decoded − weight‖ / ‖weight‖."""
     reason: str
-    """Why encodings that were tried first, or asked for, were not accepted."""
+    """Why encodings that were tried first were not accepted, or what speaks against the one that was asked for."""
+    place: str = ""
+    """Where the product that reads it first is written, where that is known."""
 
     def __str__(self) -> str:
         text = (
@@ -85,9 +90,11 @@ def compressed(
 ) -> Compressed:
     """Return a graph with its weights encoded for a target.
 
-    `mode` is int8, int4, sparse, blockwise or auto. A weight takes an encoding whose relative error is at most `atol`,
-    and else stays as it was. `auto` tries sparse, int4 and int8 in this order, those alone that stream on the target; a
-    mode that names an encoding is tried wherever it streams. Two places that read one weight share it afterwards too.
+    `mode` is int8, int4, sparse, blockwise or auto. `auto` tries sparse, int4 and int8 in this order, those alone that
+    stream on the target and whose relative error is at most `atol`; and int8 only where ranges exclude that what meets
+    the weight passes 4,094, which would make it infinite. What none of them fits stays as it was. A mode that names an
+    encoding is applied to every weight, whatever its error: the report says where that is over `atol`. Two places that
+    read one weight share it afterwards too.
 
     >>> import numpy as np, aneforge as af
     >>> weight = np.linspace(-1, 1, 32 * 16).reshape(32, 16)
@@ -103,12 +110,13 @@ def compressed(
     whole, resolved = as_graph(graph), resolve(target)
     streams = native_streams(resolved.name) if mode == "auto" else frozenset[str]()
     wanted = mode_named(mode, streams, atol=atol, block_size=block_size)
-    fates, readers = Fates(resolved), readers_of(whole)
+    fates, readers, found = Fates(resolved), readers_of(whole), uses(whole)
+    hazards = int8_hazards(found, resolved) if Encoding.INT8 in wanted.encodings and not wanted.named else {}
     now: dict[tuple[Node, str], Constant] = {}
     reports: list[WeightReport] = []
-    for same in grouped(uses(whole)):
+    for same in grouped(found):
         first = same[0]
-        chosen = decided(first, wanted)
+        chosen = decided(same, wanted, hazards)
         constant = chosen.constant or first.weight
         verdicts = [fates.of(use.node, use.operand, constant) for use in same] if is_encoded(constant) else []
         now.update({(use.node, use.operand): constant for use in same})
@@ -125,13 +133,33 @@ def grouped(found: Sequence[Use]) -> list[list[Use]]:
     return list(groups.values())
 
 
-def decided(use: Use, mode: Mode) -> Chosen:
-    """Return the encoding of one weight.
+def int8_hazards(found: Sequence[Use], target: Target) -> Mapping[Node, str]:
+    """Return by nodes why int8 weights could make what they read infinite; those for which ranges exclude it lack."""
+    read = {use.node: [value for value in use.node.sources() if is_float(value.type.dtype)] for use in found}
+    bounds = bound_by_promises([value for values in read.values() for value in values], target)
+    most = {
+        node: max((bounds[value.node, value.index] for value in values), default=0.0) for node, values in read.items()
+    }
+    return {node: hazard_text(bound) for node, bound in most.items() if bound > FP16_SLICE_SAT}
+
+
+def hazard_text(bound: float) -> str:
+    """Return why int8 weights are a hazard for activations of a magnitude."""
+    what = f"activations may reach {bound:.4g}" if math.isfinite(bound) else "nothing bounds the activations"
+    return (
+        f"{what}, and beside int8 weights magnitudes above {FP16_SLICE_SAT:g} become infinite "
+        f"(promise a smaller range with max_abs of the input, or put a bounded function before it)"
+    )
+
+
+def decided(same: Sequence[Use], mode: Mode, hazards: Mapping[Node, str]) -> Chosen:
+    """Return the encoding of one weight, told what could become infinite where it is read.
 
     Raises:
         GraphError: It holds what no encoding can hold; the error names the operation and its place.
     """
-    weight = use.weight
+    use, weight = same[0], same[0].weight
+    against = next((hazards[one.node] for one in same if one.node in hazards), "")
     if not isinstance(weight, Dense):
         return Chosen(None, 0.0, "it is encoded already")
     if weight.type.dtype not in ELEMENT_TYPES:
@@ -139,7 +167,7 @@ def decided(use: Use, mode: Mode) -> Chosen:
     if not weight.type.size:
         return Chosen(None, 0.0, "it has no elements")
     try:
-        return choose(weight.values, use.axes, weight.type.dtype, mode)
+        return choose(weight.values, use.axes, weight.type.dtype, mode, {Encoding.INT8: against})
     except AneforgeError as error:
         error.operation = error.operation or f"{use.node.op.name} ({use.name})"
         error.location = error.location or use.node.location
@@ -188,6 +216,7 @@ def report(
         bytes_after=constant.nbytes,
         error=chosen.error,
         reason="; ".join(remark for remark in (chosen.reason, kept) if remark),
+        place=str(first.node.location or ""),
     )
 
 

@@ -57,12 +57,16 @@ def palette_of(weight: Array, entries: int) -> Array:
 
     They begin as the midpoints of as many quantile bins. In each of twenty iterations every element goes to the value
     that is nearest, the lower of two, and every value becomes the mean of its elements; one without any stays. Of
-    values that are equal one takes the elements.
+    values that are equal one takes the elements. A weight of no more distinct values than that has them as they are,
+    the largest repeated.
 
-    >>> palette_of(np.array([0.0, 0.0, 4.0, 5.0]), 2).tolist()
-    [0.0, 4.5]
+    >>> palette_of(np.array([0.0, 0.0, 4.0, 5.0]), 2).tolist(), palette_of(np.array([0.0, 4.0, 4.0]), 3).tolist()
+    ([0.0, 4.5], [0.0, 4.0, 4.0])
     """
     ordered = in_order(weight)
+    few = distinct_values(ordered, entries)
+    if few is not None:
+        return few
     bounds = ordered.quantiles(entries)
     palette = (bounds[:-1] + bounds[1:]) / 2
     for _ in range(ITERATIONS):
@@ -71,6 +75,15 @@ def palette_of(weight: Array, entries: int) -> Array:
             break
         palette = moved
     return palette
+
+
+def distinct_values(ordered: Ordered, entries: int) -> Array | None:
+    """Return the values of a weight that has at most so many, in float64, the largest repeated; None for more."""
+    rises = np.flatnonzero(ordered.values[1:] != ordered.values[:-1])
+    if rises.size >= entries:
+        return None
+    found = ordered.values[np.append(rises, ordered.values.size - 1)].astype(np.float64)
+    return np.append(found, np.full(entries - found.size, found[-1]))
 
 
 def means(ordered: Ordered, palette: Array) -> Array:

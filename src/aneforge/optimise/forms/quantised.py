@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.compile import build_program
 from aneforge.errors import AneforgeError
-from aneforge.graph.graph import read_promises
-from aneforge.ops.constant import Int8Affine
-from aneforge.targets import FP16_SLICE_SAT
 
 if TYPE_CHECKING:
-    from aneforge.compiler.ir.layer import Layer
     from aneforge.graph.graph import Graph
     from aneforge.targets import Target
 
@@ -30,10 +26,12 @@ def with_int8_weights(graph: Graph, target: Target) -> tuple[Graph | None, str]:
     >>> target, weight = af.targets.resolve(af.targets.Family.A16), np.ones((64, 64)) / 64
     >>> with_int8_weights(af.Graph({"y": af.input((1, 64), max_abs=8).linear(weight)}), target)[1]
     ''
-    >>> print(with_int8_weights(af.Graph({"y": af.input((1, 64), name="x").linear(weight)}), target)[1])
-    nothing bounds what goes into t1.conv: promise it with max_abs of the input, or put a bounded function before it
+    >>> why = with_int8_weights(af.Graph({"y": af.input((1, 64)).linear(weight)}), target)[1]
+    >>> "activations of a magnitude above 4094 become infinite (nothing bounds them)" in why
+    True
     """
-    from aneforge.analysis.ranges.program import bound_magnitudes  # noqa: PLC0415 - as above
+    from aneforge.analysis.hazards import int8_hazards  # noqa: PLC0415 - few programs are compressed
+    from aneforge.optimise.compress.choice import TOLERANCE  # noqa: PLC0415 - as above
     from aneforge.optimise.compress.fates import Fate  # noqa: PLC0415 - few programs are compressed
     from aneforge.optimise.compress.graphs import compressed  # noqa: PLC0415 - as above
 
@@ -44,24 +42,11 @@ def with_int8_weights(graph: Graph, target: Target) -> tuple[Graph | None, str]:
     encoded = [weight for weight in made.weights if weight.fate is not Fate.DENSE]
     if not encoded:
         return None, ""
-    folding = [weight for weight in encoded if weight.fate is not Fate.STREAMS]
-    if folding:
-        return None, f"{folding[0].name} would not stream: {folding[0].why}"
-    program = build_program(made.graph, target)
-    streaming = [layer for layer in program.layers if streams_int8(layer)]
-    read = [value for layer in streaming for value in layer.bottoms]
-    known = bound_magnitudes(program, read_promises(graph), read)
-    for layer in streaming:
-        most = [known.get(value.name) for value in layer.bottoms]
-        if None in most:
-            remedy = "promise it with max_abs of the input, or put a bounded function before it"
-            return None, f"nothing bounds what goes into {layer.name}: {remedy}"
-        worst = max((bound for bound in most if bound is not None), default=0.0)
-        if worst > FP16_SLICE_SAT:
-            return None, f"what goes into {layer.name} is bounded by {worst:.4g} alone, above {FP16_SLICE_SAT:g}"
-    return made.graph, ""
-
-
-def streams_int8(layer: Layer) -> bool:
-    """Tell whether a layer has int8 weights."""
-    return any(isinstance(ref, Int8Affine) for _, ref in layer.refs())
+    folding = next((weight for weight in encoded if weight.fate is not Fate.STREAMS), None)
+    if folding is not None:
+        return None, f"{folding.name} would not stream: {folding.why}"
+    rough = max(encoded, key=lambda weight: weight.error)
+    if rough.error > TOLERANCE:
+        return None, f"the relative error of {rough.name} would be {rough.error:.3g}, over {TOLERANCE:g}"
+    hazards = int8_hazards(made.graph, build_program(made.graph, target))
+    return (None, str(hazards[0])) if hazards else (made.graph, "")

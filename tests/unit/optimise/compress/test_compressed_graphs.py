@@ -35,8 +35,8 @@ HALF = np.tile([1.0, 0.0], (24, 32))
 STREAMING = {Family.A13: "int4 sparse", Family.A14: "int4 int8 sparse", Family.A15: "int4 int8 sparse blockwise"}
 
 
-def linear(weight: Array) -> af.Graph:
-    return af.Graph({"y": af.input((1, weight.shape[1]), name="x").linear(weight)})
+def linear(weight: Array, max_abs: float | None = None) -> af.Graph:
+    return af.Graph({"y": af.input((1, weight.shape[1]), name="x", max_abs=max_abs).linear(weight)})
 
 
 def only(graph: af.Graph, mode: str, target: Family | str, **options: float) -> WeightReport:
@@ -49,7 +49,7 @@ def only(graph: af.Graph, mode: str, target: Family | str, **options: float) -> 
     ("weight", "wanted"), [(NORMAL, "int8"), (FEW, "int4"), (THIN, "sparse"), (HALF, "sparse")], ids=str
 )
 def test_auto_takes_the_first_that_streams_and_is_close_enough(weight: Array, wanted: str, target: Family) -> None:
-    report = only(linear(weight), "auto", target)
+    report = only(linear(weight, max_abs=4094.0), "auto", target)
     streams = STREAMING.get(target, STREAMING[Family.A15]).split()
     assert report.encoding == (wanted if wanted in streams else "fp16")
     assert report.fate is (Fate.STREAMS if wanted in streams else Fate.DENSE)
@@ -73,18 +73,43 @@ def test_explicit_modes_are_not_filtered(mode: str, target: Family) -> None:
     assert report.bytes_after < report.bytes_before
 
 
-def test_the_bound_of_the_error_decides() -> None:
-    error = only(linear(NORMAL), "int4", Family.A16, atol=1.0).error
+@pytest.mark.parametrize("target", [Family.A14, Family.A16])
+def test_auto_takes_no_int8_where_activations_could_become_infinite(target: Family) -> None:
+    """Magnitudes above 4,094 become infinite beside streamed int8 weights: ranges must exclude them."""
+    assert "nothing bounds the activations" in only(linear(NORMAL), "auto", target).reason
+    report = only(linear(NORMAL, max_abs=4096.0), "auto", target)
+    assert report.encoding == "fp16"
+    assert "activations may reach 4096, and beside int8 weights magnitudes above 4094 become infinite" in report.reason
+    bounded = af.Graph({"y": (af.input((1, 64)).sigmoid() * 4000.0).linear(NORMAL)})
+    assert only(bounded, "auto", target).encoding == "int8"
+
+
+def test_the_bound_of_the_error_decides_for_auto_alone() -> None:
+    """A mode that names an encoding is never filtered; its report says that the error is over the bound."""
+    error = only(linear(NORMAL), "int4", Family.A13, atol=1.0).error
     assert 0.05 < error < 0.12
-    assert only(linear(NORMAL), "int4", Family.A16, atol=error).encoding == "int4"
-    assert only(linear(NORMAL), "int4", Family.A16, atol=np.nextafter(error, 0)).encoding == "fp16"
+    assert only(linear(NORMAL), "auto", Family.A13, atol=error).encoding == "int4"
+    assert only(linear(NORMAL), "auto", Family.A13, atol=np.nextafter(error, 0)).encoding == "fp16"
+    report = only(linear(NORMAL), "int4", Family.A13)
+    assert (report.encoding, report.error) == ("int4", error)
+    assert report.reason == f"int4: relative error {error:.4g} is over 0.05"
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16])
+def test_sixteen_distinct_values_are_lossless(count: int) -> None:
+    """Whatever their shares and distances: a palette of sixteen holds them as they are."""
+    values = (10.0 ** GENERATOR.uniform(-3, 3, count)).astype(np.float16)
+    weight = values[np.minimum(GENERATOR.geometric(0.4, (16, 48)) - 1, count - 1)]
+    assert only(linear(weight), "int4", Family.A16).error == 0.0
 
 
 def test_just_over_half_is_not_sparse() -> None:
     more = HALF.copy()
     more[0, 1] = 1
     assert only(linear(HALF), "sparse", Family.A16).encoding == "sparse"
-    assert only(linear(more), "sparse", Family.A16).reason == "sparse: 50.1% of the elements are not zero, over 50%"
+    report = only(linear(more), "sparse", Family.A16)
+    assert (report.encoding, report.reason) == ("sparse", "sparse: 50.1% of the elements are not zero, over 50%")
+    assert only(linear(more), "auto", Family.A16).encoding == "int4"
 
 
 def test_block_size_reaches_the_encoding() -> None:
@@ -274,13 +299,13 @@ def test_reports_read_well(golden: Golden) -> None:
     ("target", "fate"), [(Family.A13, Fate.FOLDS), (Family.A14, Fate.STREAMS), (Family.A16, Fate.STREAMS)]
 )
 def test_int8_weights_bring_their_side_effect_on_activations(target: Family, fate: Fate) -> None:
-    """Activations of an int8 product pass times 16: 4094 is the last that does (the sum itself is small)."""
+    """Activations of a streamed int8 product pass times 16: 4094 is the last that does (the sum itself is small)."""
     made = compressed(linear(np.array([[1.0, 0.004]] * 8)), "int8", atol=1.0, target=target)
     assert made.weights[0].fate is fate
     program = af.build_program(made.graph, target)
     found = [af.run(program, {"x": np.array([[0.0, value]])}).outputs["y"][0, 0] for value in (4094, 4096)]
     assert np.isfinite(found[0])
-    assert np.isinf(found[1])
+    assert np.isinf(found[1]) == (fate is Fate.STREAMS), "folded weights are dense fp16"
 
 
 @pytest.mark.parametrize("mode", ["int4", "int8", "blockwise", "sparse"])

@@ -1,0 +1,237 @@
+"""Finite numbers that a program makes infinite though the mathematics of an operation does not: saturation hazards.
+
+There are four routes. A slice that passes the fixed-point crop, and activations that meet streamed int8 weights, are
+infinite above 4,094. An operation that the target has not is rebuilt, and what it is rebuilt of can overflow where its
+own result is small (sine) or a copy (a resize by products, infinite from 2^15 on). And what reads inputs themselves can
+pass an edge for inputs within the ranges that they promise.
+
+How large values get is known from promises of inputs (`max_abs`), or not at all: then whatever fp16 holds may come in,
+and the hazard is there. Overflow of plain arithmetic of which nothing is known is none of these: `ranges` lists it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from aneforge.analysis.divergence.functions import moves
+from aneforge.analysis.ranges.analysis import Edge, layer_range
+from aneforge.analysis.ranges.interval import FINITE
+from aneforge.analysis.ranges.probes import bound_by_promises
+from aneforge.analysis.ranges.program import bound_magnitudes, declared_ranges, flow
+from aneforge.analysis.safe_magnitudes import keeps_finite, largest_safe
+from aneforge.compiler.ir.calls import call_of_layer
+from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
+from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
+from aneforge.graph.graph import PLACEHOLDERS, read_promises
+from aneforge.ops.numbers import FP16_MAX
+from aneforge.ops.op import Trait
+from aneforge.ops.table import ops_with
+from aneforge.ops.types import is_float
+from aneforge.rules.preflight import Status
+from aneforge.targets import FP16_SLICE_SAT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.program import Program
+    from aneforge.errors import Location
+    from aneforge.graph.graph import Graph
+    from aneforge.rules.preflight import Preflight
+    from aneforge.targets import Target
+
+__all__ = ["Hazard", "Route", "find_hazards", "int8_hazards"]
+
+PRODUCTS = ops_with(Trait.CONVOLUTION) | ops_with(Trait.MATRIX_PRODUCT) | {"linear"}
+"""Operations that users write and that become products."""
+CROPPED = ("q.4", "unknown")
+"""The formats of a slice's copy in which values may change: fixed point, and not known."""
+
+
+class Route(StrEnum):
+    """How finite numbers become infinite."""
+
+    CROP = "fixed-point crop"
+    INT8 = "int8 activations"
+    REBUILT = "rebuilt operation"
+    RANGE = "range of the inputs"
+
+
+PROMISE = "promise a smaller range (max_abs of the input), or put a clip before it"
+REMEDIES = {
+    Route.CROP: f"begin the slice at 0 of the width; or {PROMISE}",
+    Route.INT8: f"keep these weights in fp16 or take int4; or {PROMISE}",
+    Route.REBUILT: PROMISE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """One operation that makes finite numbers infinite, as far as ranges do not exclude it."""
+
+    route: Route
+    op: str
+    location: Location | None
+    target: str
+    limit: float
+    """The largest magnitude that stays finite."""
+    reach: float
+    """How large the values in question can get; infinite where nothing bounds them."""
+    detail: str
+    remedy: str
+    layer: str = ""
+    """The layer that carries it out, where it is one."""
+
+    def __str__(self) -> str:
+        place = f" at {self.location}" if self.location else ""
+        reach = f" (they may reach {self.reach:.4g})" if math.isfinite(self.reach) else " (nothing bounds them)"
+        return f"{self.op}{place} on {self.target}: {self.detail}{reach}. Remedy: {self.remedy}"
+
+
+def find_hazards(graph: Graph, program: Program, verdict: Preflight) -> tuple[Hazard, ...]:
+    """Return what can become infinite in a program, told the user's graph and the verdict on it.
+
+    >>> import aneforge as af
+    >>> from aneforge.rules.preflight import preflight
+    >>> graph = af.Graph({"y": af.input((1, 8), max_abs=5000.0).slice_by_size((0, 2), (1, 4))})
+    >>> [str(one.route) for one in find_hazards(graph, af.build_program(graph, "m1"), preflight(graph, "m1"))]
+    ['fixed-point crop']
+    """
+    return tuple(
+        dict.fromkeys(
+            (
+                *crop_hazards(graph, program),
+                *int8_hazards(graph, program),
+                *rebuilt_hazards(graph, program.target, verdict),
+                *range_hazards(graph, program),
+            )
+        )
+    )
+
+
+# Two routes that layers show.
+
+
+def crop_hazards(graph: Graph, program: Program) -> list[Hazard]:
+    """Return the slices of which a value can pass the edge of their copy."""
+    edge = program.target.limits.get("slice_saturation_magnitude")
+    limit = float(edge) if isinstance(edge, int | float) else 0.0
+    layers = [one for one in program.layers if one.choices.get("format") in CROPPED and "elements" not in one.choices]
+    notes = {note.layer: note.text for note in program.notes if note.stage == ChooseSliceRoute.name and note.layer}
+    plain = {layer.name: f"magnitudes above {limit:g} become infinite" for layer in layers}
+    return beyond(graph, program, layers, Route.CROP, limit, plain | notes)
+
+
+def int8_hazards(graph: Graph, program: Program) -> list[Hazard]:
+    """Return the products with streamed int8 weights whose activations can pass 4,094."""
+    products = (layer for layer in program.layers if layer.kind.name in PRODUCT_KINDS)
+    layers = [layer for layer in products if encodes_activations(layer, program.target)]
+    detail = f"beside int8 weights, activations of a magnitude above {FP16_SLICE_SAT:g} become infinite"
+    return beyond(graph, program, layers, Route.INT8, FP16_SLICE_SAT, {layer.name: detail for layer in layers})
+
+
+def beyond(
+    graph: Graph, program: Program, layers: Sequence[Layer], route: Route, limit: float, details: Mapping[str, str]
+) -> list[Hazard]:
+    """Return the layers that can read a value beyond a limit."""
+    if not layers:
+        return []
+    known = bound_magnitudes(program, read_promises(graph), [value for layer in layers for value in layer.bottoms])
+    names, found = written_names(graph), list[Hazard]()
+    for layer in layers:
+        reach = max((known.get(value.name, math.inf) for value in layer.bottoms), default=0.0)
+        if reach > limit:
+            op, detail = name_of(layer, names), details[layer.name]
+            target, remedy = program.target.name, REMEDIES[route]
+            found.append(Hazard(route, op, layer.location, target, limit, reach, detail, remedy, layer.name))
+    return found
+
+
+def written_names(graph: Graph) -> Mapping[Location, frozenset[str]]:
+    """Return the operations of a graph by their places."""
+    found: dict[Location, frozenset[str]] = {}
+    for node in graph.nodes:
+        if node.location is not None and node.op.name not in PLACEHOLDERS:
+            found[node.location] = found.get(node.location, frozenset()) | {node.op.name}
+    return found
+
+
+def name_of(layer: Layer, names: Mapping[Location, frozenset[str]]) -> str:
+    """Return the user's operation that a layer carries out: the only one like it of its place, or the layer's own."""
+    call = call_of_layer(layer)
+    own = layer.kind.name if call is None else call.op
+    there = frozenset[str]() if layer.location is None else names.get(layer.location, frozenset())
+    alike = there & PRODUCTS if layer.kind.name in PRODUCT_KINDS and there & PRODUCTS else there
+    return own if own in there or len(alike) != 1 else next(iter(alike))
+
+
+# Operations that are rebuilt.
+
+
+def rebuilt_hazards(graph: Graph, target: Target, verdict: Preflight) -> list[Hazard]:
+    """Return the operations that a target rebuilds of others, which overflow where they would not themselves.
+
+    Slices are left out: layers show the crop.
+    """
+    rebuilt = [
+        node
+        for node, report in zip(graph.nodes, verdict.reports, strict=True)
+        if (report.status is Status.DECOMPOSE or Trait.RESIZING in node.op.traits)
+        and Trait.SLICING not in node.op.traits
+        and keeps_finite(node)
+    ]
+    read = {node: [value for value in node.sources() if is_float(value.type.dtype)] for node in rebuilt}
+    limits = {node: largest_safe(node, target) for node, values in read.items() if values}
+    unsafe = {node: limit for node, limit in limits.items() if limit < FP16_MAX}
+    bounds = bound_by_promises([value for node in unsafe for value in read[node]], target)
+    found: list[Hazard] = []
+    for node, limit in unsafe.items():
+        reach = max(bounds[value.node, value.index] for value in read[node])
+        if reach > limit:
+            detail = f"it is built of other operations there, in which magnitudes above {limit:g} become infinite"
+            op, remedy = node.op.name, REMEDIES[Route.REBUILT]
+            found.append(Hazard(Route.REBUILT, op, node.location, target.name, limit, reach, detail, remedy))
+    return found
+
+
+# Inputs within the ranges that they promise.
+
+
+def range_hazards(graph: Graph, program: Program) -> list[Hazard]:
+    """Return what reads inputs themselves and passes an edge for some within their promises, if all promise one.
+
+    Farther inside, intervals are wider than what can come there: `ranges` tells what is possible as far as they tell.
+    """
+    promises = read_promises(graph)
+    inputs = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}
+    if not inputs or not inputs <= promises.keys() or program.states:
+        return []
+    known = flow(program, declared_ranges(graph, otherwise=FINITE), layers := reading_inputs(program))
+    names, found = written_names(graph), list[Hazard]()
+    # What keeps its elements' size has its own routes, and bounds of sums are too wide for what it is built of.
+    operations = [node for node in graph.nodes if node.op.name not in PLACEHOLDERS]
+    kept = {node.location for node in operations} - {node.location for node in operations if not keeps_finite(node)}
+    for layer in layers:
+        passed = layer_range(layer, known.layers[layer.name], known.ranges, program, None).passed
+        own = {one.edge: one for one in passed if not one.inherited and one.what is None}
+        plain = layer.location not in kept and not own.keys() & {Edge.CROP, Edge.INT8}
+        concern = (own.get(Edge.ACCUMULATOR) or own.get(Edge.FP16)) if plain else None
+        if concern is not None:
+            op, detail = name_of(layer, names), f"{concern.edge} for inputs within the ranges that they promise"
+            target, args = program.target.name, (concern.limit, concern.value, detail, concern.remedy)
+            found.append(Hazard(Route.RANGE, op, layer.location, target, *args, layer.name))
+    return found
+
+
+def reading_inputs(program: Program) -> tuple[Layer, ...]:
+    """Return the layers that read inputs of the program, or copies of them, and nothing else but constants."""
+    own = {port.value.name for port in program.inputs}
+    found: list[Layer] = []
+    for layer in program.layers:
+        if all(value.name in own for value in layer.bottoms):
+            found.append(layer)
+            own |= {result.name for result in layer.results} if moves(layer) else set()
+    return tuple(found)
