@@ -13,6 +13,9 @@ after the one before, zeros between. Numbers are little-endian; palette indices 
 bit first, and take as many bits as they need. The header gives places relative to the end of the
 header, rounded up to 64. The text has the hash of every constant; the header has the text's; so every byte of the
 file is checked when it is read.
+
+A file holds no label: how sure the numbers are is found from the program and the target when it is loaded, by the code
+that runs it.
 """
 
 from __future__ import annotations
@@ -61,6 +64,7 @@ __all__ = ["SUFFIX", "VERSION", "read_program_file", "write_program_file"]
 
 MAGIC = b"\x89ANEPRG\n"
 VERSION = 2
+"""Raised when what is in a file changes its form or its meaning: records, the text, the defaults that a text omits."""
 SUFFIX = ".aneprg"
 PACKED = ("bool", "uint8")
 """The element types that may take fewer bits than a byte in a file."""
@@ -180,15 +184,23 @@ def checked_prefix(start: bytes, size: int) -> tuple[int, bytes]:
         raise cut_off(size, PREFIX.size)
     _, version, header_bytes, digest = cast("tuple[bytes, int, int, bytes]", PREFIX.unpack(start))
     if version != VERSION:
-        raise ProgramFileError(
-            "the file has another version of the format",
-            seen=version,
-            limit=VERSION,
-            remedy="compile and save it again",
-        )
+        raise other_version(version)
     if PREFIX.size + header_bytes > size:
         raise cut_off(size, PREFIX.size + header_bytes)
     return header_bytes, digest
+
+
+def other_version(version: int) -> ProgramFileError:
+    """Return the error for a file of another version: this code knows the form of one."""
+    older = version < VERSION
+    return ProgramFileError(
+        f"the file has {'an older' if older else 'a later'} version of the format",
+        seen=version,
+        limit=VERSION,
+        remedy="compile the model and save it again"
+        if older
+        else "read it with the version of the package that wrote it, or compile and save it again",
+    )
 
 
 def check_size(size: int, wanted: int) -> None:
