@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
+from aneforge.commands.compiling import EMITTERS, compile_form
+from aneforge.compiler.pipeline import PIPELINE
+from aneforge.compiler.retarget import retarget
 from aneforge.errors import AneforgeError
 from aneforge.formats.mil.program import load_mil
-from aneforge.formats.mlpackage.element_types import in_package_types
-from aneforge.formats.mlpackage.package import in_package_form
-from aneforge.formats.netplist.reading import parse_netplist
-from aneforge.formats.netplist.writing import netplist
 from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import Argument, Value, build
 from aneforge.graph.precision import to_fp16
@@ -23,11 +22,14 @@ from aneforge.ops.constant import Dense
 from aneforge.ops.sampling import RandomChooser
 from aneforge.ops.signature import OperandKind
 from aneforge.ops.types import numpy_dtype
+from aneforge.targets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from aneforge.commands.compiling import Emitter
+    from aneforge.compiler.ir.program import Program
     from aneforge.ops.op import Op
     from aneforge.ops.sampling import Fill
     from aneforge.ops.types import Array
@@ -42,47 +44,25 @@ class Outcome(StrEnum):
     SAME = "same"
     DIFFERENT = "different"
     NOT_WRITTEN = "not written"
-    """The writer refuses the operation, with an error of ours."""
+    """The writer refuses the operation, or the target what would be written, with an error of ours."""
     NOT_COMPILED = "not compiled"
     """The target refuses the graph, as it is written."""
     NOT_AGAIN = "not compiled again"
-    """The target refuses what was read back, and had taken what was written."""
+    """The target refuses what was read back, and had taken the graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A format: the graph that a model on its way is compiled from, and what a file of it reads as."""
+    """A format: the graph that `compile --emit` reports on, and what a file of it reads as."""
 
-    form: Callable[[Graph], Graph]
-    again: Callable[[Graph, Path], Graph]
-
-
-def mil_again(graph: Graph, folder: Path) -> Graph:
-    """Write MIL text and read it."""
-    af.save_mil(graph, folder)
-    return load_mil(folder).graph()
-
-
-def package_again(graph: Graph, folder: Path) -> Graph:
-    """Write an ML package and read it."""
-    return af.load_model(af.save_mlpackage(graph, folder / "model.mlpackage"))
-
-
-def netplist_again(graph: Graph, folder: Path) -> Graph:
-    """Write a network description and read it."""
-    return af.load_netplist(af.save_netplist(graph, folder))
-
-
-def described(graph: Graph) -> Graph:
-    """Return the graph that a network description says: four axes, broadcasts and views spelled out."""
-    written = netplist(graph)
-    return parse_netplist(written.data(), written.weights)
+    emitter: Emitter
+    again: Callable[[Path], Graph]
 
 
 WRITERS: Mapping[str, Writer] = {
-    "MIL text": Writer(lambda graph: graph, mil_again),
-    "ML package": Writer(lambda graph: in_package_form(in_package_types(graph).graph), package_again),
-    "network description": Writer(described, netplist_again),
+    "MIL text": Writer(EMITTERS["mil"], lambda path: load_mil(path).graph()),
+    "ML package": Writer(EMITTERS["mlpackage"], af.load_model),
+    "network description": Writer(EMITTERS["netplist"], af.load_netplist),
 }
 
 
@@ -120,9 +100,8 @@ def draw_call(op: Op, seed: int) -> Drawn:
     return Drawn(graph, {name: inputs[name] for name in graph.inputs})
 
 
-def bits_of(graph: Graph, inputs: Mapping[str, Array], target: str) -> dict[str, bytes]:
-    """Return the bytes of the outputs of a graph that is compiled for a target; random masks are ones."""
-    program = af.build_program(graph, target)
+def bits_of(program: Program, inputs: Mapping[str, Array]) -> dict[str, bytes]:
+    """Return the bytes of the outputs of a program; random masks are ones."""
     values = {
         port.name: np.asarray(inputs.get(port.name, np.ones(port.value.type.shape)))
         .astype(numpy_dtype(port.value.type.dtype))
@@ -133,18 +112,26 @@ def bits_of(graph: Graph, inputs: Mapping[str, Array], target: str) -> dict[str,
 
 
 def outcome_of(drawn: Drawn, writer: Writer, target: str, folder: Path) -> Outcome:
-    """Compile what is written and what is read back, run both, and compare their bits."""
+    """Compile and write as `compile --emit` does, compile what is read back, run both, and compare their bits."""
+    resolved = resolve(target)
     try:
-        written = writer.form(drawn.graph)
-        again = writer.again(written, folder)
-    except AneforgeError:
-        return Outcome.NOT_WRITTEN
-    try:
-        expected = bits_of(written, drawn.inputs, target)
+        retarget(drawn.graph, resolved)
     except AneforgeError:
         return Outcome.NOT_COMPILED
     try:
-        found = bits_of(again, drawn.inputs, target)
+        made = compile_form(drawn.graph, resolved, writer.emitter.form, PIPELINE.run)
+        again = writer.again(writer.emitter.write(made.retargeted, made.program, folder / "model.mlpackage"))
+    except AneforgeError:
+        return Outcome.NOT_WRITTEN
+    if made.notes:
+        return Outcome.NOT_COMPILED
+    try:
+        expected = bits_of(made.program, drawn.inputs)
+    except AneforgeError:  # no source gives its mathematics
+        return Outcome.NOT_COMPILED
+    try:
+        program = af.build_program(again, target)
     except AneforgeError:
         return Outcome.NOT_AGAIN
+    found = bits_of(program, drawn.inputs)
     return Outcome.SAME if list(found.values()) == list(expected.values()) else Outcome.DIFFERENT

@@ -20,20 +20,23 @@ from aneforge.commands.outputs import (
 from aneforge.commands.report_nodes import carried_out, origins, report_nodes
 from aneforge.compiler.compile import compile_graph, route_to
 from aneforge.compiler.pipeline import PIPELINE
-from aneforge.errors import GraphError, Location, UnknownNameError
+from aneforge.compiler.retarget import retarget
+from aneforge.errors import GraphError, IllegalGraphError, Location, NotSupportedError, UnknownNameError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.retarget import Retargeted
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph, GraphLike
-    from aneforge.targets import TargetLike
+    from aneforge.targets import Target, TargetLike
 
-__all__ = ["EMITTERS", "Emitted", "compile_model"]
+__all__ = ["EMITTERS", "CompiledForm", "Emitted", "Emitter", "Form", "compile_form", "compile_model"]
+
+CPU_PARTS = "the package holds more than the engine takes, which Core ML runs on the CPU; the layers are without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +99,17 @@ def compile_model(
         )
     chosen = named[0].target
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
+    form = plain_form if emit is None else EMITTERS[emit].form
     if dump_phases is None:
-        compiled = compile_graph(subject.graph, chosen, route=route_to(chosen), pipeline=pipeline)
+        made = compile_form(subject.graph, chosen, form, pipeline.run)
     else:
         folder = Path(dump_phases)
         with writing(folder):
-            compiled = compile_graph(
-                subject.graph, chosen, route=route_to(chosen), run=lambda begun: pipeline.dump(begun, folder)
-            )
-    program = compiled.program
-    path, changes = None, compiled.changes
+            made = compile_form(subject.graph, chosen, form, lambda begun: pipeline.dump(begun, folder))
+    program, path = made.program, None
     if emit is not None and where is not None:
         with writing(where):
-            path = EMITTERS[emit].write(compiled.retargeted, program, where)
-        changes = (*changes, *EMITTERS[emit].changes(compiled.graph))
-    carried = carried_out(program, compiled.graph, origins(subject.graph, compiled.graph))
+            path = EMITTERS[emit].write(made.retargeted, program, where)
     return Emitted(
         model=subject.name,
         target=chosen.name,
@@ -118,10 +117,71 @@ def compile_model(
         path=None if path is None else str(path),
         layers=len(program.layers),
         segments=len(program.segments),
-        rebuilt=told_once((f"{change.op} became {change.detail}", node_of(change)) for change in changes),
+        rebuilt=told_once((f"{change.op} became {change.detail}", node_of(change)) for change in made.changes),
         text=None if print_after is None else str(program),
-        notes=(*subject.notes, *told_once(program_notes(program, report_nodes(subject.graph), carried))),
+        notes=(
+            *subject.notes,
+            *made.notes,
+            *told_once(program_notes(program, report_nodes(subject.graph), made.carried)),
+        ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The graph that a form holds."""
+
+    graph: Graph
+    origin: tuple[tuple[int, ...], ...]
+    """For every node of it, those that it was written for, as numbers of the graph that was given."""
+    changes: tuple[Change, ...] = ()
+    shared: str = ""
+    """Who runs what the engine does not take of it; empty where nobody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledForm:
+    """A graph for one target, and the program of the graph that its form holds."""
+
+    retargeted: Retargeted
+    """What is written."""
+    program: Program
+    changes: tuple[Change, ...]
+    carried: Mapping[str, tuple[int, ...]]
+    """The nodes of the user's graph that each layer carries out, by the layer's name."""
+    notes: tuple[str, ...] = ()
+
+
+def compile_form(
+    graph: Graph, target: Target, form: Callable[[Graph], Form], run: Callable[[Program], Program]
+) -> CompiledForm:
+    """Return the program of the graph that a form holds: what is reported is what a reader of the file would compile.
+
+    A form that others than the engine run a part of may hold what the engine does not take: the program is that of the
+    graph for the target then, and a note says why.
+
+    Raises:
+        IllegalGraphError: An operation cannot run there.
+        NotSupportedError: An operation has no form there, or in the form that was asked for.
+    """
+    route = route_to(target)
+    retargeted = retarget(graph, target, route)
+    written, notes = form(retargeted.graph), ()
+    try:
+        compiled = compile_graph(written.graph, target, route=route, run=run)
+    except (IllegalGraphError, NotSupportedError) as error:
+        if not written.shared:
+            raise
+        written, notes = plain_form(retargeted.graph), (f"{written.shared}: {error}",)
+        compiled = compile_graph(written.graph, target, route=route, run=run)
+    first = origins(graph, retargeted.graph)
+    last = [
+        tuple(dict.fromkeys(number for held in kept for made in written.origin[held] for number in first[made]))
+        for kept in origins(written.graph, compiled.graph)
+    ]
+    changes = (*retargeted.changes, *written.changes, *compiled.changes)
+    carried = carried_out(compiled.program, compiled.graph, last)
+    return CompiledForm(retargeted, compiled.program, changes, carried, notes)
 
 
 def node_of(change: Change) -> str:
@@ -207,24 +267,28 @@ def refuse_one_file(path: Path, model: object) -> None:
     refuse_folder(path.parent)
 
 
-def no_changes(_: Graph) -> Sequence[Change]:
-    """Return nothing: the form holds what was compiled."""
-    return ()
+def plain_form(graph: Graph) -> Form:
+    """Return a graph as it is: MIL says it so, and programs are lowered from it."""
+    return Form(graph, tuple((number,) for number in range(len(graph.nodes))))
 
 
-def netplist_changes(graph: Graph) -> Sequence[Change]:
-    """Return what a network description holds in other operations."""
-    from aneforge.formats.netplist.lowering import converted  # noqa: PLC0415 - loaded when it is needed
+def netplist_form(graph: Graph) -> Form:
+    """Return what a network description holds: four axes, broadcasts and views as units of their own."""
+    from aneforge.formats.netplist.writing import described  # noqa: PLC0415 - loaded when it is needed
 
-    return converted(graph).changes
+    made = described(graph)
+    written = origins(graph, made.written)
+    stamps = {node.created: number for number, node in enumerate(made.written.nodes)}
+    origin = [written[stamps[source.created]] if (source := made.source(node)) else () for node in made.graph.nodes]
+    return Form(made.graph, tuple(origin), made.changes)
 
 
-def package_changes(graph: Graph) -> Sequence[Change]:
-    """Return what an ML package holds in other operations."""
-    from aneforge.formats.mlpackage.dialect import COREML  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.graph.convert import convert  # noqa: PLC0415 - as above
+def package_form(graph: Graph) -> Form:
+    """Return what an ML package holds: operations and element types that Core ML has."""
+    from aneforge.formats.mlpackage.package import packaged  # noqa: PLC0415 - loaded when it is needed
 
-    return convert(graph, COREML).changes
+    made = packaged(graph)
+    return Form(made.graph, origins(graph, made.graph), made.changes, shared=CPU_PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,16 +298,16 @@ class Emitter:
     write: Callable[[Retargeted, Program, Path], Path]
     refuse: Callable[[Path, object], None]
     """Refuses what could not be written, before anything is compiled for it."""
-    changes: Callable[[Graph], Sequence[Change]] = no_changes
-    """What the format holds in other operations than the graph for the target."""
+    form: Callable[[Graph], Form] = plain_form
+    """The graph that is written of one for a target."""
 
 
 EMITTERS: Mapping[str, Emitter] = {
     "mil": Emitter(as_mil, partial(refuse_folder, holds=("model.mil", "weights.bin"))),
     "netplist": Emitter(
-        as_netplist, partial(refuse_folder, holds=("net.plist", "weights.0", "weights.1")), netplist_changes
+        as_netplist, partial(refuse_folder, holds=("net.plist", "weights.0", "weights.1")), netplist_form
     ),
-    "mlpackage": Emitter(as_package, refuse_package, package_changes),
+    "mlpackage": Emitter(as_package, refuse_package, package_form),
     "program": Emitter(as_program, refuse_one_file),
     "text": Emitter(as_text, refuse_one_file),
 }

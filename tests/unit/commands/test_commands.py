@@ -298,6 +298,25 @@ def test_the_embedded_models_are_checked_on_every_generation() -> None:
         demonstrated("resnet")
 
 
+def test_compile_reports_the_program_of_what_it_writes(tmp_path: Path) -> None:
+    """A description spells views and broadcasts out, and has the pieces of what it has no layer for."""
+    x = af.input((6, 8), name="x")
+    graph = af.Graph({"y": (x.rms_norm(np.ones(8)) * x).silu().softmax()})
+    for emit, name in {"mil": "mil", "netplist": "net", "mlpackage": "net.mlpackage"}.items():
+        made = compile_model(graph, "m1", emit, tmp_path / name)
+        assert made.path is not None
+        again = af.build_program(af.load_model(made.path), "m1")
+        assert (made.layers, made.segments) == (len(again.layers), len(again.segments)), emit
+
+
+def test_a_package_that_the_engine_does_not_take_whole_is_written_and_says_so(tmp_path: Path) -> None:
+    """Core ML has no ports of uint8: its package casts int32, which runs on the CPU."""
+    graph = af.Graph({"y": af.input((1, 4, 8, 8), name="x", dtype="uint8").cast("fp16").relu()})
+    with pytest.warns(UserWarning, match="Core ML has no ports of"):
+        made = compile_model(graph, "m1", "mlpackage", tmp_path / "net.mlpackage")
+    assert any("Core ML runs on the CPU" in note and "ANE-DTYPE-001" in note for note in made.notes)
+
+
 def test_what_a_format_holds_in_other_operations_is_listed(tmp_path: Path) -> None:
     graph = af.Graph({"y": af.input((1, 4, 8, 8), name="x").silu()})
     made = compile_model(graph, "m1", emit="netplist", output=tmp_path / "out")

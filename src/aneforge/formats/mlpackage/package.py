@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.retarget import Retargeted
     from aneforge.formats.mil.syntax import Function, Type
     from aneforge.formats.mlpackage.messages import ArrayFeature, Model, Ports
+    from aneforge.graph.convert import Converted
     from aneforge.graph.graph import GraphLike
 
 __all__ = ["save_mlpackage"]
@@ -133,7 +134,7 @@ def model_of(given: Mapping[str, Graph], *, port_casts: bool) -> tuple[Model, Bl
     Raises:
         NotSupportedError: An operation, a constant or a port has no form in Core ML.
     """
-    graphs = {name: in_package_form(graph) for name, graph in given.items()}
+    graphs = {name: in_package_form(graph).graph for name, graph in given.items()}
     packed = any(isinstance(one, Palette | Sparse) for graph in graphs.values() for one in graph.constants.values())
     made = functions_of(graphs, port_casts=port_casts, packed=packed)
     if packed and made.opset == STATES:  # which has no packed form
@@ -149,13 +150,28 @@ def model_of(given: Mapping[str, Graph], *, port_casts: bool) -> tuple[Model, Bl
     return model, made.blob
 
 
-def in_package_form(graph: Graph) -> Graph:
+def in_package_form(graph: Graph) -> Converted:
     """Return a graph in element types of Core ML in the operations that it takes, and casts where it asks for them.
 
     Raises:
         NotSupportedError: Core ML has no form of an operation or of a constant.
     """
-    return with_casts(convert(graph, COREML).graph)
+    made = convert(graph, COREML)
+    return replace(made, graph=with_casts(made.graph))
+
+
+def packaged(graph: Graph) -> Converted:
+    """Return what the ML package of a graph says.
+
+    >>> import aneforge as af
+    >>> made = packaged(af.Graph({"y": af.input((1, 4), name="x").cast("bool")}))
+    >>> print(made.graph.outputs["y"].type)
+    int32[1, 4]
+
+    Raises:
+        NotSupportedError: Core ML has no form of an operation or of a constant.
+    """
+    return in_package_form(in_package_types(graph).graph)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.errors import Location
 from aneforge.formats.netplist.document import (
     RESERVED,
     ConstantEntry,
@@ -26,6 +27,7 @@ from aneforge.formats.netplist.document import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from aneforge.graph.node import Node
     from aneforge.ops.types import Array
 
 __all__ = ["ALIGNMENT", "Draft", "DraftUnit", "Laid", "Payload", "Port"]
@@ -81,6 +83,8 @@ class DraftUnit:
     stored: str
     groups: int | None = None
     kernel: Laid | None = None
+    node: Node | None = None
+    """The operation that it is written for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,8 @@ class Draft:
     def __init__(self) -> None:
         self.entries: list[DraftInput | DraftConstant | DraftUnit] = []
         self.known: dict[object, int] = {}
+        self.sources: dict[int, Node] = {}
+        """The operations that finished units are written for, by the identity of the units' locations."""
 
     def put(self, key: object, entry: DraftInput | DraftConstant | DraftUnit) -> int:
         """Return the number of an entry; an equal one that was there before has it already."""
@@ -219,7 +225,16 @@ class Draft:
             output_type=unit.stored,
             output_channels=unit.channels,
             groups=unit.groups,
+            location=self.place_of(unit),
         )
+
+    def place_of(self, unit: DraftUnit) -> Location | None:
+        """Return where the user made what a unit is written for, in an object by which the unit's node is known."""
+        if unit.node is None:
+            return None
+        place = replace(unit.node.location or Location())
+        self.sources[id(place)] = unit.node
+        return place
 
 
 def frozen(value: Parameter) -> object:

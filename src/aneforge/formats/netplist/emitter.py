@@ -111,6 +111,7 @@ class Emitter:
                 stored=like.stored,
                 groups=groups,
                 kernel=None if kernel is None else Laid.of(kernel),
+                node=self.node,
             )
         )
         return replace(like, symbol=symbol)

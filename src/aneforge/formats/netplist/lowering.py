@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
@@ -31,14 +32,28 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node, Value
 
-__all__ = ["converted", "lower"]
+__all__ = ["Lowered", "lower"]
 
 HELD_TYPES = ("fp16", "uint16", "uint8", "int8", "bool", "int32")
 """Element types that are held: those of the table of layers, booleans as numbers, and places of elements."""
 
 
-def lower(graph: Graph, name: str, payload: Payload, *, subtract_max: bool) -> tuple[Network, Procedure, list[Change]]:
-    """Return the network of a graph, the procedure that runs it, and what differs from the graph.
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A graph as a network, and the procedure that runs it."""
+
+    network: Network
+    procedure: Procedure
+    changes: tuple[Change, ...]
+    """Where it differs from the graph."""
+    graph: Graph
+    """The graph after conversion, whose operations the units were written for."""
+    sources: Mapping[int, Node]
+    """The operation that each unit was written for, by the identity of the unit's location."""
+
+
+def lower(graph: Graph, name: str, payload: Payload, *, subtract_max: bool) -> Lowered:
+    """Return the network of a graph.
 
     Raises:
         NotSupportedError: A description cannot express an operation; the error names the nearest form.
@@ -49,7 +64,8 @@ def lower(graph: Graph, name: str, payload: Payload, *, subtract_max: bool) -> t
     lowering = Lowering(made.graph, graph.inputs, subtract_max=subtract_max)
     ports = lowering.run(changes)
     network, procedure = lowering.emitter.draft.network(name, ports, payload)
-    return network, procedure, [*changes, *lowering.emitter.changes]
+    found = (*changes, *lowering.emitter.changes)
+    return Lowered(network, procedure, found, made.graph, lowering.emitter.draft.sources)
 
 
 def converted(graph: Graph) -> Converted:

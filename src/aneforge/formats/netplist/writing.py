@@ -17,7 +17,7 @@ from aneforge.formats.netplist.document import Document
 from aneforge.formats.netplist.draft import PAYLOAD_FILE, Payload
 from aneforge.formats.netplist.lowering import lower
 from aneforge.formats.netplist.plist import shown
-from aneforge.formats.netplist.reading import DESCRIPTION_FILE
+from aneforge.formats.netplist.reading import DESCRIPTION_FILE, graph_of
 from aneforge.formats.netplist.written_plist import document_bytes
 from aneforge.graph.convert import Converted
 from aneforge.graph.graph import Graph, as_graph, check_name
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from aneforge.formats.netplist.document import Network, Procedure
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import GraphLike
+    from aneforge.graph.node import Node
 
-__all__ = ["Netplist", "netplist", "save_netplist"]
+__all__ = ["Described", "Netplist", "described", "netplist", "save_netplist"]
 
 PROCEDURE = "main"
 NO_NAMES = ("Version", "Networks", "ProcedureList")
@@ -119,12 +120,47 @@ def netplist(
     procedures: list[Procedure] = []
     changes: list[Change] = []
     for name, one in named_graphs(graph).items():
-        network, procedure, made = lower(one, name, payload, subtract_max=subtract_max)
-        networks.append(network)
-        procedures.append(procedure)
-        changes += made
+        made = lower(one, name, payload, subtract_max=subtract_max)
+        networks.append(made.network)
+        procedures.append(made.procedure)
+        changes += made.changes
     document = with_interleave(Document(tuple(networks), tuple(procedures)), interleave)
     return Netplist(document, tuple(changes), payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A graph as a network description says it, before it is written."""
+
+    graph: Graph
+    """What a reader of the description gets."""
+    written: Graph
+    """The operations that its units were written for."""
+    changes: tuple[Change, ...]
+    sources: Mapping[int, Node] = field(repr=False)
+
+    def source(self, node: Node) -> Node | None:
+        """Return the operation that a node of the graph was written for; an input is written for none."""
+        return self.sources.get(id(node.location))
+
+
+def described(graph: Graph) -> Described:
+    """Return what the network description of a graph says: four axes, broadcasts and views as units of their own.
+
+    >>> import aneforge as af
+    >>> made = described(af.Graph({"y": af.input((2, 3), name="x").softmax()}))
+    >>> [str(node.types[0]) for node in made.graph.nodes if made.source(node) is not None]
+    ['fp16[1, 1, 2, 3]']
+
+    Raises:
+        NotSupportedError: A description cannot express an operation; the error names the nearest form.
+        GraphError: A number has no fp16, or a tensor is empty.
+    """
+    payload = Payload()
+    made = lower(graph, PROCEDURE, payload, subtract_max=True)
+    document = Document((made.network,), (made.procedure,))
+    read = graph_of(document, Netplist(document, payload=payload).weights)
+    return Described(read, made.graph, made.changes, made.sources)
 
 
 def save_netplist(
