@@ -24,7 +24,7 @@ from aneforge.ops.decomposition import Limits
 from aneforge.ops.op import Below
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import Status
-from aneforge.targets import Target, family_of
+from aneforge.targets import Family, Target, family_of
 from aneforge.targets.queries import least_limit
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ PAIRS = ("add", "sub", "mul", "maximum", "minimum", "pow")
 DIVISIONS = ("real_div", "floor_div")
 DIRECT_FORMS = frozenset({*RESHAPES, *PAIRS, *DIVISIONS})
 """Operations that the direct route has in a form of its own, whatever the rules of the ordinary one say."""
+DIVISION_STEPS = frozenset({"floor"})
+"""Steps of a division that every family is likely to have (guide app. B: floor_divide), and users not by themselves."""
 
 
 class Route(StrEnum):
@@ -109,6 +111,10 @@ def direct_route(target: Target) -> Dialect:
             return Objection(why, final=True)
         if family < support.floor and support.below is Below.DECOMPOSE:
             return Objection(f"{target.name} does not have it")
+        if family < support.floor and node.op.name not in DIRECT_FORMS | DIVISION_STEPS:
+            floor = Family(support.floor).name
+            why = f"{target.name} does not have {node.op.name}, which begins with family {floor}"
+            return Objection(why, remedy=f"choose a target of family {floor} or later", final=True)
         return direct_form(node)
 
     preferred: dict[str, str] = dict.fromkeys(DIVISIONS, "reciprocal")

@@ -7,7 +7,7 @@ what the engine runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -130,9 +130,14 @@ class Conversion:
         self.notes: list[str] = []
 
     def decompose(
-        self, node: Node, operands: Mapping[str, Argument], objection: Objection, depth: int = 1
+        self,
+        node: Node,
+        operands: Mapping[str, Argument],
+        objection: Objection,
+        depth: int = 1,
+        asked: Node | None = None,
     ) -> Sequence[Tensor]:
-        """Return what a node becomes; the changes list the outermost operations, which are the user's.
+        """Return what a node becomes; changes and refusals name the outermost operation, `asked`, which is the user's.
 
         Raises:
             NotSupportedError: It has no decomposition that helps.
@@ -140,13 +145,16 @@ class Conversion:
         assert self.dialect is not None  # noqa: S101 - only a dialect objects
         if depth > DEEPEST:
             raise RuntimeError(f"decompositions of {node.op.name} go deeper than {DEEPEST}")
-        site = ConversionSite(self, node, depth)
+        site = ConversionSite(self, node, depth, asked)
         if objection.restated is not None:
             attributes = {**node.attributes, **objection.restated}
             if objection.detail:
                 self.changes.append(Change(node.op.name, node.location, objection.detail, objection.why))
             return [site.tensor(term) for term in site.same_several(**operands, **attributes)]
         chosen = choose(node.op, objection, self.dialect)
+        if chosen is None and asked is not None:
+            why = f"it is written in other operations here, and one of them is refused: {objection.why}"
+            raise self.dialect.refusal(asked, replace(objection, why=why))
         if chosen is None:
             raise self.dialect.refusal(node, objection)
         noted = len(self.notes)
@@ -187,10 +195,11 @@ def results_of(
 class ConversionSite:
     """The place of a node that is decomposed: builds nodes there, each in the dialect."""
 
-    def __init__(self, conversion: Conversion, node: Node, depth: int) -> None:
+    def __init__(self, conversion: Conversion, node: Node, depth: int, asked: Node | None = None) -> None:
         self.conversion = conversion
         self.node = node
         self.depth = depth
+        self.asked = asked or node
 
     @property
     def limits(self) -> Limits:
@@ -218,7 +227,7 @@ class ConversionSite:
             return tuple(ConvertedTerm(self, Tensor(node, index)) for index in range(len(node.types)))
         return tuple(
             ConvertedTerm(self, tensor)
-            for tensor in self.conversion.decompose(node, node.operands, objection, self.depth + 1)
+            for tensor in self.conversion.decompose(node, node.operands, objection, self.depth + 1, self.asked)
         )
 
     def same(self, *operands: object, **attributes: object) -> ConvertedTerm:
