@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.analysis.exactness import labels_of_layers
 from aneforge.engine.dispatch import arithmetic
 from aneforge.errors import AneforgeError, IllegalGraphError
-from aneforge.runtime.exactness import labels_of_layers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

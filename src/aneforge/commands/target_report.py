@@ -9,15 +9,15 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import price
+from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
-from aneforge.commands.layer_labels import labels_of
 from aneforge.commands.noting import program_notes, refusal_text, told_once
 from aneforge.commands.placed import cuts, own_programs, placed
 from aneforge.commands.report_nodes import carried_out, origins, place_of, report_nodes
 from aneforge.commands.risk import Risks
 from aneforge.commands.timeline import memory_of, rounded, timeline_of
-from aneforge.engine.exactness import worst
+from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
 from aneforge.report.model import Counts, Finding, Latency, TargetReport
 from aneforge.rules.catalogue import rules
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "TargetWriter"]
 
-NOTHING_COMPUTED = "exact", "nothing is computed"
 STATUSES = tuple(map(str, Status))
 SEVERITIES = tuple(map(str, Severity))
 
@@ -99,7 +98,7 @@ class TargetWriter:
         priced = price(work, machine_of(chosen.asked or chosen.target))
         scaled = self.risks.rescaled(chosen.target) if self.asked.rescale else None
         risk = self.risks.of(program, carried, scaled)
-        sure = worst(labels.values()) if labels else None
+        sure = label_of_all(labels.values())
         return replace(
             judged,
             findings=sorted_findings(
@@ -113,8 +112,8 @@ class TargetWriter:
             activation_bytes=sum(layer.dram_bytes + layer.reread_bytes for layer in work.layers),
             risk=risk.word,
             risk_reason=risk.reason,
-            exactness=str(sure.exactness) if sure else NOTHING_COMPUTED[0],
-            exactness_reason=sure.reason if sure else NOTHING_COMPUTED[1],
+            exactness=str(sure.exactness),
+            exactness_reason=sure.reason,
             timeline=timeline_of(compiled, priced, labels, carried),
             memory=memory_of(compiled),
             notes=told_once(
@@ -137,7 +136,7 @@ class TargetWriter:
         # Facts are made once, when the database is read, so that equal facts of one tier are the same.
         key = (id(program.layers), *(id(fact) for fact in facts))
         if key not in self.labelled:
-            self.labelled[key] = program, labels_of(program)
+            self.labelled[key] = program, labels_of_layers(program)
         before, labels = self.labelled[key]
         if before.target is target:
             return labels

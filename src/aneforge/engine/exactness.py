@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Exactness", "Label", "worst"]
+__all__ = ["Exactness", "Label", "label_of_all", "worst"]
 
 
 class Exactness(StrEnum):
@@ -48,6 +48,19 @@ class Label:
 
     def __str__(self) -> str:
         return f"{self.exactness}: {self.reason}"
+
+
+NOTHING_COMPUTED = Label(Exactness.EXACT, "nothing is computed")
+
+
+def label_of_all(labels: Iterable[Label]) -> Label:
+    """Return how sure a whole program is: the least sure of its layers, of which there may be none.
+
+    >>> print(label_of_all([]))
+    exact: nothing is computed
+    """
+    found = list(labels)
+    return worst(found) if found else NOTHING_COMPUTED
 
 
 def worst(labels: Iterable[Label]) -> Label:

@@ -3,7 +3,7 @@
 From the user inwards:
 
 - `compile` makes a `model` of a graph: `options` checks what was asked, `building` compiles, `facts` is what a model
-  knows of itself; `hazards` and `exactness` find what must be said of it.
+  knows of itself; `hazards` finds what must be said of it.
 - `saved` keeps programs: files, and the cache of those that were made before.
 - `program` is the level below models: `ports` with buffers, one execution at a time; `slots` and `processes` say how
   many programs a process holds, and which process may.

@@ -16,7 +16,6 @@ from aneforge.compiler.ir.evaluate import evaluate_layer, evaluate_program
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.run import engine_element, prepare
 from aneforge.ops.types import is_float, numpy_dtype
-from aneforge.runtime.exactness import label_of_prepared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +81,7 @@ class SoftwareEngine:
     @property
     def label(self) -> Label:
         """How sure its numbers are, before any value goes in."""
-        return label_of_prepared(self.ready)
+        return self.ready.label
 
     def element(self, kind: TensorType) -> np.dtype[Any]:
         """Return the element type of a port."""

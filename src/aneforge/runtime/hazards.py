@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.dispatch_cost import anchors, dispatch_cost
+from aneforge.analysis.exactness import labels_of_layers
 from aneforge.engine.exactness import Exactness
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
-from aneforge.runtime.exactness import labels_of_layers
 from aneforge.runtime.facts import Caution
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.runtime.exactness import labels_of_layers
+from aneforge.analysis.exactness import labels_of_layers
 from aneforge.runtime.executables import SoftwareEngine
 from llama_block import llama_block
 

@@ -11,17 +11,17 @@ import pytest
 
 import aneforge as af
 from aneforge._targets import predict_fp16_divergence
+from aneforge.analysis.exactness import labels_of_layers
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.demo_networks import NETWORKS, network
-from aneforge.commands.layer_labels import labels_of
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.outputs import save
 from aneforge.commands.report_nodes import carried_out, origins, report_nodes
 from aneforge.commands.sharing import Compiler
 from aneforge.compiler.compile import compile_graph
+from aneforge.engine.execution.run import prepare
 from aneforge.errors import GraphError, NoDataError, UnknownTargetError
 from aneforge.report.written import load_report, report_from_json, report_to_json
-from aneforge.runtime.exactness import labels_of_layers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def test_shared_programs_are_those_that_each_target_would_get(name: str) -> None
 @pytest.mark.parametrize("target", ["m4", "m5"])
 def test_labels_without_weights_are_those_of_a_program_that_is_ready(name: str, target: str) -> None:
     program = af.build_program(network(name), target)
-    assert labels_of(program) == labels_of_layers(program)
+    assert labels_of_layers(program) == {step.layer.name: step.labels.known for step in prepare(program).steps}
 
 
 def test_a_report_holds_verdicts_program_time_and_memory() -> None:

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import aneforge as af
+from aneforge.analysis.exactness import labels_of_layers
 from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import AneforgeError
 from aneforge.optimise.forms.canonical import canonical
-from aneforge.runtime.exactness import labels_of_layers
 from aneforge.testing.graphs import graphs
 from aneforge.testing.networks import networks
 

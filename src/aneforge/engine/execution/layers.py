@@ -18,7 +18,7 @@ from aneforge.engine.doubts import CHOICES_AMONG_ZEROS
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, gained, label_of_gain, stages_of
 from aneforge.engine.execution.labels import Labels, Reach, static_label
-from aneforge.engine.execution.products import PRODUCT_KINDS, product_of
+from aneforge.engine.execution.products import is_product, product_of
 from aneforge.engine.execution.values import magnitude_of, wide
 from aneforge.ops.types import is_float, numpy_dtype
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Argument, Layer, Ref
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.dispatch import Arithmetic
+    from aneforge.engine.execution.epilogue import Stages
+    from aneforge.engine.execution.products import Product
     from aneforge.engine.execution.values import Values
     from aneforge.ops.constant import Constant
     from aneforge.targets import Target
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     Compute = Callable[[dict[str, Operand], list[Label]], tuple[Array, ...]]
     """Computes the results of a layer; what the values on the way make less sure is added to a list."""
 
-__all__ = ["Constants", "Step", "step_of"]
+__all__ = ["Constants", "Step", "known_label", "step_of"]
 
 EXACT_PAIRS: Mapping[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
@@ -129,7 +131,7 @@ def step_of(layer: Layer, program: Program, constants: Constants) -> Step:
     held = held_constants(layer, constants, given=given)
     if call is None:
         return gain_offset_step(layer, program.target, held)
-    if layer.kind.name in PRODUCT_KINDS and len(layer.operands) == 2:  # a bias among the operands has no slot after
+    if is_product(layer):
         return product_step(layer, call, program.target, held)
     return plain_step(layer, call, program, held)
 
@@ -171,8 +173,6 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
         found = product.multiply(cast("Array", operands[first]), cast("Array", operands[second]))
         return (stages.run(found, doubts),)
 
-    found = arithmetic(call.op, target)
-    known = worst([static_label(found, typed_operands(layer, call), call), *product.labels, *stages.labels])
     shape = cast("Ref", layer.operands[second]).type.shape
     weight = held.get(second)
     reach = Reach.of(
@@ -182,8 +182,28 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
         winograd=product.winograd,
         constant=weight is not None,
     )
+    known = label_of_product(layer, call, product, stages, target)
     labels = Labels(known, special=True, reach=reach)
     return Step(layer, held, compute, labels, magnitudes_of(held), None, given=False)
+
+
+def label_of_product(layer: Layer, call: Call, product: Product, stages: Stages, target: Target) -> Label:
+    """Return how sure a product and what is after it are; the values of its weights decide nothing of that."""
+    first = static_label(arithmetic(call.op, target), typed_operands(layer, call), call)
+    return worst([first, *product.labels, *stages.labels])
+
+
+def known_label(layer: Layer, program: Program, constants: Constants) -> Label:
+    """Return how sure a layer is before any value goes in, as its step knows it.
+
+    The weights of products, nearly all bytes of a model, are not looked at.
+    """
+    call = call_of_layer(layer)
+    if call is None or not is_product(layer):
+        return step_of(layer, program, constants).labels.known
+    product = product_of(layer, call, program.target)
+    stages = stages_of(product.stages, layer.core_types[0], program.target)
+    return label_of_product(layer, call, product, stages, program.target)
 
 
 def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Array]) -> Step:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["PRODUCT_KINDS", "Product", "convolution_form", "encodes_activations", "product_of"]
+__all__ = ["PRODUCT_KINDS", "Product", "convolution_form", "encodes_activations", "is_product", "product_of"]
 
 PRODUCT_KINDS = frozenset(kind.name for kind in kinds().values() if kind.product is not None)
 CHANNELS = 1
@@ -64,6 +64,11 @@ class Product:
     """The slots that are left."""
     labels: tuple[Label, ...]
     winograd: bool
+
+
+def is_product(layer: Layer) -> bool:
+    """Tell whether a layer is a product of two operands; a bias among the operands has no slot after it."""
+    return layer.kind.name in PRODUCT_KINDS and len(layer.operands) == 2
 
 
 def product_of(layer: Layer, call: Call, target: Target) -> Product:

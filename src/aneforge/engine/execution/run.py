@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.callsite import warn
-from aneforge.engine.exactness import Exactness, Label, worst
+from aneforge.engine.exactness import label_of_all
 from aneforge.engine.execution.given import expect_known, hand_over
 from aneforge.engine.execution.layers import Constants, step_of
 from aneforge.engine.execution.values import Values
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.compiler.ir.program import Program
+    from aneforge.engine.exactness import Label
     from aneforge.engine.execution.layers import Step
     from aneforge.ops.types import TensorType
 
     Array = npt.NDArray[Any]
 
 __all__ = ["Executable", "Run", "engine_element", "prepare", "run"]
-
-NOTHING_COMPUTED = Label(Exactness.EXACT, "nothing is computed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Run:
     @property
     def label(self) -> Label:
         """How sure the whole is: the least sure of its layers."""
-        return worst(self.labels.values()) if self.labels else NOTHING_COMPUTED
+        return label_of_all(self.labels.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,11 @@ class Executable:
     steps: tuple[Step, ...]
     last: Mapping[str, str]
     """The layer that reads each value last."""
+
+    @property
+    def label(self) -> Label:
+        """How sure the whole is before any value goes in; a run may be less sure."""
+        return label_of_all(step.labels.known for step in self.steps)
 
     def run(self, inputs: Mapping[str, Array], states: Mapping[str, Array] | None = None, *, keep: bool = False) -> Run:
         """Run the program; `keep` asks for every value.
