@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import shutil
 import warnings
@@ -16,6 +17,7 @@ import aneforge as af
 from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import ProgramFileError, RuntimeStateError
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
+from aneforge.runtime.facts import ModelFacts
 from aneforge.runtime.saved import files, packing
 from aneforge.runtime.saved.records import (
     ConstantRecord,
@@ -394,3 +396,23 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
         af.load_program(saved).save(kept)
     assert kept.read_bytes() == saved.read_bytes()
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_full_disk_is_named_as_one(tmp_path: Path) -> None:
+    """By the system's own error, which a limit on the length of files gives, too; NumPy's says nothing of a reason."""
+    resource = pytest.importorskip("resource", reason="limits of a process are set by the system's own way")
+    program = af.build_program(af.input((1, 256)).linear(np.ones((256, 256), np.float16)), "h13")
+    least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, most))
+        with pytest.raises(OSError, match="too large") as error:
+            files.write_program_file(tmp_path / "net.aneprg", program, ModelFacts(n_ops=1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
+    assert error.value.errno == errno.EFBIG
+
+
+def test_arrays_are_written_as_they_lie() -> None:
+    for array in (np.arange(6, dtype=np.float16).reshape(2, 3).T, np.array(3, np.int8), np.zeros((0, 2))):
+        assert bytes(files.content_of(array)) == array.tobytes()
+    assert bytes(files.content_of(np.ones(3, ml_dtypes.bfloat16))) == b"\x80\x3f" * 3

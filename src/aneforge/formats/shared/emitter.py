@@ -46,7 +46,9 @@ FOLD_MOST_GROWTH = 4
 FOLD_ALL_BYTES = 2**30
 """All folded results together may be this large, or this many times the model's own weights: FOLD_MOST_GROWTH."""
 FOLD_SMALL_BYTES = 2**16
-"""Results that count for nothing: shapes, axes, a layer's parameters."""
+"""Results that are folded whatever they came from, such as a layer's parameters; they count like others."""
+FOLD_FREE_BYTES = 2**10
+"""Results that count for nothing: shapes, axes. All that an import can make of them are NODES_MOST times as many."""
 FOLD_MOST_MACS = 10**9
 """Multiply-accumulates of one folded operation."""
 KNOWN_MOST = 2**26
@@ -77,9 +79,11 @@ class Budget:
 
     def may_fold(self, size: int, operands: int) -> bool:
         """Tell whether a result of so many bytes may be folded from operands of so many, and count it."""
-        if size <= FOLD_SMALL_BYTES:
+        if size <= FOLD_FREE_BYTES:
             return True
-        if size > max(FOLD_MOST_BYTES, FOLD_MOST_GROWTH * operands) or size > self.folded:
+        if size > FOLD_SMALL_BYTES and size > max(FOLD_MOST_BYTES, FOLD_MOST_GROWTH * operands):
+            return False
+        if size > self.folded:
             return False
         self.folded -= size
         return True

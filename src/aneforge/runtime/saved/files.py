@@ -102,7 +102,12 @@ def write_content(file: BinaryIO, program: Program, facts: ModelFacts) -> None:
     for held in made.constants:
         for record in held.parts:
             pad(file)
-            stored_part(record, constants[held.symbol].parts[record.name]).tofile(file)
+            file.write(content_of(stored_part(record, constants[held.symbol].parts[record.name])))
+
+
+def content_of(array: Array) -> memoryview:
+    """Return the bytes of an array in order; `tofile` would report a full disk as bytes requested and written."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def pad(file: BinaryIO) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from aneforge._version import __version__
 from aneforge.errors import GraphError, RuntimeStateError
 from aneforge.ops.types import numpy_dtype
-from aneforge.runtime.executables import SoftwareEngine
+from aneforge.runtime.backends import chosen_backend
 from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.program import LoadedProgram
 from aneforge.runtime.saved.files import read_program_file
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.ops.types import Array
+    from aneforge.runtime.backends import Backend
 
 __all__ = ["HANDOFF_RULES", "Handoff", "HandoffRule", "SharedTensor", "identity"]
 
@@ -173,16 +174,18 @@ class Handoff:
         except (ValueError, KeyError, TypeError) as error:
             raise GraphError(f"this is no hand-off of a program: {error}", seen=f"{text[:60]!r}") from None
 
-    def load(self) -> LoadedProgram:
-        """Load the program here, with the tensors bound to its ports.
+    def load(self, *, backend: str | Backend | None = None) -> LoadedProgram:
+        """Load the program here, with the tensors bound to its ports; on the software engine unless a backend is given.
 
         Raises:
             RuntimeStateError: This process has another identity than the one that handed over, or was forked from one
                 that had used the runtime.
             ProgramFileError: The file is not a program, or damaged.
             GraphError: A tensor does not fit its port.
-            UnknownNameError: The program has no such port.
+            UnknownNameError: The program has no such port, or no backend has the name.
+            BackendUnavailableError: The backend cannot run here.
         """
+        chosen = chosen_backend(backend)
         check_process("load a program that was handed over")
         if self.identity != identity():
             raise RuntimeStateError(
@@ -194,7 +197,7 @@ class Handoff:
             )
         note_use()
         program, _ = read_program_file(self.program)
-        loaded = LoadedProgram(program, SoftwareEngine(program))
+        loaded = LoadedProgram(program, chosen.load(program, None))
         try:
             for name, tensor in self.tensors:
                 loaded.bind(name, tensor.open())

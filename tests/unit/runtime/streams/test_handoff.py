@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.errors import GraphError, ProgramFileError, RuntimeStateError, UnknownNameError
+from aneforge.errors import (
+    BackendUnavailableError,
+    GraphError,
+    ProgramFileError,
+    RuntimeStateError,
+    UnknownNameError,
+)
+from aneforge.runtime.backends import SoftwareBackend
+from aneforge.runtime.executables import SoftwareEngine
 from aneforge.runtime.facts import ModelFacts
 from aneforge.runtime.saved.files import write_program_file
 from aneforge.runtime.streams.handoff import HANDOFF_RULES, Handoff, SharedTensor
@@ -19,6 +27,8 @@ from aneforge.targets import Family
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from aneforge.compiler.ir.program import Program
 
 CHILD = """
 import sys
@@ -88,6 +98,22 @@ def test_a_spawned_process_runs_the_program_on_shared_tensors(saved: Path, tmp_p
     assert Handoff.loads(handed.dumps()) == handed
     subprocess.run([sys.executable, "-c", CHILD, handed.dumps()], check=True)
     assert taken.tolist() == [[2.0, 4.0, 6.0, 8.0]]
+
+
+def test_the_backend_is_the_callers_choice(saved: Path) -> None:
+    prepared: list[Program] = []
+
+    def prepare(program: Program) -> SoftwareEngine:
+        prepared.append(program)
+        return SoftwareEngine(program)
+
+    handed = Handoff.of(saved)
+    with handed.load(backend=SoftwareBackend("counted", "a backend that counts", prepare)) as loaded:
+        assert prepared == [loaded.program]
+    with pytest.raises(UnknownNameError, match="unknown backend 'softwear'; nearest: software"):
+        handed.load(backend="softwear")
+    with pytest.raises(BackendUnavailableError):
+        handed.load(backend="e5rt")
 
 
 def test_another_identity_compiles_again(saved: Path) -> None:
