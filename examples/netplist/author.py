@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 def attention() -> af.Graph:
     """Return the fused attention layer with a causal mask: its fifth bottom."""
     query, key, value = (af.input((1, 8, 64, 32), name=name) for name in ("query", "key", "value"))
-    return af.Graph({"attended": af.sdpa(query, key, value, is_causal=True)})
+    return af.Graph({"attended": af.sdpa(query, key, value, is_causal=True, native=True)})
 
 
 def ranking() -> af.Graph:

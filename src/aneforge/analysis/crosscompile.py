@@ -89,7 +89,7 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
 
 def bridges_of(graph: Graph) -> list[Node]:
     """Return the operations that need a program of their own."""
-    return [node for node in graph.nodes if is_bridge(node.op.name)]
+    return [node for node in graph.nodes if is_bridge(node)]
 
 
 def warn_of_differences(graph: Graph, host: Target, target: Target) -> None:

@@ -79,7 +79,7 @@ def dispatch_cost(graph: Graph, target: Target) -> DispatchCost | None:
     if anchor is None:
         return None
     nodes = [node for node in graph.nodes if node.op.name not in PLACEHOLDERS]
-    cuts = sum(is_bridge(node.op.name) for node in nodes)
+    cuts = sum(is_bridge(node) for node in nodes)
     works = [work_of(node) for node in nodes]
     spent = sum(
         anchor.microseconds(work.bytes_in + work.bytes_out + work.bytes_weights, 2 * work.macs) for work in works

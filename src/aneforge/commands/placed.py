@@ -25,9 +25,7 @@ __all__ = ["cuts", "own_programs", "placed"]
 ENGINE = "ANE"
 """The device of segments that land on the engine."""
 INSTEAD = {
-    "sdpa": "af.compile(graph, opt=1) builds the attention of products and softmax where that is predicted to be "
-    "faster; in PyTorch the operation is scaled_dot_product_attention: write softmax(q @ k.transpose(-2, -1) * scale) "
-    "@ v in its place and export the model again.",
+    "sdpa": "leave out native: attention is then built of products and softmax, in one program with what is around it.",
 }
 """What to write for an operation that needs a program of its own, where that is known."""
 

@@ -88,16 +88,26 @@ def mil_route(target: Target) -> Dialect:
         return None if is_lowerable(op) else Objection("no layer of the engine computes it")
 
     def objection(node: Node) -> Objection | None:
-        return missing(node.op.name) or mil_form(node)
+        return missing(node.op.name) or mil_form(node) or built_attention(node)
 
     def mil_form(node: Node) -> Objection | None:
-        """Return what MIL has against an operation of its own, where the form that it takes has other bits."""
-        found = mil_objection(node) if node.op.in_mil else None
+        """Return what MIL has against an operation of its own, where the form that it takes has other bits.
+
+        The layers that only network descriptions have do not come from MIL.
+        """
+        found = mil_objection(node) if node.op.in_mil and not node.attributes.get("native") else None
         chosen = choose(node.op, found, dialect) if found else None
         return None if chosen is None or chosen.same_bits else found
 
     dialect = Dialect(f"the engine of {target.name}", objection, common_limits())
     return dialect
+
+
+def built_attention(node: Node) -> Objection | None:
+    """Object to attention that does not ask for the engine's own layer: no MIL program reaches that (guide ch. 22)."""
+    if node.op.name != "sdpa" or node.attributes["native"]:
+        return None
+    return Objection("compilers of MIL programs build attention of products and softmax", decomposition="products")
 
 
 def direct_route(target: Target) -> Dialect:

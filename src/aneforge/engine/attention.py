@@ -100,7 +100,14 @@ def sdpa_on(
     parts = Parts(multiply, steps, adder_of(target))
 
     def function(
-        query: Array, key: Array, value: Array, attn_mask: Array | None, *, scale: float | None, is_causal: bool
+        query: Array,
+        key: Array,
+        value: Array,
+        attn_mask: Array | None,
+        *,
+        scale: float | None,
+        is_causal: bool,
+        **_: object,
     ) -> Array:
         return attention(query, key, value, attn_mask, scale=scale, is_causal=is_causal, parts=parts)
 

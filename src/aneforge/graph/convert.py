@@ -107,12 +107,17 @@ def convert(graph: Graph, dialect: Dialect) -> Converted:
     return Converted(made, tuple(conversion.changes), tuple(conversion.supplied))
 
 
-def expand(op: str, operands: Mapping[str, Argument], attributes: Mapping[str, object] | None = None) -> Tensor:
-    """Return the first result of an operation in its first decomposition, which every dialect may object to later."""
+def expand(
+    op: str, operands: Mapping[str, Argument], attributes: Mapping[str, object] | None = None, **options: object
+) -> Tensor:
+    """Return the first result of an operation in its first decomposition, which every dialect may object to later.
+
+    `options` are what that decomposition leaves open, such as the number of tiles of attention.
+    """
     node = build(op, operands, attributes)
     conversion = Conversion(None)
     site = ConversionSite(conversion, node, depth=1)
-    return results_of(node.op.decompositions[0], site, operands)[0]
+    return results_of(node.op.decompositions[0], site, operands, **options)[0]
 
 
 def objection_to(node: Node, dialect: Dialect) -> Objection | None:
@@ -182,12 +187,12 @@ def choose(op: Op, objection: Objection, dialect: Dialect) -> Decomposition | No
 
 
 def results_of(
-    decomposition: Decomposition, site: ConversionSite, operands: Mapping[str, Argument]
+    decomposition: Decomposition, site: ConversionSite, operands: Mapping[str, Argument], **options: object
 ) -> Sequence[Tensor]:
     """Return the results of a decomposition as tensors."""
     node = site.node
     given = [site.argument(operands.get(operand.name)) for operand in node.op.operands]
-    made = decomposition.build(site, *given, **node.attributes)
+    made = decomposition.build(site, *given, **node.attributes, **options)
     terms = cast("Sequence[ConvertedTerm]", [made] if isinstance(made, ConvertedTerm) else made)
     return [site.tensor(term) for term in terms]
 

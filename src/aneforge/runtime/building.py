@@ -13,6 +13,7 @@ from aneforge.errors import NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.optimise.forms.canonical import canonical
 from aneforge.optimise.forms.choosing import Search, cheapest, searched
+from aneforge.optimise.forms.native_attention import with_native_attention
 from aneforge.optimise.forms.variants import variants
 from aneforge.runtime.facts import ModelFacts
 from aneforge.runtime.hazards import encoding_cautions, rule_cautions
@@ -55,9 +56,10 @@ def prepared(graph: Graph, target: Target, options: Options) -> Prepared:
     """Return a graph in the form that the options ask for."""
     remarks: tuple[str, ...] = ()
     if options.level is not Level.PLAIN:
-        graph = canonical(graph)
+        graph, remarks = with_native_attention(canonical(graph), target)
     if options.level.chooses:
-        graph, remarks = chosen_form(graph, target, options.level)
+        graph, told = chosen_form(graph, target, options.level)
+        remarks = (*remarks, *told)
     if options.rescale is not None:
         graph, told = apply_rescaling(graph, target)
         remarks = (*remarks, *told)
@@ -78,7 +80,7 @@ def build(graph: Graph, target: Target, options: Options) -> Built:
     """
     made = prepared(graph, target, options)
     compiled = compile_graph(made.graph, target)
-    counted = [node for node in made.graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node.op.name)]
+    counted = [node for node in made.graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node)]
     facts = ModelFacts(
         len(counted),
         warnings=(*rule_cautions(compiled.verdict), *encoding_cautions(made.weights, options)),

@@ -116,7 +116,7 @@ def compile_multi(outs: GraphLike, options: Options) -> MultiModel:
         AneforgeError: Whatever `compile` raises.
     """
     graph = as_graph(outs)
-    for node in (one for one in graph.nodes if is_bridge(one.op.name)):
+    for node in (one for one in graph.nodes if is_bridge(one)):
         raise NotSupportedError(
             "compile_multi makes one program, and this layer needs one of its own",
             operation=node.op.name,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import UnknownNameError
 from aneforge.formats.onnx.model import from_onnx
+from aneforge.graph.builder.attention import is_short
 from aneforge.graph.node import Output, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
@@ -95,10 +96,12 @@ def with_attention(graph: Graph) -> Graph:
         if before is None or now is None or any(one in returned or len(readers[one]) > 1 for one in before.inner):
             return None
         value = cast("Value", operands["y"])
+        if not is_short(now.query.type.shape[-2], now.key.type.shape[-2]):
+            return None
         if value.type.rank < 3 or now.query.type.shape[:-2] != value.type.shape[:-2]:
             return None
         given: dict[str, Argument | None] = {"query": now.query, "key": now.key, "value": value}
-        return [Tensor(build("sdpa", given, {"scale": now.scale}, node.location))]
+        return [Tensor(build("sdpa", given, {"scale": now.scale, "native": True}, node.location))]
 
     return rewrite(graph, replace)
 

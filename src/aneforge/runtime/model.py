@@ -260,7 +260,7 @@ class SegmentedModel(Model):
 
     >>> import aneforge as af
     >>> q, k, v = (af.input((1, 2, 8, 4)) for _ in range(3))
-    >>> model = af.compile(af.sdpa(q, k, v) * 2.0, target=af.targets.Family.A16)
+    >>> model = af.compile(af.sdpa(q, k, v, native=True) * 2.0, target=af.targets.Family.A16)
     >>> type(model).__name__, model.n_netplist, len(model.segments)
     ('SegmentedModel', 1, 2)
     """

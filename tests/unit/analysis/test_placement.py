@@ -106,7 +106,7 @@ def test_what_a_target_refuses_has_no_place_directly() -> None:
 
 def test_a_layer_of_its_own_is_a_cut_and_advice_names_it() -> None:
     q = af.input((1, 4, 32, 64))
-    found = af.placement(af.sdpa(q.relu(), q, q).tanh(), "m5-pro")
+    found = af.placement(af.sdpa(q.relu(), q, q, native=True).tanh(), "m5-pro")
     assert len(found.segments) == 3
     assert {one.segment for one in found.operations} == {None}
     (advice,) = found.advice

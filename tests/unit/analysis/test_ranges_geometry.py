@@ -97,7 +97,7 @@ def test_places_that_are_cast_are_no_larger_than_there_are() -> None:
 
 def test_products_inside_attention_lose_their_bits_under_the_grid() -> None:
     query, key, value = (af.input((1, 2, 16, 64), name=name) for name in "qkv")
-    attended = af.sdpa(query, key, value)
+    attended = af.sdpa(query, key, value, native=True)
     for given, what in (
         ({"q": 0.01, "k": 0.01, "v": 1.0}, "the scores"),
         ({"q": 1.0, "k": 1.0, "v": 0.001}, "the values by their shares"),
@@ -114,7 +114,7 @@ def test_products_inside_attention_lose_their_bits_under_the_grid() -> None:
 
 def test_sums_of_values_inside_attention_reach_the_edge_of_the_accumulator() -> None:
     query, key, value = (af.input((1, 2, 16, 64), name=name) for name in "qkv")
-    attended = af.sdpa(query, key, value)
+    attended = af.sdpa(query, key, value, native=True)
     assert 0 < ranges(attended, {"q": 1.0, "k": 1.0, "v": 16384.0}, target="h16").margin(Edge.ACCUMULATOR) < 1
     first = ranges(attended, {"q": 1.0, "k": 1.0, "v": 40000.0}, target="h16").first(Edge.ACCUMULATOR)
     assert first is not None

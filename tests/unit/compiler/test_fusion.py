@@ -127,7 +127,7 @@ def bytes_input(name: str) -> af.Tensor:
 
 def attention() -> af.Tensor:
     query, key, value = (af.input((1, 2, 8, 4), name=name) for name in ("q", "k", "v"))
-    return Tensor(build("sdpa", {"query": query, "key": key, "value": value})).relu()
+    return Tensor(build("sdpa", {"query": query, "key": key, "value": value}, {"native": True})).relu()
 
 
 @dataclass(frozen=True)

@@ -169,12 +169,12 @@ def attention_by_numpy(q: Array, k: Array, v: Array, mask: Array | float = 0.0) 
 
 
 @pytest.mark.parametrize("length", [16, 600])
-def test_attention_is_one_layer_when_short_and_products_when_long(length: int) -> None:
+def test_attention_means_the_same_short_and_long(length: int) -> None:
     q, k, v = (RNG.standard_normal((1, 2, length, 4)) for _ in range(3))
     mask = RNG.standard_normal((1, 1, length, length))
     query, key, value = (af.input((1, 2, length, 4)) for _ in range(3))
     tensor = af.sdpa(query, key, value, attn_mask=af.input((1, 1, length, length)))
-    assert (tensor.op == "sdpa") == (length == 16)
+    assert tensor.op == "sdpa"
     np.testing.assert_allclose(run(tensor, q, k, v, mask), attention_by_numpy(q, k, v, mask), rtol=1e-9)
 
 

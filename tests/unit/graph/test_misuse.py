@@ -596,7 +596,7 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "endless sequence": (
         lambda: af.mha(tensor(10**9, 4), *[floats(4, 4), floats(4)] * 4, n_heads=2),
         ValueError,
-        r"^mha \(attention\) .*too long",
+        r"^mha \(sdpa\) .*too long",
     ),
     "einsum number": (lambda: af.einsum(5, tensor(2)), TypeError, "the equation is not a text"),  # pyright: ignore[reportArgumentType] - misuse
     "special of integers": (lambda: special.sin(tensor(2).cast("int32")), ValueError, "^special.sin"),

@@ -106,6 +106,8 @@ PROBES: dict[str, Probe] = {
     "ANE-MATRIXMULT-006": lambda size: call("matmul", x=fp16(2, int(size) // 2), y=fp16(int(size) // 2, 2)),
     "ANE-MATRIXMULT-007": lambda rank: unshared(int(rank)),
     "ANE-LINEAR-002": lambda rank: call("linear", x=fp16(*[1] * int(rank)), weight=fp16(1, 1)),
+    "ANE-SDPA-006": lambda count: call("sdpa", query=fp16(1, 4), key=fp16(int(count), 4), value=fp16(int(count), 4)),
+    "ANE-SDPA-007": lambda count: call("sdpa", query=fp16(int(count), 4), key=fp16(600, 4), value=fp16(600, 4)),
     "ANE-TRANSPOSE-002": lambda _: call("transpose", x=IMAGE, perm=(0, 2, 3, 1)),
     "ANE-TRANSPOSE-003": lambda count: call("transpose", x=volume(2), perm=moving_the_last(int(count), 5)),
     "ANE-TILE-002": lambda count: call("tile", (fp16(1, 8, 16 * int(count), 16),), x=IMAGE, reps=(1, 1, int(count), 1)),

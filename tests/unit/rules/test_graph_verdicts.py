@@ -57,7 +57,7 @@ def graph(op: str, operands: Mapping[str, Argument], **attributes: object) -> Gr
 
 def attention(value: int, mask: Constant | None = None) -> Graph:
     given = {"query": x(1, 2, 8, 4), "key": x(1, 2, 8, 4), "value": x(1, 2, 8, value)}
-    return graph("sdpa", given if mask is None else {**given, "attn_mask": mask})
+    return graph("sdpa", given if mask is None else {**given, "attn_mask": mask}, native=True)
 
 
 def coordinates(count: int) -> af.Tensor:

@@ -358,7 +358,7 @@ def test_weights_are_reported() -> None:
 
 def attention() -> af.Tensor:
     q, k, v = (af.input((1, 2, 16, 8)) for _ in range(3))
-    return af.sdpa(q, k, v, is_causal=True)
+    return af.sdpa(q, k, v, is_causal=True, native=True)
 
 
 @pytest.mark.parametrize("opt", [1, 2])
@@ -378,7 +378,7 @@ def test_masks_survive_the_other_form_of_attention(mask: str) -> None:
     hidden = np.triu(np.full((16, 16), -1e4, np.float32), 1)[None, None]
     q, k, v = (af.input((1, 2, 16, 8)) for _ in range(3))
     given = {"none": None, "array": hidden, "tensor": af.input((1, 1, 16, 16))}[mask]
-    out = af.sdpa(q, k, v, scale=0.5, attn_mask=given)
+    out = af.sdpa(q, k, v, scale=0.5, attn_mask=given, native=True)
     inputs = [RANDOM.standard_normal((1, 2, 16, 8)) for _ in range(3)] + ([hidden] if mask == "tensor" else [])
     model = af.compile(out, target="h16g", opt=1)
     assert type(model) is af.Model

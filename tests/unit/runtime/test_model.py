@@ -186,7 +186,7 @@ def test_states_live_from_call_to_call() -> None:
 
 def test_a_segmented_model() -> None:
     q, k, v = (af.input((1, 2, 16, 8)) for _ in range(3))
-    out = af.sdpa(q * 2.0, k, v).relu()
+    out = af.sdpa(q * 2.0, k, v, native=True).relu()
     model = af.compile(out, target="h16g")
     assert isinstance(model, af.SegmentedModel)
     assert (model.n_netplist, model.n_sdpa, model.n_ops, len(model.segments)) == (1, 1, 2, 3)

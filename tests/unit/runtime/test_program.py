@@ -259,7 +259,7 @@ def test_a_program_that_nobody_holds_gives_its_slot_back() -> None:
 def test_every_segment_takes_a_slot() -> None:
     before = slots_used()
     q, k, v = (af.input((1, 2, 16, 8)) for _ in range(3))
-    program = loaded(af.sdpa(q, k, v).relu())
+    program = loaded(af.sdpa(q, k, v, native=True).relu())
     assert SLOTS.used == before + 2
     program.release()
     assert SLOTS.used == before

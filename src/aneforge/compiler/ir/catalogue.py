@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.compiler.ir.meanings.form import LayerForm
+    from aneforge.graph.node import Node
 
 __all__ = ["is_bridge", "kind_named", "kind_of_op", "kinds"]
 
@@ -118,7 +119,7 @@ def kind_of_op(op: str) -> Kind | None:
     return by_op().get(op)
 
 
-def is_bridge(op: str) -> bool:
-    """Tell whether an operation needs a program of its own."""
-    kind = kind_of_op(op)
-    return kind is not None and kind.bridge
+def is_bridge(node: Node) -> bool:
+    """Tell whether an operation needs a program of its own; attention does where it asks for the engine's own layer."""
+    kind = kind_of_op(node.op.name)
+    return kind is not None and kind.bridge and bool(node.attributes.get("native", True))

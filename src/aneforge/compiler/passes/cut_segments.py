@@ -9,7 +9,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["CutSegments"]
 
 BEFORE_ALL = -1
+VIEW = "reshape"
 
 
 def levels(program: Program) -> Mapping[str, int]:
@@ -43,15 +44,31 @@ def in_order(program: Program) -> list[Layer]:
     level = levels(program)
     # A bridge of a level comes after the plain layers of that level; sorting keeps the order of what is equal.
     ordered = sorted(program.layers, key=lambda layer: (level[layer.name], layer.kind.bridge))
-    made: list[Layer] = []
-    segment, last = -1, None
+    groups: list[list[Layer]] = []
+    last = None
     for layer in ordered:
         here = (level[layer.name], layer.kind.bridge)
         if layer.kind.bridge or here != last:
-            segment += 1
+            groups.append([])
+        groups[-1].append(layer)
         last = here
-        made.append(layer.in_segment(segment))
-    return made
+    return [layer.in_segment(number) for number, group in enumerate(without_views(groups)) for layer in group]
+
+
+def without_views(groups: Sequence[Sequence[Layer]]) -> list[list[Layer]]:
+    """Return groups of layers, those that are nothing but reshapes joined with the bridge before or after them.
+
+    A reshape gives a tensor other extents and computes nothing, so it is never worth a dispatch.
+    """
+    joined: list[list[Layer]] = []
+    waiting: list[Layer] = []
+    for group in groups:
+        if all(layer.kind.name == VIEW for layer in group) and len(groups) > 1:
+            (joined[-1] if joined else waiting).extend(group)
+        else:
+            joined.append([*waiting, *group])
+            waiting = []
+    return joined
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ and `resizing` have the differences from the op table), and the statements that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -90,10 +91,17 @@ def nearest_elements(node: Node) -> Objection | None:
 
 
 def own_scale(node: Node) -> Objection | None:
-    """Object to attention with a scale or a causal mask of its own."""
-    if node.attributes["scale"] is None and not node.attributes["is_causal"]:
+    """Object to attention with a scale or a causal mask of its own, and to the engine's own layer for it."""
+    if node.attributes["native"]:
+        return Objection(
+            "the engine's own attention layer cannot be written in MIL: compilers build MIL's attention of products",
+            remedy="write a network description, or leave native out",
+            final=True,
+        )
+    scale, width = node.attributes["scale"], cast("Value", node.operands["query"]).type.shape[-1]
+    if scale in (None, 1 / math.sqrt(width)) and not node.attributes["is_causal"]:
         return None
-    return Objection("MIL scales attention by 1/√D, and takes masks as tensors", decomposition="plain")
+    return Objection("MIL scales attention by 1/√D, and takes masks as tensors", decomposition="products")
 
 
 def always(why: str) -> Check:

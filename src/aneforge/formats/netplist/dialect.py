@@ -162,6 +162,13 @@ def of_constants(node: Node) -> Objection | None:
     return Objection("a description has no compressed constants") if known else None
 
 
+def built_attention(node: Node) -> Objection | None:
+    """Object to attention that does not ask for the layer, which runs as a program of its own."""
+    if node.attributes["native"]:
+        return None
+    return Objection("the SDPA unit is written where native asks for it", decomposition="products")
+
+
 def padded_blocks(node: Node) -> Objection | None:
     """Object to borders around blocks."""
     if not any(cast("tuple[int, ...]", node.attributes["paddings"] or ())):
@@ -214,6 +221,7 @@ CHECKS: Mapping[str, Check] = {
     "pad": only("concat"),
     "prelu": only("clip"),
     "rsqrt": with_epsilon,
+    "sdpa": built_attention,
     "space_to_batch": padded_blocks,
 }
 """Operations that have a layer in some forms alone, or none, by the check of a node."""

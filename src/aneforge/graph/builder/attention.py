@@ -6,24 +6,23 @@ added to the scores, so −inf or a large negative number hides a key; they are 
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.errors import GraphTypeError, NotSupportedError
 from aneforge.graph.builder.arguments import expect_tensor
-from aneforge.graph.builder.combination import concat, cut, split
+from aneforge.graph.builder.combination import split
+from aneforge.graph.convert import expand
 from aneforge.graph.methods.arguments import flag, misuse, number, part_of, whole
 from aneforge.graph.methods.base import build_checked, weight
 from aneforge.graph.node import Output
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.decompositions.products import count_tiles
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
-    from aneforge.graph.node import Value
+    from aneforge.graph.node import Argument, Value
     from aneforge.ops.types import Array
 
 __all__ = ["cross_attention", "geglu", "mha", "sdpa"]
@@ -33,8 +32,6 @@ NATIVE_LONGER_AT_MOST = 2048
 """The native layer is right only while the shorter sequence is below the one and the longer at most the other."""
 CROSS_TILES_FROM = (768, 512)
 """Lengths of query and context from which cross-attention is tiled."""
-TILES_MOST = 4096
-"""More tiles of queries are not built: every one is several operations, and no engine takes so long an axis."""
 
 
 def sdpa(
@@ -44,11 +41,15 @@ def sdpa(
     scale: float | None = None,
     is_causal: bool = False,  # noqa: FBT001, FBT002 - the documented signature
     attn_mask: Tensor | Array | None = None,
+    *,
+    native: bool = False,
 ) -> Tensor:
     """Return softmax(q · kᵀ · scale + mask) · v for [1, heads, S, D]; the scale is 1/√D by default.
 
-    The mask is [1, 1, S, T] for S queries and T keys, and is added. Inside the regime in which the engine's own layer
-    is right it is one native layer, else it is built from products and softmax over tiles of queries.
+    The mask is [1, 1, S, T] for S queries and T keys, and is added. Heads of k and v may be fewer, each for as many of
+    q. It runs as products and softmax over tiles of queries; `native` asks for the engine's own layer instead, which is
+    a program of its own, right for short sequences alone, and can be written as a network description alone.
+    `opt="routes"` of `compile` takes that layer by itself where it is legal and predicted to be faster.
 
     >>> import aneforge as af
     >>> q, k, v = (af.input((1, 8, 64, 32)) for _ in range(3))
@@ -62,15 +63,14 @@ def sdpa(
     """
     query, key, value = (expect_heads(tensor, name) for name, tensor in (("q", q), ("k", k), ("v", v)))
     queries, keys = query.shape[2], key.shape[2]
-    causal = flag(is_causal, "sdpa", "is_causal")
+    causal, own = flag(is_causal, "sdpa", "is_causal"), flag(native, "sdpa", "native")
     factor = None if scale is None else number(scale, "sdpa", "scale")
     if causal and attn_mask is not None:
         raise misuse("sdpa", "a mask and is_causal are given together", remedy="put the causal part into the mask")
     mask = expect_mask(attn_mask, "sdpa")
     if mask is not None and mask.type.shape != (1, 1, queries, keys):
         raise misuse("sdpa", "the mask has the wrong shape", seen=list(mask.type.shape), limit=[1, 1, queries, keys])
-    native = min(queries, keys) < NATIVE_SHORTER_BELOW and max(queries, keys) <= NATIVE_LONGER_AT_MOST
-    if causal and (queries != keys or not native):
+    if causal and (queries != keys or not is_short(queries, keys)):
         raise misuse(
             "sdpa",
             "causal attention has a native form alone, for equal and short sequences",
@@ -79,11 +79,29 @@ def sdpa(
             remedy="pass an additive attn_mask",
             error=NotSupportedError,
         )
-    if native:
-        operands = {"query": query, "key": key, "value": value, "attn_mask": mask}
-        return Tensor(build_checked("sdpa", operands, scale=factor, is_causal=causal))
     with part_of("sdpa"):
-        return tiled_attention(query, key, value, factor, mask, tiles(queries))
+        key, value = (repeat_heads(one, query.shape[1], name) for name, one in (("k", key), ("v", value)))
+        operands = {"query": query, "key": key, "value": value, "attn_mask": mask}
+        return Tensor(build_checked("sdpa", operands, scale=factor, is_causal=causal, native=own))
+
+
+def is_short(queries: int, keys: int) -> bool:
+    """Tell whether sequences are short enough for the engine's own layer to be right."""
+    return min(queries, keys) < NATIVE_SHORTER_BELOW and max(queries, keys) <= NATIVE_LONGER_AT_MOST
+
+
+def repeat_heads(x: Tensor, count: int, what: str) -> Tensor:
+    """Return keys or values with every head repeated for the queries that share it.
+
+    Raises:
+        GraphError: The number of heads does not divide that of the queries.
+    """
+    _, own, length, width = x.shape
+    if own == count:
+        return x
+    if not own or count % own:
+        raise misuse("sdpa", f"the heads of {what} do not divide those of q", seen=own, limit=f"a divisor of {count}")
+    return x.reshape(own, 1, length, width).tile((1, count // own, 1, 1)).reshape(1, count, length, width)
 
 
 def mha(  # noqa: PLR0913, PLR0917 - the documented signature
@@ -110,7 +128,7 @@ def mha(  # noqa: PLR0913, PLR0917 - the documented signature
     added = expect_mask(mask, op, (1, count, sequence.shape[0], sequence.shape[0]))
     with part_of(op):
         q, k, v = (heads(sequence.linear(w, b), count) for w, b in ((Wq, bq), (Wk, bk), (Wv, bv)))
-        return merged(tiled_attention(q, k, v, None, added, tiles(sequence.shape[0]))).linear(Wo, bo)
+        return merged(tiled_attention(q, k, v, None, added, count_tiles(sequence.shape[0]))).linear(Wo, bo)
 
 
 def cross_attention(  # noqa: PLR0913, PLR0917 - the documented signature
@@ -140,7 +158,7 @@ def cross_attention(  # noqa: PLR0913, PLR0917 - the documented signature
     with part_of(op):
         q = heads(sequence.linear(Wq, bq), count)
         k, v = (heads(other.linear(w, b), count) for w, b in ((Wk, bk), (Wv, bv)))
-        return merged(tiled_attention(q, k, v, None, added, tiles(queries) if long else 1)).linear(Wo, bo)
+        return merged(tiled_attention(q, k, v, None, added, count_tiles(queries) if long else 1)).linear(Wo, bo)
 
 
 def geglu(x: Tensor, W: Array, b: Array | None = None) -> Tensor:  # noqa: N803 - the documented name
@@ -159,27 +177,6 @@ def geglu(x: Tensor, W: Array, b: Array | None = None) -> Tensor:  # noqa: N803 
     with part_of("geglu"):
         value, gate = split(tensor.linear(W, b), 2, axis=-1)
         return value * gate.gelu()
-
-
-def tiles(queries: int) -> int:
-    """Return into how many tiles queries are cut: the documented rule of thumb.
-
-    >>> tiles(128), tiles(1024)
-    (1, 2)
-
-    Raises:
-        GraphError: There are too many.
-    """
-    count = max(1, (queries + 256) // 512)
-    if count > TILES_MOST:
-        raise misuse(
-            "attention",
-            "the sequence is too long to be built from tiles",
-            seen=queries,
-            limit=f"less than {512 * TILES_MOST + 256} queries",
-            remedy="attend over parts of the sequence",
-        )
-    return count
 
 
 def heads(x: Tensor, count: int) -> Tensor:
@@ -201,29 +198,9 @@ def merged(x: Tensor) -> Tensor:
 
 
 def tiled_attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None, mask: Value | None, count: int) -> Tensor:
-    """Return attention built from products and softmax: of tiles of queries, joined."""
-    keys = k.transpose(0, 1, 3, 2)
-    length = q.shape[2]
-    factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
-    edges = [length * number // count for number in range(count + 1)]
-    parts: list[Tensor] = []
-    for first, end in pairwise(edges):
-        query = q if count == 1 else cut(q, 2, first, end - first)
-        scores = (query @ keys) * factor
-        if mask is not None:
-            scores = scores + (mask if count == 1 else rows_of(mask, first, end))
-        parts.append(scores.softmax(-1) @ v)
-    return parts[0] if count == 1 else concat(parts, axis=2)
-
-
-def rows_of(mask: Value, first: int, end: int) -> Value:
-    """Return the rows of a mask that belong to a tile of queries: all that there are, if one stands for all."""
-    shape = mask.type.shape
-    if len(shape) < 2 or shape[-2] == 1:
-        return mask
-    if isinstance(mask, Constant):
-        return Dense(mask.dense()[..., first:end, :])
-    return cut(Tensor(mask.node, mask.index), len(shape) - 2, first, end - first)
+    """Return attention built from products and softmax over so many tiles of queries."""
+    operands: dict[str, Argument | None] = {"query": q, "key": k, "value": v, "attn_mask": mask}
+    return expand("sdpa", operands, {"scale": scale}, tiles=count)
 
 
 # What the caller gives

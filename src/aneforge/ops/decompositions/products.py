@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ATTENTION_ALIKE",
-    "ATTENTION_PLAIN",
+    "ATTENTION_BY_PRODUCTS",
     "BIAS_ADDED",
     "CONVOLUTION_OF_ZEROS",
     "LABELS_BY_MATMUL",
     "LINEAR_BY_MATMUL",
     "MATRICES_OF_VECTORS",
     "PLAIN_CONVOLUTION",
+    "count_tiles",
 ]
 
 
@@ -198,7 +200,23 @@ def reversed_kernel(values: Array, groups: int) -> Array:
 # Attention
 
 
-def attention_plain(
+HIDDEN = -1e4
+"""What is added to a score that a mask hides (aneforge docs, language models): its exponential is 0, and it is far from
+the infinities of fp16, which turn whole rows into garbage."""
+TILES_MOST = 4096
+"""More tiles of queries are not built: every one is several operations, and no engine takes so long an axis."""
+
+
+def count_tiles(queries: int) -> int:
+    """Return into how many tiles queries are cut: the documented rule of thumb.
+
+    >>> count_tiles(128), count_tiles(1024)
+    (1, 2)
+    """
+    return max(1, (queries + 256) // 512)
+
+
+def attention_by_products(  # noqa: PLR0913 - the operands and attributes of the operation
     to: Site,
     query: Term,
     key: Term,
@@ -207,15 +225,57 @@ def attention_plain(
     *,
     scale: float | None,
     is_causal: bool,
-    **attributes: object,
+    tiles: int | None = None,
+    **_: object,
 ) -> Term:
-    """Return attention with the scale 1/√D: the query is scaled before, and a causal mask is a constant."""
+    """Return attention of tiles of queries, joined: a product, the mask, a softmax, and a product.
+
+    Raises:
+        NotSupportedError: There are too many tiles.
+    """
+    queries = query.shape[-2]
+    count = count_tiles(queries) if tiles is None else tiles
+    if count > TILES_MOST:
+        raise to.refusal(
+            "the sequence is too long to be built from tiles",
+            seen=queries,
+            limit=f"less than {512 * TILES_MOST + 256} queries",
+            remedy="attend over parts of the sequence",
+        )
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    mask = added_mask(to, attn_mask, query, is_causal=is_causal)
+    keys = transposed(key, (*range(len(key.shape) - 2), len(key.shape) - 1, len(key.shape) - 2))
+    edges = [queries * number // count for number in range(count + 1)]
+    parts: list[Term] = []
+    for first, end in pairwise(edges):
+        scores = rows_of(to, query, first, end).matmul(keys) * factor
+        if mask is not None:
+            scores = scores + rows_of(to, mask, first, end)
+        parts.append(scores.softmax(axis=-1).matmul(value))
+    return parts[0] if count == 1 else to.op("concat", tuple(parts), axis=len(to.results[0].shape) - 2)
+
+
+def added_mask(to: Site, mask: Term | None, query: Term, *, is_causal: bool) -> Term | None:
+    """Return what is added to the scores; booleans keep where they are true."""
     if is_causal:
-        rows = query.shape[-2]
-        attn_mask = to.constant(np.where(np.tri(rows, dtype=np.bool_), 0.0, -np.inf), query.dtype)
-    if scale is not None:
-        query = query * (scale * math.sqrt(query.shape[-1]))
-    return to.same(query, key, value, attn_mask, **attributes)
+        seen = np.tri(query.shape[-2], dtype=np.bool_)
+        return to.constant(np.where(seen, 0.0, HIDDEN), query.dtype)
+    if mask is None or mask.dtype != "bool":
+        return mask
+    if mask.known is not None:
+        return to.constant(np.where(mask.known, 0.0, HIDDEN), query.dtype)
+    return mask.select(to.constant(np.zeros(()), query.dtype), to.constant(np.array(HIDDEN), query.dtype))
+
+
+def rows_of(to: Site, x: Term, first: int, end: int) -> Term:
+    """Return the rows that belong to a tile of queries: all that there are, if one stands for all."""
+    if len(x.shape) < 2 or x.shape[-2] in (1, end - first):
+        return x
+    if x.known is not None:
+        return to.constant(x.known[..., first:end, :], x.dtype)
+    begin = [0] * len(x.shape)
+    begin[-2] = first
+    return x.slice_by_size(begin=tuple(begin), size=(*x.shape[:-2], end - first, x.shape[-1]))
 
 
 def attention_alike(
@@ -252,8 +312,8 @@ LABELS_BY_MATMUL = Decomposition("matmul", "a matrix product between transposes"
 CONVOLUTION_OF_ZEROS = Decomposition(
     "zeros", "a convolution of x with zeros between its elements", convolution_of_zeros, SAME_MATHEMATICS
 )
-ATTENTION_PLAIN = Decomposition(
-    "plain", "the scale 1/√D, and masks as tensors", attention_plain, SAME_MATHEMATICS, same_operation=True
+ATTENTION_BY_PRODUCTS = Decomposition(
+    "products", "products and softmax, over tiles of queries", attention_by_products, SAME_MATHEMATICS
 )
 ATTENTION_ALIKE = Decomposition(
     "alike",

@@ -1,4 +1,9 @@
-"""Scaled dot-product attention."""
+"""Scaled dot-product attention.
+
+An engine has a layer for it, which runs as a program of its own and is reached by network descriptions alone: the
+compilers of MIL programs build attention of products and softmax (guide ch. 22). So does every dialect, unless `native`
+asks for the layer.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +86,14 @@ def expect_mask(attn_mask: TensorType, scores: TensorType) -> None:
 
 
 def attention(
-    query: Array, key: Array, value: Array, attn_mask: Array | None, *, scale: float | None, is_causal: bool
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None,
+    *,
+    scale: float | None,
+    is_causal: bool,
+    **_: object,
 ) -> Array:
     """Weigh the rows of `value` by the softmax of the scaled, masked scores."""
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
@@ -134,6 +146,7 @@ SDPA = Op(
     attributes=(
         Attribute("scale", AttributeKind.NUMBER, None, finite=True),
         Attribute("is_causal", AttributeKind.FLAG, default=False),
+        Attribute("native", AttributeKind.FLAG, default=False),
     ),
     infer=attention_type,
     meaning=attention,
@@ -144,6 +157,6 @@ SDPA = Op(
     mil="scaled_dot_product_attention",
     opset="ios18",
     support=F2,
-    decompositions=(products.ATTENTION_PLAIN, products.ATTENTION_ALIKE),
+    decompositions=(products.ATTENTION_BY_PRODUCTS, products.ATTENTION_ALIKE),
     in_mil=True,
 )

@@ -14,9 +14,10 @@ from aneforge.compiler.compile import build_program
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import GraphError
-from aneforge.graph.builder.attention import tiled_attention, tiles
+from aneforge.graph.builder.attention import tiled_attention
 from aneforge.graph.builder.inputs import input as port
 from aneforge.graph.graph import Graph
+from aneforge.ops.decompositions.products import count_tiles
 from aneforge.targets import TargetLike, resolve
 
 __all__ = ["AttentionTiling", "TilingOption", "attention_tiles", "tune_attention"]
@@ -51,10 +52,10 @@ def attention_tiles(queries: int) -> int:
     (1, 4)
 
     Raises:
-        GraphError: The number is not positive, or too large for tiles.
+        GraphError: The number is not positive.
     """
     positive("queries", queries)
-    return tiles(queries)
+    return count_tiles(queries)
 
 
 def tune_attention(
@@ -78,7 +79,7 @@ def tune_attention(
     length = queries if keys is None else keys
     for name, value in (("queries", queries), ("keys", length), ("heads", heads), ("dim", dim)):
         positive(name, value)
-    resolved, rule = resolve(target), tiles(queries)
+    resolved, rule = resolve(target), count_tiles(queries)
     counts = sorted({1, rule, *(2**power for power in range(1, 1 + math.ceil(math.log2(2 * rule))))})
     options: list[TilingOption] = []
     for count in counts:

@@ -172,6 +172,19 @@ def linear_rank(subject: Subject) -> Iterator[Seen]:
         yield Seen(x.rank, "input")
 
 
+def is_native(subject: Subject) -> bool:
+    """Tell whether attention is the engine's own layer: a layer always is, an operation where it asks for that."""
+    return subject.attributes.get("native", True) is True
+
+
+def lengths(subject: Subject) -> tuple[int, int] | None:
+    """Return the numbers of queries and keys of the engine's own attention layer."""
+    query, key = argument(subject, "query"), argument(subject, "key")
+    if not is_native(subject) or query is None or key is None or min(query.rank, key.rank) < MATRIX_AXES:
+        return None
+    return query.shape[-2], key.shape[-2]
+
+
 @rule("ANE-SDPA-002", Severity.REJECT, bound=fact("attention_value"), relation=Relation.NEVER, ops={"sdpa"})
 def key_and_value(subject: Subject) -> Iterator[Seen]:
     """The value is {seen}, the key {limit}: the attention layer takes both in one shape.
@@ -179,7 +192,7 @@ def key_and_value(subject: Subject) -> Iterator[Seen]:
     Remedy: build attention from matmul and softmax, or pad the narrower of the two.
     """
     key, value = argument(subject, "key"), argument(subject, "value")
-    if key is not None and value is not None and key.shape != value.shape:
+    if is_native(subject) and key is not None and value is not None and key.shape != value.shape:
         yield Seen(str(list(value.shape)), "value", str(list(key.shape)))
 
 
@@ -190,5 +203,27 @@ def mask_format(subject: Subject) -> Iterator[Seen]:
     Remedy: make it an additive mask, 0 where a key is seen and a large negative number elsewhere.
     """
     query, mask = argument(subject, "query"), argument(subject, "attn_mask")
-    if query is not None and mask is not None and mask.dtype != query.dtype:
+    if is_native(subject) and query is not None and mask is not None and mask.dtype != query.dtype:
         yield Seen(mask.dtype, "mask", query.dtype)
+
+
+@rule("ANE-SDPA-006", Severity.REJECT, bound="sdpa_native_max_sequence", relation=Relation.AT_MOST, ops={"sdpa"})
+def longer_sequence(subject: Subject) -> Iterator[Seen]:
+    """The longer sequence of the attention layer has {seen} positions; it is right up to {limit}, and garbage at 4096.
+
+    Remedy: leave native out: attention is then built of products and softmax.
+    """
+    found = lengths(subject)
+    if found is not None:
+        yield Seen(max(found), "queries or keys")
+
+
+@rule("ANE-SDPA-007", Severity.REJECT, bound="sdpa_native_min_sequence", relation=Relation.BELOW, ops={"sdpa"})
+def shorter_sequence(subject: Subject) -> Iterator[Seen]:
+    """The shorter sequence of the attention layer has {seen} positions; results are garbage from {limit} on.
+
+    Remedy: leave native out: attention is then built of products and softmax.
+    """
+    found = lengths(subject)
+    if found is not None:
+        yield Seen(min(found), "queries and keys")

@@ -58,6 +58,18 @@ def test_neighbouring_bridges_are_programs_of_their_own() -> None:
     assert numbers(program_of("h13", first, second, third)) == {"a": 0, "b": 1, "c": 2}
 
 
+def test_reshapes_are_never_programs() -> None:
+    before = layer("reshape", {"x": value("x", 16, 4)}, "a", shape=(1, 2, 8, 4))
+    bridge = attention(before.result, before.result, "b")
+    after = layer("reshape", {"x": bridge.result}, "c", shape=(16, 4))
+    made = program_of("h13", before, bridge, after)
+    assert numbers(made) == {"a": 0, "b": 0, "c": 0}
+    assert numbers(program_of("h13", before, bridge, after, relu(after.result, "d")))["d"] == 1
+    again = CutSegments()(CutSegments()(made).program)
+    assert not again.modified
+    assert_same_meaning(made, again.program, inputs_of(made), 0)
+
+
 def test_a_second_run_changes_nothing() -> None:
     bridge = attention(X, X, "a")
     made = CutSegments()(program_of("h13", relu(X, "b"), bridge, relu(bridge.result, "c"))).program

@@ -69,4 +69,4 @@ def convolution(
 
 def attention() -> Layer:
     rows = {name: live(name, 1, 2, 8, 4) for name in ("query", "key", "value")}
-    return layer("sdpa", {}, attn_mask=live("mask", 8, 8), **rows)
+    return layer("sdpa", {"native": True}, attn_mask=live("mask", 8, 8), **rows)

@@ -74,7 +74,10 @@ def test_the_form_of_every_composite() -> None:
             build("group_norm", wide, {"num_groups": 2}),
             "reshape reduce_mean sub mul reduce_mean adds rsqrt mul reshape mul add",
         ),
-        "sdpa": (build("sdpa", {"query": x, "key": x, "value": x}, {"scale": 0.5}), "muls sdpa"),
+        "sdpa": (
+            build("sdpa", {"query": x, "key": x, "value": x}, {"scale": 0.5}),
+            "transpose matmul muls softmax matmul",
+        ),
         "layer_norm": (
             build("layer_norm", {"x": x, "gamma": row, "beta": Dense(np.ones(6, np.float32))}, {"axes": (3,)}),
             "layer_norm",

@@ -83,6 +83,7 @@ REBUILT = {
     "lstm": ("reverse",),
     "resize": ("gather", "upsample_nearest_neighbor"),
     "rnn": ("reverse",),
+    "sdpa": ("matmul",),
     "space_to_batch": ("reshape",),
 }
 """Operations that are rebuilt in some forms, of which MIL has other conventions, and what they end with then."""

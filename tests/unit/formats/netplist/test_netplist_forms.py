@@ -60,7 +60,7 @@ def sdpa_unit(written: Netplist) -> Unit:
 
 def test_attention_has_four_bottoms_and_subtracts() -> None:
     q, k, v = (heads(1, 2, 3, 4) for _ in range(3))
-    written = netplist(af.sdpa(q, k, v))
+    written = netplist(af.sdpa(q, k, v, native=True))
     unit = sdpa_unit(written)
     assert len(unit.bottoms) == 4
     assert unit.params["SubtractMax"] is True
@@ -71,15 +71,15 @@ def test_attention_has_four_bottoms_and_subtracts() -> None:
 def test_attention_without_the_subtraction_warns() -> None:
     q, k, v = (heads(1, 2, 3, 4) for _ in range(3))
     with pytest.warns(PrecisionWarning, match="SubtractMax is off"):
-        written = netplist(af.sdpa(q, k, v), subtract_max=False)
+        written = netplist(af.sdpa(q, k, v, native=True), subtract_max=False)
     assert sdpa_unit(written).params["SubtractMax"] is False
 
 
 def test_attention_with_a_mask_has_five_bottoms() -> None:
     q, k, v, mask = heads(1, 2, 3, 4), heads(1, 2, 5, 4), heads(1, 2, 5, 4), heads(1, 1, 3, 5)
-    written = netplist(af.sdpa(q, k, v, attn_mask=mask))
+    written = netplist(af.sdpa(q, k, v, attn_mask=mask, native=True))
     assert len(sdpa_unit(written).bottoms) == 5
-    read_back(af.sdpa(q, k, v, attn_mask=mask))
+    read_back(af.sdpa(q, k, v, attn_mask=mask, native=True))
 
 
 def read_back(tensor: Tensor) -> None:
@@ -96,22 +96,22 @@ def read_back(tensor: Tensor) -> None:
 
 def test_causal_attention_is_a_mask() -> None:
     q, k, v = (heads(1, 2, 5, 4) for _ in range(3))
-    written = netplist(af.sdpa(q, k, v, is_causal=True))
+    written = netplist(af.sdpa(q, k, v, is_causal=True, native=True))
     assert len(sdpa_unit(written).bottoms) == 5
     assert "the causal mask is a constant of 0 and -10000" in details(written)
-    read_back(af.sdpa(q, k, v, is_causal=True))
+    read_back(af.sdpa(q, k, v, is_causal=True, native=True))
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (1, 5), (5,), (1, 1, 3, 5)])
 def test_masks_of_truth_values(shape: tuple[int, ...]) -> None:
     q, k, v = heads(1, 2, 3, 4), heads(1, 2, 5, 4), heads(1, 2, 5, 4)
     allowed = np.arange(int(np.prod(shape))).reshape(shape) % 2 == 0
-    known = op("sdpa", q, k, v, Dense(allowed))
+    known = op("sdpa", q, k, v, Dense(allowed), native=True)
     read_back(known)
     below = op("less", af.input(shape), Dense(np.full(shape, 5, np.float16)))
-    written = netplist(op("sdpa", q, k, v, below))
+    written = netplist(op("sdpa", q, k, v, below, native=True))
     assert "the mask adds -10000 where it hides" in details(written)
-    read_back(op("sdpa", q, k, v, below))
+    read_back(op("sdpa", q, k, v, below, native=True))
 
 
 @pytest.mark.parametrize(
@@ -124,15 +124,15 @@ def test_masks_of_truth_values(shape: tuple[int, ...]) -> None:
 )
 def test_attention_that_the_layer_does_not_have(tensors: tuple[tuple[int, ...], ...], message: str) -> None:
     with pytest.raises(NotSupportedError, match=message) as caught:
-        netplist(op("sdpa", *(af.input(shape) for shape in tensors)))
+        netplist(op("sdpa", *(af.input(shape) for shape in tensors), native=True))
     assert caught.value.remedy is not None
     assert caught.value.remedy.startswith("nearest form: ")
 
 
 def test_shared_heads_are_repeated() -> None:
     q, k, v = heads(1, 4, 3, 8), heads(1, 1, 3, 8), heads(1, 1, 3, 8)
-    assert types(netplist(op("sdpa", q, k, v))).count("Broadcast") == 2
-    read_back(op("sdpa", q, k, v))
+    assert types(netplist(op("sdpa", q, k, v, native=True))).count("Broadcast") == 2
+    read_back(op("sdpa", q, k, v, native=True))
 
 
 # Layers that samples do not reach

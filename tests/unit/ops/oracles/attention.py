@@ -7,8 +7,16 @@ from oracle_tools import Array, Oracle, array, tensor
 
 
 def sdpa(
-    query: Array, key: Array, value: Array, attn_mask: Array | None, *, scale: float | None, is_causal: bool
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None,
+    *,
+    scale: float | None,
+    is_causal: bool,
+    native: bool,
 ) -> Array:
+    del native  # it says where attention runs, not what it means
     batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     operands = [tensor(one).expand(*batch, *one.shape[-2:]) for one in (query, key, value)]
     mask = None

@@ -52,7 +52,7 @@ def attention(layer: Layer) -> Value:
         name: layer.transposed(one, ROWS_LAST) for name, one in (("query", query), ("key", key), ("value", value))
     }
     added = layer.transposed(mask[0], ROWS_LAST) if mask else None
-    result = layer.build("sdpa", {**operands, "attn_mask": added}, scale=constant_scale(layer, scale))
+    result = layer.build("sdpa", {**operands, "attn_mask": added}, scale=constant_scale(layer, scale), native=True)
     return layer.transposed(result, ROWS_LAST)
 
 
