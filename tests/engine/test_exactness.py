@@ -115,8 +115,11 @@ def test_a_label_says_why() -> None:
     measured = choices.label_on(choices.entry_of("matmul"), resolve("m1"))
     assert "to twelve digits (measured on M1, " in measured.reason
     inferred = choices.label_on(choices.entry_of("matmul"), resolve("h15"))
-    assert inferred.reason.startswith("accumulator was not measured for h15: inferred (fingerprints")
-    assert choices.label_on(choices.entry_of("matmul"), resolve("h11")).reason == "no source gives accumulator for h11"
+    assert inferred.reason.startswith("accumulator was not measured for this target: inferred (fingerprints")
+    assert (
+        choices.label_on(choices.entry_of("matmul"), resolve("h11")).reason
+        == "no source gives accumulator for this target"
+    )
 
 
 def test_a_switch_without_a_source_is_assumed() -> None:

@@ -161,7 +161,7 @@ def show_extras(out: Console, report: Report, rest: str, *, verbose: bool) -> No
         (
             "exactness",
             [
-                (one.target, f"{one.exactness}: {one.exactness_reason.replace(one.target, 'it')}")
+                (one.target, f"{one.exactness}: {one.exactness_reason}")
                 for one in report.targets
                 if one.exactness_reason
             ],

@@ -156,7 +156,7 @@ def chosen_by(named: TargetLike) -> list[Chosen]:
             known = chip(named)
         except UnknownTargetError:
             return [plain(target)]
-        return [Chosen(target, known.key, known.name)]
+        return [Chosen(target, f"soc:{known.key}", known.name)]  # as a name of a family the key can be ambiguous
     return [plain(target)]
 
 

@@ -6,7 +6,6 @@ are noted while it compiles. What a target says of itself by name only (its note
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -132,8 +131,7 @@ def renamed(made: Made, target: Target) -> Made:
     if made.compiled is None:
         return made
     before = made.compiled
-    name = re.compile(rf"\b{re.escape(before.program.target.name)}\b")
-    notes = tuple(replace(note, text=name.sub(target.name, note.text)) for note in before.program.notes)
+    notes = tuple(note.for_target(target.name) for note in before.program.notes)
     _, how = chaining_enabled(target, rules())
     order = replace(before.schedule, target=target.name, notes=(how,))
     memory = replace(before.plan, target=target.name, notes=(how, *before.plan.notes[len(before.schedule.notes) :]))

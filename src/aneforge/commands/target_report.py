@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from aneforge.report.model import Counts, Finding, Latency, TargetReport
 from aneforge.rules.catalogue import rules
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity, plain_text
+from aneforge.targets.queries import was_measured_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -67,7 +67,7 @@ class TargetWriter:
         self.nodes = report_nodes(graph)
         self.asked = asked
         self.risks = Risks(graph, asked.samples, asked.ranges, deep=asked.deep)
-        self.labelled: dict[tuple[int, ...], tuple[Program, Mapping[str, Label]]] = {}
+        self.labelled: dict[tuple[object, ...], tuple[Program, Mapping[str, Label]]] = {}
         self.carried: dict[int, tuple[tuple[Layer, ...], Mapping[str, tuple[int, ...]]]] = {}
 
     def report(self, chosen: Chosen, verdict: Preflight, made: Made) -> TargetReport:
@@ -126,22 +126,19 @@ class TargetWriter:
         )
 
     def labels(self, program: Program) -> Mapping[str, Label]:
-        """Return how sure each layer is; targets that share a program and the facts of the datapath share the answer.
+        """Return how sure each layer is; targets that share a program and what is known of the datapath share it.
 
-        A reason names its target, so that name is exchanged.
+        A fact can be measured for one target of a tier and not for another.
         """
-        target = program.target
-        datapath = target.datapath
-        facts = (known.fact(datapath.target, datapath.tier) for known in datapath.table.values())
+        target, datapath = program.target, program.target.datapath
+        facts = [known.fact(datapath.target, datapath.tier) for known in datapath.table.values()]
+        measured = tuple(fact is not None and was_measured_on(target, fact.evidence) for fact in facts)
         # Facts are made once, when the database is read, so that equal facts of one tier are the same.
-        key = (id(program.layers), *(id(fact) for fact in facts))
+        key = (id(program.layers), measured, *(id(fact) for fact in facts))
         if key not in self.labelled:
+            # The program is kept with the answer, so that no other layers can come to lie at their address.
             self.labelled[key] = program, labels_of_layers(program)
-        before, labels = self.labelled[key]
-        if before.target is target:
-            return labels
-        name = re.compile(rf"\b{re.escape(before.target.name)}\b")
-        return {layer: replace(label, reason=name.sub(target.name, label.reason)) for layer, label in labels.items()}
+        return self.labelled[key][1]
 
     def carried_out(self, compiled: Compiled) -> Mapping[str, tuple[int, ...]]:
         """Return which nodes each layer carries out; targets that share a program share the answer."""

@@ -191,19 +191,19 @@ def doubts_of(name: str, target: Target) -> Iterator[Label]:
 
     >>> from aneforge.targets import resolve
     >>> [str(label) for chip in ("m2", "soc:a15") for label in doubts_of("accumulator", resolve(chip))]
-    ['modelled: accumulator was not measured for h14, only on M2 Pro of the same tier']
+    ['modelled: accumulator was not measured for this target, only on M2 Pro of the same tier']
     """
     if name not in target.datapath:
-        yield Label(Exactness.UNKNOWN, f"no source gives {name} for {target.name}")
+        yield Label(Exactness.UNKNOWN, f"no source gives {name} for this target")
         return
     evidence = target.evidence(name)
     if was_measured_on(target, evidence):
         return
     if evidence.kind is EvidenceKind.MEASURED:
         chips = ", ".join(evidence.on)
-        yield Label(Exactness.MODELLED, f"{name} was not measured for {target.name}, only on {chips} of the same tier")
+        yield Label(Exactness.MODELLED, f"{name} was not measured for this target, only on {chips} of the same tier")
     else:
-        yield Label(Exactness.MODELLED, f"{name} was not measured for {target.name}: {evidence}")
+        yield Label(Exactness.MODELLED, f"{name} was not measured for this target: {evidence}")
 
 
 def switch(target: Target, name: str) -> Value:

@@ -267,3 +267,16 @@ def test_a_difference_is_told_of_its_own_operation_among_those_of_one_line() -> 
     node = report.divergences[0].differences[0].node
     assert node is not None
     assert report.nodes[node].op == "slice_by_size"
+
+
+def test_a_label_is_that_of_its_own_target() -> None:
+    """Of one tier one target was measured and the other not; they share the program."""
+    product = af.conv(af.input((1, 16, 8, 8), name="x"), np.ones((16, 16, 1, 1), np.float16))
+    for order in (["m2-pro", "h14"], ["h14", "m2-pro"]):
+        found = {one.target: one for one in check(product, order).targets}
+        assert (found["h14g"].exactness, found["h14"].exactness) == ("exact", "modelled")
+        assert found["h14"].exactness_reason.startswith("accumulator was not measured for this target, only on M2 Pro")
+
+
+def test_a_chip_with_the_name_of_a_family_is_checked() -> None:
+    assert [one.target for one in check(af.input((1, 4), name="x").relu(), ["soc:a15", "m1"]).targets] == ["h14", "h13"]

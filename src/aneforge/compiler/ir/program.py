@@ -36,13 +36,37 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that a reader of the program should know: a decomposition, a folding, a fusion undone."""
+    """Something that a reader of the program should know: a decomposition, a folding, a fusion undone.
+
+    What it says is a template with values, so that what two notes share and in what they differ can be asked.
+
+    >>> note = Note.of("split", "", "no source gives {limit} of {target}", limit="the width", target="h13")
+    >>> note.text, note.for_target("h14").text
+    ('no source gives the width of h13', 'no source gives the width of h14')
+    """
 
     stage: str
     """The pass that made it."""
     layer: str
     """The layer that it is about; empty for the program as a whole."""
-    text: str
+    template: str
+    """What it says, with names of values in braces; the text itself where there are no values."""
+    values: tuple[tuple[str, float | str], ...] = ()
+
+    @classmethod
+    def of(cls, stage: str, layer: str, template: str, **values: float | str) -> Note:
+        """Return a note with values; `target` is the name of the target, if the text names it."""
+        return cls(stage, layer, template, tuple(values.items()))
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self.template.format_map(dict(self.values)) if self.values else self.template
+
+    def for_target(self, target: str) -> Note:
+        """Return the same note of another target."""
+        values = tuple((name, target if name == "target" else value) for name, value in self.values)
+        return replace(self, values=values)
 
 
 @dataclass(frozen=True, slots=True)

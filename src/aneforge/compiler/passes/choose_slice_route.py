@@ -121,7 +121,8 @@ class ChooseSliceRoute(Pass):
             if joined < 2 or wrong is False or "elements" in layer.choices:
                 return None
             word = "wrong" if wrong is True else UNKNOWN
-            notes.append(Note(self.name, layer.name, f"joins {joined} cropped slices: its elements are {word} here"))
+            text = "joins {count} cropped slices: its elements are {state} here"
+            notes.append(Note.of(self.name, layer.name, text, count=joined, state=word))
             return [layer.choosing(elements=word)]
 
         return replace_layers(program, chosen, notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from aneforge.compiler.ir.kind import DIALECT
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 
@@ -18,6 +19,7 @@ __all__ = ["CutSegments"]
 
 BEFORE_ALL = -1
 VIEW = "reshape"
+OWN_PROGRAM = "{kind} needs a program of its own: a cut before and after it"
 
 
 def levels(program: Program) -> Mapping[str, int]:
@@ -105,7 +107,7 @@ class CutSegments(Pass):
         if all(new is old for new, old in zip(layers, program.layers, strict=True)):
             return program
         notes = [
-            Note(self.name, layer.name, f"anec.{layer.kind.name} needs a program of its own: a cut before and after it")
+            Note.of(self.name, layer.name, OWN_PROGRAM, kind=f"{DIALECT}.{layer.kind.name}")
             for layer in layers
             if layer.kind.bridge
         ]

@@ -102,8 +102,8 @@ class Folding:
         values = tuple(cast("Layer", one).bottoms[0] for one in before)
         name = f"{layer.name}.stored"
         together = new_layer("concat", {"values": values}, layer.attributes, name, location=layer.location)
-        text = f"{len(values)} equal dequantisations became one after the concat"
-        self.notes.append(Note(self.stage, layer.name, text))
+        text = "{count} equal dequantisations became one after the concat"
+        self.notes.append(Note.of(self.stage, layer.name, text, count=len(values)))
         return [together, replace(first, operands={**first.operands, "input": together.result}, results=layer.results)]
 
     def standalone(self, ref: Ref, reader: Layer) -> Layer | None:

@@ -107,11 +107,16 @@ class MatmulToConvolution(Pass):
                 return None
             x, weight, transposed = found
             if not isinstance(known, int) or weight.nbytes > known:
-                seen = f"{weight.nbytes} bytes of weight" if isinstance(known, int) else "the threshold is unknown here"
-                limit = f", {known} at most stay on the chip" if isinstance(known, int) else ""
-                notes.append(Note(self.name, layer.name, f"stays a tiled product: {seen}{limit}"))
+                notes.append(self.stays(layer, weight.nbytes, known if isinstance(known, int) else None))
                 return None
             return convolution(layer, x, weight, transposed=transposed)
 
         result = replace_layers(program, exchanged, notes)
         return program.with_layers(program.layers, notes) if result is program and notes else result
+
+    def stays(self, layer: Layer, weight_bytes: int, limit: int | None) -> Note:
+        """Return why a product stays one."""
+        if limit is None:
+            return Note(self.name, layer.name, "stays a tiled product: the threshold is unknown here")
+        text = "stays a tiled product: {seen} bytes of weight, {limit} at most stay on the chip"
+        return Note.of(self.name, layer.name, text, seen=weight_bytes, limit=limit)

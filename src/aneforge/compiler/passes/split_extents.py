@@ -245,9 +245,8 @@ class SplitExtents(Pass):
         """Return what is to be said where no source gives a bound."""
         bounds = {explain(SPATIAL).bound: extents.spatial, explain(CHANNELS).bound: extents.channels}
         unknown = [name for name, bound in bounds.items() if bound is None]
-        return [
-            Note(self.name, "", f"no source gives {name} of {extents.target.name}: not checked") for name in unknown
-        ]
+        text = "no source gives {limit} of {target}: not checked"
+        return [Note.of(self.name, "", text, limit=name, target=extents.target.name) for name in unknown]
 
 
 def longest(layer: Layer) -> int:

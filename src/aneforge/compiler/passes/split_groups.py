@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SplitGroups"]
 
 CHANNEL_AXIS = 1
+GROUPS = "its {groups} groups became convolutions of their own"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class SplitGroups(Pass):
             first, *behind = [layer] if axis_behind(layer, CHANNEL_AXIS) is not None else unfused(layer)
             cut = cut_along(first, CHANNEL_AXIS)
             assert cut is not None, "a convolution is cut along its groups"  # noqa: S101 - said by `cuts`
-            notes.append(Note(self.name, layer.name, f"its {groups} groups became convolutions of their own"))
+            notes.append(Note.of(self.name, layer.name, GROUPS, groups=groups))
             notes.extend([Note(self.name, layer.name, UNDONE)] if behind else [])
             parts = even_parts(first.core_types[0].shape[CHANNEL_AXIS], groups)
             return [*cut_layer(first, cut, parts, "group", target), *behind]

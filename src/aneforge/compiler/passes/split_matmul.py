@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SplitMatmul", "contraction"]
 
-ROUNDED = "it is a sum of {} products over parts of the contraction, each rounded to the type of the result"
+ROUNDED = "it is a sum of {count} products over parts of the contraction, each rounded to the type of the result"
 
 
 def row_axis(layer: Layer) -> int | None:
@@ -101,7 +101,7 @@ class SplitMatmul(Pass):
             if parts is not None:
                 count = sum(piece.kind.name == "matmul" for piece in parts)
                 moved = "; the epilogue moved after the sum" if layer.epilogue else ""
-                notes.append(Note(self.name, layer.name, ROUNDED.format(count) + moved))
+                notes.append(Note.of(self.name, layer.name, ROUNDED + moved, count=count))
             return parts
 
         return replace_layers(program, split, notes)
