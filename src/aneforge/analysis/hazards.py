@@ -22,13 +22,13 @@ from aneforge.analysis.ranges.interval import FINITE
 from aneforge.analysis.ranges.probes import bound_by_promises
 from aneforge.analysis.ranges.program import bound_magnitudes, declared_ranges, flow
 from aneforge.analysis.safe_magnitudes import keeps_finite, largest_safe
+from aneforge.analysis.user_operations import name_at, operations_by_place
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
 from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
 from aneforge.graph.graph import PLACEHOLDERS, read_promises
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
-from aneforge.ops.table import ops_with
 from aneforge.ops.types import is_float
 from aneforge.rules.preflight import Status
 from aneforge.targets import FP16_SLICE_SAT
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Hazard", "Route", "find_hazards", "int8_hazards"]
 
-PRODUCTS = ops_with(Trait.CONVOLUTION) | ops_with(Trait.MATRIX_PRODUCT) | {"linear"}
-"""Operations that users write and that become products."""
 CROPPED = ("q.4", "unknown")
 """The formats of a slice's copy in which values may change: fixed point, and not known."""
 
@@ -140,7 +138,7 @@ def beyond(
     if not layers:
         return []
     known = bound_magnitudes(program, read_promises(graph), [value for layer in layers for value in layer.bottoms])
-    names, found = written_names(graph), list[Hazard]()
+    names, found = operations_by_place(graph), list[Hazard]()
     for layer in layers:
         reach = max((known.get(value.name, math.inf) for value in layer.bottoms), default=0.0)
         if reach > limit:
@@ -150,22 +148,10 @@ def beyond(
     return found
 
 
-def written_names(graph: Graph) -> Mapping[Location, frozenset[str]]:
-    """Return the operations of a graph by their places."""
-    found: dict[Location, frozenset[str]] = {}
-    for node in graph.nodes:
-        if node.location is not None and node.op.name not in PLACEHOLDERS:
-            found[node.location] = found.get(node.location, frozenset()) | {node.op.name}
-    return found
-
-
-def name_of(layer: Layer, names: Mapping[Location, frozenset[str]]) -> str:
-    """Return the user's operation that a layer carries out: the only one like it of its place, or the layer's own."""
+def name_of(layer: Layer, places: Mapping[Location, frozenset[str]]) -> str:
+    """Return the user's operation that a layer carries out."""
     call = call_of_layer(layer)
-    own = layer.kind.name if call is None else call.op
-    there = frozenset[str]() if layer.location is None else names.get(layer.location, frozenset())
-    alike = there & PRODUCTS if layer.kind.name in PRODUCT_KINDS and there & PRODUCTS else there
-    return own if own in there or len(alike) != 1 else next(iter(alike))
+    return name_at(layer.kind.name if call is None else call.op, layer.location, places)
 
 
 # Operations that are rebuilt.
@@ -210,7 +196,7 @@ def range_hazards(graph: Graph, program: Program) -> list[Hazard]:
     if not inputs or not inputs <= promises.keys() or program.states:
         return []
     known = flow(program, declared_ranges(graph, otherwise=FINITE), layers := reading_inputs(program))
-    names, found = written_names(graph), list[Hazard]()
+    names, found = operations_by_place(graph), list[Hazard]()
     # What keeps its elements' size has its own routes, and bounds of sums are too wide for what it is built of.
     operations = [node for node in graph.nodes if node.op.name not in PLACEHOLDERS]
     kept = {node.location for node in operations} - {node.location for node in operations if not keeps_finite(node)}

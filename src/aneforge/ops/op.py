@@ -133,6 +133,8 @@ class Trait(StrEnum):
     """No result has a larger magnitude than the element that it is made of, on the engine either."""
     SLICING = "slicing"
     """It cuts a part out, at places that attributes say."""
+    SQUARING_SUM = "squaring sum"
+    """It adds squares, or squares a sum."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def network() -> af.Tensor:
 
 @pytest.mark.parametrize("target", ["h13", "h14", "h15", "h16s", Family.A16, "m1", "m5"])
 def test_a_network_compiles_everywhere(target: str) -> None:
-    assert cross_compile_check(network(), target, host="h13") is True
+    assert cross_compile_check(network(), target, host=target) is True
 
 
 def test_what_cannot_run_is_false() -> None:
@@ -71,10 +71,18 @@ def test_a_bridge_raises() -> None:
     assert caught.value.operation == "sort"
 
 
-def test_the_warning_comes_first_even_where_it_does_not_compile() -> None:
+def test_what_does_not_compile_has_no_numbers_to_differ() -> None:
     x = af.affine(af.input((1, 3, 8, 8)), np.tile(np.array([1, 0, 0, 0, 1, 0], np.float16), (1, 1)), 8, 8)
-    with pytest.warns(CrossChipFP16Warning, match="may differ between h16s and h13: saturation"):
-        assert cross_compile_check(x.slice_by_size((0, 0, 0, 2), (1, 3, 8, 4)), "h13", host="h16s") is False
+    assert cross_compile_check(x.slice_by_size((0, 0, 0, 2), (1, 3, 8, 4)), "h13", host="h16s") is False
+
+
+def test_winograd_and_resizes_are_warned_of() -> None:
+    """More than half of the elements of a 3×3 convolution differ between M1 and M5, and some of a resize."""
+    with pytest.warns(CrossChipFP16Warning, match="conv at .* may differ between h13 and h17s: roundings, Winograd"):
+        assert cross_compile_check(network(), "h17s", host="h13") is True
+    up = af.resize_bilinear(af.input((1, 3, 8, 8)), 16, 16)
+    with pytest.warns(CrossChipFP16Warning, match="resize_bilinear at .* may differ between h13 and h14"):
+        assert cross_compile_check(up, "h14", host="h13") is True
 
 
 def test_every_operation_with_a_verdict_is_named_once() -> None:
@@ -82,9 +90,10 @@ def test_every_operation_with_a_verdict_is_named_once() -> None:
     with pytest.warns(CrossChipFP16Warning) as caught:
         cross_compile_check(x.softmax(-1).sum(-1).square(), "h13", host="h16s")
     messages = [str(one.message) for one in caught]
-    assert [message.split(" of ")[0] for message in messages] == ["reduce_sum", "square", "softmax"]
-    assert messages[0].endswith("between h16s and h13: round1")
-    assert messages[2].endswith("ulp1")
+    told = [(message.split(" at ")[0], message.split(": ")[1].split(",")[0]) for message in messages]
+    assert {strength for _, strength in told} == {"round1", "ulp1"}
+    assert ("softmax", "ulp1") in told
+    assert len(set(messages)) == len(messages)
 
 
 def test_it_points_to_the_callers_line() -> None:
@@ -111,7 +120,9 @@ def warned(out: af.Tensor | af.Graph, target: str = "h13", host: str = "h16s") -
         warnings.simplefilter("always")
         cross_compile_check(out, target, host=host)
     messages = [str(one.message) for one in caught if one.category is CrossChipFP16Warning]
-    return [(message.split(" of ")[0], message.rsplit(": ", 1)[1]) for message in messages]
+    return [
+        (message.split(" at ")[0], message.split(f"{host} and {target}: ")[1].split(",")[0]) for message in messages
+    ]
 
 
 def test_a_square_counts_beside_a_sum_alone() -> None:
@@ -119,7 +130,7 @@ def test_a_square_counts_beside_a_sum_alone() -> None:
     assert warned(x.square(), "h13", "h14") == []
     assert warned(x.relu().square().relu(), "h13", "h14") == []
     for beside in (x.square().mean(-1), (x - x.mean(-1)).square().sum(-1), x.sum(-1).square()):
-        assert ("square", "round1") in warned(beside, "h13", "h14")
+        assert "round1" in {strength for _, strength in warned(beside, "h13", "h14")}
 
 
 def test_a_norm_by_constants_adds_nothing_up() -> None:
@@ -132,7 +143,8 @@ def test_parts_of_a_split_begin_inside_the_width() -> None:
     x = af.input((1, 4, 8, 16))
     first, second = af.split(x, 2, 3)
     assert warned(second) == [("split", "saturation")]
-    assert warned(first * second.sigmoid()) == [("split", "saturation")]
+    assert warned(first * second) == [("split", "saturation")]
+    assert warned(first * second.sigmoid()) == [], "a sigmoid gives the same for all that the crop changes"
     assert warned(first) == []
     assert warned(af.split(x, 2, 2)[1]) == []
 
@@ -158,7 +170,7 @@ def test_what_the_graph_keeps_small_is_no_saturation() -> None:
 def test_crops_and_states_count_and_whole_numbers_do_not() -> None:
     assert warned(af.crop(af.input((1, 4, 8, 16)), 0, 0, 2, 2)) == [("crop", "saturation")]
     assert warned(af.crop(af.input((1, 4, 8, 16)), 2, 2, 0, 0)) == []
-    held = af.state("held", (1, 16))
+    held = af.state("held", (1, 32))
     assert warned(af.Graph({"y": held.slice_by_size((0, 2), (1, 4))})) == [("slice_by_size", "saturation")]
     assert warned(af.input((1, 16), dtype="uint8").slice_by_size((0, 2), (1, 4)).cast("fp16")) == []
 
@@ -179,9 +191,7 @@ def test_it_warns_of_the_crop_where_the_proof_finds_it(data: st.DataObject, pair
     for step in data.draw(st.lists(st.sampled_from(steps), min_size=1, max_size=5)):
         out = step(out)
     found = {str(one.strength) for one in af.divergence(out, *pair).findings}
-    told = {verdict for _, verdict in warned(out, *pair)}
-    # A clip or table after a slice can hide what the proof knows and a verdict on single operations does not.
-    assert found & {"saturation", "elements"} <= told
+    assert {verdict for _, verdict in warned(out, pair[1], pair[0])} == found
 
 
 def test_names_are_checked_before_the_graph() -> None:

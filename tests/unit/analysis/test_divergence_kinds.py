@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from aneforge import _targets as tg
-from aneforge.errors import GraphError, GraphTypeError, UnknownTargetError
+from aneforge.analysis.divergence.graphs import Strength
+from aneforge.analysis.divergence.kinds import kinds
+from aneforge.errors import (
+    AneforgeError,
+    GraphError,
+    GraphTypeError,
+    NotSupportedError,
+    UnknownNameError,
+    UnknownTargetError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +50,7 @@ def test_kinds(kind: str) -> None:
 
 @pytest.mark.parametrize("pair", [("h13", "h16"), ("h16", "h13"), ("h14", "h17"), ("h13", "h14")])
 def test_the_answer_is_one_of_four_and_the_same_both_ways(pair: tuple[str, str]) -> None:
-    for kind in ("slice", "crop", "square", "rms", "variance", "l2", "softmax", "norm", "mean", "sum", "conv", "relu"):
+    for kind in ("slice", "crop", "square", "rms", "variance", "l2", "softmax", "norm", "mean", "sum", "relu"):
         given = tg.predict_fp16_divergence(kind, (1, 512), *pair, begin=(0, 3))
         assert given in ("saturation", "round1", "ulp1", "none")
         assert given == tg.predict_fp16_divergence(kind, (1, 512), *reversed(pair), begin=(0, 3))
@@ -67,7 +76,8 @@ def test_a_finite_magnitude_gates_it(most: float | None, verdict: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["square", "reduce_square", "reduce_sum_square", "rms", "rms_norm", "variance", "l2", "l2_norm"]
+    "kind",
+    ["reduce_square", "reduce_sum_square", "rms", "rms_norm", "var", "variance", "l2", "l2_norm", "sq_after_reduce"],
 )
 def test_where_the_square_fuses_on_one(kind: str) -> None:
     assert tg.predict_fp16_divergence(kind, (64, 256), "h13", "h14") == "round1"
@@ -81,7 +91,7 @@ def test_where_it_fuses_on_both_the_order_is_left() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["reduce_sum", "reduce_mean", "softmax", "layer_norm", "instance_norm", "mean", "sum", "norm", "LayerNorm"],
+    ["reduce_sum", "reduce_mean", "softmax", "layer_norm", "mean", "sum", "norm", "LayerNorm", "layernorm"],
 )
 def test_where_the_threshold_differs(kind: str) -> None:
     assert tg.predict_fp16_divergence(kind, (64, 256), "h14", "h15") == "ulp1"
@@ -94,9 +104,43 @@ def test_comparisons_have_no_order(kind: str) -> None:
     assert tg.predict_fp16_divergence(kind, (64, 256), "h14", "h15") == "none"
 
 
-@pytest.mark.parametrize("kind", ["conv", "matmul", "add", "relu", "cumsum", "a kind that nobody has"])
+@pytest.mark.parametrize("kind", ["matmul", "linear", "add", "relu", "square", "reduce_max"])
 def test_other_kinds_have_no_route(kind: str) -> None:
     assert tg.predict_fp16_divergence(kind, (1, 8), "h13", "h18", begin=(0, 1)) == "none"
+
+
+def test_what_the_documented_fields_do_not_tell_is_told_too() -> None:
+    image = (1, 8, 32, 32)
+    assert tg.predict_fp16_divergence("conv", image, "h13", "h17s") == "roundings", "Winograd"
+    assert tg.predict_fp16_divergence("conv", image, "h13", "h14") == "none"
+    assert tg.predict_fp16_divergence("resize_bilinear", image, "h13", "h14") == "roundings"
+    assert tg.predict_fp16_divergence("sin", (1, 8), "h13", "h16") == "approximation"
+    assert tg.predict_fp16_divergence("sdpa", image, "h13", "h16") == "ulp1"
+
+
+@pytest.mark.parametrize(("kind", "nearest"), [("zzz", "known: "), ("softmx", "nearest: softmax"), ("", "known: ")])
+def test_an_unknown_kind_is_an_error(kind: str, nearest: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"unknown kind of operation {kind!r}; {nearest}"):
+        tg.predict_fp16_divergence(kind, (1, 8), "h13", "h14")
+
+
+def test_a_kind_that_a_shape_does_not_describe_is_an_error() -> None:
+    with pytest.raises(NotSupportedError, match="a shape alone does not say what this kind of operation needs"):
+        tg.predict_fp16_divergence("einsum", (1, 8), "h13", "h14")
+    with pytest.raises(GraphError, match="an image has four axes"):
+        tg.predict_fp16_divergence("resize", (1, 8), "h13", "h14")
+
+
+def test_every_kind_is_answered_by_the_analysis_of_a_graph_or_refused() -> None:
+    answered = 0
+    for kind in kinds():
+        try:
+            found = tg.predict_fp16_divergence(kind, (1, 4, 8, 8), "h14", "h17")
+        except AneforgeError:
+            continue
+        assert isinstance(found, Strength)
+        answered += 1
+    assert answered > 100
 
 
 def test_an_unknown_target() -> None:

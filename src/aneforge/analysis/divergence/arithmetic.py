@@ -24,6 +24,7 @@ from aneforge.engine.execution.layers import joined_wrong
 from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.ops.groups.slicing import Region, region_index
+from aneforge.ops.op import Trait
 from aneforge.ops.table import op_named
 from aneforge.ops.types import is_float
 from aneforge.targets import FP16_SLICE_SAT
@@ -49,6 +50,10 @@ __all__ = ["FEW_TERMS", "Arithmetic", "arithmetic_of_layer", "crops", "terms_of"
 
 SAFE_IN_CROP = FP16_SLICE_SAT
 """Largest magnitude that the crop leaves as it is."""
+SQUARE_FIELD = "square_after_reduction"
+"""The hardware field at 0x494: a square is fused into the reduction before it."""
+SQUARES = ("sqr", "mult")
+"""Layers that are squares, or can be."""
 FEW_TERMS = 2
 """So few terms have one order."""
 EXPANDED_EXACTLY = ("dense", "palette", "sparse")
@@ -81,6 +86,9 @@ class Arithmetic:
     """Whether the engine itself expands weights of a rounded encoding."""
     unknown: str = ""
     """Family and datapath, for an operation of which no source says how the engine computes it."""
+    square: str = ""
+    """Whether a square is fused into the sum before it (0x494), for sums of squares and squares of sums: what may
+    differ on silicon, where the program has no layer for it."""
     data: tuple[tuple[str, str], ...] = ()
     """Further values of the datapath on which the arithmetic rests, such as the set of activation tables."""
 
@@ -92,7 +100,7 @@ class Arithmetic:
     @property
     def on_silicon(self) -> tuple[object, ...]:
         """What is known to decide about bits on chips."""
-        return (*self.on_engine, self.order, self.weights, self.unknown, self.data)
+        return (*self.on_engine, self.order, self.weights, self.unknown, self.square, self.data)
 
 
 def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Range]) -> Arithmetic:
@@ -103,7 +111,34 @@ def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Ran
     elements = "" if joined_wrong(layer, program) is None else family_text(target)
     unknown = "" if unknown_arithmetic(layer) is None else family_text(target)
     data = data_of(layer, target)
-    return replace(found, int8=int8, weights=streams, elements=elements, unknown=unknown, data=data)
+    square = str(target.hal.get(SQUARE_FIELD)) if beside_a_square(layer, program) else ""
+    return replace(found, int8=int8, weights=streams, elements=elements, unknown=unknown, square=square, data=data)
+
+
+def beside_a_square(layer: Layer, program: Program) -> bool:
+    """Tell whether a layer adds up squares, or adds what nothing but squares and products read.
+
+    >>> import aneforge as af
+    >>> x = af.input((4, 300))
+    >>> programs = [af.build_program(y, "m1") for y in (x.sum(-1), x.sum(-1).square(), x.square().mean(-1))]
+    >>> [[layer.kind.name for layer in program.layers if beside_a_square(layer, program)] for program in programs]
+    [[], ['reduce_sum'], ['reduce_avg']]
+    """
+    call = call_of_layer(layer)
+    if call is None or call.op not in reductions.FOR_TARGET or terms_of(layer) <= 1:
+        return False
+    if Trait.SQUARING_SUM in op_named(call.op).traits:
+        return True
+    made = [program.producers.get(value.name) for value in layer.bottoms]
+    readers = program.consumers.get(layer.results[0].name, ())
+    squared = bool(readers) and all(one.kind.name in SQUARES for one in readers)
+    return squared or any(one is not None and is_square(one) for one in made)
+
+
+def is_square(layer: Layer) -> bool:
+    """Tell whether a layer gives squares: the operation, or a product of a value with itself."""
+    values = {value.name for value in layer.bottoms}
+    return layer.kind.name in SQUARES and len(values) == 1 and not list(layer.constants())
 
 
 def unknown_arithmetic(layer: Layer) -> ArithmeticEntry | None:

@@ -36,13 +36,17 @@ if TYPE_CHECKING:
     from aneforge.analysis.divergence.arithmetic import Arithmetic
     from aneforge.analysis.divergence.numbering import Numbered
     from aneforge.analysis.ranges.program import Flow
+    from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note
     from aneforge.errors import Location
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph, GraphLike
 
-__all__ = ["Cause", "Divergence", "Finding", "Side", "Strength", "between", "divergence"]
+__all__ = ["Cause", "Divergence", "Finding", "Side", "Strength", "between", "divergence", "divergence_of_programs"]
+
+
+SQUARE_FUSED = "one target squares a sum before it is rounded, the other after a rounding"
 
 
 class Strength(StrEnum):
@@ -197,16 +201,26 @@ def divergence(
         UnknownTargetError: Nothing has that name.
         UnknownNameError: A range is given for an input that is not there.
     """
-    half, numbering = to_fp16(graph), Numbering()
-    original = half.graph
-    inputs = declared_ranges(original, ranges)
+    half = to_fp16(graph)
+    made = [compile_graph(half.graph, resolve(target)) for target in (a, b)]
+    found = divergence_of_programs(half.graph, made[0], made[1], ranges)
+    return replace(found, notes=half.notes)
+
+
+def divergence_of_programs(
+    graph: Graph, first: Compiled, second: Compiled, ranges: Mapping[str, tuple[float, float] | float] | None = None
+) -> Divergence:
+    """Return where a graph of fp16 that was compiled for two targets can give different answers.
+
+    Raises:
+        UnknownNameError: A range is given for an input that is not there.
+    """
+    numbering, inputs = Numbering(), declared_ranges(graph, ranges)
     sides: list[Side] = []
-    for target in (resolve(a), resolve(b)):
-        made = compile_graph(original, target)
+    for made in (first, second):
         found = flow(made.program, inputs)
-        numbered = numbering.program(made.program, found.ranges)
-        sides.append(Side(made.graph, made.changes, numbered, found))
-    return replace(between(sides[0], sides[1], numbering), notes=half.notes)
+        sides.append(Side(made.graph, made.changes, numbering.program(made.program, found.ranges), found))
+    return between(sides[0], sides[1], numbering)
 
 
 def between(first: Side, second: Side, numbering: Numbering) -> Divergence:
@@ -233,9 +247,18 @@ def differing_pairs(together: Alignment, first: Side, second: Side) -> list[Find
     found: list[Finding] = []
     for one, other in together.pairs:
         left, right = first.numbered.arithmetics[one.name], second.numbered.arithmetics[other.name]
-        if left.on_silicon != right.on_silicon:
+        if left.square != right.square:
+            found.append(square_finding(one))
+        if replace(left, square="").on_silicon != replace(right, square="").on_silicon:
             found.append(pair_finding(one, (left, right), first, second, other))
     return found
+
+
+def square_finding(layer: Layer) -> Finding:
+    """Return the finding on a sum and a square that one target may fuse on silicon, where no program does."""
+    detail = f"{SQUARE_FUSED}, as far as the hardware field 0x494 tells"
+    where = (layer.name, op_of(layer), layer.location)
+    return Finding(*where, Strength.ROUND1, Cause.SQUARE, math.nan, on_engine=False, detail=detail)
 
 
 def pair_finding(
@@ -389,7 +412,7 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Finding:
         bound = math.inf
     elif ("square_after_reduction" in kinds[0]) != ("square_after_reduction" in kinds[1]):
         strength, cause = Strength.ROUND1, Cause.SQUARE
-        detail = "one target squares a sum before it is rounded, the other after a rounding"
+        detail = SQUARE_FUSED
     elif first.changes != second.changes and texts:
         strength, cause, detail = Strength.APPROXIMATION, Cause.DECOMPOSITION, "; ".join(dict.fromkeys(texts))
     elif kinds[0] == kinds[1]:

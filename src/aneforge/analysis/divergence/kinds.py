@@ -1,8 +1,7 @@
-"""The documented verdict on one kind of operation: which fields of two targets choose a different route for it.
+"""The documented question about one kind of operation: a graph of it is built, and `divergence` answers.
 
-Three fields matter: whether a slice inside the width passes the fixed-point crop, whether a square is fused into the
-reduction before it (0x494), and from which extent on reductions go through a transpose (0x3f0). The verdict looks at
-fields alone, so it flags a risk where a whole graph (`divergence`) may be proven equal.
+A kind is the name of an operation, or of a pattern of a few of them that the documented question names. Weights are
+drawn, since a kind has none; whatever else a shape does not say has a moderate value, such as a window of 3.
 """
 
 from __future__ import annotations
@@ -11,30 +10,37 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from aneforge.analysis.divergence.graphs import Strength
-from aneforge.errors import GraphTypeError
+import numpy as np
+
+from aneforge.analysis.divergence.graphs import Strength, divergence
+from aneforge.errors import AneforgeError, GraphTypeError, NotSupportedError, UnknownNameError
+from aneforge.graph.builder import attention, convolution, image, inputs, normalisation
+from aneforge.graph.graph import Graph
 from aneforge.graph.methods.arguments import misuse, number, whole_list
-from aneforge.targets import FP16_SLICE_SAT, TargetLike, resolve
+from aneforge.graph.node import build
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.op import Trait
+from aneforge.ops.table import names
+from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from aneforge.targets import Target
+    from aneforge.ops.types import Array
 
-__all__ = ["predict_fp16_divergence"]
+    Begins = tuple[int, ...]
+    Building = Callable[[Tensor, Begins], Tensor]
+
+__all__ = ["PATTERNS", "kinds", "predict_fp16_divergence"]
 
 ASKED = "predict_fp16_divergence"
 """The question, as errors name it."""
-SLICES = {"slice", "crop"}
-"""Words of kinds that cut: `slice_by_size` and `slice_by_index` have the first."""
-SQUARED = {"square", "squares", "rms", "variance", "l2"}
-"""Words of kinds in which a square or a product follows a reduction."""
-REDUCED = {"softmax", "norm", "mean", "sum", "rms", "variance", "l2", "l1", "average"}
-"""Words of kinds that add; one that begins with `reduce` or ends with `norm` does too."""
-WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z0-9])(?=norm\b)")
-"""Where a word begins that no sign parts from the one before: `RMSNorm`, `rmsnorm`."""
-EXTREMES = {"max", "min", "argmax", "argmin"}
-"""Words of reductions that compare and add nothing: no order changes them."""
+WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=rms)(?=norm\b)|(?<=layer)(?=norm\b)")
+"""Where a word begins that no sign separates from the one before: `RMSNorm`, `rmsnorm`."""
+OPSET = re.compile(r"^ios\d+\.")
+CHANNELS = 8
+"""Output channels of products that are asked for."""
+IMAGE_RANK = 4
 
 
 def predict_fp16_divergence(
@@ -45,11 +51,13 @@ def predict_fp16_divergence(
     begin: Sequence[int] | None = None,
     max_abs: float | None = None,
 ) -> Strength:
-    """Return how far apart two targets can be in an operation: saturation, round1, ulp1 or none, the strongest found.
+    """Return how far apart two targets may be in an operation, the strongest reason first: none is equality.
 
-    `kind` is read word by word (`slice_by_size`, `rms_norm`, `reduce_sum`). `shape` is that of what is read, `begin`
-    where a slice begins along each axis of it, counted from the end where it is negative. A finite `max_abs` of at most
-    4094 says that no element is large enough for the crop.
+    `kind` is an operation of the table or a pattern (`kinds()`), in any of the usual spellings (`rms_norm`, `RMSNorm`,
+    `ios17.reduce_sum`). `shape` is that of what is read, `begin` where a slice begins along each axis of it, counted
+    from the end where it is negative. `max_abs` bounds what is read. The answer is that of `divergence` on a graph of
+    that operation alone: saturation, round1, ulp1 and none as documented, and roundings, approximation and elements
+    for what the documented verdicts do not name, such as Winograd. It counts what is known of silicon alone, too.
 
     >>> from aneforge.targets import Family
     >>> str(predict_fp16_divergence("slice_by_size", (1, 8), Family.A13, Family.A16, begin=(0, 2)))
@@ -58,51 +66,61 @@ def predict_fp16_divergence(
     'none'
     >>> str(predict_fp16_divergence("rms_norm", (64, 256), Family.A13, Family.A14))
     'round1'
-    >>> str(predict_fp16_divergence("softmax", (64, 256), Family.A14, Family.A15))
-    'ulp1'
+    >>> str(predict_fp16_divergence("conv", (1, 8, 32, 32), "m1", "m5"))
+    'roundings'
 
     Raises:
         UnknownTargetError: Nothing has that name.
-        GraphError: The begin has another rank than the shape or lies outside of it, or an extent or the magnitude is
-            negative.
+        UnknownNameError: There is no such kind; the error has the nearest.
+        GraphError: The begin has another rank than the shape or lies outside of it, an extent or the magnitude is
+            negative, the operation takes no such shape, or it does not run on one of the targets.
+        NotSupportedError: A shape does not say what the operation needs: build the graph and ask `divergence`.
         GraphTypeError: The kind is not a text, the shape or begin no list of integers, or max_abs no number.
     """
-    words = words_of(kind)
-    begins, most = checked(shape, begin, max_abs)
+    name = kind_named(kind)
+    extents, begins, most = checked(shape, begin, max_abs)
     first, second = resolve(target_a), resolve(target_b)
-    if words & SLICES and any(begins[-1:]) and differ("width_slice_crop_x16", first, second):
-        return Strength.NONE if most <= FP16_SLICE_SAT else Strength.SATURATION
-    if words & SQUARED and differ("square_after_reduction", first, second):
-        return Strength.ROUND1
-    adds = words & REDUCED or any(word.startswith("reduce") or word.endswith("norm") for word in words)
-    if adds and not words & EXTREMES and differ("reduction_transpose_extent", first, second):
-        return Strength.ULP1
-    return Strength.NONE
+    graph = Graph({"y": built(name, extents, begins)})
+    ranges = {} if math.isinf(most) else dict.fromkeys(graph.inputs, most)
+    return divergence(graph, first, second, ranges=ranges).on_silicon
 
 
-def words_of(kind: str) -> set[str]:
-    """Return the words of a kind, in small letters; the names of classes and functions are read alike.
+def kinds() -> list[str]:
+    """Return every kind that can be asked for: operations, their aliases, and patterns.
 
-    >>> sorted(words_of("ios17.reduce_L2_norm"))
-    ['ios17', 'l2', 'norm', 'reduce']
-    >>> sorted(words_of("RMSNorm")), sorted(words_of("rmsnorm")), sorted(words_of("SliceBySize"))
-    (['norm', 'rms'], ['norm', 'rms'], ['by', 'size', 'slice'])
+    >>> {"conv", "global_argmax", "variance"} <= set(kinds())
+    True
+    """
+    return sorted({*names(), *PATTERNS})
+
+
+def kind_named(kind: str) -> str:
+    """Return the name of a kind in the spelling of the tables.
+
+    >>> [kind_named(one) for one in ("ios17.reduce_sum", "RMSNorm", "rmsnorm", "SliceBySize", "CROP")]
+    ['reduce_sum', 'rms_norm', 'rms_norm', 'slice_by_size', 'crop']
 
     Raises:
         GraphTypeError: It is not a text.
+        UnknownNameError: There is none; the error has the nearest names.
     """
     if not isinstance(kind, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise GraphTypeError("the kind of an operation is not a text", seen=type(kind).__name__)
-    return {word for word in re.split(r"[^a-z0-9]+", WORD_BEGINS.sub("_", kind).lower()) if word}
+    plain = OPSET.sub("", kind)
+    spelled = "_".join(re.findall(r"[a-z0-9]+", WORD_BEGINS.sub("_", plain).lower()))
+    for name in (plain, spelled):
+        if name in PATTERNS or name in names():
+            return name
+    raise UnknownNameError.of("kind of operation", kind, kinds())
 
 
-def checked(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, ...], float]:
-    """Return where a slice begins along each axis, counted from the front, and the largest magnitude of what it cuts.
+def checked(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, ...], Begins, float]:
+    """Return a shape, where a slice begins along each axis counted from the front, and the largest magnitude.
 
     Without a begin it is empty, and without a magnitude that is infinite.
 
     >>> checked((1, 8), (0, -2), None)
-    ((0, 6), inf)
+    ((1, 8), (0, 6), inf)
 
     Raises:
         GraphError: An extent is negative, the begin has another rank or lies outside, or the magnitude is below zero.
@@ -120,10 +138,135 @@ def checked(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, .
     most = math.inf if max_abs is None else number(max_abs, ASKED, "max_abs", finite=False)
     if not most >= 0:
         raise misuse(ASKED, "max_abs is not a magnitude", seen=most, limit="0 or more")
-    return tuple(first % extent if first else 0 for first, extent in pairs), most
+    return tuple(extents), tuple(first % extent if first else 0 for first, extent in pairs), most
 
 
-def differ(field: str, first: Target, second: Target) -> bool:
-    """Tell whether a field of two targets differs; one of which no source tells differs from one that is known."""
-    groups = [target.datapath if target.datapath.knows(field) else target.hal for target in (first, second)]
-    return groups[0].get(field) != groups[1].get(field)
+# Graphs of single kinds.
+
+
+def built(name: str, shape: tuple[int, ...], begins: Begins) -> Tensor:
+    """Return a graph of a kind.
+
+    Raises:
+        GraphError: It takes no such shape.
+        NotSupportedError: A shape does not say what it needs.
+    """
+    x = inputs.input(shape)
+    building = PATTERNS.get(name) or FILLED.get(name)
+    return building(x, begins) if building else plainly(name, x)
+
+
+def plainly(name: str, x: Tensor) -> Tensor:
+    """Return an operation that needs no more than one or two tensors of a shape; along the last axis, if it has one.
+
+    Raises:
+        NotSupportedError: It needs more.
+    """
+    entry = names()[name]
+    axes = {"axes": (-1,)} if Trait.REDUCTION in entry.traits else {}
+    errors: list[str] = []
+    for operands in ({"x": x}, {"x": x, "y": inputs.input(x.shape)}):
+        for attributes in ({**axes}, {}):
+            try:
+                return Tensor(build(name, operands, attributes))
+            except AneforgeError as error:
+                errors.append(error.message)
+    raise NotSupportedError(
+        "a shape alone does not say what this kind of operation needs",
+        operation=name,
+        seen=errors[0],
+        remedy="build the graph, and ask af.divergence",
+    )
+
+
+def drawn(*shape: int) -> Array:
+    """Return weights: normal numbers, small enough that sums of many are moderate."""
+    return np.random.default_rng(0).standard_normal(shape) / math.sqrt(max(1, math.prod(shape[1:])))
+
+
+def cut(x: Tensor, begins: Begins) -> Tensor:
+    """Return a slice from its begin to the end."""
+    first = begins or (0,) * len(x.shape)
+    return x.slice_by_size(first, [extent - one for extent, one in zip(x.shape, first, strict=True)])
+
+
+def cut_by_index(x: Tensor, begins: Begins) -> Tensor:
+    """Return the same, by the places where it begins and ends."""
+    first = begins or (0,) * len(x.shape)
+    return Tensor(build("slice_by_index", {"x": x}, {"begin": first, "end": tuple(x.shape)}))
+
+
+def cropped(x: Tensor, begins: Begins) -> Tensor:
+    """Return an image without what is before the begin of its last two axes."""
+    whole = x.reshape(*(1,) * (IMAGE_RANK - len(x.shape)), *x.shape) if len(x.shape) < IMAGE_RANK else x
+    top, left = (0, 0, *begins)[-2:]
+    return image.crop(whole, top, 0, left, 0)
+
+
+def doubled(resize: Callable[[Tensor, int, int], Tensor]) -> Building:
+    """Return what makes an image twice as high and as wide."""
+
+    def building(x: Tensor, _: Begins) -> Tensor:
+        if len(x.shape) != IMAGE_RANK:
+            raise misuse(ASKED, "an image has four axes [N, C, H, W]", seen=list(x.shape))
+        return resize(x, 2 * x.shape[2], 2 * x.shape[3])
+
+    return building
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """Return a tensor as a matrix of its last axis."""
+    return x if len(x.shape) == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def rms_norm(x: Tensor, _: Begins) -> Tensor:
+    """Return rows over the root of their mean square."""
+    return rows_of(x).rms_norm(np.ones(x.shape[-1]))
+
+
+def layer_norm(x: Tensor, _: Begins) -> Tensor:
+    """Return rows less their mean, over their deviation."""
+    return rows_of(x).layer_norm(np.ones(x.shape[-1]), np.zeros(x.shape[-1]))
+
+
+def attended(x: Tensor, _: Begins) -> Tensor:
+    """Return attention of queries, keys and values of one shape."""
+    return attention.sdpa(x, inputs.input(x.shape), inputs.input(x.shape))
+
+
+def variance(x: Tensor, _: Begins) -> Tensor:
+    """Return the mean of squared distances from the mean, along the last axis."""
+    return (x - x.mean(-1)).square().mean(-1)
+
+
+FILLED: Mapping[str, Building] = {
+    "avg_pool": lambda x, _: x.avg_pool(3),
+    "max_pool": lambda x, _: x.max_pool(3),
+    "batch_norm": lambda x, _: normalisation.batch_norm(x, *(np.ones(x.shape[1]) for _ in range(4))),
+    "conv": lambda x, _: convolution.conv(x, drawn(CHANNELS, x.shape[1], 3, 3), pad=1),
+    "conv_transpose": lambda x, _: convolution.conv_transpose(x, drawn(x.shape[1], CHANNELS, 3, 3)),
+    "crop": cropped,
+    "group_norm": lambda x, _: x.group_norm(np.ones(x.shape[1]), np.zeros(x.shape[1]), num_groups=1),
+    "linear": lambda x, _: x.linear(drawn(CHANNELS, x.shape[-1])),
+    "matmul": lambda x, _: x @ drawn(x.shape[-1], CHANNELS),
+    "resize": doubled(image.resize_bilinear),
+    "resize_bilinear": doubled(image.resize_bilinear),
+    "resize_nearest_neighbor": doubled(image.resize_nearest_neighbor),
+    "rms_norm": rms_norm,
+    "sdpa": attended,
+    "slice_by_index": cut_by_index,
+    "slice_by_size": cut,
+}
+"""Operations that need more than tensors of one shape, and what they are given."""
+PATTERNS: Mapping[str, Building] = {
+    "l2": lambda x, _: x.l2_norm(),
+    "mean": lambda x, _: x.mean(-1),
+    "norm": layer_norm,
+    "reduce_square": lambda x, _: x.sum(-1).square(),
+    "rms": rms_norm,
+    "slice": cut,
+    "sum": lambda x, _: x.sum(-1),
+    "var": variance,
+    "variance": variance,
+}
+"""Patterns that the documented question names beside operations, as graphs of the tensor that they read."""

@@ -50,6 +50,7 @@ FUSED_EXTREME: Details = {
     "traits": frozenset({Trait.EXTREME, Trait.REDUCTION}),
     "movement": Movement(taking=Taking.CHOSEN),
 }
+SQUARING = frozenset({Trait.SQUARING_SUM})
 PLACES = frozenset({Trait.PLACES, Trait.INDICES})
 
 
@@ -228,6 +229,7 @@ REDUCE_SUM_SQUARE = reduction(
     codomain=FROM_ZERO,
     **FUSED,
     decompositions=(reductions.SUM_SQUARE,),
+    traits=SQUARING,
 )
 REDUCE_L1_NORM = reduction(
     "reduce_l1_norm",
@@ -251,6 +253,7 @@ REDUCE_L2_NORM = reduction(
     codomain=FROM_ZERO,
     **FUSED,
     decompositions=(reductions.L2_NORM,),
+    traits=SQUARING,
 )
 REDUCE_LOG_SUM = reduction("reduce_log_sum", "log Σ x", log_of_total, domain=Domain(0.1, 9), **FUSED)
 REDUCE_LOG_SUM_EXP = reduction(
@@ -272,6 +275,7 @@ SQ_AFTER_REDUCE = reduction(
     ),
     catalogued=False,
     decompositions=(reductions.SQUARE_AFTER_SUM,),
+    traits=SQUARING,
 )
 
 REDUCE_ARGMAX = arg_reduction(
