@@ -139,7 +139,7 @@ def run(
     >>> program = af.build_program(af.input((1, 2), name="x") + 1.0, af.targets.Family.A16)
     >>> found = run(program, {"x": np.array([[2048, 0.5]])})
     >>> found.outputs["y"].tolist(), str(found.label.exactness)
-    ([[2050.0, 1.5]], 'exact')
+    ([[2050.0, 1.5]], 'modelled')
 
     Raises:
         UnknownNameError: A value is given for an input or a state that there is not.
