@@ -1,10 +1,12 @@
 """Hardware fields, limits, streams and datapath switches, against the published tables written down again here."""
 
+from collections import Counter
 from operator import attrgetter
 
 import pytest
 
 from aneforge.errors import NoDataError, PropertyTypeError, UnknownNameError
+from aneforge.ops.table import op_named, ops
 from aneforge.targets import FP16_SLICE_SAT, Family, database, has_texture_engine, limit, native_streams, resolve
 
 COLUMNS = ["h11", "h13", "h14", "h15", "h16", "h17", "h18"]
@@ -406,3 +408,16 @@ def test_typed_reading_refuses_the_wrong_type() -> None:
             read("texture_engine")
     assert hal.text("cost_policy") == "Simple"
     assert resolve("h13").limits.words("program_input_dtypes") == ("fp16", "uint8")
+
+
+def test_the_counts_of_floors_can_be_asked_and_fit_the_op_table() -> None:
+    """Of the highest floors there are few enough to be named; the table has more operations, which are made of them."""
+    target = resolve("m1")
+    by_floor = dict(zip((0, 2, 3, 4), target.limits.integers("compute_operations_by_floor"), strict=True))
+    assert sum(by_floor.values()) == 88
+    assert target.limits.integers("floor_instantiations") == (29, 45)
+    named = {3: ("crop_resize", "resample"), 4: ("cos", "global_arg_min_max", "sin")}
+    assert {floor: len(found) for floor, found in named.items()} == {floor: by_floor[floor] for floor in named}
+    assert all(op_named(name).support.floor == floor for floor, found in named.items() for name in found)
+    floors = Counter(op.support.floor for op in ops().values())
+    assert all(floors[floor] >= count for floor, count in by_floor.items())
