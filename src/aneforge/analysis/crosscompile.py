@@ -16,6 +16,8 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.errors import CrossChipFP16Warning, GraphError, NoDataError, NotSupportedError
 from aneforge.graph.precision import to_fp16
+from aneforge.rules.operations import op_status
+from aneforge.rules.preflight import Status
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
     The warnings are the findings of `divergence`, one for operations alike: an operation that none of them names gives
     the same bits on both, as far as it is known. Names are checked before the graph is.
 
-    Wider floating-point tensors count as fp16, as in `compile`; `compile_matrix` says why a graph does not compile.
+    An operation that is built from others there, such as dropout of a mask that the host draws, needs no program of its
+    own. Wider floating-point tensors count as fp16, as in `compile`; `compile_matrix` says why one does not compile.
 
     >>> import aneforge as af
     >>> family = af.targets.Family
@@ -51,7 +54,7 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
     if not resolved.has_data:
         raise NoDataError(NO_DATA, target=resolved.name)
     graph = to_fp16(out).graph
-    bridges = bridges_of(graph)
+    bridges = [node for node in bridges_of(graph) if op_status(node.op.name, resolved) != Status.DECOMPOSE]
     if bridges:
         node = bridges[0]
         raise NotSupportedError(

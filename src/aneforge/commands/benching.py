@@ -85,6 +85,7 @@ def bench(
         ready = prepare(compiled.program)
         preparing = (time.perf_counter() - began) * 1e3
         times: list[float] = []
+        values = compiled.feed(values)
         ready.run(values, states)  # the first run sets memory up
         gc.disable()
         try:

@@ -166,7 +166,7 @@ def side(
     original = subject.graph
     target = chosen_targets([which])[0].target
     made = compile_graph(graph, target)
-    ran = run(made.program, inputs, states, keep=True)
+    ran = run(made.program, made.feed(inputs), states, keep=True)
     origin = origins(graph, made.graph)
     renumbered = numbers_of(original, graph)
     found: dict[tuple[int, int], Array] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from aneforge.commands.comparing import same_bits
 from aneforge.commands.feeding import fed
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
-from aneforge.compiler.compile import build_program
+from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import run
 from aneforge.errors import AneforgeError, GraphError
 from aneforge.graph.graph import PLACEHOLDERS, Graph
@@ -302,13 +302,19 @@ def shows_rule(rule: str, target: Target | None) -> Shows:
 
 def diverges(graph: Graph, inputs: Mapping[str, Array], first: Target, second: Target) -> bool:
     """Tell whether two targets give different bits."""
-    left, right = (run(build_program(graph, target), inputs).outputs for target in (first, second))
+    left, right = (outputs_on(graph, target, inputs) for target in (first, second))
     return not all(bool(np.all(same_bits(left[name], right[name]))) for name in left)
+
+
+def outputs_on(graph: Graph, target: Target | None, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Return the outputs of a graph on a target."""
+    made = compile_graph(graph, target)
+    return run(made.program, made.feed(inputs)).outputs
 
 
 def not_finite(graph: Graph, inputs: Mapping[str, Array], target: Target | None) -> bool:
     """Tell whether a target gives something infinite or no number for inputs that are all finite."""
     if not all(bool(np.isfinite(array).all()) for array in inputs.values()):
         return False
-    outputs = run(build_program(graph, target), inputs).outputs.values()
+    outputs = outputs_on(graph, target, inputs).values()
     return not all(bool(np.isfinite(array).all()) for array in outputs)

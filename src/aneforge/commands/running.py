@@ -10,7 +10,7 @@ import numpy as np
 
 from aneforge.commands.feeding import fed, fed_ports
 from aneforge.commands.model_and_targets import chosen_targets, is_path, subject_of
-from aneforge.compiler.compile import build_program
+from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, Location
 from aneforge.formats.detection import is_program_file
 from aneforge.runtime.backends import chosen_backend
@@ -76,13 +76,11 @@ def run_model(
         return (run_program(model, targets, inputs, chosen, seed=seed, shapes=shapes),)
     subject = subject_of(model, shapes=shapes)
     values, states = fed(subject.graph, inputs, seed)
-    return tuple(
-        replace(
-            ran_on(chosen, build_program(subject.graph, one.target), subject.graph, values, states),
-            notes=subject.notes,
-        )
-        for one in chosen_targets(targets)
-    )
+    runs: list[Ran] = []
+    for one in chosen_targets(targets):
+        made = compile_graph(subject.graph, one.target)
+        runs.append(ran_on(chosen, made.program, subject.graph, made.feed(values), states))
+    return tuple(replace(ran, notes=subject.notes) for ran in runs)
 
 
 def run_program(
@@ -102,7 +100,7 @@ def run_program(
     """
     from aneforge.runtime.saved.files import read_program_file  # noqa: PLC0415 - most runs begin with a model
 
-    program, _ = read_program_file(path)
+    program, facts = read_program_file(path)
     name = program.target.name
     others = [] if targets is None else [one.target.name for one in chosen_targets(targets) if one.target.name != name]
     if others:
@@ -120,13 +118,14 @@ def run_program(
             seen=dict(shapes),
             remedy="give --shape when the model is compiled",
         )
+    drawn = {one.name: one.draw() for one in facts.supplied}
     values, states = fed_ports(
-        {port.name: port.value.type for port in program.inputs},
+        {port.name: port.value.type for port in program.inputs if port.name not in drawn},
         {state.name: state.read.type for state in program.states},
         inputs,
         seed,
     )
-    return ran_on(backend, program, None, values, states)
+    return ran_on(backend, program, None, {**drawn, **values}, states)
 
 
 def ran_on(

@@ -23,7 +23,7 @@ from aneforge.rules.preflight import Status
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from aneforge.compiler.ir.program import Program
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.schedule.schedule import Schedule
     from aneforge.graph.convert import Change, SuppliedInput
     from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.ops.types import Array
     from aneforge.rules.preflight import Preflight
     from aneforge.targets import Target
 
@@ -72,8 +73,12 @@ class Compiled:
 
     @property
     def supplied(self) -> tuple[SuppliedInput, ...]:
-        """New inputs that the caller must feed, such as random numbers."""
+        """New inputs that the host feeds, such as random numbers."""
         return self.retargeted.supplied
+
+    def feed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return values for every input of the program: the given ones, and what the host draws."""
+        return {**{one.name: one.draw() for one in self.supplied}, **inputs}
 
     @property
     def schedule(self) -> Schedule:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Value
     from aneforge.ops.decomposition import Decomposition
     from aneforge.ops.op import Op
+    from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import Array, TensorType
 
 __all__ = ["Change", "Converted", "SuppliedInput", "choose", "convert", "expand"]
@@ -57,12 +58,27 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SuppliedInput:
-    """An input that a decomposition added, and what the caller must feed it."""
+    """An input that a decomposition added, and what it is fed with."""
 
     name: str
     op: str
     """The operation that it stands in for."""
     meaning: str
+    type: TensorType
+    attributes: Mapping[str, AttributeValue]
+    """The attributes of the operation, its seed among them."""
+
+    def draw(self) -> Array:
+        """Return the numbers that the host draws: what the operation gives, for ones where it reads a tensor.
+
+        >>> import aneforge as af
+        >>> made = af.retarget(af.dropout(af.input((1, 4)), 0.5, seed=3), af.targets.Family.A13)
+        >>> made.supplied[0].draw().tolist()
+        [[0.0, 0.0, 2.0, 2.0]]
+        """
+        op = op_named(self.op)
+        ones = {operand.name: np.ones(self.type.shape) for operand in op.operands}
+        return op.evaluate(ones, self.attributes)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +88,7 @@ class Converted:
     graph: Graph
     changes: tuple[Change, ...] = ()
     supplied: tuple[SuppliedInput, ...] = ()
-    """New inputs that the caller must feed, such as random numbers."""
+    """New inputs that the host feeds, such as random numbers."""
     target: str = ""
     """The target that it is for, if for one."""
     route: str = "mil"
@@ -277,7 +293,7 @@ class ConversionSite:
         """Return a new input that the caller feeds."""
         given = self.conversion.supplied
         name = f"supplied_{self.node.op.name}{len(given)}"
-        given.append(SuppliedInput(name, self.node.op.name, meaning))
+        given.append(SuppliedInput(name, self.node.op.name, meaning, kind, self.node.attributes))
         attributes = {"shape": kind.shape, "dtype": kind.dtype, "name": name}
         return ConvertedTerm(self, Tensor(build(INPUT, {}, attributes, self.node.location)))
 

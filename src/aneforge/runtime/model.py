@@ -119,7 +119,11 @@ class ModelBase:
 
     @property
     def supplied(self) -> tuple[SuppliedInput, ...]:
-        """Inputs that retargeting added after the others, which a caller must feed, such as random numbers."""
+        """Inputs that retargeting added after the others, such as random numbers.
+
+        The runtime draws them from the seed of their operation; a caller may feed others, after the values for `inputs`
+        that the graph has.
+        """
         return self.facts.supplied
 
     @property
@@ -223,7 +227,7 @@ class ModelBase:
             f"segments: {len(self.segments)}, of which {self.n_netplist} are native layers",
             f"constants: {len(constants)}, {sum(constant.nbytes for constant in constants):,} bytes",
             f"exactness: {self.exactness}",
-            *(f"input to supply: {one.name}, {one.meaning}" for one in self.supplied),
+            *(f"input drawn by the host: {one.name}, {one.meaning}" for one in self.supplied),
             *(f"warning: {one}" for one in self.warnings),
             *(f"note: {one.stage}{f' %{one.layer}' if one.layer else ''}: {one.text}" for one in self.notes),
             *(f"remark: {one}" for one in self.remarks),
@@ -319,7 +323,7 @@ def loaded_model(
         raise NotSupportedError(
             "the graph has no output, only states", remedy="make what a state becomes an output too"
         )
-    loaded = LoadedProgram(program, backend.load(program, graph))
+    loaded = LoadedProgram(program, backend.load(program, graph), facts.supplied)
     if facts.several:
         return MultiModel(loaded, facts, backend.name, source)
     chosen = SegmentedModel if any(layer.kind.bridge for layer in program.layers) else Model

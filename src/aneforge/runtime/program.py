@@ -26,11 +26,12 @@ from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.slots import SLOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
     from types import TracebackType
 
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.exactness import Label
+    from aneforge.graph.convert import SuppliedInput
     from aneforge.ops.types import Array, TensorType
     from aneforge.runtime.executables import Executable
 
@@ -56,7 +57,7 @@ class LoadedProgram:
             the runtime, or has not the memory that the tensors need.
     """
 
-    def __init__(self, program: Program, executable: Executable) -> None:
+    def __init__(self, program: Program, executable: Executable, supplied: Sequence[SuppliedInput] = ()) -> None:
         try:
             note_use()
             check_memory(program)
@@ -79,6 +80,10 @@ class LoadedProgram:
         self.states: dict[str, Array] = {
             state.name: buffer_for(state.read.type, executable.element(state.read.type)) for state in program.states
         }
+        self.drawn = {one.name: converted(self.inputs[one.name], one.draw()) for one in supplied}
+        """What the host draws for inputs that conversion added, by their names."""
+        for name, value in self.drawn.items():
+            filled(self.inputs[name], value)
         self.shared: dict[str, str] = {}
         """Outputs whose buffer is also that of an input: the input's name by the output's."""
 
@@ -251,16 +256,21 @@ class LoadedProgram:
     def eval(self, *values: object) -> dict[str, Array]:
         """Set every input in order, run once, and return a copy of every output by name.
 
+        Inputs that the host draws come last, and may be left out.
+
         Raises:
             GraphError: There are more or fewer values than inputs, or one does not fit its port.
             RuntimeStateError: The program was released.
         """
         with self.used("eval"):
+            asked = [name for name in self.inputs if name not in self.drawn]
+            if len(values) == len(asked):
+                values = (*values, *self.drawn.values())
             if len(values) != len(self.inputs):
                 raise GraphError(
-                    f"the inputs are {', '.join(map(repr, self.inputs)) or 'none'}",
+                    f"the inputs are {', '.join(map(repr, asked)) or 'none'}",
                     seen=f"{len(values)} values",
-                    limit=len(self.inputs),
+                    limit=len(asked),
                     remedy="give one value for every input, in the order in which the inputs were made",
                 )
             ready = [converted(port, value) for port, value in zip(self.inputs.values(), values, strict=True)]

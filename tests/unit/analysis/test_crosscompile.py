@@ -38,6 +38,10 @@ def test_a_network_compiles_everywhere(target: str) -> None:
     assert cross_compile_check(network(), target, host=target) is True
 
 
+def test_what_the_host_draws_compiles_below_the_floor_of_random_numbers() -> None:
+    assert cross_compile_check(af.dropout(af.input((1, 8)), 0.5), "h13", host="h13") is True
+
+
 def test_what_cannot_run_is_false() -> None:
     matrix = np.tile(np.array([1, 0, 0, 0, 1, 0], np.float16), (1, 1))
     texture = af.affine(af.input((1, 3, 8, 8)), matrix, 8, 8)

@@ -12,7 +12,6 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
-from aneforge.graph.node import build
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,15 +194,21 @@ def test_a_segmented_model() -> None:
     assert np.array_equal(model(*inputs), wanted.astype(np.float32))
 
 
-def test_supplied_inputs_are_named() -> None:
-    x = af.input((1, 32))
-    out = af.Tensor(build("dropout", {"x": x}, {"rate": 0.5}, None))
-    model = af.compile(out, target="h13")
-    assert [one.name for one in model.supplied] == ["supplied_dropout0"]
-    mask = np.where(np.arange(32) % 2, 2.0, 0.0)[None]
-    assert np.array_equal(model(np.ones((1, 32)), mask), mask)
-    with pytest.raises(ValueError, match="the inputs are 'x0', 'supplied_dropout0'"):
-        model(np.ones((1, 32)))
+def test_random_numbers_are_drawn_by_the_host_from_the_seed_where_the_engine_draws_none(tmp_path: Path) -> None:
+    out = af.dropout(af.input((1, 32)), 0.5, seed=5) * 3.0
+    sample = np.random.default_rng(0).integers(-8, 9, (1, 32)).astype(np.float32)
+    models = [af.compile(out, target=target) for target in ("h13", "h14", "h16g")]
+    assert [[one.op for one in model.supplied] for model in models] == [["dropout"], ["dropout"], []]
+    loaded = af.load_program(models[0].save(tmp_path / "net.aneprg"))
+    assert isinstance(loaded, af.Model)
+    wanted = af.reference(out, [sample.astype(np.float64)])["y"]
+    for model in (*models, loaded):
+        assert np.array_equal(model(sample), wanted)
+    other = np.where(np.arange(32) % 2, 2.0, 0.0)[None]
+    assert np.array_equal(models[0](np.ones((1, 32)), other), other * 3), "a caller may feed others"
+    assert np.array_equal(models[0](sample), wanted), "for one call"
+    with pytest.raises(ValueError, match="the inputs are 'x0'"):
+        models[0]()
 
 
 def test_an_input_that_leaves_unchanged_under_its_own_name() -> None:

@@ -34,7 +34,8 @@ from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import AneforgeError, ProgramFileError, UnknownNameError
 from aneforge.graph.convert import SuppliedInput
-from aneforge.ops.types import DTYPES
+from aneforge.ops.table import op_named
+from aneforge.ops.types import DTYPES, TensorType
 from aneforge.runtime.facts import CATEGORIES, Caution, ModelFacts
 from aneforge.runtime.saved.records import (
     CautionRecord,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIX", "VERSION", "read_program_file", "write_program_file"]
 
 MAGIC = b"\x89ANEPRG\n"
-VERSION = 2
+VERSION = 3
 """Raised when what is in a file changes its form or its meaning: records, the text, the defaults that a text omits."""
 SUFFIX = ".aneprg"
 PACKED = ("bool", "uint8")
@@ -135,9 +136,25 @@ def facts_record(facts: ModelFacts) -> FactsRecord:
         facts.several,
         tuple(CautionRecord(one.category, one.message) for one in facts.warnings),
         facts.remarks,
-        tuple(SuppliedRecord(one.name, one.op, one.meaning) for one in facts.supplied),
+        tuple(map(supplied_record, facts.supplied)),
         msgspec.Raw(msgspec.json.encode(facts.weights)),
     )
+
+
+def supplied_record(one: SuppliedInput) -> SuppliedRecord:
+    """Return an input that the host draws as a file holds it."""
+    attributes = cast("dict[str, bool | int | float | str | tuple[int, ...] | None]", dict(one.attributes))
+    return SuppliedRecord(one.name, one.op, one.meaning, one.type.shape, one.type.dtype, attributes)
+
+
+def supplied_input(record: SuppliedRecord) -> SuppliedInput:
+    """Return an input that the host draws.
+
+    Raises:
+        UnknownNameError: There is no such operation or element type.
+    """
+    kind = TensorType(record.shape, record.dtype)
+    return SuppliedInput(record.name, op_named(record.op).name, record.meaning, kind, record.attributes)
 
 
 def read_program_file(path: str | os.PathLike[str]) -> tuple[Program, ModelFacts]:
@@ -245,6 +262,9 @@ def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
         ) from error
     except (AneforgeError, ValueError, msgspec.MsgspecError) as error:
         raise damaged(str(error)) from error
+    inputs = {port.name: port.value.type for port in program.inputs}
+    if any(inputs.get(one.name) != one.type for one in facts.supplied):
+        raise damaged("an input that the host draws is not one of the program's")
     return program, facts
 
 
@@ -291,7 +311,7 @@ def facts_of(record: FactsRecord) -> ModelFacts:
         several=record.several,
         warnings=tuple(Caution(one.category, one.message) for one in record.warnings),
         remarks=record.remarks,
-        supplied=tuple(SuppliedInput(one.name, one.op, one.meaning) for one in record.supplied),
+        supplied=tuple(map(supplied_input, record.supplied)),
         weights=weights_of(record.weights),
     )
 

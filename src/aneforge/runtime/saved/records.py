@@ -85,6 +85,10 @@ class SuppliedRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     name: str
     op: str
     meaning: str
+    shape: tuple[int, ...]
+    dtype: str
+    attributes: dict[str, bool | int | float | str | tuple[int, ...] | None]
+    """Those of the operation, from which the host draws."""
 
 
 class FactsRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
