@@ -4,7 +4,8 @@
 "Cost and placement"; `--check` writes nothing. Six numbers of a chip are fitted: dispatch, two rates of host copies,
 and three costs for an element; clock, cores, bandwidths and everything else are data of the targets. Each number is
 drawn towards the chips nearest to it, so that a chip with five measurements is not fitted to their noise. Of a chip of
-which only whole networks were measured, the time of a call is fitted, to the calibration part of `networks.toml`.
+which only whole networks were measured, the time of a call is fitted, to the calibration part of `networks.toml`; of
+one of which only single programs were, to those of `programs.toml` by the route that predictions assume.
 """
 
 from __future__ import annotations
@@ -29,17 +30,20 @@ from aneforge.analysis.files import (
     Measurement,
     NetworkMeasurement,
     PowerEntry,
+    ProgramMeasurement,
     SpreadEntry,
     checks,
+    dispatch_file,
     lending,
     measurements,
     model,
     networks,
+    programs,
 )
-from aneforge.analysis.machine import Machine, Place, anchors_of, machine_for
+from aneforge.analysis.machine import Machine, anchors_of, machine_for
 from aneforge.analysis.work import ProgramWork, work_of
 from aneforge.compiler.compile import compile_graph
-from aneforge.targets import chip, resolve
+from aneforge.targets import Place, chip, resolve
 from measured_networks import network
 
 if TYPE_CHECKING:
@@ -79,7 +83,7 @@ NAMES = ("dispatch", "host_in", "host_out")
 CLASSES = ("relu", "softmax", "layer_norm")
 
 
-def graph_of(row: Measurement) -> af.Tensor:
+def graph_of(row: Measurement | ProgramMeasurement) -> af.Tensor | af.Graph:
     """Return the program that was measured."""
     match row.workload, row.shape:
         case (("linear" | "matmul"), (rows, inner, columns)):
@@ -90,8 +94,52 @@ def graph_of(row: Measurement) -> af.Tensor:
         case "conv", (channels, side, stride, size):
             weights = np.zeros((channels, channels, side, side), np.float16)
             return af.conv(af.input((1, channels, size, size)), weights, stride=stride, pad=side // 2)
+        case name, shape if name in PROGRAMS:
+            return PROGRAMS[name](*shape)
         case name, shape:
             return one_operation(name, af.input(shape))
+
+
+def pointwise(channels: int, columns: int) -> af.Tensor:
+    """Return a 1×1 convolution over one row."""
+    return af.conv(af.input((1, channels, 1, columns)), np.zeros((channels, channels, 1, 1), np.float16))
+
+
+def product_and_offset(rows: int, width: int) -> af.Tensor:
+    """Return a product with constant weights and an offset."""
+    return af.input((rows, width)).linear(np.zeros((width, width), np.float16), np.zeros(width, np.float16))
+
+
+def attention(rows: int, width: int) -> af.Tensor:
+    """Return attention of one head, its three operands one tensor, of products and softmax."""
+    x = af.input((1, 1, rows, width))
+    return (x @ x.transpose(0, 1, 3, 2) * width**-0.5).softmax(-1) @ x
+
+
+def transformer_block(rows: int, width: int) -> af.Tensor:
+    """Return norm, attention of one head, norm and perceptron of twice the width, with two residual sums."""
+    gain, offset = np.ones(width, np.float16), np.zeros(width, np.float16)
+    x = af.input((rows, width))
+    h = x.layer_norm(gain, offset)
+    x = x + (h @ h.transpose(1, 0) * width**-0.5).softmax(-1) @ h
+    h = x.layer_norm(gain, offset).linear(np.zeros((2 * width, width), np.float16), np.zeros(2 * width, np.float16))
+    return x + h.gelu().linear(np.zeros((width, 2 * width), np.float16), offset)
+
+
+def gradients(rows: int, width: int) -> af.Graph:
+    """Return the two products of a gradient, of tensors that are all fed."""
+    incoming, weights = af.input((rows, width), name="dy"), af.input((width, width), name="w")
+    return af.Graph({"dx": incoming @ weights, "dw": incoming.transpose(1, 0) @ incoming})
+
+
+PROGRAMS: Mapping[str, Callable[[int, int], af.Tensor | af.Graph]] = {
+    "attention": attention,
+    "block": transformer_block,
+    "conv1x1": pointwise,
+    "gradients": gradients,
+    "linear_bias": product_and_offset,
+}
+"""Programs of `programs.toml`, by their workload."""
 
 
 def one_operation(name: str, x: af.Tensor) -> af.Tensor:
@@ -124,7 +172,7 @@ def place_of_chip(key: str) -> Place:
 
 
 @cache
-def works(row: Measurement) -> ProgramWork:
+def works(row: Measurement | ProgramMeasurement) -> ProgramWork:
     """Return the work of a measured program, compiled for the chip that ran it."""
     return work_of(compile_graph(graph_of(row), place_of_chip(row.chip).target))
 
@@ -171,10 +219,25 @@ def fit_calls(
     return {key: CallEntry(dispatch=fit_call(group, machine(key)), rows=len(group)) for key, group in groups.items()}
 
 
-def fit_call(rows: Sequence[NetworkMeasurement], machine: Machine) -> float:
-    """Return the time of a call that explains the networks of one chip best, drawn towards that of other chips."""
+def fit_program_calls(rows: Sequence[ProgramMeasurement], fitted: Mapping[str, MachineEntry]) -> dict[str, CallEntry]:
+    """Return the time of a call, by the assumed route, of chips of which only single programs were measured."""
+    groups: dict[str, list[ProgramMeasurement]] = {}
+    for row in rows:
+        if row.chip and row.chip not in fitted and row.route == dispatch_file().route and not row.conflict:
+            groups.setdefault(row.chip, []).append(row)
+    machine = machines(fitted, {})
+    return {key: CallEntry(dispatch=fit_call(group, machine(key)), rows=len(group)) for key, group in groups.items()}
+
+
+def work_of_row(row: NetworkMeasurement | ProgramMeasurement) -> ProgramWork:
+    """Return the work of a measured network or program."""
+    return network_works(row) if isinstance(row, NetworkMeasurement) else works(row)
+
+
+def fit_call(rows: Sequence[NetworkMeasurement] | Sequence[ProgramMeasurement], machine: Machine) -> float:
+    """Return the time of a call that explains the programs of one chip best, drawn towards that of other chips."""
     measured = np.array([row.microseconds for row in rows])
-    rest = np.array([price(network_works(row), machine).microseconds for row in rows]) - machine.dispatch
+    rest = np.array([price(work_of_row(row), machine).microseconds for row in rows]) - machine.dispatch
 
     def residuals(vector: Vector) -> Vector:
         errors = np.log((np.exp(vector[0]) + rest) / measured) / NOISE
@@ -271,7 +334,7 @@ def prior_of(key: str, fitted: Mapping[str, MachineEntry]) -> MachineEntry:
     others = {name: entry for name, entry in fitted.items() if name != key}
     if not others:
         return START
-    anchors, _ = anchors_of(place_of_chip(key), others)
+    anchors = anchors_of(place_of_chip(key), others)
     return entry_of(np.mean([vector_of(others[name]) for name in anchors], axis=0), ())
 
 
@@ -424,7 +487,7 @@ def calibrated(rows: Sequence[Measurement], whole: Sequence[NetworkMeasurement])
         complete[key] = structs.replace(
             fitted[key], spread=max(robust_spread(shapes[key]), 0.05), power=None if power is None else power.entry
         )
-    calls = fit_calls(whole, fitted)
+    calls = {**fit_calls(whole, fitted), **fit_program_calls(programs(), fitted)}
     tested = [row for row in whole if not row.calibrates]
     spread = SpreadEntry(
         other_chip=robust_spread(np.concatenate(list(leave_one_chip_out(rows).values()))),

@@ -14,29 +14,45 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.bridged import own_program
-from aneforge.analysis.energy import INTERVAL, Energy, energy_of
+from aneforge.analysis.energy import Energy, energy_of
 from aneforge.analysis.files import model
-from aneforge.analysis.machine import Machine, machine_of, place_of
+from aneforge.analysis.machine import INTERVAL, Basis, Machine, machine_of
 from aneforge.analysis.matrix import NOTHING
-from aneforge.analysis.work import LayerWork, Planned, ProgramWork, work_of
+from aneforge.analysis.work import LayerWork, Planned, ProgramWork, macs_of, work_of
 from aneforge.compiler.compile import compile_graph
-from aneforge.errors import GraphTypeError, IllegalGraphError
+from aneforge.compiler.passes.kernels import kernel_of
+from aneforge.errors import GraphTypeError
+from aneforge.evidence import EvidenceKind
 from aneforge.graph.precision import to_fp16
-from aneforge.targets.peak import ANCHOR
+from aneforge.targets import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.analysis.bridged import OwnProgram
     from aneforge.analysis.work import SegmentWork
+    from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
-    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.graph.graph import GraphLike
     from aneforge.targets import TargetLike
 
-__all__ = ["Bound", "Cost", "LayerCost", "ProgramCost", "cost", "price"]
+__all__ = ["Bound", "Cost", "CostPart", "LayerCost", "ProgramCost", "cost", "cost_of", "least_time", "price"]
 
 SHOWN = 20
 """Layers that the text of a cost lists."""
+OWN_PROGRAMS = "layers that are programs of their own"
+RESTS_ON = {
+    "dispatch": ("dispatch",),
+    OWN_PROGRAMS: ("dispatch",),
+    "host copies": ("host copies",),
+    "multiplies": ("clock", "cores"),
+    "weights": ("weight bandwidth",),
+    "on chip": ("clock", "on chip"),
+    "activations": ("activations",),
+    "elements": ("elements",),
+    "fixed time of layers": ("clock",),
+}
+"""The parts of a time, and the rates of a machine that each rests on."""
 
 
 class Bound(StrEnum):
@@ -48,6 +64,9 @@ class Bound(StrEnum):
     ACTIVATIONS = "activations"
     ELEMENTS = "elements"
     NOTHING = "nothing"
+
+
+PART_NAMES = {Bound.COMPUTE: "multiplies", Bound.WEIGHTS: "weights", Bound.ON_CHIP: "on chip"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +98,16 @@ class LayerCost:
     utilisation: float
     bound: Bound
 
+    def part(self, bound: Bound) -> float:
+        """Return the time that one thing would take by itself."""
+        return {
+            Bound.COMPUTE: self.compute,
+            Bound.WEIGHTS: self.stream,
+            Bound.ON_CHIP: self.on_chip,
+            Bound.ACTIVATIONS: self.activations,
+            Bound.ELEMENTS: self.elements,
+        }.get(bound, 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramCost:
@@ -91,6 +120,20 @@ class ProgramCost:
     """The operation, where the program is a single layer that was measured as a whole."""
     spread: float = 0.0
     """Standard deviation of the logarithm of the error of such a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostPart:
+    """One part of a predicted time, and how it is known."""
+
+    name: str
+    microseconds: float
+    basis: Basis
+    """Of the least sure rate that it rests on."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.microseconds:.1f} µs: {self.basis} {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +191,29 @@ class Cost:
         return self.microseconds * math.exp(INTERVAL * self.spread)
 
     @property
+    def kind(self) -> EvidenceKind:
+        """How the whole is known: a prediction is inferred, whatever its parts rest on. `parts` says what was measured.
+
+        Where nothing runs there is nothing to predict, and no time is what the compiler says.
+        """
+        return EvidenceKind.INFERRED if self.microseconds else EvidenceKind.DECODED
+
+    @property
+    def parts(self) -> tuple[CostPart, ...]:
+        """The parts that take time, which add up to the whole: measured, fitted, decoded or scaled, and from where."""
+        times: dict[str, float] = dict.fromkeys(RESTS_ON, 0.0)
+        for program in self.programs:
+            times[OWN_PROGRAMS if program.bridge else "dispatch"] += program.dispatch
+            times["host copies"] += program.copies
+        for layer in self.layers:
+            bound = max((Bound.COMPUTE, Bound.WEIGHTS, Bound.ON_CHIP), key=layer.part)
+            times[PART_NAMES[bound]] += layer.part(bound)
+            times["activations"] += layer.activations
+            times["elements"] += layer.elements
+            times["fixed time of layers"] += layer.fixed
+        return tuple(part_of(name, spent, self.machine) for name, spent in times.items() if spent)
+
+    @property
     def by_engine(self) -> Mapping[str, float]:
         """Microseconds by unit, with the host's two parts; they add up to the whole."""
         found = {"NE": 0.0, "PE": 0.0, "TE": 0.0, "DMA": 0.0}
@@ -167,7 +233,8 @@ class Cost:
             ),
             *([f"  and {more} faster layers"] if more > 0 else []),
             *([f"  energy of the engine: {self.energy}"] if self.energy else []),
-            *(f"  {note}" for note in (*self.machine.basis, *self.notes)),
+            *(f"  {part}" for part in self.parts),
+            *(f"  {note}" for note in self.notes),
         ]
         return "\n".join(lines)
 
@@ -191,28 +258,24 @@ def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost
         GraphTypeError: It was compiled for another target than the one that is named.
     """
     if isinstance(model_or_graph, Planned):
-        compiled, notes = as_compiled(model_or_graph, target), ()
-    else:
-        half = to_fp16(model_or_graph)
-        compiled, notes = compiled_for(half.graph, target), half.notes
-    machine = machine_of(compiled.program.target if target is None else target)
-    found = price(work_of(compiled), machine)
-    return replace(found, notes=(*notes, *found.notes))
+        return cost_of(as_compiled(model_or_graph, target), target)
+    half = to_fp16(model_or_graph)
+    place = place_of(target)
+    found = cost_of(compile_graph(half.graph, place), place)
+    return replace(found, notes=(*half.notes, *found.notes))
 
 
-def compiled_for(graph: Graph, target: TargetLike) -> Planned:
-    """Return a graph compiled for a target, or for another where nothing compiles for it."""
-    place = place_of(target).target
-    if place.family is None:
-        # Nothing compiles for a reference design without a family; the anchor's program stands for it.
-        return compile_graph(graph, ANCHOR)
-    if place.limits.flag("mil_programs"):
-        return compile_graph(graph, place, route="mil")
-    try:
-        return compile_graph(graph, place, route="direct")
-    except IllegalGraphError:
-        # It is older than some operation: as the documented estimate does, it is priced as if it had them.
-        return compile_graph(graph, ANCHOR)
+def cost_of(compiled: Planned, target: TargetLike = None) -> Cost:
+    """Return the predicted latency of what was compiled: on the chip that it was compiled for, or on another of it."""
+    program = compiled.program
+    asked = (program.chip or program.target) if target is None else target
+    return price(work_of(compiled), machine_of(asked))
+
+
+def least_time(program: Program, machine: Machine) -> float:
+    """Return what a program takes at least, dispatch and multiplies: known without a schedule and a memory plan."""
+    macs = sum(macs_of(layer, kernel_of(layer)) for layer in program.layers)
+    return machine.dispatch + macs / (model().winograd_gain.value * machine.macs)
 
 
 def as_compiled(subject: Planned, target: TargetLike) -> Planned:
@@ -226,6 +289,20 @@ def as_compiled(subject: Planned, target: TargetLike) -> Planned:
     if asked != made:
         raise GraphTypeError(f"it was compiled for {made}", seen=asked, remedy="give the graph, or that target")
     return subject
+
+
+def part_of(name: str, spent: float, machine: Machine) -> CostPart:
+    """Return a part of a time with how it is known: as the least sure rate that it rests on."""
+    rates = [rate for rate in machine.rates if rate.name in RESTS_ON[name]]
+    order = list(Basis)
+    basis = max((rate.basis for rate in rates), key=order.index)
+    text = "; ".join(f"{rate.name} {rate.text}" if len(rates) > 1 else rate.text for rate in rates)
+    if name == OWN_PROGRAMS:
+        return CostPart(name, spent, Basis.SCALED, f"on the lines between points measured on one chip; dispatch {text}")
+    if name == "dispatch":
+        least, most = machine.dispatch_interval
+        text = f"{text}; one call {machine.dispatch:.0f} µs ({least:.0f} to {most:.0f}) by {machine.route}"
+    return CostPart(name, spent, basis, text)
 
 
 def price(work: ProgramWork, machine: Machine) -> Cost:
@@ -248,8 +325,12 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
         )
     if any(segment.bridge for segment in work.segments):
         notes.append("layers that are programs of their own are priced by points measured on one chip")
-    if work.target != machine.target:
-        notes.append(f"it does not compile for {machine.target}; the program of {work.target} stands for its own")
+    slow = sum(layer.aliased for layer in work.layers)
+    if slow and machine.aliased_stream < machine.stream:
+        notes.append(
+            f"{slow} products have a multiple of {model().aliased_channels.value:g} input channels: their weights are "
+            f"read at {machine.aliased_stream / 1e3:.0f} instead of {machine.stream / 1e3:.0f} GB/s"
+        )
     if not work.layers:
         notes.append(NOTHING)
     elif machine.power is None:
@@ -278,8 +359,9 @@ def layer_cost(layer: LayerWork, machine: Machine, *, bridged: bool = False) -> 
     """Return the time of one layer; one whose program was measured as a whole takes none beside it."""
     free = layer.idle or bridged
     gain = model().winograd_gain.value if layer.winograd is True else 1.0
+    weight_rate = machine.aliased_stream if layer.aliased else machine.stream
     compute = 0.0 if free else layer.macs / gain / (machine.macs * layer.utilisation)
-    stream = 0.0 if free else layer.weight_bytes / machine.stream + layer.reread_bytes / machine.restream
+    stream = 0.0 if free else layer.weight_bytes / weight_rate + layer.reread_bytes / machine.restream
     on_chip = 0.0 if free else layer.chip_bytes / machine.on_chip
     activations = 0.0 if free else layer.dram_bytes / machine.activation
     elements = 0.0 if free else element_time(layer, machine)

@@ -6,16 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.analysis.machine import INTERVAL
 from aneforge.evidence import Evidence, EvidenceKind
 
 if TYPE_CHECKING:
     from aneforge.analysis.files import PowerEntry
     from aneforge.analysis.work import ProgramWork
 
-__all__ = ["INTERVAL", "Energy", "energy_of", "microjoules"]
-
-INTERVAL = 1.2816
-"""Standard deviations on either side that hold eight in ten of a normal distribution."""
+__all__ = ["Energy", "energy_of", "microjoules"]
 
 
 @dataclass(frozen=True, slots=True)

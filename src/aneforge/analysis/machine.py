@@ -5,36 +5,75 @@ its own. What else a chip without measurements needs comes from others. The time
 generation: it is the geometric mean of the measured chips of the same target, else of the same tier, else of the
 nearest tiers on both sides. Host copies and costs for an element do not fall so: the last generation is ten times as
 fast as all before, and two chips were many times slower than their generation. They come from chips that are no such
-exception, of the same target, else of the same tier, else of the nearest tier before. What was taken from where is in
-`basis`.
+exception, of the same target, else of the same tier, else of the nearest tier before. What was taken from where, and
+whether it was measured, fitted, decoded or scaled, is in `rates`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, TypedDict
 
-from aneforge.analysis.files import CallEntry, MachineEntry, PowerEntry, SpreadEntry, machines_file, model
-from aneforge.errors import UnknownTargetError
-from aneforge.targets import Chip, Kind, Target, chip, database, resolve, supports_mil
+from aneforge.analysis.files import (
+    CallEntry,
+    MachineEntry,
+    PowerEntry,
+    SpreadEntry,
+    dispatch_file,
+    machines_file,
+    model,
+)
+from aneforge.evidence import EvidenceKind
+from aneforge.targets import Kind, Place, database, place_of, resolve, supports_mil
 from aneforge.targets.peak import curve_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from aneforge.targets import TargetLike
+    from aneforge.evidence import Evidence
+    from aneforge.targets import Target, TargetLike
 
 __all__ = [
+    "INTERVAL",
+    "Basis",
     "Machine",
-    "Place",
     "Provenance",
+    "Rate",
     "anchors_of",
     "estimate_provenance",
     "machine_for",
     "machine_of",
-    "place_of",
 ]
+
+INTERVAL = 1.2816
+"""Standard deviations on either side that hold eight in ten of a normal distribution."""
+
+
+class Basis(StrEnum):
+    """How a part of a prediction is known, the surest first."""
+
+    MEASURED = "measured"
+    """A figure that was read on this chip."""
+    FITTED = "fitted"
+    """A number of this chip that explains its measured calls best."""
+    DECODED = "decoded"
+    """Read out of a compiler or a compiled program, or concluded from it; nobody timed it."""
+    SCALED = "scaled"
+    """Taken over from other chips."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """One rate or time of a machine: how it is known, and from where."""
+
+    name: str
+    basis: Basis
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.basis}, {self.text}"
 
 
 class Provenance(TypedDict):
@@ -52,19 +91,6 @@ class Provenance(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A chip, where one was named, and the target that it is."""
-
-    target: Target
-    chip: Chip | None
-
-    @property
-    def name(self) -> str:
-        """The chip's key, else the target's name."""
-        return self.chip.key if self.chip else self.target.name
-
-
-@dataclass(frozen=True, slots=True)
 class Machine:
     """Rates of one chip: bytes or operations for each microsecond, and fixed times in microseconds."""
 
@@ -75,12 +101,18 @@ class Machine:
     measured: bool
     """The chip, or a chip of the target, was measured."""
     dispatch: float
-    """Time of one call that does nothing."""
+    """Time of one call that does nothing, by `route`."""
+    dispatch_interval: tuple[float, float]
+    """Least and most of one call; every figure that was published for this chip and route lies inside."""
+    route: str
+    """The way to the engine that is assumed: calls by other ways take other times."""
     host_in: float
     host_out: float
     """Copies between the caller's memory and the engine's."""
     stream: float
     """Weights that are read once."""
+    aliased_stream: float
+    """Weights of as many input channels as were seen to be slow; equal to `stream` on other chips."""
     restream: float
     """What a large product reads again and again."""
     activation: float
@@ -101,20 +133,17 @@ class Machine:
     """The same of whole networks, on whatever chip."""
     power: PowerEntry | None
     """None where nobody measured power."""
-    basis: tuple[str, ...]
-    """In words, where each value comes from."""
+    rates: tuple[Rate, ...]
+    """How each rate is known."""
 
+    @property
+    def basis(self) -> tuple[str, ...]:
+        """In words, where each value comes from."""
+        return tuple(map(str, self.rates))
 
-def place_of(target: TargetLike) -> Place:
-    """Return the chip that something names, where it names one, and its target."""
-    resolved = resolve(target)
-    if not isinstance(target, str) or target.strip().lower() in database().targets:
-        return Place(resolved, None)
-    try:
-        named = chip(target)
-    except UnknownTargetError:
-        return Place(resolved, None)
-    return Place(resolved, named)
+    def basis_of(self, name: str) -> Basis:
+        """Return how a rate is known, by its name."""
+        return next(rate.basis for rate in self.rates if rate.name == name)
 
 
 def machine_of(target: TargetLike) -> Machine:
@@ -139,33 +168,37 @@ def machine_for(
     calls: Mapping[str, CallEntry],
 ) -> Machine:
     """Return the machine for a place, given the chips that were fitted and those of which only a call is known."""
-    anchors, why = anchors_of(place, fitted)
+    anchors = anchors_of(place, fitted)
     own = place.chip is not None and place.chip.key in anchors
-    same_target = all(database().chips[key].target == place.target.name for key in anchors)
-    stands = own or (place.chip is None and same_target)
-    lenders, lenders_why = (anchors, "") if stands else lenders_of(place, fitted)
+    stands = own or (place.chip is None and all(is_of(key, place.target) for key in anchors))
+    lenders = anchors if stands else lenders_of(place, fitted)
     entries = [fitted[key] for key in lenders]
-    dispatch, dispatch_why = dispatch_of(place, [fitted[key] for key in anchors], calls)
-    stream, stream_why = stream_of(place, anchors)
     constants, target = model(), place.target
-    activation = activation_of(target)
+    dispatch, called = dispatch_of(place, anchors, fitted, calls, stands=stands)
+    stream, streamed = stream_of(place, anchors)
+    activation, moved = activation_of(target)
+    clock, clocked = clock_of(target)
+    cores, counted = cores_of(target)
     channels = 2 if stream >= constants.two_channels_from.value else 1
-    clock, clock_why = clock_of(target)
     # A bare target stands for its measured chip; another chip of the same target is as uncertain as another target.
     spread = max(entry.spread for entry in entries) if stands else spreads.other_chip
+    sure = spread if stands else spreads.other_chip if called.basis is Basis.SCALED else spreads.network
     return Machine(
         name=place.name,
         target=target.name,
         anchors=tuple(database().chips[key].name for key in dict.fromkeys((*anchors, *lenders))),
         measured=stands,
         dispatch=dispatch,
+        dispatch_interval=dispatch_interval(place, dispatch, sure),
+        route=dispatch_file().route,
         host_in=1e3 * mean([entry.host_in for entry in entries]),
         host_out=1e3 * mean([entry.host_out for entry in entries]),
         stream=1e3 * stream,
+        aliased_stream=1e3 * (min(stream, constants.aliased_stream.value) if is_aliasing(target) else stream),
         restream=1e3 * stream / channels,
         activation=1e3 * activation,
         on_chip=clock * constants.on_chip_bytes.value,
-        macs=clock * cores_of(target) * macs_of(target),
+        macs=clock * cores * macs_of(target),
         layer=constants.layer_cycles.value / clock,
         element_nanoseconds={
             name: mean([entry.element_nanoseconds[name] for entry in entries]) for name in constants.classes
@@ -174,8 +207,26 @@ def machine_for(
         spread=spread,
         network_spread=spreads.network,
         power=entries[0].power if own or (stands and len(entries) == 1) else None,
-        basis=tuple(reason for reason in (dispatch_why or why, lenders_why, stream_why, clock_why) if reason),
+        rates=(
+            called,
+            lent(lenders, place, stands=stands),
+            streamed,
+            moved,
+            clocked,
+            counted,
+            Rate(
+                "on chip",
+                Basis.SCALED,
+                "from a fit to whole networks on several chips (networks)",
+            ),
+            elements_of(lenders, fitted, place, stands=stands),
+        ),
     )
+
+
+def is_of(key: str, target: Target) -> bool:
+    """Tell whether a chip is of a target."""
+    return database().chips[key].target == target.name
 
 
 def mean(values: Sequence[float]) -> float:
@@ -183,42 +234,89 @@ def mean(values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def anchors_of(place: Place, measured: Collection[str]) -> tuple[tuple[str, ...], str]:
-    """Return the measured chips whose calls stand for those of a place, and why they."""
-    chips, target = database().chips, place.target
+def anchors_of(place: Place, measured: Collection[str]) -> tuple[str, ...]:
+    """Return the measured chips whose calls stand for those of a place.
+
+    They are the chip itself, else those of the same target, else of the nearest tiers.
+    """
     if place.chip is not None and place.chip.key in measured:
-        return (place.chip.key,), f"dispatch, host copies and layers: measured on the {place.chip.name}"
-    same_target = tuple(key for key in measured if chips[key].target == target.name)
-    if same_target and place.chip is None:
-        return same_target, f"dispatch, host copies and layers: {names(same_target)}, of the same target"
-    if same_target:
-        return same_target, f"dispatch: {names(same_target)}, of the same target"
-    found = nearest_tiers(target, measured)
-    return found, f"dispatch: {names(found)}, of the nearest measured tiers"
+        return (place.chip.key,)
+    return tuple(key for key in measured if is_of(key, place.target)) or nearest_tiers(place.target, measured)
 
 
-def lenders_of(place: Place, fitted: Mapping[str, MachineEntry]) -> tuple[tuple[str, ...], str]:
-    """Return the measured chips that lend their host copies and costs for an element, and why they.
+def lenders_of(place: Place, fitted: Mapping[str, MachineEntry]) -> tuple[str, ...]:
+    """Return the measured chips that lend their host copies and costs for an element.
 
     They are those of the same target, else of the same tier, else of the nearest tier before, else after.
     """
     data, placed = database(), generation(place.target)
     lending = [key for key, entry in fitted.items() if entry.lends] or list(fitted)
     order = {key: generation(data.targets[data.chips[key].target]) for key in lending}
-    same_target = tuple(key for key in lending if data.chips[key].target == place.target.name)
+    same_target = tuple(key for key in lending if is_of(key, place.target))
     before = max((one for one in order.values() if one <= placed), default=None)
     nearest = before if before is not None else min(order.values())
-    found = same_target or tuple(key for key in lending if order[key] == nearest)
-    why = "of the same target" if same_target else "of the nearest tier whose are no exception"
-    return found, f"host copies and layers: {names(found)}, {why}"
+    return same_target or tuple(key for key in lending if order[key] == nearest)
 
 
-def dispatch_of(place: Place, entries: Sequence[MachineEntry], calls: Mapping[str, CallEntry]) -> tuple[float, str]:
-    """Return the time of one call, and where it comes from if not from the chips that stand for a place."""
-    own = None if place.chip is None else calls.get(place.chip.key)
-    if own is None:
-        return mean([entry.dispatch for entry in entries]), ""
-    return own.dispatch, f"dispatch: fitted to {own.rows} whole networks on the chip itself"
+def lent(lenders: Sequence[str], place: Place, *, stands: bool) -> Rate:
+    """Return how the host's copies are known."""
+    if stands:
+        return Rate("host copies", Basis.FITTED, f"to calls measured on {names(lenders)}")
+    same = all(is_of(key, place.target) for key in lenders)
+    where = "of the same target" if same else "of the nearest tier whose are no exception"
+    return Rate("host copies", Basis.SCALED, f"as on {names(lenders)}, {where}")
+
+
+def elements_of(lenders: Sequence[str], fitted: Mapping[str, MachineEntry], place: Place, *, stands: bool) -> Rate:
+    """Return how the costs for an element are known: some classes by a chip's own rows, the others by other chips."""
+    host = lent(lenders, place, stands=stands)
+    seen = [name for name in model().classes if all(name in fitted[key].fitted_classes for key in lenders)]
+    rest = [name for name in model().classes if name not in seen]
+    text = f"{host.text}: {', '.join(seen)}" if seen else host.text
+    others = f"; {', '.join(rest)} scaled from other chips" if rest else ""
+    return Rate("elements", host.basis if seen else Basis.SCALED, text + others)
+
+
+def dispatch_of(
+    place: Place,
+    anchors: Sequence[str],
+    fitted: Mapping[str, MachineEntry],
+    calls: Mapping[str, CallEntry],
+    *,
+    stands: bool,
+) -> tuple[float, Rate]:
+    """Return the time of one call, and how it is known.
+
+    A chip of which only whole programs were measured has its own; so has a target that is no other chip's.
+    """
+    if not stands:
+        alone = [key for key in calls if is_of(key, place.target)] if place.chip is None else [place.chip.key]
+        own = [calls[key] for key in alone if key in calls]
+        if own and not (place.chip is None and any(is_of(key, place.target) for key in anchors)):
+            seen = f"to {sum(call.rows for call in own)} whole programs measured on {names(alone)}"
+            return mean([call.dispatch for call in own]), Rate("dispatch", Basis.FITTED, seen)
+    value = mean([fitted[key].dispatch for key in anchors])
+    if stands:
+        return value, Rate("dispatch", Basis.FITTED, f"to calls measured on {names(anchors)}")
+    same = all(is_of(key, place.target) for key in anchors)
+    where = "of the same target" if same else "of the nearest measured tiers"
+    return value, Rate("dispatch", Basis.SCALED, f"as on {names(anchors)}, {where}")
+
+
+def dispatch_interval(place: Place, dispatch: float, spread: float) -> tuple[float, float]:
+    """Return the least and the most of one call, given how sure the figure is.
+
+    What was published for the chip itself lies inside: by the assumed route, or by others where nothing else is known.
+    """
+    file = dispatch_file()
+    keys = [place.chip.key] if place.chip else [key for key in file.figures if is_of(key, place.target)]
+    known = [figure for key in keys for figure in file.figures.get(key, ())]
+    chosen = [figure for figure in known if figure.route == file.route]
+    if not chosen and place.chip is not None and place.chip.key not in machines_file().chips:
+        chosen = known
+    width = math.exp(INTERVAL * spread)
+    low = min([dispatch / width, *(figure.microseconds[0] for figure in chosen)])
+    return low, max([dispatch * width, *(figure.microseconds[1] for figure in chosen)])
 
 
 def nearest_tiers(target: Target, measured: Collection[str]) -> tuple[str, ...]:
@@ -252,43 +350,86 @@ def names(keys: Sequence[str]) -> str:
     return " and ".join(database().chips[key].name for key in keys)
 
 
-def stream_of(place: Place, anchors: Sequence[str]) -> tuple[float, str]:
-    """Return the GB/s at which weights are read, and where the figure comes from."""
+def stream_of(place: Place, anchors: Sequence[str]) -> tuple[float, Rate]:
+    """Return the GB/s at which weights are read, and how it is known."""
+    value, basis, text = stream_figure(place, anchors)
+    return value, Rate("weight bandwidth", basis, text)
+
+
+def stream_figure(place: Place, anchors: Sequence[str]) -> tuple[float, Basis, str]:
+    """Return the GB/s at which weights are read, how it is known, and where it comes from."""
     chips = database().chips
     if place.chip is not None and place.chip.bandwidth is not None:
-        return place.chip.bandwidth, f"weight bandwidth: {place.chip.bandwidth_evidence}"
+        return place.chip.bandwidth, *known_by(place.chip.bandwidth_evidence)
     whole = place.target.geometry.get("weight_bandwidth")
     alike = [one for one in chips.values() if one.target == place.target.name and one.bandwidth is not None]
     if place.chip is None:
         alike = [one for one in alike if one.key in anchors] or alike
     if alike:
         value = mean([one.bandwidth for one in alike if one.bandwidth is not None])
-        return value, f"weight bandwidth: {', '.join(one.name for one in alike)}, of the same target"
+        standing = place.chip is None and len(alike) == 1
+        basis = basis_of(alike[0].bandwidth_evidence) if standing else Basis.SCALED
+        return value, basis, f"{', '.join(one.name for one in alike)}, of the same target"
     if isinstance(whole, int | float):
-        return float(whole), f"weight bandwidth: {place.target.evidence('weight_bandwidth')}"
-    found = [stream_of(Place(resolve(chips[key].target), chips[key]), (key,))[0] for key in anchors]
-    return mean(found), f"weight bandwidth: as on {names(anchors)}"
+        known = place.target.evidence("weight_bandwidth")
+        return float(whole), *known_by(known)
+    found = [stream_figure(Place(resolve(chips[key].target), chips[key]), (key,))[0] for key in anchors]
+    return mean(found), Basis.SCALED, f"as on {names(anchors)}"
 
 
-def activation_of(target: Target) -> float:
-    """Return the GB/s at which activations move between DRAM and the engine."""
+def basis_of(evidence: Evidence | None) -> Basis:
+    """Return how a fact of the database is known, as a rate has it."""
+    measured = evidence is not None and evidence.kind is EvidenceKind.MEASURED
+    return Basis.MEASURED if measured else Basis.DECODED
+
+
+def where_known(evidence: Evidence) -> str:
+    """Return on which chips something was seen, and who says so."""
+    chips = f"on {', '.join(evidence.on)} " if evidence.on else ""
+    disputed = f"; sources disagree, see {evidence.conflict}" if evidence.conflict else ""
+    return f"{chips}({evidence.source}{disputed})"
+
+
+def known_by(evidence: Evidence | None) -> tuple[Basis, str]:
+    """Return how a fact of the database is known, and where."""
+    return basis_of(evidence), "" if evidence is None else where_known(evidence)
+
+
+def activation_of(target: Target) -> tuple[float, Rate]:
+    """Return the GB/s at which activations move between DRAM and the engine, and how it is known."""
     tiers, known = database().tiers, model().activation_bandwidth
     reached = [name for name in known if tiers[name].order <= generation(target)]
-    return known[max(reached, key=lambda name: tiers[name].order)].value
+    found = known[max(reached, key=lambda name: tiers[name].order)]
+    chips = [one.name for one in database().chips.values() if one.target == target.name]
+    basis = Basis.MEASURED if set(found.on) & set(chips) else Basis.SCALED
+    return found.value, Rate("activations", basis, where_known(found.evidence))
 
 
-def clock_of(target: Target) -> tuple[float, str]:
-    """Return the highest clock in cycles for each microsecond, and whose it is."""
+def clock_of(target: Target) -> tuple[float, Rate]:
+    """Return the highest clock in cycles for each microsecond, and how it is known."""
     if target.clock is not None:
-        return float(target.clock.most), f"clock: {target.clock.evidence}"
+        known = target.clock.evidence
+        return float(target.clock.most), Rate("clock", *known_by(known))
     chosen = curve_of(target)
-    return float(chosen.clock.most), f"clock: {chosen.substitute or f'the curve of {chosen.clock.curve}'}"
+    text = chosen.substitute or f"the curve of {chosen.clock.curve}"
+    return float(chosen.clock.most), Rate("clock", Basis.SCALED, text)
 
 
-def cores_of(target: Target) -> int:
-    """Return the cores that share a layer."""
-    small = target.kind is Kind.EMBEDDED
-    return target.ne_count_device or (target.ne_count_hal if small else None) or int(model().cores_where_unknown.value)
+def cores_of(target: Target) -> tuple[int, Rate]:
+    """Return the cores that share a layer, and how their number is known."""
+    if target.ne_count_device:
+        known = target.evidence("ne_count_device")
+        return target.ne_count_device, Rate("cores", basis_of(known), f"{target.ne_count_device} {where_known(known)}")
+    if target.kind is Kind.EMBEDDED and target.ne_count_hal:
+        known = target.evidence("ne_count_hal")
+        return target.ne_count_hal, Rate("cores", basis_of(known), f"{target.ne_count_hal} {where_known(known)}")
+    unknown = model().cores_where_unknown
+    return int(unknown.value), Rate("cores", Basis.SCALED, f"{unknown.value:g} {where_known(unknown.evidence)}")
+
+
+def is_aliasing(target: Target) -> bool:
+    """Tell whether some channel counts were seen to be slow on a target, or on another of its tier."""
+    return target.tier is not None and target.tier.name in model().aliased_tiers
 
 
 def macs_of(target: Target) -> float:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import price
-from aneforge.analysis.machine import machine_of, place_of
+from aneforge.analysis.machine import machine_of
 from aneforge.analysis.matrix import NOTHING
 from aneforge.analysis.segmenter import Choice, Device, choose, reasons_against, switch
 from aneforge.analysis.work import work_of
@@ -23,6 +23,7 @@ from aneforge.evidence import EvidenceKind
 from aneforge.graph.graph import INPUT, STATE
 from aneforge.graph.precision import to_fp16
 from aneforge.rules.preflight import Status, preflight
+from aneforge.targets import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from aneforge.analysis.files import model
 from aneforge.analysis.heuristic import layer_size
 from aneforge.compiler.ir.kind import Engine
+from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.passes.kernels import kernel_of
+from aneforge.compiler.schedule.schedule import schedule
 from aneforge.ops.table import op_named
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 HALF = 2
 """Bytes of an fp16 value."""
-__all__ = ["LayerWork", "Planned", "ProgramWork", "SegmentWork", "work_of"]
+__all__ = ["LayerWork", "Planned", "ProgramWork", "SegmentWork", "macs_of", "planned", "work_of"]
 
 WORK_UNIT = "neural_engine_work_unit"
 """The HAL field that says how many pixels the array takes at a time."""
@@ -56,6 +58,21 @@ class Planned(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedProgram:
+    """A program with its schedule and its memory plan."""
+
+    program: Program
+    schedule: Schedule
+    plan: MemoryPlan
+
+
+def planned(program: Program) -> PlannedProgram:
+    """Return a program with the schedule and the memory plan that are made for it."""
+    order = schedule(program)
+    return PlannedProgram(program, order, plan(program, order))
+
+
+@dataclass(frozen=True, slots=True)
 class LayerWork:
     """What one layer does."""
 
@@ -71,6 +88,8 @@ class LayerWork:
     winograd: bool | str
     """`unknown` where it is not measured whether the target uses it; it is then priced as the direct form."""
     weight_bytes: int
+    aliased: bool
+    """It has so many input channels that its weights were seen to be read slowly, on some chips."""
     reread_bytes: int
     """Activations read from DRAM again: for the next part of the weights, or by a later part of a split layer."""
     dram_bytes: int
@@ -214,6 +233,7 @@ class Counter:
             utilisation=utilisation(layer, kernel, self.pixels),
             winograd=cast("bool | str", layer.choices.get("winograd", False)),
             weight_bytes=self.weights(layer),
+            aliased=is_aliased(kernel),
             reread_bytes=again,
             dram_bytes=first + to_dram,
             chip_bytes=chip + sum(value.type.nbytes for value in written) - to_dram,
@@ -290,6 +310,11 @@ def leaving(program: Program, makers: Mapping[str, int]) -> frozenset[str]:
     }
     written = {state.written.name for state in program.states if state.written is not None}
     return frozenset({port.value.name for port in program.outputs} | written | crossing)
+
+
+def is_aliased(kernel: Kernel | None) -> bool:
+    """Tell whether a product has as many inputs as were seen to be slow; a layer may hold a part of the outputs."""
+    return kernel is not None and kernel.inner > 0 and kernel.inner % int(model().aliased_channels.value) == 0
 
 
 def power_of_two(number: int) -> int:

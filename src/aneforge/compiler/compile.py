@@ -20,7 +20,7 @@ from aneforge.compiler.retarget import retarget
 from aneforge.graph.graph import as_graph
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import Status
-from aneforge.targets import TargetLike, resolve
+from aneforge.targets import TargetLike, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -127,10 +127,11 @@ def compile_graph(
         NotSupportedError: An operation has no form there.
         InternalError: A stage of the compiler made a mistake; the error names the stage, and a file that shows it.
     """
-    resolved, whole = resolve(target), as_graph(graph)
-    retargeted = retarget(whole, resolved, route)
-    with reproducible(whole, resolved.name, route):
-        return Compiled(retargeted, (run or pipeline.run)(lowered(retargeted, resolved)))
+    place, whole = place_of(target), as_graph(graph)
+    retargeted = retarget(whole, place.target, route)
+    with reproducible(whole, place.target.name, route):
+        program = (run or pipeline.run)(lowered(retargeted, place.target))
+    return Compiled(retargeted, program if place.chip is None else replace(program, chip=place.chip.key))
 
 
 def build_program(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import cost
 from aneforge.analysis.heuristic import heuristic
+from aneforge.analysis.work import Planned
+from aneforge.errors import GraphTypeError
 from aneforge.optimise.compress.graphs import compressed
 
 if TYPE_CHECKING:
@@ -15,12 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["estimate"]
 
 
-def estimate(out: GraphLike, target: TargetLike = None, *, int8: bool = False) -> float:
+def estimate(out: GraphLike | Planned, target: TargetLike = None, *, int8: bool = False) -> float:
     """Return the predicted latency of one call in microseconds.
 
     Without a target it is the documented heuristic for the host, which compiles nothing; `int8` halves the bytes of the
     weights of products there. With one it is `cost(out, target).microseconds`, and `int8` encodes the weights first, as
-    `compile` does, which makes a program faster only where they stream.
+    `compile` does, which makes a program faster only where they stream. What was compiled already is priced as it is,
+    for the chip that it was compiled for.
 
     >>> import aneforge as af
     >>> x = af.input((64, 256))
@@ -31,8 +34,19 @@ def estimate(out: GraphLike, target: TargetLike = None, *, int8: bool = False) -
 
     Raises:
         IllegalGraphError: An operation cannot run on the target.
+        NotSupportedError: An operation has no form there.
+        GraphTypeError: What was compiled cannot be encoded again, or is for another target.
         UnknownTargetError: Nothing has that name; also a `KeyError`.
     """
+    if isinstance(out, Planned):
+        if int8:
+            raise GraphTypeError(
+                "what was compiled keeps its weights",
+                operation="estimate",
+                seen="int8=True",
+                remedy="compile the graph with int8=True, or give the graph",
+            )
+        return cost(out, target).microseconds
     if target is None:
         return heuristic(out, int8=int8)
     return cost(compressed(out, "int8", target=target).graph if int8 else out, target).microseconds

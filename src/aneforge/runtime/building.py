@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.optimise.compress.graphs import WeightReport
     from aneforge.runtime.options import Options
-    from aneforge.targets import Target
+    from aneforge.targets import Place, Target
 
 __all__ = ["Built", "Prepared", "build", "keep_artifacts", "prepared"]
 
@@ -52,13 +52,14 @@ class Prepared:
     weights: tuple[WeightReport, ...]
 
 
-def prepared(graph: Graph, target: Target, options: Options) -> Prepared:
+def prepared(graph: Graph, place: Place, options: Options) -> Prepared:
     """Return a graph in the form that the options ask for."""
     remarks: tuple[str, ...] = ()
+    target = place.target
     if options.level is not Level.PLAIN:
         graph, remarks = with_native_attention(canonical(graph), target)
     if options.level.chooses:
-        graph, told = chosen_form(graph, target, options.level)
+        graph, told = chosen_form(graph, place, options.level)
         remarks = (*remarks, *told)
     if options.rescale is not None:
         graph, told = apply_rescaling(graph, target)
@@ -71,15 +72,15 @@ def prepared(graph: Graph, target: Target, options: Options) -> Prepared:
     return Prepared(made.graph, remarks, made.weights)
 
 
-def build(graph: Graph, target: Target, options: Options) -> Built:
+def build(graph: Graph, place: Place, options: Options) -> Built:
     """Compile a graph.
 
     Raises:
         IllegalGraphError: An operation cannot run there.
         NotSupportedError: An operation, or an option, has no form there.
     """
-    made = prepared(graph, target, options)
-    compiled = compile_graph(made.graph, target)
+    made = prepared(graph, place, options)
+    compiled = compile_graph(made.graph, place)
     counted = [node for node in made.graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node)]
     facts = ModelFacts(
         len(counted),
@@ -100,15 +101,15 @@ def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...
     return made.graph, tuple(f"rescaled: {line}" for line in told)
 
 
-def chosen_form(graph: Graph, target: Target, level: Level) -> tuple[Graph, tuple[str, ...]]:
+def chosen_form(graph: Graph, place: Place, level: Level) -> tuple[Graph, tuple[str, ...]]:
     """Return the form of a graph that the level chooses, and why."""
-    found, remarks = variants(graph, target)
+    found, remarks = variants(graph, place.target)
     if len(found) == 1:
         return graph, (*remarks, "there was one form to choose from")
     if level is Level.COST:
-        choice = cheapest(found, target)
+        choice = cheapest(found, place)
         return choice.chosen.graph, (*remarks, choice.reason)
-    choice = searched(found, target, Search())
+    choice = searched(found, place, Search())
     return choice.chosen.graph, (*remarks, *map(str, choice.trials), choice.reason)
 
 

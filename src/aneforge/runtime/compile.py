@@ -1,7 +1,7 @@
 """`af.compile`: a graph becomes a model for one target. `af.load_program`: a saved one becomes a model again.
 
-The order is the documented one: precision, the cost of dispatch, whether the target takes the graph, canonical form,
-routes. What must be said is said as a warning, once per cause, at the user's own line; the model keeps it.
+Precision comes first, then whether the target takes the graph, canonical form, routes, and the cost of the dispatch.
+What must be said is said as a warning, once per cause, at the user's own line; the model keeps it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from aneforge.runtime.model import MultiModel, loaded_model
 from aneforge.runtime.options import Options, takes
 from aneforge.runtime.saved.cache import key_of, program_cache
 from aneforge.runtime.saved.files import read_program_file
-from aneforge.targets import resolve
+from aneforge.targets import place_of, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from aneforge.runtime.facts import ModelFacts
     from aneforge.runtime.model import AnyModel, Model
     from aneforge.runtime.options import PathLike
-    from aneforge.targets import Target, TargetLike
+    from aneforge.targets import Place, Target, TargetLike
 
 __all__ = ["compile", "compile_multi", "load_program"]
 
@@ -130,8 +130,8 @@ def compile_multi(outs: GraphLike, options: Options) -> MultiModel:
 
 def made_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     """Compile, warn in the documented order, and load."""
-    resolved, chosen, half = resolve(options.target), chosen_backend(options.backend), to_fp16(graph)
-    graph = half.graph
+    place, chosen, half = place_of(options.target), chosen_backend(options.backend), to_fp16(graph)
+    resolved, graph = place.target, half.graph
     if not graph.placeholders:
         raise GraphError("the graph has no inputs: there is nothing to feed", remedy="start it from af.input")
     verdict = preflight(graph, resolved)
@@ -139,11 +139,11 @@ def made_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     if options.validate and precision:
         raise at_risk(precision, resolved)
     give_warnings(precision)
-    floor = dispatch_cautions(graph, resolved)
-    give_warnings(floor)
     # A device compiles the graph, and artifacts show it, so neither is content with a program from the cache.
     fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend)
-    program, facts, rebuilt = built_or_found(graph, resolved, options, fresh=fresh)
+    program, facts, rebuilt = built_or_found(graph, place, options, fresh=fresh)
+    floor = dispatch_cautions(program)
+    give_warnings(floor)
     # What was compiled may be warned of where the graph was not: its weights are encoded, its form is another.
     rules = tuple(caution for caution in facts.warnings if caution not in precision)
     if options.validate and rules:
@@ -157,7 +157,7 @@ def made_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     if options.folder is not None and rebuilt is not None:
         kept = keep_artifacts(Built(program, facts, rebuilt), options.folder)
         facts = replace(facts, remarks=(*facts.remarks, *kept))
-    return loaded_model(program, facts, chosen, rebuilt, partial(exported, graph, resolved, options))
+    return loaded_model(program, facts, chosen, rebuilt, partial(exported, graph, place, options))
 
 
 def lost_constants(half: Halved) -> tuple[Caution, ...]:
@@ -165,26 +165,28 @@ def lost_constants(half: Halved) -> tuple[Caution, ...]:
     return tuple(Caution("PrecisionWarning", message) for message in half.infinite)
 
 
-def exported(graph: Graph, target: Target, options: Options) -> Graph:
+def exported(graph: Graph, place: Place, options: Options) -> Graph:
     """Return the graph that a model stands for, as other tools take it: rescaled and encoded, for no target."""
-    return prepared(graph, target, options).graph
+    return prepared(graph, place, options).graph
 
 
 def built_or_found(
-    graph: Graph, target: Target, options: Options, *, fresh: bool
+    graph: Graph, place: Place, options: Options, *, fresh: bool
 ) -> tuple[Program, ModelFacts, Graph | None]:
     """Return the program of a graph: from the cache, or compiled now and put there.
 
     The graph for the target comes with it where it was compiled now.
     """
-    cache, key = program_cache(), key_of([graph.text, target.name, options.key])
+    # The chip decides nothing but the form that a choice by cost takes, and what the program is called.
+    named = [place.target.name] if place.chip is None else [place.target.name, place.chip.key]
+    cache, key = program_cache(), key_of([graph.text, *named, options.key])
     remarks: tuple[str, ...] = ()
     if not fresh:
         found = cache.get(key)
         if found.entry is not None:
             return *found.entry, None
         remarks = found.remarks
-    built = build(graph, target, options)
+    built = build(graph, place, options)
     remarks = (*remarks, *cache.put(key, built.program, built.facts))
     facts = replace(built.facts, remarks=(*built.facts.remarks, *remarks))
     return built.program, facts, built.graph

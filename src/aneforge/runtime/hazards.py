@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.analysis.dispatch_cost import anchors, dispatch_cost
+from aneforge.analysis.cost import cost_of, least_time
 from aneforge.analysis.exactness import labels_of_layers
+from aneforge.analysis.files import dispatch_file
+from aneforge.analysis.machine import machine_of
+from aneforge.analysis.work import planned
 from aneforge.engine.exactness import Exactness
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from aneforge.optimise.compress.graphs import WeightReport
     from aneforge.rules.preflight import Preflight
     from aneforge.runtime.options import Options
-    from aneforge.targets import Target
 
 __all__ = [
     "dispatch_cautions",
@@ -133,14 +135,18 @@ def named(names: list[str]) -> str:
     return ", ".join(names[:4]) + more
 
 
-def dispatch_cautions(graph: Graph, target: Target) -> tuple[Caution, ...]:
-    """Return the warning for a graph that is mostly dispatch, if it is one."""
-    cost = dispatch_cost(graph, target)
-    if cost is None or cost.microseconds > anchors().warn_below * cost.floor_us:
+def dispatch_cautions(program: Program) -> tuple[Caution, ...]:
+    """Return the warning for a program that is mostly dispatch, if it is one."""
+    machine, most = machine_of(program.chip or program.target), dispatch_file().warn_below
+    if not program.layers or len(program.segments) > most or least_time(program, machine) > most * machine.dispatch:
         return ()
+    found = cost_of(planned(program))
+    if found.microseconds > most * machine.dispatch:
+        return ()
+    least, longest = machine.dispatch_interval
     message = (
-        f"on {target.name} a call takes {cost.microseconds:.0f} µs by the documented model, of which "
-        f"{cost.floor_us:.0f} µs are its dispatch (af.estimate predicts by its own fit): put more work into one call, "
-        f"such as a larger batch or several steps"
+        f"on {machine.name} a call is predicted to take {found.microseconds:.0f} µs, of which {found.dispatch:.0f} µs "
+        f"({least:.0f} to {longest:.0f}) are its dispatch: put more work into one call, such as a larger batch or "
+        f"several steps"
     )
     return (Caution("DispatchFloorWarning", message),)

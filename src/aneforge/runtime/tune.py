@@ -1,7 +1,7 @@
 """`tune` and `tune_precision`: the fastest form of a graph that is exact enough.
 
 The original system compiled candidates, timed them on the device and compared their results. Here times come from the
-documented cost model, which the report says, and errors from running every candidate on the software engine.
+cost model, which the report says, and errors from running every candidate on the software engine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from aneforge.optimise.forms.variants import more_exact_forms, variants
 from aneforge.runtime.compile import lost_constants, made_model
 from aneforge.runtime.facts import give_warnings
 from aneforge.runtime.options import Options, checked
-from aneforge.targets import resolve
+from aneforge.targets import place_of
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import Graph, GraphLike
@@ -88,7 +88,7 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
     """
     whole("budget", budget)
     whole("reps", reps)
-    half, resolved = to_fp16(out), resolve(target)
+    half, place = to_fp16(out), place_of(target)
     graph = canonical(half.graph)
     most = number("atol", atol) if target_error is None else number("target_error", target_error)
     search = Search(
@@ -98,12 +98,12 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
         number("min_lossy_speedup", min_lossy_speedup, least=1.0),
         None if inputs is None else named_inputs(graph, inputs),
     )
-    found, remarks = variants(graph, resolved)
-    choice = searched(found, resolved, search)
+    found, remarks = variants(graph, place.target)
+    choice = searched(found, place, search)
     lines = (*remarks, *map(str, choice.trials), choice.reason)
     if verbose:
         print("\n".join(lines))  # noqa: T201 - that is what verbose is for
-    options = replace(PLAIN, target=resolved, backend=backend)
+    options = replace(PLAIN, target=place, backend=backend)
     model = made_model(choice.chosen.graph, options, several=len(graph.outputs) > 1)
     model.facts = with_halving(model.facts, half, remarks=lines)
     return model
@@ -135,11 +135,11 @@ def tune_precision(
     """
     most = number("target_error", target_error)
     longest = math.inf if cost_budget_us is None else number("cost_budget_us", cost_budget_us)
-    half, resolved = to_fp16(out), resolve(target)
+    half, place = to_fp16(out), place_of(target)
     graph = canonical(half.graph)
     given = None if inputs is None else named_inputs(graph, inputs)
     forms = more_exact_forms(graph)
-    trials = tried(forms, resolved, Search(len(forms), math.inf, most, inputs=given))
+    trials = tried(forms, place, Search(len(forms), math.inf, most, inputs=given))
 
     def rank(place: int) -> tuple[bool, float, float]:
         trial = trials[place]
@@ -158,7 +158,7 @@ def tune_precision(
             f"{trial.form}, has {'an unknown one' if trial.error is None else f'{trial.error:.2g}'}",
             PrecisionWarning,
         )
-    options = replace(PLAIN, target=resolved, backend=backend)
+    options = replace(PLAIN, target=place, backend=backend)
     model = made_model(forms[best].graph, options, several=len(graph.outputs) > 1)
     model.facts = with_halving(model.facts, half, remarks=tuple(map(str, trials)))
     return model, PrecisionTuning(most, cost_budget_us, trial.form, trial.error, met, trials)

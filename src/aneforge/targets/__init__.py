@@ -14,6 +14,7 @@ from aneforge.targets.database import Database, database
 from aneforge.targets.family import MIN_FAMILY, Family, LegalityFamily, family_of, supports_mil
 from aneforge.targets.host import Host, detect_family, detect_target
 from aneforge.targets.names import chip
+from aneforge.targets.places import place_of
 from aneforge.targets.properties import Fact, Properties, Property, Value
 from aneforge.targets.queries import (
     FP16_SLICE_SAT,
@@ -32,6 +33,7 @@ from aneforge.targets.target import (
     DescriptorGeneration,
     ImageFormats,
     Kind,
+    Place,
     Stream,
     Target,
     Tier,
@@ -52,6 +54,7 @@ __all__ = [
     "ImageFormats",
     "Kind",
     "LegalityFamily",
+    "Place",
     "Properties",
     "Property",
     "Stream",
@@ -71,6 +74,7 @@ __all__ = [
     "has_texture_engine",
     "limit",
     "native_streams",
+    "place_of",
     "resolve",
     "supports_mil",
 ]

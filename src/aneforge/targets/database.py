@@ -313,6 +313,9 @@ class Database:
     def _chip(self, key: str, entry: schema.ChipEntry) -> Chip:
         target, evidence = self._named_target(key, entry.target)
         reported, reported_evidence = self._named_target(key, entry.reported) if entry.reported else (None, None)
+        projected, projected_evidence = (
+            self._named_target(key, entry.projected_as) if entry.projected_as else (None, None)
+        )
         return Chip(
             key=key,
             name=entry.name,
@@ -321,6 +324,8 @@ class Database:
             reported=reported,
             reported_evidence=reported_evidence,
             naming_rule=entry.naming_rule,
+            projected_as=projected,
+            projected_evidence=projected_evidence,
             soc=entry.soc,
             parts_evidence=entry.parts_evidence or None,
             aliases=entry.aliases,

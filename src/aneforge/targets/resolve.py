@@ -10,11 +10,11 @@ from aneforge.targets.database import database
 from aneforge.targets.family import Family, supports_mil
 from aneforge.targets.host import detect_target
 from aneforge.targets.names import target_named
-from aneforge.targets.target import Kind, Target
+from aneforge.targets.target import Kind, Place, Target
 
 __all__ = ["GROUPS", "TargetLike", "group", "resolve"]
 
-TargetLike = Target | Family | int | str | None
+TargetLike = Target | Place | Family | int | str | None
 """Anything that names a target; None is the host."""
 
 GROUPS = {
@@ -28,7 +28,8 @@ def resolve(target: TargetLike = None) -> Target:
     """Return the target that something names.
 
     Accepted are a compiler name in any case, a chip by its shop name, a `Family` or its number (its representative
-    target), a `Target`, and None for the host. `soc:` and `family:` before a name choose between two readings.
+    target), a `Target`, a `Place`, and None for the host. `soc:` and `family:` before a name choose between two
+    readings.
 
     >>> [resolve(name).name for name in ("H17s", "m4", "M4 Pro", "m4-pro", Family.A16, 2, "soc:a14", "family:a14")]
     ['h17s', 'h16g', 'h16g', 'h16g', 'h16s', 'h13', 'h13', 'h14']
@@ -40,6 +41,8 @@ def resolve(target: TargetLike = None) -> Target:
     match target:
         case Target():
             return target
+        case Place():
+            return target.target
         case None:
             return detect_target()
         case str():

@@ -145,6 +145,8 @@ class ChipEntry(Entry, frozen=True):
     """What a device really reported."""
     naming_rule: str | None = None
     """What the rule M(n) = H(n+12) suggests."""
+    projected_as: ValueEntry | None = None
+    """The target of the documented projection of the peak, where it is another than the chip's."""
     soc: tuple[str, ...] = ()
     """Part numbers, as a Linux device tree spells them."""
     parts_evidence: Evidence | None = None

@@ -23,6 +23,7 @@ __all__ = [
     "DescriptorGeneration",
     "ImageFormats",
     "Kind",
+    "Place",
     "Source",
     "Stream",
     "Target",
@@ -268,6 +269,9 @@ class Chip:
     reported_evidence: Evidence | None
     naming_rule: str | None
     """The target name that M(n) = H(n+12) suggests."""
+    projected_as: str | None
+    """The target whose curve the documented projection of the peak takes, where it is not `target`."""
+    projected_evidence: Evidence | None
     soc: tuple[str, ...]
     parts_evidence: Evidence | None
     """Why the part numbers in `soc` are believed; there where they are."""
@@ -282,6 +286,22 @@ class Chip:
 
     def __str__(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A chip, where one was named, and the target that it is: chips of one target differ in their times."""
+
+    target: Target
+    chip: Chip | None
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """The chip's key, else the target's name."""
+        return self.chip.key if self.chip else self.target.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,8 @@ class Program:
     outputs: tuple[Port, ...]
     states: tuple[State, ...] = ()
     notes: tuple[Note, ...] = ()
+    chip: str | None = None
+    """The key of the chip, where one was named and not its target: chips of one target differ in their times."""
 
     @cached_property
     def producers(self) -> Mapping[str, Layer]:

@@ -1,4 +1,4 @@
-"""The choice among forms of a graph: by the documented cost model, and by the error that each shows on inputs.
+"""The choice among forms of a graph: by the cost model, and by the error that each shows on inputs.
 
 Nothing is timed, for there is no device here: what the original measured is predicted, and the report says so. Errors
 are not predicted: every form that is tried runs on the software engine and is compared with the mathematics.
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.analysis.dispatch_cost import dispatch_cost
+from aneforge.analysis.cost import cost_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import engine_element, run
-from aneforge.errors import AneforgeError, NotSupportedError
+from aneforge.errors import AneforgeError, GraphError, NotSupportedError
 from aneforge.graph.reference import reference
 from aneforge.ops.types import is_float, numpy_dtype
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
     from aneforge.optimise.forms.variants import Variant
-    from aneforge.targets import Target
+    from aneforge.targets import Place, Target
 
 __all__ = ["MIN_LOSSY_SPEEDUP", "TOLERANCE", "Choice", "Search", "Trial", "cheapest", "searched", "tried"]
 
@@ -58,7 +58,7 @@ class Trial:
     form: str
     lossy: bool
     predicted_us: float | None
-    """By the cost model; None where it has no anchor for the target."""
+    """By the cost model, `af.cost`; None where the form does not compile."""
     error: float | None = None
     """Largest relative error of an output, in the norm of its elements; None where it was not tried."""
     why_not: str = ""
@@ -78,15 +78,15 @@ class Choice:
     trials: tuple[Trial, ...]
 
 
-def cheapest(found: Sequence[Variant], target: Target, min_lossy_speedup: float = MIN_LOSSY_SPEEDUP) -> Choice:
+def cheapest(found: Sequence[Variant], where: Place, min_lossy_speedup: float = MIN_LOSSY_SPEEDUP) -> Choice:
     """Return the form that the cost model predicts to be the fastest; the first if it predicts nothing.
 
     A form with other weights must be so many times as fast as the fastest of those with the user's own.
     """
-    trials = [Trial(form.name, form.lossy, predicted(form, target)) for form in found]
+    trials = [Trial(form.name, form.lossy, predicted(form, where)) for form in found]
     known = [(trial.predicted_us, place) for place, trial in enumerate(trials) if trial.predicted_us is not None]
     if not known:
-        reason = f"{found[0].name}: no anchor of the cost model is known for {target.name}"
+        reason = f"{found[0].name}: no form compiles for {where.target.name}"
         return Choice(found[0], reason, tuple(trials))
     own = min([one for one in known if not found[one[1]].lossy], default=None)
     other = min([one for one in known if found[one[1]].lossy], default=None)
@@ -100,17 +100,17 @@ def cheapest(found: Sequence[Variant], target: Target, min_lossy_speedup: float 
     return Choice(found[place], reason, tuple(trials))
 
 
-def searched(found: Sequence[Variant], target: Target, search: Search) -> Choice:
+def searched(found: Sequence[Variant], where: Place, search: Search) -> Choice:
     """Return the fastest form whose error is small enough. The first is what the user wrote, and always among them."""
-    trials = tried(found, target, search)
+    trials = tried(found, where, search)
     kept = [form for form, trial in zip(found, trials, strict=True) if not trial.why_not or form is found[0]]
-    choice = cheapest(kept, target, search.min_lossy_speedup)
+    choice = cheapest(kept, where, search.min_lossy_speedup)
     return Choice(choice.chosen, choice.reason, trials)
 
 
-def tried(found: Sequence[Variant], target: Target, search: Search) -> tuple[Trial, ...]:
+def tried(found: Sequence[Variant], where: Place, search: Search) -> tuple[Trial, ...]:
     """Return what came of trying forms, in their order: the fastest by prediction, as many as the budget allows."""
-    times = [predicted(form, target) for form in found]
+    times = [predicted(form, where) for form in found]
     slow = search.prune_factor * min((time for time in times if time is not None), default=math.inf)
     fast = sorted((time or 0.0, place) for place, time in enumerate(times) if place and (time or 0.0) <= slow)
     within = {0, *(place for _, place in fast[: search.budget - 1])}
@@ -125,7 +125,7 @@ def tried(found: Sequence[Variant], target: Target, search: Search) -> tuple[Tri
         elif place not in within:
             trials.append(replace(trial, why_not=f"not tried, the budget is {search.budget}"))
         else:
-            trials.append(with_error(trial, form, target, inputs, wanted, search.most_error))
+            trials.append(with_error(trial, form, where.target, inputs, wanted, search.most_error))
     return tuple(trials)
 
 
@@ -140,10 +140,12 @@ def with_error(
     return replace(trial, error=error, why_not="" if error <= most else f"above {most:g}")
 
 
-def predicted(form: Variant, target: Target) -> float | None:
-    """Return how long a form takes by the cost model."""
-    cost = dispatch_cost(form.graph, target)
-    return None if cost is None else cost.microseconds
+def predicted(form: Variant, place: Place) -> float | None:
+    """Return how long a form takes by the cost model: the time that `af.cost` gives; None where it does not compile."""
+    try:
+        return cost_of(compile_graph(form.graph, place)).microseconds
+    except GraphError:
+        return None
 
 
 def outputs(graph: Graph, target: Target, inputs: Mapping[str, Array]) -> Mapping[str, Array]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -51,6 +52,7 @@ from aneforge.runtime.saved.records import (
     read_part,
     stored_part,
 )
+from aneforge.targets import chip
 
 if TYPE_CHECKING:
     import os
@@ -126,7 +128,7 @@ def header_of(program: Program, facts: ModelFacts, text: bytes, constants: Mappi
         end = parts[-1].offset + parts[-1].nbytes
         records.append(ConstantRecord(symbol, constant.encoding, parts))
     span = Span(0, len(text), hashlib.sha256(text).hexdigest())
-    return Header(__version__, program.target.name, end, span, tuple(records), facts_record(facts))
+    return Header(__version__, program.target.name, end, span, tuple(records), facts_record(facts), program.chip)
 
 
 def facts_record(facts: ModelFacts) -> FactsRecord:
@@ -252,7 +254,7 @@ def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
         for record in header.constants
     }
     try:
-        program = parse_program(text.decode(), constants)
+        program = of_chip(parse_program(text.decode(), constants), header.chip)
         facts = facts_of(header.facts)
     except UnknownNameError as error:
         raise ProgramFileError(
@@ -266,6 +268,21 @@ def program_of(header: Header, body: Array) -> tuple[Program, ModelFacts]:
     if any(inputs.get(one.name) != one.type for one in facts.supplied):
         raise damaged("an input that the host draws is not one of the program's")
     return program, facts
+
+
+def of_chip(program: Program, key: str | None) -> Program:
+    """Return a program with the chip that it was compiled for, where one was named.
+
+    Raises:
+        UnknownNameError: There is no such chip.
+        ValueError: The chip is of another target.
+    """
+    if key is None:
+        return program
+    known = chip(key)
+    if known.target != program.target.name:
+        raise ValueError(f"its chip {known.key} is not a chip of its target {program.target.name}")
+    return replace(program, chip=known.key)
 
 
 def check_layout(header: Header, body: Array) -> None:

@@ -103,7 +103,7 @@ class FactsRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The report of compression, as that room's own class has it."""
 
 
-class Header(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Header(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """What a file holds."""
 
     made_by: str
@@ -114,6 +114,8 @@ class Header(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     text: Span
     constants: tuple[ConstantRecord, ...]
     facts: FactsRecord
+    chip: str | None = None
+    """The chip, where one was named."""
 
 
 def aligned(place: int) -> int:

@@ -1,7 +1,8 @@
-"""What fusing or chaining programs would save on a chip, from dispatches that were measured there and nothing else.
+"""What fusing or chaining programs would save on a chip: dispatches, at the figure that every prediction takes.
 
-`data/chaining.toml` holds the figures and the ways, with their sources. A chip without a figure gets no estimate, and a
-way whose gain nobody measured gets none either.
+The dispatch and its interval are those of the cost model's machine (`aneforge.analysis.machine`), which says whether
+they were measured, fitted or scaled. `data/chaining.toml` holds the ways with their sources; a way whose gain nobody
+measured gets no estimate.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from aneforge.analysis.files import dispatch_file
+from aneforge.analysis.machine import machine_of
 from aneforge.errors import GraphError
 from aneforge.targets import chip as chip_named
 from aneforge.targets import resolve
@@ -20,17 +23,10 @@ from aneforge.targets import resolve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aneforge.analysis.machine import Basis, Machine
     from aneforge.compiler.ir.program import Program
 
 __all__ = ["ChainingOption", "ChainingPlan", "plan_chaining"]
-
-
-class Dispatch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What one dispatch was measured to cost on a chip."""
-
-    microseconds: tuple[float, float]
-    source: str
-    note: str = ""
 
 
 class Way(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -47,7 +43,6 @@ class Way(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Figures(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The data file."""
 
-    dispatch: dict[str, Dispatch]
     ways: dict[str, Way]
 
 
@@ -84,10 +79,19 @@ class ChainingPlan:
     chip: str
     dispatches: int
     """What is dispatched now."""
-    dispatch_us: tuple[float, float] | None
-    """What one dispatch costs, least and most; None where nobody measured the chip."""
+    dispatch_us: tuple[float, float]
+    """What one dispatch costs, least and most."""
     source: str
+    """Where it comes from."""
     options: tuple[ChainingOption, ...]
+    expected_us: float
+    """What one dispatch is predicted to cost: the figure of `af.cost`."""
+    basis: Basis
+    """Whether it was measured, fitted or scaled."""
+    route: str
+    """The way to the engine that is assumed."""
+    other_routes: tuple[str, ...]
+    """What was published of other ways, which predictions do not assume."""
 
     @property
     def best(self) -> ChainingOption | None:
@@ -96,9 +100,11 @@ class ChainingPlan:
         return max(saving, key=lambda one: one.saving_us or (0.0, 0.0), default=None)
 
     def __str__(self) -> str:
-        cost = "no published measurement of a dispatch" if self.dispatch_us is None else range_text(self.dispatch_us)
-        unit = "" if self.dispatch_us is None else f" µs each [{self.source}]"
-        return "\n".join([f"{self.chip}: {counted(self.dispatches)}, {cost}{unit}", *map(str, self.options)])
+        head = (
+            f"{self.chip}: {counted(self.dispatches)}, {self.expected_us:.0f} µs each ({range_text(self.dispatch_us)}) "
+            f"by {self.route}; {self.basis} {self.source}"
+        )
+        return "\n".join([head, *(f"by another route: {one}" for one in self.other_routes), *map(str, self.options)])
 
 
 def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
@@ -108,7 +114,8 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
     as far as a program holds the weights. Savings are of dispatches alone: what is computed stays the same.
 
     >>> import aneforge as af
-    >>> chip = next(iter(figures().dispatch))
+    >>> from aneforge.targets import database
+    >>> chip = next(one for one in database().chips if one.startswith("m"))
     >>> step = af.build_program(af.input((1, 8)).relu(), chip)
     >>> plan = plan_chaining([step, step, step], chip)
     >>> plan.dispatches, plan.best.name, plan.best.dispatches
@@ -133,22 +140,35 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
             limit=known.target,
             remedy=f"compile them for {known.key}",
         )
-    measured = figures().dispatch.get(known.key)
+    machine = machine_of(known.key)
+    called = next(rate for rate in machine.rates if rate.name == "dispatch")
     bridges = [segment.bridge for program in programs for segment in program.segments]
     now = len(bridges)
     weights = sum(constant.nbytes for program in programs for constant in program.constants.values())
     then = fused(bridges, weights, programs[0].target.limits.integer("program_weight_bytes"))
     options = tuple(
-        option(name, way, now, then if way.saves != "nothing" else now, measured)
-        for name, way in figures().ways.items()
+        option(name, way, now, then if way.saves != "nothing" else now, machine) for name, way in figures().ways.items()
     )
     return ChainingPlan(
         known.name,
         now,
-        None if measured is None else measured.microseconds,
-        "" if measured is None else measured.source,
+        rounded(machine.dispatch_interval),
+        called.text,
         options,
+        round(machine.dispatch, 1),
+        called.basis,
+        machine.route,
+        tuple(
+            f"{figure.route} {range_text(figure.microseconds)} µs ({figure.source})"
+            for figure in dispatch_file().figures.get(known.key, ())
+            if figure.route != machine.route
+        ),
     )
+
+
+def rounded(bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return a range without digits that mean nothing."""
+    return round(bounds[0], 1), round(bounds[1], 1)
 
 
 def fused(bridges: Sequence[bool], weight_bytes: int = 0, most_bytes: int = 1) -> int:
@@ -163,14 +183,14 @@ def fused(bridges: Sequence[bool], weight_bytes: int = 0, most_bytes: int = 1) -
     return min(len(bridges), max(runs, -(-weight_bytes // most_bytes)))
 
 
-def option(name: str, way: Way, now: int, then: int, measured: Dispatch | None) -> ChainingOption:
+def option(name: str, way: Way, now: int, then: int, machine: Machine) -> ChainingOption:
     """Return a way with what it saves."""
     saving: tuple[float, float] | None = None
     if way.saves == "nothing":
         saving = (0.0, 0.0)
-    elif way.saves == "dispatches" and measured is not None:
-        least, most = measured.microseconds
-        saving = ((now - then) * least, (now - then) * most)
+    elif way.saves == "dispatches":
+        least, most = machine.dispatch_interval
+        saving = rounded(((now - then) * least, (now - then) * most))
     where = f"{way.source}, on {', '.join(way.on)}" if way.on else way.source
     return ChainingOption(name, way.title, way.available, then, saving, way.why, where)
 

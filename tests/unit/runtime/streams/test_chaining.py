@@ -1,4 +1,4 @@
-"""The planner: measured dispatches alone, nothing for chips that nobody measured, nothing that was withdrawn."""
+"""The planner: the dispatch of every prediction with its interval, and nothing that was withdrawn."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import aneforge as af
+from aneforge.analysis.files import dispatch_file
+from aneforge.analysis.machine import Basis, machine_of
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.runtime.streams.chaining import figures, fused, plan_chaining
 from aneforge.targets import database
@@ -24,9 +26,13 @@ def relu(target: str = "h14") -> Program:
 
 def test_fusing_saves_the_dispatches_of_all_but_one() -> None:
     plan = plan_chaining([relu()] * 4, "m2-pro")
-    assert (plan.dispatches, plan.dispatch_us) == (4, (100.0, 100.0))
+    machine = machine_of("m2-pro")
+    assert (plan.dispatches, plan.expected_us, plan.route) == (4, machine.dispatch, machine.route)
+    assert plan.dispatch_us[0] == 100.0 < plan.expected_us < plan.dispatch_us[1]
     fuse, stream, chain = plan.options
-    assert (fuse.dispatches, fuse.saving_us, fuse.available) == (1, (300.0, 300.0), True)
+    least, most = machine.dispatch_interval
+    assert fuse.saving_us == (round(3 * least, 1), round(3 * most, 1))
+    assert (fuse.dispatches, fuse.available) == (1, True)
     assert (stream.dispatches, stream.saving_us, stream.available) == (4, (0.0, 0.0), True)
     assert (chain.saving_us, chain.available) == (None, False)
     assert plan.best is fuse
@@ -38,12 +44,17 @@ def test_one_program_has_nothing_to_save() -> None:
     assert plan.best is None
 
 
-def test_a_chip_that_nobody_measured_has_no_estimate() -> None:
+def test_a_chip_that_nobody_measured_says_that_its_figure_is_scaled() -> None:
     plan = plan_chaining([relu("h15")] * 2, "m3")
-    assert plan.dispatch_us is None
-    assert [option.saving_us for option in plan.options] == [None, (0.0, 0.0), None]
-    assert plan.best is None
-    assert str(plan).startswith("M3: 2 dispatches, no published measurement of a dispatch\n")
+    assert plan.basis is Basis.SCALED
+    assert plan.source == "as on M2 Pro and M4, of the nearest measured tiers"
+    assert plan.dispatch_us[0] < 0.5 * plan.expected_us < 2 * plan.expected_us < plan.dispatch_us[1]
+
+
+def test_routes_that_predictions_do_not_assume_are_listed() -> None:
+    plan = plan_chaining([relu("m4-max")] * 2, "m4-max")
+    assert plan.other_routes[0] == "in-memory 95 to 175 µs (maderix repository and orion)"
+    assert plan.expected_us == machine_of("m4-max").dispatch < 59
 
 
 def test_layers_with_a_program_of_their_own_stay_so() -> None:
@@ -68,10 +79,11 @@ def test_a_program_holds_so_many_weights(weight_bytes: int, left: int) -> None:
 
 def test_every_figure_is_of_a_chip_and_has_a_known_source() -> None:
     data = database()
-    for key, dispatch in figures().dispatch.items():
+    for key, published in dispatch_file().figures.items():
         assert key in data.chips
-        assert dispatch.source.split()[0] in data.sources
-        assert 0 < dispatch.microseconds[0] <= dispatch.microseconds[1]
+        for figure in published:
+            assert figure.source.split()[0] in data.sources
+            assert 0 < figure.microseconds[0] <= figure.microseconds[1]
     for way in figures().ways.values():
         assert way.source.split()[0].rstrip(",") in data.sources
 
