@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 import aneforge as af
 from convolutional_networks import convolved, depthwise, image, pooled_linear, squeeze_and_excite, zeros
 
 __all__ = [
+    "decoding_step",
     "depth_anything_small",
     "distilbert",
     "efficientformer",
@@ -225,3 +228,78 @@ def depth_anything_small(rows: int = 28, columns: int = 37) -> af.Tensor:
 def residual_unit(x: af.Tensor) -> af.Tensor:
     """Return two 3×3 convolutions around an addition, each after a relu."""
     return x + convolved(convolved(x.relu(), x.shape[1], 3).relu(), x.shape[1], 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """The sizes of a language model."""
+
+    width: int
+    layers: int
+    heads: int
+    kept_heads: int
+    """Heads of keys and values."""
+    head: int
+    """Width of one."""
+    hidden: int
+    vocabulary: int
+    gated: bool
+    """Gated perceptrons, norms without a mean, and norms of queries and keys."""
+
+
+DECODERS = {
+    "gpt2-medium": Decoder(1024, 24, 16, 16, 64, 4096, 50257, gated=False),
+    "qwen3-0.6b": Decoder(1024, 28, 16, 8, 128, 3072, 151936, gated=True),
+}
+PLACES = 128
+"""The length of the kept keys and values; the publication does not say it."""
+TILE = 16384
+"""Words of the vocabulary that one product gives."""
+
+
+def decoding_step(variant: str) -> af.Graph:
+    """Return one token's way through a language model with its last product; keys and values are states."""
+    sizes = DECODERS[variant]
+    x = af.input((1, sizes.width), name="x")
+    chosen, kept = af.input((1, PLACES, 1), name="chosen"), af.input((1, PLACES, 1), name="kept")
+    mask = af.input((1, 1, PLACES), name="mask")
+    states: dict[str, af.Tensor] = {}
+    for number in range(sizes.layers):
+        rows = decoder_norm(x, gated=sizes.gated)
+        q = decoder_heads(rows, sizes.heads, sizes)
+        written = [
+            af.state(f"{name}{number}", (sizes.kept_heads, PLACES, sizes.head)) * kept
+            + decoder_heads(rows, sizes.kept_heads, sizes) * chosen
+            for name in "kv"
+        ]
+        states |= {f"{name}{number}": one for name, one in zip("kv", written, strict=True)}
+        keys, values = (repeated(one, sizes.heads // sizes.kept_heads) for one in written)
+        seen = (q @ keys.transpose(0, 2, 1) * sizes.head**-0.5 + mask).softmax(-1) @ values
+        x = x + linear(seen.reshape(1, sizes.heads * sizes.head), sizes.width)
+        rows = decoder_norm(x, gated=sizes.gated)
+        inner = linear(rows, sizes.hidden)
+        inner = inner.silu() * linear(rows, sizes.hidden) if sizes.gated else inner.gelu()
+        x = x + linear(inner, sizes.width)
+    last = decoder_norm(x, gated=sizes.gated)
+    tiles = range(0, sizes.vocabulary, TILE)
+    words = {f"words{begin}": linear(last, min(TILE, sizes.vocabulary - begin)) for begin in tiles}
+    return af.Graph(words, states)
+
+
+def decoder_norm(x: af.Tensor, *, gated: bool) -> af.Tensor:
+    """Normalise a row as the model does."""
+    return x.rms_norm(np.ones(x.shape[-1], np.float16)) if gated else normalised(x)
+
+
+def decoder_heads(rows: af.Tensor, heads: int, sizes: Decoder) -> af.Tensor:
+    """Return a row as heads of one place, normalised where the model does that."""
+    made = linear(rows, heads * sizes.head).reshape(heads, sizes.head)
+    return (decoder_norm(made, gated=True) if sizes.gated else made).reshape(heads, 1, sizes.head)
+
+
+def repeated(x: af.Tensor, times: int) -> af.Tensor:
+    """Return heads of keys or values once for every head of queries that shares them."""
+    heads, places, width = x.shape
+    if times == 1:
+        return x
+    return x.reshape(heads, 1, places, width).tile((1, times, 1, 1)).reshape(heads * times, places, width)

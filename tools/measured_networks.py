@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attention_networks import (
+    decoding_step,
     depth_anything_small,
     distilbert,
     efficientformer,
@@ -60,7 +61,8 @@ PLAIN: Mapping[str, Callable[[], af.Tensor]] = {
     "mobilevit_v2": mobilevit_v2,
     "resnet50": resnet50,
 }
-VARIED: Mapping[str, Callable[[str], af.Tensor]] = {
+VARIED: Mapping[str, Callable[[str], af.Tensor | af.Graph]] = {
+    "decoding_step": decoding_step,
     "efficientformer": efficientformer,
     "fastvit": fastvit,
     "mobilenet_v2": mobilenet_v2_of_width,
@@ -70,7 +72,7 @@ VARIED: Mapping[str, Callable[[str], af.Tensor]] = {
 }
 
 
-def network(name: str, variant: str) -> af.Tensor:
+def network(name: str, variant: str) -> af.Tensor | af.Graph:
     """Return a network by its name, and by its variant where it has some.
 
     Raises:

@@ -189,7 +189,7 @@ def machine_for(
         anchors=tuple(database().chips[key].name for key in dict.fromkeys((*anchors, *lenders))),
         measured=stands,
         dispatch=dispatch,
-        dispatch_interval=dispatch_interval(place, dispatch, sure),
+        dispatch_interval=dispatch_interval(place, dispatch, sure, called.basis),
         route=dispatch_file().route,
         host_in=1e3 * mean([entry.host_in for entry in entries]),
         host_out=1e3 * mean([entry.host_out for entry in entries]),
@@ -303,16 +303,16 @@ def dispatch_of(
     return value, Rate("dispatch", Basis.SCALED, f"as on {names(anchors)}, {where}")
 
 
-def dispatch_interval(place: Place, dispatch: float, spread: float) -> tuple[float, float]:
+def dispatch_interval(place: Place, dispatch: float, spread: float, basis: Basis) -> tuple[float, float]:
     """Return the least and the most of one call, given how sure the figure is.
 
-    What was published for the chip itself lies inside: by the assumed route, or by others where nothing else is known.
+    What was published for the chip itself lies inside: by the assumed route, or by others where the figure is scaled.
     """
     file = dispatch_file()
     keys = [place.chip.key] if place.chip else [key for key in file.figures if is_of(key, place.target)]
     known = [figure for key in keys for figure in file.figures.get(key, ())]
     chosen = [figure for figure in known if figure.route == file.route]
-    if not chosen and place.chip is not None and place.chip.key not in machines_file().chips:
+    if not chosen and basis is Basis.SCALED:
         chosen = known
     width = math.exp(INTERVAL * spread)
     low = min([dispatch / width, *(figure.microseconds[0] for figure in chosen)])

@@ -27,7 +27,7 @@ def relu(target: str = "h14") -> Program:
 def test_fusing_saves_the_dispatches_of_all_but_one() -> None:
     plan = plan_chaining([relu()] * 4, "m2-pro")
     machine = machine_of("m2-pro")
-    assert (plan.dispatches, plan.expected_us, plan.route) == (4, machine.dispatch, machine.route)
+    assert (plan.dispatches, plan.expected_us, plan.route) == (4, round(machine.dispatch, 1), machine.route)
     assert plan.dispatch_us[0] == 100.0 < plan.expected_us < plan.dispatch_us[1]
     fuse, stream, chain = plan.options
     least, most = machine.dispatch_interval
@@ -54,7 +54,8 @@ def test_a_chip_that_nobody_measured_says_that_its_figure_is_scaled() -> None:
 def test_routes_that_predictions_do_not_assume_are_listed() -> None:
     plan = plan_chaining([relu("m4-max")] * 2, "m4-max")
     assert plan.other_routes[0] == "in-memory 95 to 175 µs (maderix repository and orion)"
-    assert plan.expected_us == machine_of("m4-max").dispatch < 59
+    assert plan.expected_us == round(machine_of("m4-max").dispatch, 1) < 59
+    assert plan.dispatch_us[1] < 95, "what other routes take is not in the interval"
 
 
 def test_layers_with_a_program_of_their_own_stay_so() -> None:
