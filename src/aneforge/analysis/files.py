@@ -323,7 +323,7 @@ def networks() -> tuple[NetworkMeasurement, ...]:
 
     >>> rows = networks()
     >>> len(rows), sum(row.calibrates for row in rows)
-    (48, 15)
+    (56, 15)
     """
     return tuple(
         NetworkMeasurement(

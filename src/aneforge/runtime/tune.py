@@ -79,7 +79,7 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
     >>> q, k, v = (af.input((1, 2, 16, 8)) for _ in range(3))
     >>> net = af.tune(af.sdpa(q, k, v, native=True), target=af.targets.Family.A16)
     >>> print(net.remarks[-1].partition(" (")[0])
-    attention of products and softmax: predicted 110 µs by the cost model, nothing was measured
+    attention of products and softmax: predicted 80 µs by the cost model, nothing was measured
 
     Raises:
         GraphError: A number is out of range, or an input does not fit.
