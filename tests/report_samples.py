@@ -9,17 +9,16 @@ from bisect import bisect
 
 import numpy as np
 
+from aneforge.errors import Location
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.report.model import (
     Allocated,
     Counts,
     Difference,
     Divergence,
-    Finding,
     Latency,
     Memory,
     Node,
-    Place,
     Placed,
     Placement,
     Report,
@@ -28,6 +27,7 @@ from aneforge.report.model import (
     TargetReport,
     Timed,
 )
+from aneforge.rules import Finding, Severity
 
 __all__ = ["HOSTILE", "sample_report"]
 
@@ -94,7 +94,7 @@ def node(number: int) -> Node:
         dtype="fp16",
         shape=(1, 8 + number % 7 * 8, 32, 32),
         inputs=inputs,
-        place=Place("models/sample/network.py", 10 + number, None) if number % 3 else Place(None, None, name),
+        place=Location("models/sample/network.py", 10 + number, None) if number % 3 else Location(None, None, name),
     )
 
 
@@ -151,10 +151,10 @@ def findings(verdicts: tuple[str, ...], nodes: tuple[Node, ...], name: str) -> t
     found = [
         Finding(
             rule=f"ANE-SAMPLE-{VERDICTS.index(verdict):03}",
-            severity=verdict,
+            severity=Severity(verdict),
             op=nodes[place].op,
             node=place,
-            place=nodes[place].place,
+            location=nodes[place].place,
             message=f"{nodes[place].op} of {nodes[place].name} is too wide for {name}",
             seen=float("inf") if place % 11 == 0 else 17_000 + place,
             limit=16_384,
@@ -167,7 +167,15 @@ def findings(verdicts: tuple[str, ...], nodes: tuple[Node, ...], name: str) -> t
     ]
     found.sort(key=worst_first)
     whole = Finding(
-        "ANE-SAMPLE-900", "info", "graph", None, None, "many small programs", 2**60, "few", "join them", None
+        rule="ANE-SAMPLE-900",
+        severity=Severity.INFO,
+        op="graph",
+        location=None,
+        message="many small programs",
+        seen=2**60,
+        limit="few",
+        remedy="join them",
+        evidence=None,
     )
     return (*found, whole)
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from aneforge.commands.diffing import TargetDiff
-    from aneforge.report.model import Counts, Finding
+    from aneforge.report.model import Counts
+    from aneforge.rules.rule import Finding
 
 __all__ = ["demo", "diff", "doctor", "explain", "ops", "targets"]
 
@@ -78,7 +79,7 @@ def counts_text(counts: Counts) -> str:
 
 def finding_text(finding: Finding) -> str:
     """Return a finding as one line."""
-    node = finding.place.node if finding.place is not None and finding.place.node else ""
+    node = finding.location.node if finding.location is not None and finding.location.node else ""
     return f"{finding.rule} {finding.severity}: {finding.op} {node}".rstrip() + f": {finding.message}"
 
 

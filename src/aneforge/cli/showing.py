@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from aneforge.errors import Location
     from aneforge.report.gate import Outcome
     from aneforge.report.grouping import Folded
-    from aneforge.report.model import Divergence, Place, Report, TargetReport
+    from aneforge.report.model import Divergence, Report, TargetReport
 
 __all__ = ["cut_text", "show_finding", "show_report", "summary_table", "wrapped"]
 
@@ -256,7 +257,7 @@ def show_finding(out: Console, folded: Folded) -> None:
     out.print()
     others = len(folded.others)
     more = f" and {others} more operation{'s' if others > 1 else ''}" if others else ""
-    place = where(one.node, finding.place)
+    place = where(one.node, finding.location)
     head = f"{finding.rule} {finding.severity} {finding.op}{place}{more} on {listed(one.targets)}"
     wrapped(out, head, word=(finding.severity, STYLES.get(finding.severity, "")))
     wrapped(out, finding.message, indent=2)
@@ -289,7 +290,7 @@ def wrapped(out: Console, text: str, *, indent: int = 0, style: str = "", word: 
             out.print(shown, soft_wrap=True)
 
 
-def where(node: str, place: Place | None) -> str:
+def where(node: str, place: Location | None) -> str:
     """Return the place of a finding: the node of the model, and the line of the user's file."""
     named = f" {node!r}" if node else ""
     line = f" at {place.file}:{place.line}" if place is not None and place.file and place.line is not None else ""

@@ -10,7 +10,8 @@ from aneforge.report.gate import key_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aneforge.report.model import Counts, Finding, Report, TargetReport
+    from aneforge.report.model import Counts, Report, TargetReport
+    from aneforge.rules.rule import Finding
 
 __all__ = ["ReportDiff", "TargetDiff", "diff"]
 

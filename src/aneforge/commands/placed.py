@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.commands.report_nodes import place_of
 from aneforge.commands.timeline import rounded
 from aneforge.evidence import Evidence
 from aneforge.graph.graph import INPUT, STATE
-from aneforge.report.model import Finding, Placed, Placement
+from aneforge.report.model import Placed, Placement
 from aneforge.report.numbers import time_text
 from aneforge.report.predicted import OWN_PROGRAM, SEGMENTS
+from aneforge.rules.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,20 +72,21 @@ def own_programs(
         node = next((number for number in numbers if graph.nodes[number].op.name == op), next(iter(numbers), None))
         yield Finding(
             rule=OWN_PROGRAM.id,
-            severity="info",
+            severity=Severity.INFO,
             op=op,
             node=node,
-            place=place_of(layer.location),
+            location=layer.location,
             message=f"{op} needs a program of its own, so that the model is cut into {len(program.segments)} programs; "
             f"each beside the first has a dispatch, predicted at {time_text(priced.machine.dispatch)}, and copies.",
             seen=op,
             limit=None,
             remedy=INSTEAD.get(op, OWN_PROGRAM.remedy),
             evidence=layer.kind.evidence,
+            target=program.target.name,
         )
 
 
-def cuts(graph: Graph, placement: Placement) -> Iterator[Finding]:
+def cuts(graph: Graph, placement: Placement, target: str) -> Iterator[Finding]:
     """Yield operations that leave the engine between others that stay, each group with what the changes cost."""
     on_engine = [number for number, segment in enumerate(placement.segments) if segment.device == ENGINE]
     for number, segment in enumerate(placement.segments):
@@ -95,10 +96,10 @@ def cuts(graph: Graph, placement: Placement) -> Iterator[Finding]:
         more = f" and {len(segment.nodes) - 1} more after it" if len(segment.nodes) > 1 else ""
         yield Finding(
             rule=SEGMENTS.id,
-            severity="info",
+            severity=Severity.INFO,
             op=graph.nodes[first].op.name,
             node=first,
-            place=place_of(graph.nodes[first].location),
+            location=graph.nodes[first].location,
             message=f"It runs on the {segment.device}{more}, between segments on the engine; all changes of device "
             f"together cost {placement.hops_microseconds:g} µs at every call.",
             seen=segment.device,
@@ -106,4 +107,5 @@ def cuts(graph: Graph, placement: Placement) -> Iterator[Finding]:
             remedy=SEGMENTS.remedy,
             evidence=Evidence(placement.evidence, f"the scheduler of the path {placement.path}"),
             threads=SEGMENTS.threads,
+            target=target,
         )

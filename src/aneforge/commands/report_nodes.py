@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.graph.node import Output
-from aneforge.report.model import Node, Place
+from aneforge.report.model import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from aneforge.compiler.ir.program import Program
-    from aneforge.errors import Location
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node as GraphNode
 
-__all__ = ["carried_out", "origins", "place_of", "report_nodes"]
+__all__ = ["carried_out", "origins", "report_nodes"]
 
 NUMBER = re.compile(r"t(\d+)(?:\.|$)")
 """How the compiler names a layer: by the number of a node of the retargeted graph, and what was done to it."""
@@ -39,7 +38,7 @@ def report_nodes(graph: Graph) -> tuple[Node, ...]:
             dtype=node.types[0].dtype,
             shape=node.types[0].shape,
             inputs=tuple(dict.fromkeys(numbers[source.node] for source in node.sources())),
-            place=place_of(node.location),
+            place=node.location,
         )
         for node, number in numbers.items()
     )
@@ -49,11 +48,6 @@ def name_of(node: GraphNode, number: int) -> str:
     """Return what a node is called: as in the user's file, or by its operation and number."""
     named = node.location.node if node.location is not None else None
     return named or f"{node.op.name}_{number}"
-
-
-def place_of(location: Location | None) -> Place | None:
-    """Return a place as a report holds it."""
-    return None if location is None else Place(location.file, location.line, location.node)
 
 
 def origins(original: Graph, retargeted: Graph) -> tuple[tuple[int, ...], ...]:

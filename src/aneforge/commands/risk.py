@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.long_sums import find_precision_risks
-from aneforge.commands.report_nodes import place_of
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.graph.graph import read_promises
-from aneforge.report.model import Finding, Rescaling
+from aneforge.report.model import Rescaling
 from aneforge.report.predicted import rule_of_edge
+from aneforge.rules.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,7 +104,7 @@ class Risks:
                 for concern in layer.passed:
                     if (layer.layer, concern.edge) not in told:
                         op = self.operation(layer, carried.get(layer.layer, ()))
-                        made.append(written(layer, concern, op, view, scaled))
+                        made.append(written(layer, concern, op, view, scaled, target=program.target.name))
                         first = first or f": first in {op[0]}, {passed_text(concern)}"
                     told.add((layer.layer, concern.edge))
             findings += made
@@ -201,7 +201,13 @@ def worst_word(words: Iterable[str]) -> str:
 
 
 def written(
-    layer: LayerRange, concern: Concern, operation: tuple[str, int | None], view: View, scaled: Rescaled | None
+    layer: LayerRange,
+    concern: Concern,
+    operation: tuple[str, int | None],
+    view: View,
+    scaled: Rescaled | None,
+    *,
+    target: str,
 ) -> Finding:
     """Return an edge that a layer can pass as a finding."""
     op, node = operation
@@ -213,15 +219,16 @@ def written(
     return Finding(
         rule=rule.id,
         # Sums of many products lose less than each of them: a loss is one where rescaling was seen to gain something.
-        severity="warn" if not lossy or (measured is not None and measured.applied) else "info",
+        severity=Severity.WARN if not lossy or (measured is not None and measured.applied) else Severity.INFO,
         op=op,
         node=node,
-        place=place_of(layer.location),
+        location=layer.location,
         message=f"{passed_text(concern)} ({how}).{errors}",
         seen=float(f"{concern.value:.4g}") if abs(concern.value) < float("inf") else "inf",
         limit=concern.limit,
         remedy=NO_GAIN if measured is not None and not measured.applied else f"{concern.remedy}.",
         evidence=Evidence(EvidenceKind.INFERRED, "ranges of the compiled program", note=how),
+        target=target,
     )
 
 

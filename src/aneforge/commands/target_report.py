@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import price
@@ -13,15 +11,14 @@ from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
 from aneforge.commands.noting import program_notes, refusal_text, told_once
 from aneforge.commands.placed import cuts, own_programs, placed
-from aneforge.commands.report_nodes import carried_out, origins, place_of, report_nodes
+from aneforge.commands.report_nodes import carried_out, origins, report_nodes
 from aneforge.commands.risk import Risks
 from aneforge.commands.timeline import memory_of, rounded, timeline_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
-from aneforge.report.model import Counts, Finding, Latency, TargetReport
-from aneforge.rules.catalogue import rules
+from aneforge.report.model import Counts, Latency, TargetReport
 from aneforge.rules.preflight import Status
-from aneforge.rules.rule import Severity, plain_text
+from aneforge.rules.rule import Severity
 from aneforge.targets.queries import was_measured_on
 
 if TYPE_CHECKING:
@@ -37,8 +34,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
     from aneforge.rules.preflight import Preflight
-    from aneforge.rules.rule import Finding as RuleFinding
-    from aneforge.targets import Value
+    from aneforge.rules.rule import Finding
 
     Ranges = Mapping[str, tuple[float, float] | float]
 
@@ -75,7 +71,7 @@ class TargetWriter:
         statuses = tuple(str(one.status) for one in verdict.reports)
         counts = Counts(*(statuses.count(status) for status in STATUSES))
         placement = placed(self.graph, chosen, self.asked.placement) if self.asked.placement else None
-        cut = () if placement is None else tuple(cuts(self.graph, placement))
+        cut = () if placement is None else tuple(cuts(self.graph, placement, chosen.target.name))
         judged = TargetReport(
             target=chosen.target.name,
             title=chosen.title,
@@ -152,40 +148,12 @@ class TargetWriter:
 
 def findings_of(verdict: Preflight) -> tuple[Finding, ...]:
     """Return what rules found, each with the node that it is about."""
-    return tuple(written(finding, node) for node, report in enumerate(verdict.reports) for finding in report.findings)
+    return tuple(finding.in_report(node) for node, report in enumerate(verdict.reports) for finding in report.findings)
 
 
 def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings worst first, then in the order of the graph."""
     return tuple(sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), one.node or 0, one.rule)))
-
-
-def written(finding: RuleFinding, node: int) -> Finding:
-    """Return a finding of a rule as a report holds it."""
-    return Finding(
-        rule=finding.rule,
-        severity=str(finding.severity),
-        op=finding.op,
-        node=node,
-        place=place_of(finding.location),
-        message=finding.message,
-        seen=plain(finding.seen),
-        limit=None if finding.limit is None else plain(finding.limit),
-        remedy=finding.remedy,
-        evidence=finding.evidence,
-        threads=rules()[finding.rule].threads,
-    )
-
-
-def plain(value: Value) -> float | str:
-    """Return a value as JSON can hold it: a number, or words.
-
-    >>> plain(16384), plain(float("inf")), plain(("fp16", "uint8"))
-    (16384, 'inf', 'fp16, uint8')
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool | Enum) and math.isfinite(value):
-        return value
-    return plain_text(value)
 
 
 def latency_of(priced: Cost) -> Latency:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from aneforge.evidence import Evidence
-    from aneforge.report.model import Finding, Report, TargetReport
+    from aneforge.report.model import Report, TargetReport
+    from aneforge.rules.rule import Finding
 
 __all__ = [
     "FAIL_ON",

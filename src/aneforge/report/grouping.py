@@ -9,7 +9,8 @@ from aneforge.report.gate import shared_key
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
-    from aneforge.report.model import Finding, Report
+    from aneforge.report.model import Report
+    from aneforge.rules.rule import Finding
 
 __all__ = ["Folded", "Grouped", "folded", "grouped"]
 

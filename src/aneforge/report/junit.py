@@ -77,7 +77,7 @@ def text_of(failed: Failed) -> str:
     finding = failed.finding
     if finding is None:
         return failed.reason
-    place = "" if finding.place is None else f" ({place_text(finding.place.file, finding.place.line)})"
+    place = "" if finding.location is None else f" ({place_text(finding.location.file, finding.location.line)})"
     remedy = f" Remedy: {finding.remedy}" if finding.remedy else ""
     return f"{failed.reason}{place}: {finding.message}{remedy} Evidence: {finding.evidence_text}."
 

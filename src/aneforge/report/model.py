@@ -1,14 +1,16 @@
 """The report of a model: plain, frozen, ordered data that every written form is made of.
 
-It holds numbers and words alone, no objects of other rooms, so that JSON keeps all of it and two reports can be
-compared by value. Nodes are named by their place in `Report.nodes`, which is the order of the graph.
+It holds numbers, words, findings and their evidence alone, so that JSON keeps all of it and two reports can be compared
+by value. Nodes are named by their place in `Report.nodes`, which is the order of the graph.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.errors import Location  # noqa: TC001 - msgspec reads the types of fields
+from aneforge.evidence import EvidenceKind
+from aneforge.rules.rule import Finding  # noqa: TC001 - as above
 
 __all__ = [
     "NO",
@@ -19,11 +21,9 @@ __all__ = [
     "Counts",
     "Difference",
     "Divergence",
-    "Finding",
     "Latency",
     "Memory",
     "Node",
-    "Place",
     "Placed",
     "Placement",
     "Report",
@@ -40,40 +40,6 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the user made an operation: a line of a file, or a node of a model file."""
-
-    file: str | None = None
-    line: int | None = None
-    node: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One objection to one operation on one target."""
-
-    rule: str
-    severity: str
-    op: str
-    node: int | None
-    """Place of the operation in the report's nodes; None for what concerns the whole."""
-    place: Place | None
-    message: str
-    seen: float | str | None
-    limit: float | str | None
-    remedy: str
-    evidence: Evidence | None
-    """None where the limit itself is unknown."""
-    threads: tuple[str, ...] = ()
-    """Public threads in which users met it."""
-
-    @property
-    def evidence_text(self) -> str:
-        """How its limit is known, in words."""
-        return "none, the limit is unknown" if self.evidence is None else self.evidence.short
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
     """One operation of the model, the same on every target."""
 
@@ -83,7 +49,7 @@ class Node:
     shape: tuple[int, ...]
     inputs: tuple[int, ...]
     """Nodes whose results it reads."""
-    place: Place | None
+    place: Location | None
 
 
 @dataclass(frozen=True, slots=True)

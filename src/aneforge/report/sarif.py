@@ -19,6 +19,7 @@ from aneforge.rules.catalogue import rules
 if TYPE_CHECKING:
     from aneforge.report.grouping import Grouped
     from aneforge.report.model import Report
+    from aneforge.targets import Value
 
 __all__ = ["LEVELS", "sarif"]
 
@@ -96,8 +97,8 @@ class ResultProperties(msgspec.Struct):
 
     targets: list[str]
     severity: str
-    seen: float | str | None
-    limit: float | str | None
+    seen: Value | None
+    limit: Value | None
     remedy: str
     evidence: str | None
 
@@ -211,7 +212,7 @@ def result(report: Report, one: Grouped, index: int) -> Result:
 
 def spot(report: Report, one: Grouped) -> Spot:
     """Return where a finding is: a line of the user's file, or a node of the model."""
-    place = one.finding.place
+    place = one.finding.location
     file = report.model if place is None or place.file is None else place.file
     line = None if place is None or place.line is None else Region(place.line)
     logical = [Logical(one.node, "element")] if one.node else None

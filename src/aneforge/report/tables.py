@@ -125,7 +125,7 @@ def annotation_lines(report: Report, result: Outcome) -> str:
         finding = one.finding
         fails = id(finding) in failing or shared_key(finding) in counted
         level = "error" if fails else LEVELS.get(finding.severity, "notice")
-        place = finding.place
+        place = finding.location
         properties = [f"title={escaped(f'{finding.rule} {finding.op}', inside=True)}"]
         if place is not None and place.file is not None:
             properties.insert(0, f"file={escaped(place.file, inside=True)}")

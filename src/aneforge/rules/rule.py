@@ -13,6 +13,7 @@ sentence where the operation says itself what it should have been.
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,17 +21,18 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
-from aneforge.errors import NoDataError
+import msgspec
+
+from aneforge.errors import Location, NoDataError
+from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads the types of fields
 from aneforge.ops import table
 from aneforge.rules.subject import PORT
-from aneforge.targets import first_tier_with
+from aneforge.targets import Value, first_tier_with
 
 if TYPE_CHECKING:
-    from aneforge.errors import Location
-    from aneforge.evidence import Evidence
     from aneforge.ops.op import Trait
     from aneforge.rules.subject import Subject
-    from aneforge.targets import Fact, Property, Target, Value
+    from aneforge.targets import Fact, Property, Target
 
 __all__ = ["Finding", "Relation", "Rule", "Seen", "Severity", "rule"]
 
@@ -100,21 +102,27 @@ class Seen:
     """Further values, for a text that names them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A rule that an operation broke on a target, with all that a report needs."""
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One objection to one operation on one target: what rules, validators, predictions and reports speak of.
+
+    Reports write it as JSON in the order of its fields; the location is called `place` there.
+    """
 
     rule: str
     severity: Severity
-    message: str
     op: str
-    location: Location | None
-    seen: float | str
+    node: int | None = None
+    """Place of the operation in a report's nodes; None outside of one, and for what concerns the whole."""
+    location: Location | None = msgspec.field(name="place")
+    message: str
+    seen: Value | None
     limit: Value | None
-    target: str
     remedy: str
     evidence: Evidence | None
     """Why the limit is believed; None where the limit itself is unknown."""
+    threads: tuple[str, ...] = ()
+    """Public threads in which users met it."""
+    target: str = ""
     what: str = ""
     """Where in the operation it was seen."""
     details: tuple[float | str, ...] = ()
@@ -124,6 +132,21 @@ class Finding:
         place = f" at {self.location}" if self.location else ""
         remedy = f" Remedy: {self.remedy}" if self.remedy else ""
         return f"{self.rule} {self.severity}: {self.op}{place} on {self.target}: {self.message}{remedy}"
+
+    @property
+    def evidence_text(self) -> str:
+        """How its limit is known, in words."""
+        return "none, the limit is unknown" if self.evidence is None else self.evidence.short
+
+    def in_report(self, node: int) -> Finding:
+        """Return the finding as a report holds it: with the place of its node, and values that JSON can hold."""
+        return msgspec.structs.replace(
+            self,
+            node=node,
+            seen=None if self.seen is None else number_or_words(self.seen),
+            limit=None if self.limit is None else number_or_words(self.limit),
+            details=tuple(map(number_or_words, self.details)),
+        )
 
 
 Look = Callable[["Subject"], Iterable[Seen]]
@@ -261,6 +284,7 @@ class Rule:
             message=message,
             op=subject.op,
             location=subject.location,
+            threads=self.threads,
             seen=seen.value,
             limit=limit,
             target=target.name,
@@ -277,6 +301,7 @@ class Rule:
             message=f"cannot be decided: {missing.message}",
             op=subject.op,
             location=subject.location,
+            threads=self.threads,
             seen=seen.value,
             limit=None,
             target=target.name,
@@ -357,3 +382,14 @@ def plain_text(value: Value) -> str:
     if isinstance(value, Enum):
         return value.name
     return ", ".join(str(item) for item in value) if isinstance(value, tuple) else str(value)
+
+
+def number_or_words(value: Value) -> float | str:
+    """Return a value as JSON can hold it: a number, or words.
+
+    >>> number_or_words(16384), number_or_words(float("inf")), number_or_words(("fp16", "uint8"))
+    (16384, 'inf', 'fp16, uint8')
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool | Enum) and math.isfinite(value):
+        return value
+    return plain_text(value)

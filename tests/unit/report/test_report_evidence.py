@@ -36,6 +36,9 @@ MEASURED, INFERRED = (
 )
 """The evidence of the widest kernel: 14 columns were refused by an M1; that an M2 refuses them is a conclusion."""
 
+FIELDS = ["rule", "severity", "op", "node", "place", "message", "seen", "limit", "remedy", "evidence", "threads"]
+"""What JSON has of a finding since its first version, in order."""
+
 
 @pytest.fixture(scope="module")
 def report() -> Report:
@@ -76,6 +79,32 @@ def test_in_json_markdown_and_annotations(report: Report) -> None:
     assert known == [MEASURED, INFERRED]
     lines = annotation_lines(report, outcome(report)).splitlines()
     assert [line.partition("Evidence: ")[2] for line in lines] == [f"{MEASURED}.", f"{INFERRED}."]
+
+
+def test_a_report_without_the_later_fields_is_read(report: Report) -> None:
+    made = json.loads(report_to_json(report))
+    for target in made["targets"]:
+        if target["latency"] is not None:
+            del target["latency"]["rests_on"]
+        for finding in target["findings"]:
+            del finding["target"], finding["what"], finding["details"], finding["evidence"]["conflict"]
+            names = [
+                "rule",
+                "severity",
+                "op",
+                "node",
+                "place",
+                "message",
+                "seen",
+                "limit",
+                "remedy",
+                "evidence",
+                "threads",
+            ]
+            assert list(finding) == names
+    read = report_from_json(json.dumps(made))
+    assert [one.findings[0].location for one in read.targets] == [one.findings[0].location for one in report.targets]
+    assert outcome(read).counts == {"oversize": 2}
 
 
 def test_in_sarif(report: Report) -> None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from aneforge.report.model import Allocated, Difference, Finding, Node, Step, Timed
+from aneforge.report.model import Allocated, Difference, Node, Step, Timed
+from aneforge.rules.rule import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +100,9 @@ def target_entry(target: TargetReport, blocks: Blocks) -> Json:
         "findingCount": len(target.findings),
         "rescaling": plain(target.rescaling),
         "verdicts": blocks.add(("verdicts", target.verdicts), lambda: column(target.verdicts)),
-        "findings": blocks.add(("findings", target.findings), lambda: columns(Finding, target.findings)),
+        "findings": blocks.add(
+            ("findings", *map(without_target, target.findings)), lambda: columns(Finding, target.findings)
+        ),
         "timeline": blocks.add(("timeline", target.timeline), lambda: columns(Timed, target.timeline)),
         "memory": blocks.add(("memory", memory), lambda: memory_content(memory)),
         "remarks": blocks.add(
@@ -107,6 +110,11 @@ def target_entry(target: TargetReport, blocks: Blocks) -> Json:
             lambda: {"notes": column(target.notes), "placement": plain(target.placement)},
         ),
     }
+
+
+def without_target(finding: Finding) -> Finding:
+    """Return what findings of several targets have in common."""
+    return msgspec.structs.replace(finding, target="")
 
 
 def memory_content(memory: Memory | None) -> Json:
@@ -134,15 +142,23 @@ def divergence_entry(divergence: Divergence, blocks: Blocks) -> Json:
 
 
 def columns(kind: type[Row], rows: Sequence[Row]) -> Json:
-    """Return dataclasses of one kind as one column for each field.
+    """Return records of one kind as one column for each field; the page knows the target of a finding.
 
     >>> columns(Step, (Step(0, 64, 8), Step(1, 64, 8), Step(2, 64, 16)))
     {'step': [0, 1, 2], 'buffers': {'values': [64], 'places': [0, 0, 0]}, 'windows': [8, 8, 16]}
     """
     made: dict[str, Json] = {}
-    for one in fields(kind):
-        made[one.name] = column([getattr(row, one.name) for row in rows])
+    for attribute, name in names_of(kind):
+        if (kind, attribute) != (Finding, "target"):
+            made[name] = column([getattr(row, attribute) for row in rows])
     return made
+
+
+def names_of(kind: type[object]) -> list[tuple[str, str]]:
+    """Return the fields of a record, each with the name that JSON has for it."""
+    if issubclass(kind, msgspec.Struct):
+        return list(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    return [(one.name, one.name) for one in fields(cast("type[Node]", kind))]
 
 
 def column(values: Sequence[object]) -> Json:
@@ -176,10 +192,8 @@ def plain(value: object) -> Json:
         return value if math.isfinite(value) else str(value)
     if isinstance(value, tuple):
         return [plain(one) for one in cast("tuple[object, ...]", value)]
-    if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, msgspec.Struct):
-        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if is_dataclass(value) or isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, attribute)) for attribute, name in names_of(type(value))}
     raise TypeError(f"a report holds a {type(value).__name__}")
 
 
