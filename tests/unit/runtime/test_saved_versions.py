@@ -90,6 +90,12 @@ def test_every_version_has_its_file() -> None:
     ]
 
 
+def test_the_version_is_the_documented_one(repository: Path) -> None:
+    row = f"version of the format, {files.VERSION} |"
+    assert row in (repository / "docs" / "models.md").read_text(encoding="utf-8")
+    assert row in (files.__doc__ or "")
+
+
 @pytest.mark.parametrize("version", range(1, files.VERSION))
 def test_a_file_of_an_older_version_is_refused_with_the_remedy(version: int) -> None:
     with pytest.raises(ProgramFileError, match=rf"an older version of the format \(seen {version}, limit ") as caught:

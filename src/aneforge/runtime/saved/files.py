@@ -3,7 +3,7 @@
 | bytes | what |
 | --- | --- |
 | 0-7 | `89 41 4E 45 50 52 47 0A`: a byte that is not a text, `ANEPRG`, a line feed |
-| 8-11 | version of the format, 2 |
+| 8-11 | version of the format, 3 |
 | 12-15 | length of the header |
 | 16-47 | SHA-256 of the header |
 | 48- | header: JSON, as `records.Header` has it |
