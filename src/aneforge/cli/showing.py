@@ -11,7 +11,7 @@ from rich.text import Text
 
 from aneforge.cli.terminal import STYLES, console, plain_table
 from aneforge.report.grouping import folded
-from aneforge.report.model import SPLIT
+from aneforge.report.model import DIFFERS, MAY_DIFFER, SPLIT
 from aneforge.report.numbers import bytes_text, latency_text
 
 if TYPE_CHECKING:
@@ -188,13 +188,16 @@ def show_extras(out: Console, report: Report, rest: str, *, verbose: bool) -> No
                 if one.rescaling is not None
             ],
         ),
-        (
-            "differs",
-            [
-                (f"{pair.first}/{pair.second}", differing(pair, report))
-                for pair in report.divergences
-                if pair.differences
-            ],
+        *(
+            (
+                word,
+                [
+                    (f"{pair.first}/{pair.second}", differing(pair, report))
+                    for pair in report.divergences
+                    if pair.differences and pair.word == word
+                ],
+            )
+            for word in (DIFFERS, MAY_DIFFER)
         ),
     ):
         was_cut |= show_shared(out, what, texts, verbose=verbose or what not in CUT)
@@ -203,12 +206,13 @@ def show_extras(out: Console, report: Report, rest: str, *, verbose: bool) -> No
 
 
 def differing(pair: Divergence, report: Report) -> str:
-    """Return how two targets can differ, and the first of the model's operations in which they do."""
+    """Return how two targets may differ, the first of the model's operations in which they do, and what was seen."""
     first = pair.differences[0]
     node = None if first.node is None else report.nodes[first.node]
     where = first.op if node is None else f"{node.op} {node.name!r}"
     more = f", and in {len(pair.differences) - 1} more" if len(pair.differences) > 1 else ""
-    return f"{pair.strength}, first in {where} ({first.cause}){more}"
+    seen = f"; {pair.seen}" if pair.seen else ""
+    return f"{pair.strength}, first in {where} ({first.cause}){more}{seen}"
 
 
 def show_shared(out: Console, what: str, texts: Sequence[tuple[str, str]], *, verbose: bool) -> bool:

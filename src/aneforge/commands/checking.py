@@ -48,7 +48,7 @@ class CheckOptions:
     function: str | None = None
     """The function, where a model has several."""
     samples: Mapping[str, Array] | None = None
-    """Sample inputs: the values that they lead to are looked at."""
+    """Sample inputs: the values that they lead to are looked at, and the targets are compared by them, and deeply."""
     ranges: Ranges = field(default_factory=dict[str, "tuple[float, float] | float"])
     """How large inputs get."""
     deep: bool = False
@@ -106,7 +106,9 @@ def check(
         format=subject.format,
         nodes=writer.nodes,
         targets=tuple(reports),
-        divergences=compared(subject.graph, made, asked.ranges, tell, deep=asked.deep),
+        divergences=compared(
+            subject.graph, made, asked.ranges, tell, deep=asked.deep or samples is not None, samples=samples
+        ),
         notes=(*subject.notes, *shapes_bound(asked.shapes), *states_left(states), *where_it_runs(reports)),
         tool=__version__,
     )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
-__all__ = ["REFERENCE", "ComparedNode", "Comparison", "compare"]
+__all__ = ["REFERENCE", "ComparedNode", "Comparison", "compare", "same_bits"]
 
 REFERENCE = "reference"
 """The name of the mathematics in float64, where a target is asked for."""

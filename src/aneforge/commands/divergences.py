@@ -1,17 +1,20 @@
 """Every target against the first: where answers can differ.
 
 By default the compiled programs are compared layer by layer, which takes no time; a deep check follows ranges through
-them, so that it proves more of them equal and bounds the differences.
+them, so that it proves more of them equal and bounds the differences. Both say that two targets *may differ*. Sample
+inputs make a check deep, and are run: only what is seen in their outputs *differs*.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
-from aneforge.errors import GraphError
+import numpy as np
+
 from aneforge.graph.graph import read_promises
-from aneforge.report.model import Difference, Divergence
+from aneforge.report.model import DIFFERS, MAY_DIFFER, SAME, Difference, Divergence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +22,12 @@ if TYPE_CHECKING:
     from aneforge.analysis.divergence.graphs import Divergence as Found
     from aneforge.analysis.divergence.graphs import Side
     from aneforge.commands.sharing import Made
+    from aneforge.compiler.compile import Compiled
+    from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
+    from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph
+    from aneforge.ops.types import Array
     from aneforge.targets import Target
 
     Ranges = Mapping[str, tuple[float, float] | float]
@@ -38,65 +45,106 @@ def compared(
     tell: Callable[[str, int, int], None],
     *,
     deep: bool,
+    samples: Mapping[str, Array] | None = None,
 ) -> tuple[Divergence, ...]:
-    """Return the differences of every further target from the first; what has no program is left out."""
-    with_program = [(target, one) for target, one in made if one.compiled is not None]
+    """Return the differences of every further target from the first; what has no program is left out.
+
+    Targets of one program and one datapath are looked at once. With `samples` the programs are run too.
+    """
+    with_program = [(target, one.compiled) for target, one in made if one.compiled is not None]
     if len(with_program) <= 1:
         return ()
-    first, *others = with_program
-    others = [(target, one) for target, one in others if target is not first[0]]
-    if not deep:
-        return at_a_glance(graph, first, others, ranges)
+    (first, start), *others = with_program
+    looking = Deep(graph, ranges) if deep else at_a_glance(graph, ranges)
+    sides: dict[object, Side] = {}
+    answers: dict[int, Found] = {}
+    runs: dict[object, Mapping[str, Array]] = {}
     found: list[Divergence] = []
-    for number, (target, _) in enumerate(others, 1):
-        tell(f"comparing {first[0].name} with {target.name}", number, len(with_program))
-        try:
-            found.append(by_program(graph, first[0], target, ranges))
-        except GraphError:
-            continue  # it has a program by the direct route alone
+    at = numbers_by_place(graph)
+
+    def side(target: Target, compiled: Compiled) -> Side:
+        key = key_of(target, compiled)
+        if key not in sides:
+            sides[key] = looking.side(compiled.graph, compiled.changes, compiled.program)
+        return sides[key]
+
+    def outputs(target: Target, compiled: Compiled) -> Mapping[str, Array]:
+        key = key_of(target, compiled)
+        if key not in runs:
+            from aneforge.engine.execution.run import run  # noqa: PLC0415 - few checks have samples
+
+            runs[key] = run(compiled.program, samples or {}).outputs
+        return runs[key]
+
+    for number, (target, compiled) in enumerate(others, 1):
+        if target is first:
+            continue
+        tell(f"comparing {first.name} with {target.name}", number, len(with_program))
+        other = side(target, compiled)
+        if id(other) not in answers:
+            answers[id(other)] = looking.between(side(first, start), other)
+        pair = reported(answers[id(other)], at, first.name, target.name)
+        found.append(pair if samples is None else with_samples(pair, outputs(first, start), outputs(target, compiled)))
     return tuple(found)
 
 
-def at_a_glance(
-    graph: Graph, first: tuple[Target, Made], others: Sequence[tuple[Target, Made]], ranges: Ranges
-) -> tuple[Divergence, ...]:
-    """Return what the layers of the programs tell; targets of one program and one datapath are looked at once."""
+def key_of(target: Target, compiled: Compiled) -> object:
+    """Return what the values of a program depend on: its layers, and all that is known of the target's datapath."""
+    datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
+    return id(compiled.program.layers), target.family, datapath
+
+
+def at_a_glance(graph: Graph, ranges: Ranges) -> Looking:
+    """Return the comparison by layers, which follows no ranges but to what is cut."""
     from aneforge.analysis.divergence.glance import Glance  # noqa: PLC0415 - a check of one target needs none of it
 
     given = {name: max(map(abs, ends)) if isinstance(ends, tuple) else ends for name, ends in ranges.items()}
-    glance = Glance({**read_promises(graph), **given})
-    sides: dict[object, Side] = {}
-
-    def side(target: Target, made: Made) -> Side:
-        assert made.compiled is not None, "it has a program"  # noqa: S101 - `compared` leaves the others out
-        program = made.compiled.program
-        datapath = tuple((name, target.datapath.get(name)) for name in target.datapath)
-        key = id(program.layers), target.family, datapath
-        if key not in sides:
-            sides[key] = glance.side(made.compiled.graph, made.compiled.changes, program)
-        return sides[key]
-
-    at, start = numbers_by_place(graph), side(*first)
-    answers: dict[int, Found] = {}
-    found: list[Divergence] = []
-    for target, made in others:
-        other = side(target, made)
-        if id(other) not in answers:
-            answers[id(other)] = glance.between(start, other)
-        found.append(reported(answers[id(other)], at, first[0].name, target.name))
-    return tuple(found)
+    return Glance({**read_promises(graph), **given})
 
 
-def by_program(graph: Graph, first: Target, second: Target, ranges: Ranges) -> Divergence:
-    """Return where the programs of two targets can give different bits, for inputs within the ranges.
+class Looking(Protocol):
+    """A way of comparing programs."""
 
-    Raises:
-        GraphError: There is no program for one of them.
-    """
-    from aneforge.analysis.divergence.graphs import divergence  # noqa: PLC0415 - few checks prove anything
+    def side(self, graph: Graph, changes: tuple[Change, ...], program: Program) -> Side:
+        """Return a program as one side of a comparison."""
+        ...
 
-    found = divergence(graph, first, second, ranges=ranges)
-    return reported(found, numbers_by_place(graph), first.name, second.name)
+    def between(self, first: Side, second: Side) -> Found:
+        """Return where two sides can differ."""
+        ...
+
+
+class Deep:
+    """The comparison that follows ranges through both programs; a program is looked at once."""
+
+    def __init__(self, graph: Graph, ranges: Ranges) -> None:
+        from aneforge.analysis.divergence.numbering import Numbering  # noqa: PLC0415 - few checks prove anything
+        from aneforge.analysis.ranges.program import declared_ranges  # noqa: PLC0415 - as above
+
+        self.numbering, self.inputs = Numbering(), declared_ranges(graph, ranges)
+
+    def side(self, graph: Graph, changes: tuple[Change, ...], program: Program) -> Side:
+        """Return a program as one side of a comparison."""
+        from aneforge.analysis.divergence.graphs import Side as Compared  # noqa: PLC0415 - as above
+        from aneforge.analysis.ranges.program import flow  # noqa: PLC0415 - as above
+
+        found = flow(program, self.inputs)
+        return Compared(graph, changes, self.numbering.program(program, found.ranges), found)
+
+    def between(self, first: Side, second: Side) -> Found:
+        """Return where two sides can differ, and by how much."""
+        from aneforge.analysis.divergence.graphs import between  # noqa: PLC0415 - as above
+
+        return between(first, second, self.numbering)
+
+
+def with_samples(pair: Divergence, first: Mapping[str, Array], second: Mapping[str, Array]) -> Divergence:
+    """Return a comparison with what sample inputs showed in the outputs."""
+    from aneforge.commands.comparing import same_bits  # noqa: PLC0415 - few checks have samples
+
+    differing = sum(int(np.count_nonzero(~same_bits(array, second[name]))) for name, array in first.items())
+    word = DIFFERS if differing else pair.word
+    return replace(pair, word=word, differing=differing, elements=sum(array.size for array in first.values()))
 
 
 def numbers_by_place(graph: Graph) -> Mapping[tuple[Location | None, str], int]:
@@ -120,4 +168,4 @@ def reported(found: Found, at: Mapping[tuple[Location | None, str], int], first:
         )
         for one in found.findings
     )
-    return Divergence(first, second, str(found.on_silicon), differences)
+    return Divergence(first, second, str(found.on_silicon), differences, MAY_DIFFER if differences else SAME)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
 from aneforge.evidence import EvidenceKind
+from aneforge.report.model import DIFFERS
 from aneforge.report.predicted import DIVERGENCE, NATIVE_SHARE, PREDICTED
 from aneforge.rules.rule import Severity
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from aneforge.evidence import Evidence
-    from aneforge.report.model import Report, TargetReport
+    from aneforge.report.model import Divergence, Report, TargetReport
     from aneforge.rules.rule import Finding
 
 __all__ = [
@@ -208,12 +209,13 @@ def divergence_failures(report: Report, asked: Threshold) -> Iterator[Failed]:
         return  # a difference is predicted, which makes it inferred
     for pair in report.divergences:
         if pair.strength != "none":
-            yield Failed(pair.second, divergence_text(pair.first, pair.second, pair.strength), DIVERGES)
+            yield Failed(pair.second, divergence_text(pair), DIVERGES)
 
 
-def divergence_text(first: str, second: str, strength: str) -> str:
+def divergence_text(pair: Divergence) -> str:
     """Return what is said of two targets."""
-    return f"{first} and {second} can give different answers: {strength}"
+    seen = f" ({pair.seen})" if pair.seen else ""
+    return f"{pair.first} and {pair.second} {'differ' if pair.word == DIFFERS else 'may differ'}: {pair.strength}{seen}"
 
 
 def named(report: Report, finding: Finding) -> str:
@@ -241,4 +243,4 @@ def keys_of(report: Report) -> Iterable[tuple[object, ...]]:
         for finding in target.findings:
             yield key_of(report, target.target, finding)
     for pair in report.divergences:
-        yield pair.second, DIVERGENCE.id, divergence_text(pair.first, pair.second, pair.strength)
+        yield pair.second, DIVERGENCE.id, divergence_text(pair)

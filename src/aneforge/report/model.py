@@ -13,7 +13,10 @@ from aneforge.evidence import EvidenceKind
 from aneforge.rules.rule import Finding  # noqa: TC001 - as above
 
 __all__ = [
+    "DIFFERS",
+    "MAY_DIFFER",
     "NO",
+    "SAME",
     "SPLIT",
     "VERSION",
     "YES",
@@ -34,6 +37,7 @@ __all__ = [
 ]
 
 YES, SPLIT, NO = "yes", "after splitting", "no"
+SAME, MAY_DIFFER, DIFFERS = "same", "may differ", "differs"
 """Whether a model runs on a target, in words."""
 VERSION = 1
 """Number of this form; a reader refuses another."""
@@ -241,6 +245,22 @@ class Divergence:
     strength: str
     differences: tuple[Difference, ...]
     """Strongest first."""
+    word: str = ""
+    """same: equal bits for all inputs within the ranges, as far as is known. may differ: for some of them, or on
+    silicon alone. differs: for the sample inputs, on the exact engine."""
+    differing: int | None = None
+    """Elements of outputs whose bits differ for the sample inputs; None where there are none."""
+    elements: int | None = None
+    """Elements of outputs that were compared."""
+
+    @property
+    def seen(self) -> str:
+        """What sample inputs showed, in words; empty where there were none."""
+        if self.differing is None:
+            return ""
+        if not self.differing:
+            return "the same bits for the sample inputs"
+        return f"{self.differing} of {self.elements} elements of the outputs differ for the sample inputs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import aneforge as af
 from aneforge._targets import predict_fp16_divergence
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.commands.checking import CheckOptions, check
+from aneforge.commands.comparing import compare
 from aneforge.commands.demo_networks import NETWORKS, network
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.outputs import save
@@ -249,6 +250,29 @@ def test_the_form_is_plain_data() -> None:
     assert dataclasses.asdict(report)["targets"][0]["target"] == "h13"
     with pytest.raises(dataclasses.FrozenInstanceError):
         report.model = "other"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - it is frozen
+
+
+@pytest.mark.parametrize(("scale", "word", "differing"), [(1.0, "may differ", 0), (5000.0, "differs", 16)])
+def test_check_and_compare_say_the_same_of_samples(scale: float, word: str, differing: int) -> None:
+    """Without samples two targets may differ; with them they differ where bits do, and compare counts the same."""
+    graph = af.Graph({"y": af.input((1, 4, 1, 8), name="x").slice_by_size((0, 0, 0, 4), (1, 4, 1, 4))})
+    samples = {"x": np.full((1, 4, 1, 8), scale)}
+    plain = check(graph, ["m1", "m4"]).divergences[0]
+    assert (plain.word, plain.differing, plain.seen) == ("may differ", None, "")
+    pair = check(graph, ["m1", "m4"], CheckOptions(samples=samples)).divergences[0]
+    assert (pair.word, pair.differing, pair.elements) == (word, differing, 16)
+    assert sum(one.differing for one in compare(graph, "m1", "m4", samples).nodes) == differing
+
+
+def test_samples_make_the_comparison_a_deep_one() -> None:
+    graph = af.Graph({"y": af.input((1, 8), name="x").slice_by_size((0, 2), (1, 4)).tanh()})
+    samples = {"x": np.ones((1, 8))}
+    deep, sampled = (
+        check(graph, ["m1", "m4"], options).divergences[0]
+        for options in (CheckOptions(deep=True), CheckOptions(samples=samples))
+    )
+    assert (deep.word, sampled.word) == ("same", "same")
+    assert sampled.differences == deep.differences == ()
 
 
 def test_a_batch_norm_with_given_statistics_sums_nothing_that_could_differ() -> None:

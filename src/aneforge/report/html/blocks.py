@@ -134,6 +134,8 @@ def divergence_entry(divergence: Divergence, blocks: Blocks) -> Json:
         "first": divergence.first,
         "second": divergence.second,
         "strength": divergence.strength,
+        "word": divergence.word,
+        "seen": divergence.seen,
         "heat": {op: dict[str, Json](counts) for op, counts in heat.items()},
         "differences": blocks.add(
             ("differences", divergence.differences), lambda: columns(Difference, divergence.differences)

@@ -18,7 +18,7 @@ function buildDivergence() {
     { title: "Bound", width: 100, value: (row) => measure(get("bound")(row)), text: (row) => boundText(get("bound")(row)), number: true },
     { title: "Detail", width: 320, value: get("detail") },
   ], (row) => { if (get("node")(row) !== null) chooseNode(get("node")(row)); }, { empty: "These two give the same bits." });
-  const choose = choice("Compare", pairs.map((/** @type {any} */ one, /** @type {number} */ number) => [String(number), `${one.first} with ${one.second}: ${one.strength}`]), (value) => void choosePair(Number(value)));
+  const choose = choice("Compare", pairs.map((/** @type {any} */ one, /** @type {number} */ number) => [String(number), `${one.first} with ${one.second}: ${one.word}, ${one.strength}${one.seen ? `; ${one.seen}` : ""}`]), (value) => void choosePair(Number(value)));
   body.append(heatTable(pairs, ops, (number, op) => {
     void choosePair(number).then(() => table.only("Operation", op));
   }), legend(STRENGTHS.slice(0, -1).map((strength, place) => [`--heat-${place}`, strength])), el("div", { class: "more tools" }, choose.field), table.element);
