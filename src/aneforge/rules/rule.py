@@ -119,7 +119,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     limit: Value | None
     remedy: str
     evidence: Evidence | None
-    """Why the limit is believed; None where the limit itself is unknown."""
+    """Why the limit is believed; None where the limit itself is unknown, and for rules about the text of a file."""
     threads: tuple[str, ...] = ()
     """Public threads in which users met it."""
     target: str = ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from aneforge.errors import GraphError, Location
-from aneforge.rules.rule import Severity, split_text
+from aneforge.rules.rule import Finding, Severity, split_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,30 +134,34 @@ class MilError(GraphError):
         return [line for line in (self.shown, values, remedy_text(self.remedy)) if line]
 
 
-@dataclass(frozen=True, slots=True)
-class MilFinding:
+class MilFinding(Finding, frozen=True, kw_only=True):
     """Something in a program that can be read and that its author should know of."""
 
-    rule: str
-    severity: Severity
-    message: str
-    operation: str | None
-    location: Location
-    column: int | None
+    column: int | None = None
     """Place on the line; None where there are no lines."""
-    shown: str
-    remedy: str | None
+    shown: str = ""
+    """The line, with a mark below the place."""
 
     @classmethod
     def of(cls, error: MilError, place: Location, column: int | None = None, shown: str = "") -> MilFinding:
         """Return what an error would have said of a place."""
-        return cls(error.rule, error.severity, error.message, error.operation, place, column, shown, error.remedy)
+        return cls(
+            rule=error.rule,
+            severity=error.severity,
+            op=error.operation or "",
+            location=place,
+            message=error.message,
+            seen=error.found,
+            limit=error.expected,
+            remedy=error.remedy or "",
+            evidence=None,
+            column=column,
+            shown=shown,
+        )
 
     def __str__(self) -> str:
         details = [line for line in (self.shown, remedy_text(self.remedy)) if line]
-        return described(
-            f"{self.rule} {self.severity}", self.location, self.column, self.operation, self.message, details
-        )
+        return described(f"{self.rule} {self.severity}", self.location, self.column, self.op, self.message, details)
 
 
 def remedy_text(remedy: str | None) -> str:
