@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
     from aneforge.targets import TargetLike
-    from golden_text import Golden
 
 
 def part(begin: tuple[int, ...], name: str = "y", dtype: str = "fp16", extent: int = 8) -> Layer:
@@ -26,18 +25,6 @@ def part(begin: tuple[int, ...], name: str = "y", dtype: str = "fp16", extent: i
 def routed(target: TargetLike, *layers: Layer) -> Program:
     """Return a program after the pass."""
     return ChooseSliceRoute()(program_of(target, *layers)).program
-
-
-def test_the_width_passes_the_fixed_point_crop(golden: Golden) -> None:
-    golden(str(routed("h13", part((0, 0, 0, 4)))))
-
-
-def test_the_width_stays_in_fp16_where_the_route_is_clean(golden: Golden) -> None:
-    golden(str(routed("h17s", part((0, 0, 0, 4)))))
-
-
-def test_the_height_decodes_to_crop_mode_and_is_clean(golden: Golden) -> None:
-    golden(str(routed("h13", part((0, 0, 4, 0)))))
 
 
 @pytest.mark.parametrize("begin", [(0, 0, 0, 0), (0, 4, 0, 0), (4, 0, 0, 0), (0, 0, 4, 0, 0)])

@@ -14,7 +14,6 @@ from legalisation_tools import assert_same_meaning, inputs_of, layer, program_of
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer, Value
     from aneforge.compiler.ir.program import Program
-    from golden_text import Golden
 
 X = value("x", 1, 2, 8, 4)
 
@@ -32,12 +31,6 @@ def attention(query: Value, key: Value, name: str) -> Layer:
 def numbers(program: Program) -> dict[str, int]:
     """Return the segment of every layer."""
     return {one.name: one.segment for one in CutSegments()(program).program.layers}
-
-
-def test_attention_is_a_hard_cut(golden: Golden) -> None:
-    first = relu(X, "a")
-    second = attention(first.result, X, "b")
-    golden(str(CutSegments()(program_of("h13", first, second, relu(second.result, "c"))).program))
 
 
 def test_without_bridges_nothing_is_cut() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -27,36 +26,6 @@ from legalisation_tools import (
     value,
 )
 from program_tools import kinds_of
-
-if TYPE_CHECKING:
-    from golden_text import Golden
-
-
-def test_patches_of_a_vision_transformer(golden: Golden) -> None:
-    epilogue = Epilogue(gain_offset=stage("gain_offset_control", {"offset": constant(8)}, axis=1))
-    one = convolution(value("x", 1, 3, 64, 64), constant(8, 3, 16, 16), strides=(16, 16), epilogue=epilogue)
-    before = program_of("h13", one)
-    after = FactorStrides()(before).program
-    assert_same_meaning(before, after, inputs_of(before))
-    golden(str(after))
-
-
-def test_one_axis_at_a_time(golden: Golden) -> None:
-    one = convolution(value("x", 1, 3, 9, 30), constant(4, 3, 3, 5), strides=(2, 6), explicit_padding=(1, 1, 2, 2))
-    before = program_of("h13", one)
-    after = FactorStrides()(before).program
-    assert_same_meaning(before, after, inputs_of(before))
-    golden(str(after))
-
-
-def test_single_elements_are_sliced(golden: Golden) -> None:
-    one = convolution(
-        value("x", 1, 4, 9, 9), constant(6, 4, 1, 1), strides=(4, 4), epilogue=Epilogue(post_activation=stage("relu"))
-    )
-    before = program_of("h13", one)
-    after = FactorStrides()(before).program
-    assert_same_meaning(before, after, inputs_of(before), 0)
-    golden(str(after))
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])

@@ -18,7 +18,6 @@ from program_tools import lowered
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
-    from golden_text import Golden
 
 COORDINATES = Dense(np.array([[0, 1], [1, -1], [2, 0]], np.int32))
 
@@ -28,13 +27,6 @@ def gather(*shape: int, coordinates: int | None = None, batch: int = 0, target: 
     indices = COORDINATES if coordinates is None else value("i", 5, coordinates, dtype="int32")
     one = layer("gather_nd", {"x": value("x", *shape), "indices": indices}, "y", batch_dims=batch)
     return program_of(target, one)  # pyright: ignore[reportArgumentType] - a name or a target
-
-
-def test_live_pairs_get_a_third_coordinate(golden: Golden) -> None:
-    before = gather(4, 6, coordinates=2)
-    after = LegaliseGather()(before).program
-    assert_same_meaning(before, after, inputs_of(before), 0)
-    golden(str(after))
 
 
 def test_three_live_coordinates_of_one_image_pass_as_they_are() -> None:

@@ -13,7 +13,6 @@ import aneforge as af
 from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.passes.legalise_rank import LegaliseRank
 from aneforge.errors import IllegalGraphError, NotSupportedError
-from aneforge.graph.node import build
 from legalisation_tools import (
     assert_same_meaning,
     changed,
@@ -31,25 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aneforge.compiler.ir.layer import Layer, Value
-    from golden_text import Golden
 
 RANK_6 = (2, 3, 2, 2, 4, 1)
-
-
-def shuffled_by_hand() -> af.Tensor:
-    """Return a pixel shuffle written as reshape and transpose, as users write it; the builder refuses rank 6."""
-    x = af.input((2, 16, 4, 4))
-    parted = af.Tensor(build("reshape", {"x": x}, {"shape": (2, 4, 2, 2, 4, 4)}))
-    turned = af.Tensor(build("transpose", {"x": parted}, {"perm": (0, 1, 4, 2, 5, 3)}))
-    return af.Tensor(build("reshape", {"x": turned}, {"shape": (2, 4, 8, 8)}))
-
-
-def test_rank_6_between_reshapes_is_merged(golden: Golden) -> None:
-    before = lowered(shuffled_by_hand(), "h13")
-    after = LegaliseRank()(before).program
-    assert max(result.rank for one in after.layers for result in one.results) == 5
-    assert_same_meaning(before, after, inputs_of(before), 0)
-    golden(str(after))
 
 
 def test_what_has_few_axes_stays() -> None:

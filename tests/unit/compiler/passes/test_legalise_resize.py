@@ -31,7 +31,6 @@ from legalisation_tools import (
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.targets import TargetLike
-    from golden_text import Golden
 
 HALF_PIXELS = "UNALIGN_CORNERS"
 
@@ -52,22 +51,6 @@ def resize(
 def strategies(program: Program) -> set[object]:
     """Return the strategies that a program's layers name."""
     return {one.choices["strategy"] for one in LegaliseResize()(program).program.layers if "strategy" in one.choices}
-
-
-def test_a_texture_engine_resizes_itself(golden: Golden) -> None:
-    golden(str(LegaliseResize()(resize((1, 4, 4, 4), (8, 8), target="h14")).program))
-
-
-def test_repeated_elements_are_a_deconvolution_by_ones(golden: Golden) -> None:
-    golden(str(LegaliseResize()(resize((1, 4, 4, 4), (8, 8), "NEAREST")).program))
-
-
-def test_half_pixels_repeat_the_ends_and_deconvolve(golden: Golden) -> None:
-    golden(str(LegaliseResize()(resize((1, 2, 4, 4), (8, 12))).program))
-
-
-def test_what_does_not_lie_evenly_is_transposed_and_convolved(golden: Golden) -> None:
-    golden(str(LegaliseResize()(resize((1, 2, 4, 4), (6, 4), sampling="STRICT_ALIGN_CORNERS")).program))
 
 
 def test_the_strategy_follows_one_field_at_a_time() -> None:

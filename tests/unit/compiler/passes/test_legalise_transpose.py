@@ -28,28 +28,11 @@ from program_tools import kinds_of
 if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.targets import TargetLike
-    from golden_text import Golden
 
 
 def transpose(shape: tuple[int, ...], perm: tuple[int, ...], target: TargetLike = "h13") -> Program:
     """Return a program of one transpose."""
     return program_of(target, layer("transpose", {"x": value("x", *shape)}, "y", perm=perm))
-
-
-def test_within_the_bounds_it_is_native(golden: Golden) -> None:
-    golden(str(LegaliseTranspose()(transpose((1, 8, 16, 32), (0, 2, 3, 1))).program))
-
-
-def test_a_long_height_is_transposed_in_parts(golden: Golden) -> None:
-    golden(str(LegaliseTranspose()(transpose((1, 2, 20_000, 64), (0, 1, 3, 2))).program))
-
-
-def test_a_long_width_is_not_sliced_where_slices_of_it_saturate(golden: Golden) -> None:
-    golden(str(LegaliseTranspose()(transpose((1, 2, 64, 20_000), (0, 1, 3, 2))).program))
-
-
-def test_where_nothing_is_native_blocks_change_places(golden: Golden) -> None:
-    golden(str(LegaliseTranspose()(transpose((1, 8, 16, 32), (0, 3, 2, 1), "h12")).program))
 
 
 def test_a_batch_that_moves_takes_passes() -> None:

@@ -31,36 +31,9 @@ from program_tools import kinds_of, lowered
 
 if TYPE_CHECKING:
     from aneforge.targets import Target
-    from golden_text import Golden
 
 TIGHT = changed("h13", max_tensor_dim=3, channel_extent=4)
 CLEAN = changed("h17s", max_tensor_dim=3, channel_extent=4)
-
-
-def test_a_high_tensor_is_cut_along_its_height(golden: Golden) -> None:
-    x = value("x", 1, 8, 18_000, 4)
-    gain = stage("gain_offset_control", {"gain": constant(8)}, axis=1)
-    before = program_of(
-        "h13", layer("add", {"x": x, "y": constant(1, 8, 1, 4)}, "y", epilogue=Epilogue(gain_offset=gain))
-    )
-    after = SplitExtents()(before).program
-    assert_same_meaning(before, after, inputs_of(before), 0)
-    golden(str(after))
-
-
-def test_a_wide_tensor_is_cut_in_rows_where_slices_of_the_width_saturate(golden: Golden) -> None:
-    before = program_of("h13", layer("relu", {"x": value("x", 1, 8, 1, 17_000)}, "y"))
-    after = SplitExtents()(before).program
-    assert_same_meaning(before, after, inputs_of(before), 0)
-    golden(str(after))
-
-
-def test_windows_read_beyond_their_part(golden: Golden) -> None:
-    one = convolution(value("x", 1, 2, 1, 70_000), constant(2, 2, 1, 5), strides=(1, 2), explicit_padding=(0, 0, 2, 2))
-    before = program_of("h16g", one)
-    after = SplitExtents()(before).program
-    assert_same_meaning(before, after, inputs_of(before))
-    golden(str(after))
 
 
 def test_the_extent_is_the_targets() -> None:

@@ -23,23 +23,6 @@ from program_tools import kinds_of
 if TYPE_CHECKING:
     import pytest
 
-    from golden_text import Golden
-
-
-def test_every_group_becomes_a_convolution(golden: Golden) -> None:
-    gain = stage("gain_offset_control", {"gain": constant(4), "offset": constant(4, seed=2)}, axis=1)
-    turned = stage("transpose", perm=(0, 2, 3, 1))
-    one = convolution(
-        value("x", 1, 460, 4, 4),
-        constant(4, 230, 3, 3),
-        groups=2,
-        epilogue=Epilogue(gain_offset=gain, post_activation=stage("relu"), transpose=turned),
-    )
-    before = program_of("h13", one)
-    after = SplitGroups()(before).program
-    assert_same_meaning(before, after, inputs_of(before))
-    golden(str(after))
-
 
 def test_small_groups_and_single_channels_stay() -> None:
     grouped = convolution(value("x", 1, 454, 4, 4), constant(4, 227, 3, 3), groups=2)

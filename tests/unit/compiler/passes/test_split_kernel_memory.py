@@ -62,17 +62,6 @@ def residual(channels: int = 256) -> Layer:
     )
 
 
-def test_a_large_kernel_is_tiled_along_its_output_channels(golden: Golden) -> None:
-    before = program_of("h13", residual())
-    after = SplitKernelMemory()(before).program
-    assert_same_meaning(before, after, inputs_of(before))
-    golden(str(after))
-
-
-def test_a_large_kernel_streams_where_large_kernels_are_shared(golden: Golden) -> None:
-    golden(str(placed("h14", residual())))
-
-
 def test_listing_35_2_by_one_field_at_a_time() -> None:
     one = residual()
     assert paths(placed("h14", one)) == ["streamed"]

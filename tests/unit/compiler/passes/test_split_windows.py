@@ -27,29 +27,11 @@ from program_tools import kinds_of
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
-    from golden_text import Golden
 
 
 def average(*shape: int, epilogue: Epilogue | None = None, **attributes: object) -> Layer:
     """Return an average pooling."""
     return layer("average_pool", {"x": value("x", *shape)}, "y", epilogue=epilogue, **attributes)
-
-
-def test_a_large_kernel_becomes_one_on_phases(golden: Golden) -> None:
-    gain = stage("gain_offset_control", {"gain": constant(4)}, axis=1)
-    epilogue = Epilogue(gain_offset=gain, post_activation=stage("relu"))
-    before = program_of("h13", convolution(value("x", 1, 3, 66, 66), constant(4, 3, 31, 31), epilogue=epilogue))
-    after = SplitWindows()(before).program
-    assert_same_meaning(before, after, inputs_of(before))
-    golden(str(after))
-
-
-def test_a_wide_kernel_moves_columns_alone(golden: Golden) -> None:
-    one = convolution(value("x", 1, 3, 1, 32), constant(4, 3, 1, 15), explicit_padding=(0, 0, 7, 7))
-    before = program_of("h13", one)
-    after = SplitWindows()(before).program
-    assert_same_meaning(before, after, inputs_of(before))
-    golden(str(after))
 
 
 def test_an_epilogue_that_moves_axes_becomes_layers() -> None:
@@ -110,13 +92,6 @@ def test_what_cannot_be_rearranged_is_the_rules_error() -> None:
     )
     with pytest.raises(IllegalGraphError, match="ANE-KERNEL-001 oversize: conv_transpose"):
         SplitWindows()(program_of("h13", transposed))
-
-
-def test_an_average_of_everything_is_a_reduction(golden: Golden) -> None:
-    before = program_of("h13", average(1, 4, 56, 56, kernel_sizes=(56, 56)))
-    after = SplitWindows()(before).program
-    assert_same_meaning(before, after, inputs_of(before))
-    golden(str(after))
 
 
 @pytest.mark.parametrize(
