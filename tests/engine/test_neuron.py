@@ -58,7 +58,14 @@ def test_rounding_is_wrong_from_1024_to_2047_and_just_below_a_half() -> None:
     whole = whole[whole == whole.astype(np.float16)]
     wrong = whole[neuron.nearest(whole) != whole]
     assert wrong.tolist() == list(np.arange(1024.0, 2048.0))
-    assert neuron.nearest(np.array([0.5 - 2.0**-12, 0.25, 0.5, 1.5, -0.5, -1.5])).tolist() == [1, 0, 1, 2, 0, -1]
+    assert neuron.nearest(np.array([0.5 - 2.0**-12, 0.25, 0.5, 1.5, -0.5, -1.5])).tolist() == [1, 0, 1, 2, -1, -2]
+
+
+def test_rounding_is_symmetric_as_it_was_measured() -> None:
+    assert neuron.nearest(np.array([1024.0, 1025.0, -2047.0, -3.5])).tolist() == [1025.0, 1026.0, -2048.0, -4.0]
+    finite = FINITE.astype(np.float64)
+    np.testing.assert_array_equal(neuron.nearest(-finite), -neuron.nearest(finite))
+    assert not np.signbit(neuron.nearest(np.array([-0.25]))).any()
 
 
 @pytest.mark.parametrize(("keeps", "result"), [(True, [6.0]), (False, [3.0])])

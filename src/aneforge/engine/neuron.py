@@ -132,14 +132,17 @@ def ceil(x: Array) -> Array:
 
 
 def nearest(x: Array) -> Array:
-    """Return x + ½, added in fp16, rounded down: wrong from 1024, which gives 1025, on (measured), here up to 2047.
+    """Return |x| + ½, added in fp16 and rounded down, with the sign of x: wrong from 1024 on, here up to 2047.
 
-    How negative halves go is not known; adding ½ takes −2.5 to −2.
+    Measured on M5: 1024 gives 1025, 1025 gives 1026 and −2047 gives −2048; this fits every published value. Which zero
+    comes out of a small negative number is not known; here it is the positive one.
 
-    >>> nearest(np.array([2.5, -2.5, 1024.0])).tolist()
-    [3.0, -2.0, 1025.0]
+    >>> nearest(np.array([2.5, -2.5, 1024.0, -2047.0])).tolist()
+    [3.0, -3.0, 1025.0, -2048.0]
     """
-    return to_fp16(np.floor(read(to_fp16(read(x) + 0.5))))
+    values = read(x)
+    whole = to_fp16(np.floor(read(to_fp16(np.abs(values) + 0.5))))
+    return np.where(whole == 0, 0.0, np.copysign(whole, values))
 
 
 def rounded_times(x: Array, k: float, *, keeps_multiplier: bool) -> Array:

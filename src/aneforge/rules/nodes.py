@@ -74,7 +74,8 @@ def operation_of(node: Node, consumers: Sequence[Node], known: Container[Node] =
 
     The extents of a kernel become the attribute `kernel_sizes`; whether a ring buffer is a state becomes `live_state`;
     how far the input of a softplus may reach `reach`; the largest magnitude of a mask `largest_mask`; the extent of the
-    longest axis that a gather indexes by rounded numbers `rounded_extent`.
+    longest axis that a gather indexes by rounded numbers `rounded_extent`; the reduction that a product with 0 scales
+    `scaled_reduction`.
     """
     held: Held = {
         name: tuple(
@@ -119,7 +120,16 @@ def attributes_of(node: Node, readers: frozenset[str]) -> Mapping[str, Attribute
     if Trait.MASKING in node.op.traits and (SOFTMAX in readers or node.op.name == ATTENTION):
         masks = {"attn_mask"} if node.op.name == ATTENTION else set(node.operands)
         return {**node.attributes, "largest_mask": largest_magnitude(node, masks)}
-    return node.attributes
+    reduction = reduction_times_zero(node)
+    return node.attributes if reduction is None else {**node.attributes, "scaled_reduction": reduction}
+
+
+def reduction_times_zero(node: Node) -> str | None:
+    """Return the name of the reduction that a node multiplies by 0, if it does so."""
+    value = node.operands.get("x") if node.op.name == "muls" and node.attributes.get("k") == 0 else None
+    if not isinstance(value, Output) or value.node.op.category is not Category.REDUCTION:
+        return None
+    return value.node.op.name
 
 
 def reach_of(value: Argument | None) -> float:

@@ -191,9 +191,9 @@ def test_rms_norm_is_bounded_by_epsilon_and_not_raised_by_it() -> None:
     ("size", "sums"),
     [
         (1, [1, 10, 100, 1000]),
-        (2, [1, 11, 110, 1100]),  # an even window reaches one channel further back than on
+        (2, [11, 110, 1100, 1000]),  # an even window reaches one channel further on than back
         (3, [11, 111, 1110, 1100]),
-        (4, [11, 111, 1111, 1110]),
+        (4, [111, 1111, 1110, 1100]),
         (9, [1111, 1111, 1111, 1111]),
     ],
 )

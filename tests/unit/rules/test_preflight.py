@@ -242,3 +242,28 @@ def test_a_graph_is_looked_at_once_and_forgotten_with_it() -> None:
     del graph
     gc.collect()
     assert key not in OBSERVED
+
+
+def test_a_reduction_times_zero_is_refused_where_it_was_seen_to_fail() -> None:
+    scaled = af.input((1, 8), name="x").sum(-1)
+    report = af.preflight(scaled * 0.0, "m5")
+    (finding,) = report.findings
+    assert finding.rule == "ANE-QUIRK-006"
+    assert finding.evidence is not None
+    assert str(finding.evidence.kind) == "measured"
+    assert not report.ok
+    assert af.preflight(scaled * 0.5, "m5").ok
+    assert af.preflight(scaled * 0.0, "m1").ok
+
+
+def test_a_program_without_operations_is_warned_of() -> None:
+    x = af.input((1, 8), name="x")
+    assert [finding.rule for finding in af.preflight(x, "m1").findings] == ["ANE-QUIRK-007"]
+    assert not af.preflight(x.relu(), "m1").findings
+
+
+def test_a_silu_says_that_it_is_one_coarse_table() -> None:
+    x = af.input((1, 8), name="x")
+    (finding,) = af.preflight(x.silu(), "m4").findings
+    assert (finding.rule, finding.op) == ("ANE-QUIRK-008", "silu")
+    assert not af.preflight(x * x.sigmoid(), "m4").findings

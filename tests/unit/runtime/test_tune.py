@@ -191,3 +191,22 @@ def test_tiles_of_attention() -> None:
             af.attention_tiles(cast("Any", bad))
     with pytest.raises(GraphError, match="keys is not a positive integer"):
         af.tune_attention(4, 0)
+
+
+def test_a_silu_of_small_values_becomes_a_product_with_a_sigmoid() -> None:
+    y = (af.input((1, 256)) * 0.25).silu()
+    with pytest.warns(af.PrecisionWarning, match="ANE-QUIRK-008 warn: silu at .*one table on h16g"):
+        plain = af.compile(y, target="m4")
+    with pytest.warns(af.PrecisionWarning, match="ANE-QUIRK-008"):
+        best = af.compile(y, target="m4", opt="max")
+    assert any(remark.startswith("silu as a product with a sigmoid: predicted") for remark in best.remarks)
+    x = np.random.default_rng(0).standard_normal((1, 256)).astype(np.float16)
+    wanted = af.reference(y, [x])["y"]
+    errors = [np.linalg.norm(model(x) - wanted) for model in (plain, best)]
+    assert errors[0] > 10 * errors[1]
+
+
+def test_the_more_exact_form_of_a_silu_is_offered() -> None:
+    model, report = af.tune_precision((af.input((1, 256)) * 0.25).silu(), 5e-3, target="m4")
+    assert (report.chosen, report.met) == ("silu as a product with a sigmoid", True)
+    assert not any("ANE-QUIRK-008" in caution.message for caution in model.warnings)

@@ -12,6 +12,7 @@ from aneforge.compiler.affine import affine_of_layer, affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
+from aneforge.engine.choices import switch
 from aneforge.engine.crop import label_of_joined
 from aneforge.engine.dispatch import TAKEN_AS_GIVEN, UNARY, arithmetic, handed_over
 from aneforge.engine.doubts import CHOICES_AMONG_ZEROS
@@ -20,6 +21,8 @@ from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, gained, labe
 from aneforge.engine.execution.labels import Labels, Reach, static_label
 from aneforge.engine.execution.products import is_product, product_of
 from aneforge.engine.execution.values import magnitude_of, wide
+from aneforge.ops.op import Trait
+from aneforge.ops.table import op_named
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -51,6 +54,9 @@ EXACT_PAIRS: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 """Elementwise layers whose exact result float64 holds: fp16 numbers span 40 bits, their products 22."""
 
+LOST_MULTIPLIER = (
+    "a product with a number directly after floor, ceil or round: it is computed here, and was seen to be dropped on M5"
+)
 SUM_OF_PARTS = "a product too long for the target was cut; its parts are taken to round before they are added"
 
 
@@ -130,7 +136,7 @@ def step_of(layer: Layer, program: Program, constants: Constants) -> Step:
     given = call is not None and call.op in TAKEN_AS_GIVEN
     held = held_constants(layer, constants, given=given)
     if call is None:
-        return gain_offset_step(layer, program.target, held)
+        return gain_offset_step(layer, program, held)
     if is_product(layer):
         return product_step(layer, call, program.target, held)
     return plain_step(layer, call, program, held)
@@ -150,16 +156,17 @@ def placed(layer: Layer) -> Iterator[tuple[str, Ref]]:
             yield name, argument
 
 
-def gain_offset_step(layer: Layer, target: Target, held: Mapping[str, Array]) -> Step:
+def gain_offset_step(layer: Layer, program: Program, held: Mapping[str, Array]) -> Step:
     """Return a gain and offset, which no operation of the table is."""
-    affine = affine_of_layer(layer)
+    affine, target = affine_of_layer(layer), program.target
     first = gained(affine, layer.core_types[0].rank)
     stages = stages_of(layer.epilogue.stages, layer.core_types[0], target).after(first, label_of_gain(affine, target))
 
     def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
         return (stages.run(cast("Array", operands["input"]), doubts),)
 
-    labels = Labels(worst(stages.labels))
+    lost = affine.gain is not None and loses_multiplier(layer, program)
+    labels = Labels(worst([*stages.labels, *([Label(Exactness.UNKNOWN, LOST_MULTIPLIER)] if lost else [])]))
     return Step(layer, held, compute, labels, {}, None, given=False)
 
 
@@ -267,6 +274,15 @@ def typed_operands(layer: Layer, call: Call) -> dict[str, Any]:
         for name, argument in layer.operands.items()
     }
     return call.renamed(cast("dict[str, object]", operands))
+
+
+def loses_multiplier(layer: Layer, program: Program) -> bool:
+    """Tell whether a product with a number follows a rounding directly, where the target drops the number."""
+    if switch(program.target, "rounding_keeps_multiplier"):
+        return False
+    producers = [program.producers.get(value.name) for value in layer.bottoms]
+    calls = [call_of_layer(one) for one in producers if one is not None and not one.epilogue.stages]
+    return any(call is not None and Trait.ROUNDING in op_named(call.op).traits for call in calls)
 
 
 def joined_wrong(layer: Layer, program: Program) -> Label | None:

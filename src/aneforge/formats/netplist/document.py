@@ -105,6 +105,8 @@ class OutputEntry:
     operation: str
     type: str = "Float16"
     interleave: int = 1
+    channels: int | None = None
+    """OutputChannels, which some descriptions state here; it is not binding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, cast
 
+from aneforge.callsite import warn
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.formats.netplist.document import Dims
 from aneforge.formats.netplist.parameters import Parameters
@@ -195,20 +196,31 @@ class Layer:
         return flat.reshape(shape)
 
     def checked(self, value: Value) -> Value:
-        """Return the unit's result, which must be what the unit says of it.
+        """Return the unit's result, which must be of the element type that the unit says.
+
+        OutputChannels is not binding: units that state other channels than they give were compiled and ran (inferred
+        from tests that its authors run on devices). It is warned of.
 
         Raises:
-            GraphError: It has other channels, or is of another element type.
+            GraphError: It is of another element type.
         """
-        stated = self.unit.output_channels
-        if stated is not None and dims_of(value).channel != stated:
-            raise self.error("OutputChannels is not what the unit gives", seen=stated, limit=dims_of(value).channel)
+        warn_of_channels(f"unit {shown(self.unit.name)}", self.unit.output_channels, value)
         dtype = layer_table().element_types[self.unit.output_type].dtype
         if value.type.dtype != dtype:
             raise self.error(
                 "OutputType is not what the unit gives", seen=self.unit.output_type, limit=value.type.dtype
             )
         return value
+
+
+def warn_of_channels(what: str, stated: int | None, value: Value) -> None:
+    """Warn of a unit or a port that states other channels than there are."""
+    found = dims_of(value).channel
+    if stated is not None and stated != found:
+        warn(
+            f"{what}: OutputChannels is {stated}, and the result has {found}; the engine goes by the result",
+            UserWarning,
+        )
 
 
 def source_of(value: Output, op: str) -> Value | None:

@@ -13,6 +13,7 @@ from aneforge.callsite import warn
 from aneforge.errors import AneforgeError, GraphError, Location
 from aneforge.formats.netplist.broadcasts import with_implicit_broadcasts
 from aneforge.formats.netplist.keys import unknown_name
+from aneforge.formats.netplist.layer import warn_of_channels
 from aneforge.formats.netplist.plist import MOST_BYTES, shown
 from aneforge.formats.netplist.schema import layer_table
 from aneforge.formats.netplist.structure import parse_document
@@ -174,6 +175,7 @@ def graph_of(
             known = [symbol for name, symbol in shown_symbols if name == entry.operation]
             raise unknown_name("output symbol", entry.symbol, known, chosen.location)
         check_port_type(entry.type, value, f"output {shown(entry.symbol)}", chosen.location)
+        warn_of_channels(f"output {shown(entry.symbol)}", entry.channels, value)
         outputs[shown_names[entry.operation, entry.symbol]] = value
     graph = named_graph(outputs, chosen)
     warn_unread(graph, chosen, names)

@@ -25,7 +25,7 @@ from aneforge.formats.netplist.plist import PlistDict, parse_plist, shown
 from aneforge.formats.netplist.schema import layer_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["parse_document"]
 
@@ -97,14 +97,29 @@ def read_procedure(keys: Keys, networks: set[str]) -> Procedure:
         raise keys.error("there is nothing to do", seen="an empty OperationList")
     refuse_twice(keys, "operation", (operation.name for operation in operations))
     known = {operation.name for operation in operations}
-    inputs = tuple(read_input(one, known) for one in keys.children("InputList", "input"))
+    inputs = one_of_each(keys, [read_input(one, known) for one in keys.children("InputList", "input")])
     outputs = tuple(read_output(one, known) for one in keys.children("OutputList", "output"))
-    for what, ports in (("input", inputs), ("output", outputs)):
-        refuse_twice(keys, what, (f"{port.operation}/{port.symbol}" for port in ports))
+    refuse_twice(keys, "output", (f"{port.operation}/{port.symbol}" for port in outputs))
     if not outputs:
         raise keys.error("it shows nothing", seen="an empty OutputList")
     keys.finish()
     return Procedure(name, inputs, operations, outputs, keys.location)
+
+
+def one_of_each(keys: Keys, entries: Sequence[InputEntry]) -> tuple[InputEntry, ...]:
+    """Return every input once: entries with one InputName are one input, and `Name` says which unit reads it.
+
+    Raises:
+        GraphError: Two of them are of different types.
+    """
+    found: dict[tuple[str, str], InputEntry] = {}
+    for entry in entries:
+        first = found.setdefault((entry.operation, entry.symbol), entry)
+        if (first.dims, first.type, first.interleave) != (entry.dims, entry.type, entry.interleave):
+            raise keys.error(
+                "entries of one input differ", seen=f"{entry.dims}, {entry.type}", limit=f"{first.dims}, {first.type}"
+            )
+    return tuple(found.values())
 
 
 def read_operation(keys: Keys, networks: set[str]) -> Operation:
@@ -166,9 +181,15 @@ def read_output(keys: Keys, operations: set[str]) -> OutputEntry:
         operation=read_operation_name(keys, operations),
         type=read_type(keys, "OutputType"),
         interleave=keys.whole("OutputInterleave", least=1, default=1),
+        channels=optional_channels(keys),
     )
     keys.finish()
     return entry
+
+
+def optional_channels(keys: Keys) -> int | None:
+    """Return what is stated of the channels of a result, if anything is."""
+    return None if keys.get("OutputChannels") is None else keys.whole("OutputChannels", least=1)
 
 
 def read_operation_name(keys: Keys, operations: set[str]) -> str:
@@ -309,9 +330,10 @@ def read_unit(symbol: str, keys: Keys) -> Unit:
     if not fewest <= len(bottoms) <= most:
         wanted = str(fewest) if fewest == most else f"{fewest} to {most}"
         raise keys.error(f"a {kind} unit reads another number of tensors", seen=len(bottoms), limit=wanted)
-    stated = keys.optional_texts("InputType") or (FLOAT,) * len(bottoms)
-    if len(stated) != len(bottoms):
-        raise keys.error("InputType has not one entry for every bottom", seen=len(stated), limit=len(bottoms))
+    stated = keys.optional_texts("InputType") or ()
+    if len(stated) > len(bottoms):
+        raise keys.error("InputType has more entries than there are bottoms", seen=len(stated), limit=len(bottoms))
+    stated += (FLOAT,) * (len(bottoms) - len(stated))
     unit = Unit(
         name=symbol,
         type=kind,
@@ -319,7 +341,7 @@ def read_unit(symbol: str, keys: Keys) -> Unit:
         params=read_params(kind, keys),
         input_types=tuple(known_type(keys, "InputType", one) for one in stated),
         output_type=read_type(keys, "OutputType"),
-        output_channels=None if keys.get("OutputChannels") is None else keys.whole("OutputChannels", least=1),
+        output_channels=optional_channels(keys),
         groups=keys.whole("NumGroups", least=1, default=1) if layer.groups else None,
         location=keys.location,
     )

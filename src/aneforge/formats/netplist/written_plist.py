@@ -110,9 +110,11 @@ def input_values(entry: InputEntry) -> Plain:
 
 def output_values(entry: OutputEntry) -> Plain:
     """Return an output port."""
+    channels: dict[str, Plain] = {} if entry.channels is None else {"OutputChannels": entry.channels}
     return {
         "Name": entry.name,
         "OperationName": entry.operation,
+        **channels,
         "OutputInterleave": entry.interleave,
         "OutputName": entry.symbol,
         "OutputType": entry.type,

@@ -85,9 +85,13 @@ def scaled_and_shifted(x: Array, gamma: Array | None, beta: Array | None, axes: 
 
 
 def across_channels(x: Array, axis: int, size: int) -> Array:
-    """Add up, at every place of an axis, `size` places around it, of which `size // 2` come before it."""
+    """Add up, at every place of an axis, `size` places around it; of an even number the odd one comes after it.
+
+    So it is in ONNX and, by tests that its authors run on devices, in the engine's layer and in MIL (inferred); torch
+    has the odd one before.
+    """
     along = np.moveaxis(x, axis, -1)
-    padded = np.pad(along, [(0, 0)] * (x.ndim - 1) + [(size // 2, (size - 1) // 2)])
+    padded = np.pad(along, [(0, 0)] * (x.ndim - 1) + [((size - 1) // 2, size // 2)])
     return np.moveaxis(np.lib.stride_tricks.sliding_window_view(padded, size, axis=-1).sum(axis=-1), -1, axis)
 
 

@@ -101,9 +101,9 @@ def cheapest(found: Sequence[Variant], where: Place, min_lossy_speedup: float = 
 
 
 def searched(found: Sequence[Variant], where: Place, search: Search) -> Choice:
-    """Return the fastest form whose error is small enough. The first is what the user wrote, and always among them."""
+    """Return the fastest form whose error is small enough; what the user wrote, the first, where none is."""
     trials = tried(found, where, search)
-    kept = [form for form, trial in zip(found, trials, strict=True) if not trial.why_not or form is found[0]]
+    kept = [form for form, trial in zip(found, trials, strict=True) if not trial.why_not] or [found[0]]
     choice = cheapest(kept, where, search.min_lossy_speedup)
     return Choice(choice.chosen, choice.reason, trials)
 

@@ -10,12 +10,15 @@ from aneforge.optimise.forms.native_attention import without_native_attention
 from aneforge.optimise.forms.numeric import simplified
 from aneforge.optimise.forms.quantised import with_int8_weights
 from aneforge.optimise.forms.sums import product_of_sum
+from aneforge.optimise.forms.tables import product_of_sigmoid
 
 if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.targets import Target
 
 __all__ = ["Variant", "more_exact_forms", "variants"]
+
+FINER_SILU = "silu as a product with a sigmoid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,9 @@ def variants(graph: Graph, target: Target) -> tuple[tuple[Variant, ...], tuple[s
     joined = simplified(last.graph)
     if len(joined.nodes) < len(last.graph.nodes):
         found.append(Variant("scalars joined" if built is None else f"{last.name}, scalars joined", joined))
+    finer = rewrite(graph, product_of_sigmoid)
+    if finer.text != graph.text:
+        found.append(Variant(FINER_SILU, finer))
     eight, why = with_int8_weights(graph, target)
     if eight is not None:
         found.append(Variant("int8 weights", eight, lossy=True))
@@ -50,6 +56,9 @@ def more_exact_forms(graph: Graph) -> tuple[Variant, ...]:
     products = rewrite(graph, product_of_sum)
     if products.text != graph.text:
         found.append(Variant("sums as products with ones", products))
+    finer = rewrite(graph, product_of_sigmoid)
+    if finer.text != graph.text:
+        found.append(Variant(FINER_SILU, finer))
     built = without_native_attention(graph)
     if built is not None:
         found.append(Variant("attention of products and softmax", built))

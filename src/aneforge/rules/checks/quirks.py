@@ -9,7 +9,7 @@ from aneforge.ops.op import Category, Trait
 from aneforge.rules.facts import fact
 from aneforge.rules.looking import number
 from aneforge.rules.rule import Relation, Seen, Severity, rule
-from aneforge.rules.subject import Subject
+from aneforge.rules.subject import PORT, Subject
 
 SOFTPLUS_SAFE = 10.0
 """Softplus is reported to jump to 0 somewhere between 10.4 and 11.1; its exponential overflows at 11.094 (measured)."""
@@ -106,6 +106,58 @@ def activated_square(subject: Subject) -> Iterator[Seen]:
     width = subject.results[0].shape[-1] if subject.results and subject.results[0].rank else 0
     if width % ROW > ROW // 2 and subject.consumers & activations():
         yield Seen(width, "last axis")
+
+
+@rule(
+    "ANE-QUIRK-006",
+    Severity.REJECT,
+    bound=fact("scaled_reduction_compiles_for_zero"),
+    relation=Relation.PRESENT,
+    ops={"muls"},
+)
+def reduction_times_zero(subject: Subject) -> Iterator[Seen]:
+    """A {seen} is multiplied by 0, which does not compile on {target}.
+
+    Remedy: write a constant of zeros, which is what comes out.
+    """
+    reduction = subject.attributes.get("scaled_reduction")
+    if isinstance(reduction, str):
+        yield Seen(reduction, "operation before it")
+
+
+@rule(
+    "ANE-QUIRK-007",
+    Severity.WARN,
+    bound=fact("program_without_operations_compiles"),
+    relation=Relation.PRESENT,
+    ops={PORT},
+)
+def output_is_an_input(subject: Subject) -> Iterator[Seen]:
+    """An output is an input as it is; a program of nothing else crashes the compiler's front end on {target}.
+
+    Remedy: take the input itself, without a program, or compute something of it.
+    """
+    if subject.attributes.get("producer") == "input":
+        yield Seen("input", "producer")
+
+
+@rule(
+    "ANE-QUIRK-008",
+    Severity.WARN,
+    bound=fact("silu_is_as_exact_as_its_parts"),
+    relation=Relation.PRESENT,
+    ops={"silu"},
+)
+def coarse_silu(subject: Subject) -> Iterator[Seen]:
+    """{op} is one table on {target}, off by up to {seen} and by 0.0017 at 0; x · sigmoid(x) is nearer for small values.
+
+    Remedy: write x * x.sigmoid(), as an ONNX file does; opt="max" and tune_precision try that form.
+
+    Networks of many such layers differ by a factor of 13 to 20 between the two forms. The largest error is that of the
+    table against the mathematics, a product with the sigmoid's table is off by 0.006 at most up to 4.
+    """
+    if subject.op == "silu":
+        yield Seen(0.015, "largest error of the table")
 
 
 @cache

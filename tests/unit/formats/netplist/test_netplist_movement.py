@@ -235,6 +235,8 @@ def test_arg_extreme(mode: str, height: int, width: int, output_type: str) -> No
         **{f"Pad{side}": 0 for side in ("Top", "Bot", "Left", "Right", "Front", "Back")},
     }
     given = run("ArgMinMax", {"x": x}, params, OutputType=output_type)
+    other = run("ArgMinMax", {"x": x}, {**params, "KernelHeight": 2, "KernelWidth": 5}, OutputType=output_type)
+    np.testing.assert_array_equal(given, other, "the kernel changes nothing")
     expected = find(x.reshape(2, 3, -1), axis=2) if spatial else find(x, axis=1)
     np.testing.assert_array_equal(given.ravel(), expected.ravel())
     assert given.shape == ((2, 3, 1, 1, 1) if spatial else (2, 1, 1, height, width))
@@ -273,6 +275,27 @@ def test_furthest_points() -> None:
     given = run("FurthestPointSampling", {"x": points}, params, OutputChannels=3)
     np.testing.assert_array_equal(given[0, :, 0, 0], points[0, :, 0, 0][:, [0, 3, 2]])
     np.testing.assert_array_equal(run("FurthestPointSampling", {"x": points}, {"CentroidCount": 3}), given)
+    with pytest.warns(UserWarning, match="DistanceMetric L1 computes L2"):
+        by_sums = run("FurthestPointSampling", {"x": points}, {**params, "DistanceMetric": "L1"})
+    np.testing.assert_array_equal(by_sums, given)
+
+
+CHANNELS: list[tuple[str, dict[str, Extents], dict[str, Plain], int]] = [
+    ("GlobalArgMinMax", {"x": {"channel": 3, "width": 4}}, {"Type": "Max", "Dimension": "Channel"}, 3),
+    ("CrossProduct", {"a": {"channel": 3}, "b": {"channel": 3}}, {}, 1),
+    ("CostVolume", {"a": {"width": 4}, "b": {"width": 8}}, {"DisparityRange": 3}, 1),
+]
+
+
+@pytest.mark.parametrize(("kind", "tensors", "params", "stated"), CHANNELS, ids=[case[0] for case in CHANNELS])
+def test_stated_channels_are_not_binding(
+    kind: str, tensors: dict[str, Extents], params: dict[str, Plain], stated: int
+) -> None:
+    arrays = {name: numbers(extents) for name, extents in tensors.items()}
+    plain = run(kind, arrays, params)
+    with pytest.warns(UserWarning, match=f"unit 'u': OutputChannels is {stated}, and the result has {plain.shape[1]}"):
+        given = run(kind, arrays, params, OutputChannels=stated)
+    np.testing.assert_array_equal(given, plain)
 
 
 def test_radius_search() -> None:

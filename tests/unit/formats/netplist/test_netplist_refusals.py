@@ -47,19 +47,11 @@ RANKED: dict[str, Plain] = {"SortDimension": "Width", "VectorDimension": "Channe
         ("LocalResponseNormalization", ROW, {"KernelWidth": 3}, "what a window of rows and columns does"),
         ("LocalResponseNormalization", ROW, {"KernelHeight": 3}, "what a window of rows and columns does"),
         ("LocalResponseNormalization", ROW, {"KernelChannel": 2}, "normalise the first KernelChannel channels alone"),
-        (
-            "LocalResponseNormalization",
-            SQUARE,
-            {"KernelChannel": 2},
-            "an even window reaches one channel further after",
-        ),
         ("Dropout", ROW, {"DropoutRate": 0.5}, "how the engine draws what a rate drops"),
         ("PixelShuffle", SQUARE, {"FactorZ": 2}, "the depth is not rearranged"),
         ("CostVolume", {"a": {"width": 2}, "b": {"width": 4}}, {"DisparityDirection": 1}, "what the other directions"),
         ("CostVolume", {"a": {"width": 2}, "b": {"width": 4}}, {"ScaleFactorX": 2}, "what a scale factor does"),
         ("CostVolume", {"a": {"width": 2}, "b": {"width": 4}}, {"ScaleFactorY": 2}, "what a scale factor does"),
-        ("FurthestPointSampling", ROW, {"DistanceMetric": "L1"}, "so L1 has two readings"),
-        ("ArgMinMax", SQUARE, {"KernelWidth": 3}, "within a window that is a part of the tensor"),
         ("ArgMinMax", SQUARE, {"PadTop": 1}, "how places are counted where there is padding"),
         (
             "Gather",
@@ -173,7 +165,6 @@ MISFITS: list[Case] = [
     ("CostVolume", {"a": {"channel": 2}, "b": {}}, {"DisparityRange": 1}, {}, "aux has more than one along Channel"),
     ("FurthestPointSampling", {"x": {"channel": 2}}, {"CentroidCount": 1}, {}, "do not have three coordinates each"),
     ("MatrixDecomposition", {"x": {"channel": 8}}, {"Type": "NonQRGivens"}, {}, "does not take a tensor of shape"),
-    ("Neuron", ROW, RELU, {"OutputChannels": 2}, "OutputChannels is not what the unit gives"),
     ("Neuron", ROW, RELU, {"OutputType": "UInt16"}, "OutputType is not what the unit gives"),
     ("Neuron", ROW, RELU, {"InputType": ["UInt16"]}, "InputType of 'x' is not what it holds"),
 ]

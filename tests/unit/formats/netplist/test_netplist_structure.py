@@ -195,7 +195,7 @@ ERRORS: list[tuple[Path, Plain, str]] = [
     (
         ("net", "u", "InputType"),
         ["Float16", "Float16"],
-        "InputType has not one entry for every bottom (seen 2, limit 1)",
+        "InputType has more entries than there are bottoms (seen 2, limit 1)",
     ),
     (("net", "u", "InputType"), ["Float64"], "unit 'u': unknown element type in InputType 'Float64'"),
     (("net", "u", "OutputType"), "Bool", "unit 'u': unknown element type in OutputType 'Bool'"),
@@ -237,11 +237,39 @@ def test_the_line_of_an_error() -> None:
 
 def test_two_ports_of_one_name() -> None:
     sketch = small()
-    sketch.inputs.append(sketch.inputs[0])
-    assert "procedure 'main': 2 inputs have one name (seen 'op0/x')" in message_of(sketch)
-    sketch = small()
     sketch.outputs.append(sketch.outputs[0])
     assert "procedure 'main': 2 outputs have one name (seen 'op0/y')" in message_of(sketch)
+
+
+def test_entries_of_one_input_for_several_readers() -> None:
+    """Name is the unit that reads it then."""
+    sketch = small()
+    sketch.inputs.append({**cast("dict[str, Plain]", sketch.inputs[0]), "Name": "u"})
+    (procedure,) = parse_document(sketch.data()).procedures
+    assert [entry.symbol for entry in procedure.inputs] == ["x"]
+    sketch.inputs.append({**cast("dict[str, Plain]", sketch.inputs[0]), "InputType": "UInt8"})
+    assert "procedure 'main': entries of one input differ" in message_of(sketch)
+
+
+def test_channels_of_an_output_may_be_stated_and_are_not_binding() -> None:
+    sketch = small()
+    channels = parse_netplist(sketch.data()).outputs["y"].type.shape[1]
+    sketch.outputs[0] = {**cast("dict[str, Plain]", sketch.outputs[0]), "OutputChannels": channels}
+    assert parse_netplist(sketch.data()).outputs["y"].type.shape[1] == channels
+    sketch.outputs[0] = {**cast("dict[str, Plain]", sketch.outputs[0]), "OutputChannels": channels + 7}
+    with pytest.warns(UserWarning, match=f"output 'y': OutputChannels is {channels + 7}"):
+        assert parse_netplist(sketch.data()).outputs["y"].type.shape[1] == channels
+
+
+def test_element_types_that_are_not_stated_are_fp16() -> None:
+    sketch = Sketch()
+    sketch.input("a")
+    sketch.input("b")
+    params: dict[str, Plain] = {"Type": "Add"}
+    sketch.unit("u", "ElementWise", ["a", "b"], params, InputType=["Float16"])
+    sketch.output("y", "u")
+    (network,) = parse_document(sketch.data()).networks
+    assert network.units[0].input_types == ("Float16", "Float16")
 
 
 def test_an_input_with_the_name_of_a_unit() -> None:

@@ -95,14 +95,17 @@ def rms_norm(x: Array, gamma: Array, *, epsilon: float) -> Array:
 
 
 def local_response_norm(x: Array, *, size: int, alpha: float, beta: float, k: float) -> Array:
-    return array(functional.local_response_norm(tensor(x), size, alpha, beta, k))
+    if size % 2:
+        return array(functional.local_response_norm(tensor(x), size, alpha, beta, k))
+    # Of an even number torch has the odd channel before, and the table after: the channels turned round.
+    return np.flip(array(functional.local_response_norm(tensor(np.flip(x, 1).copy()), size, alpha, beta, k)), 1)
 
 
 def lrn(x: Array, *, kernel_channel: int, alpha: float, beta: float, k: float) -> Array:
     def normalised(column: list[float]) -> list[float]:
         results: list[float] = []
         for place, value in enumerate(column):
-            first = place - kernel_channel // 2
+            first = place - (kernel_channel - 1) // 2
             near = [column[c] for c in range(first, first + kernel_channel) if 0 <= c < len(column)]
             results.append(value / (k + alpha * math.fsum(one * one for one in near) / kernel_channel) ** beta)
         return results

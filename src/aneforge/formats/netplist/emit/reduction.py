@@ -34,7 +34,7 @@ def response_norm(call: Call) -> Held:
     """Write the normalisation by neighbouring channels.
 
     Raises:
-        NotSupportedError: The window is not as long as there are channels, or is even.
+        NotSupportedError: The window is not as long as there are channels.
     """
     to, native = call.to, call.node.op.name == "lrn"
     size = call.whole("kernel_channel" if native else "size")
@@ -45,13 +45,6 @@ def response_norm(call: Call) -> Held:
             seen=f"a window of {size} for {channels} channels",
             limit=channels,
             nearest=f"a window of {channels}",
-        )
-    if size % 2 == 0:
-        raise to.refuse(
-            "the layer's even window reaches one channel further after than before, this one the other way round",
-            seen=size,
-            limit="an odd window",
-            nearest=f"a window of {size - 1} or {size + 1}, with as many channels",
         )
     return write_row(call)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aneforge.formats.netplist.rows import rows
 from aneforge.formats.netplist.units.attention import ATTENTION
 from aneforge.formats.netplist.units.elementwise import ELEMENTWISE
+from aneforge.formats.netplist.units.geometry import GEOMETRY
 from aneforge.formats.netplist.units.movement import MOVEMENT
 from aneforge.formats.netplist.units.ranking import RANKING
 from aneforge.formats.netplist.units.read_row import read_row
@@ -25,6 +26,7 @@ READERS: Mapping[str, LayerReader] = {
     **dict.fromkeys((row.kind for row in rows()), read_row),
     **ATTENTION,
     **ELEMENTWISE,
+    **GEOMETRY,
     **MOVEMENT,
     **RANKING,
     **REARRANGEMENT,

@@ -41,7 +41,7 @@ def response_normalisation(layer: Layer) -> Value:
     """Return the normalisation by neighbouring channels.
 
     Raises:
-        NotSupportedError: The window is not as long as there are channels, or is even.
+        NotSupportedError: The window is not as long as there are channels.
     """
     size, channels = layer.params.whole("KernelChannel"), layer.dims.channel
     layer.expect_one(Dim.DEPTH)
@@ -50,12 +50,6 @@ def response_normalisation(layer: Layer) -> Value:
             "the layer was seen to normalise the first KernelChannel channels alone, by a window that no source gives",
             seen=f"KernelChannel {size}",
             limit=f"{channels}, the channels of its tensor",
-        )
-    if size % 2 == 0:
-        raise layer.without_meaning(
-            "an even window reaches one channel further after than before, and the op table's the other way round",
-            seen=f"KernelChannel {size}",
-            limit="an odd number",
         )
     return read_row(layer)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.operators.pooling import power_norm
 from aneforge.formats.onnx.registry import operator
@@ -106,15 +104,6 @@ def power_normalisation(call: Call) -> Value:
 @operator("LRN")
 def local_response(call: Call) -> Value:
     """Convert division by a power of the sum of squares of neighbouring channels."""
-    x, emit, size = call.value(0), call.emit, call.integer("size")
     alpha, beta, bias = call.number("alpha"), call.number("beta"), call.number("bias")
-    if size % 2:
-        return emit.apply("local_response_norm", {"x": x}, size=size, alpha=alpha, beta=beta, k=bias)
-    # Of an even number ONNX has one channel fewer before than after, and the op table one more.
-    before = (size - 1) // 2
-    widths = [0, 0, before, size - 1 - before, *[0] * (2 * (x.type.rank - 2))]
-    squares = emit.apply("pad", {"x": emit.unary("square", x)}, pad=widths, mode="constant")
-    emit.room(x.type.shape[1], size)
-    seen = np.arange(x.type.shape[1])[:, None] + np.arange(size)
-    total = emit.reduce("reduce_sum", emit.take(squares, seen, 1), (2,), keep=False)
-    return emit.div(x, emit.binary("pow", emit.add(emit.mul(total, alpha / size), bias), beta))
+    operands = {"x": call.value(0)}
+    return call.emit.apply("local_response_norm", operands, size=call.integer("size"), alpha=alpha, beta=beta, k=bias)
