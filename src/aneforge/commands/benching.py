@@ -108,7 +108,7 @@ def bench(
                 milliseconds={"least": min(times), **shares},
                 per_second=1 / median,
                 macs_per_second=macs / median,
-                predicted=latency_of(price(work_of(compiled), machine_of(chosen.asked or chosen.target))),
+                predicted=latency_of(price(work_of(compiled), machine_of(chosen))),
                 kernels=paths()[0] if library() is not None else "golden model, without kernels",
                 threads=processors(),
             )

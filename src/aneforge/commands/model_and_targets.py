@@ -11,7 +11,7 @@ from aneforge.errors import UnknownTargetError
 from aneforge.formats.model import load_model
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.precision import Halved, to_fp16
-from aneforge.targets import GROUPS, Target, chip, database, group, resolve
+from aneforge.targets import GROUPS, Place, Target, database, group, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +23,18 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
-__all__ = ["ModelLike", "Subject", "Targets", "chosen_targets", "is_path", "runs_mil", "subject_of", "title_of"]
+__all__ = [
+    "ModelLike",
+    "Subject",
+    "Targets",
+    "chosen_targets",
+    "is_path",
+    "parts_of",
+    "runs_mil",
+    "subject_of",
+    "title_of",
+    "title_of_place",
+]
 
 ALL = "all"
 """The group of targets that a check looks at if none is named."""
@@ -50,16 +61,6 @@ class Subject:
     def notes(self) -> tuple[str, ...]:
         """What the change did."""
         return self.half.notes
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A target as it was asked for."""
-
-    target: Target
-    asked: str | None
-    """The chip, where one was named: it has its own bandwidth."""
-    title: str
 
 
 def subject_of(
@@ -98,7 +99,7 @@ def is_path(model: object) -> TypeIs[str | os.PathLike[str]]:
     return isinstance(model, str | os.PathLike)
 
 
-def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Chosen]:
+def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Place]:
     """Return targets in the order in which they are asked for, each once; nothing stands for all that run MIL programs.
 
     Names may be those of groups, and several may stand in one text, separated by commas. `all` too stands for the
@@ -115,12 +116,12 @@ def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Ch
     """
     if targets is None:
         return chosen_by(ALL)
-    single = targets if isinstance(targets, str | int | Target) else None
+    single = targets if isinstance(targets, str | int | Target | Place) else None
     listed = [single] if single is not None else list(targets)  # pyright: ignore[reportArgumentType, reportUnknownVariableType] - told apart above
-    found: dict[tuple[str, str | None], Chosen] = {}
+    found: dict[tuple[str, bool], Place] = {}
     for one in (part for named in listed for part in parts_of(named)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - as above
-        for chosen in chosen_by(one):
-            found.setdefault((chosen.target.name, chosen.asked), chosen)
+        for place in chosen_by(one):
+            found.setdefault((place.name, place.chip is None), place)
     if not found:
         raise UnknownTargetError(
             "no target is named", remedy="name targets, chips or families, or leave it out for all"
@@ -144,20 +145,13 @@ def parts_of(named: TargetLike) -> list[TargetLike]:
     return [part for part in parts if part]
 
 
-def chosen_by(named: TargetLike) -> list[Chosen]:
-    """Return the targets that one name stands for."""
+def chosen_by(named: TargetLike) -> list[Place]:
+    """Return what one name stands for: the targets of a group, or a target with the chip that was named."""
     if isinstance(named, str) and named == ALL:
-        return [plain(target) for target in group(ALL) if runs_mil(target)]
+        return [Place(target, None) for target in group(ALL) if runs_mil(target)]
     if isinstance(named, str) and named in GROUPS:
-        return [plain(target) for target in group(named) if target.has_data and target.family is not None]
-    target = resolve(named)
-    if isinstance(named, str) and named.lower() not in database().targets:
-        try:
-            known = chip(named)
-        except UnknownTargetError:
-            return [plain(target)]
-        return [Chosen(target, f"soc:{known.key}", known.name)]  # as a name of a family the key can be ambiguous
-    return [plain(target)]
+        return [Place(target, None) for target in group(named) if target.has_data and target.family is not None]
+    return [place_of(named)]
 
 
 def runs_mil(target: Target) -> bool:
@@ -165,9 +159,9 @@ def runs_mil(target: Target) -> bool:
     return target.limits.get("mil_programs") is True
 
 
-def plain(target: Target) -> Chosen:
-    """Return a target that was asked for by its own name."""
-    return Chosen(target, None, title_of(target))
+def title_of_place(place: Place) -> str:
+    """Return the chip that was named, else those that have the target's engine, as users call them."""
+    return title_of(place.target) if place.chip is None else place.chip.name
 
 
 def title_of(target: Target) -> str:

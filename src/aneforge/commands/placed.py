@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from aneforge.analysis.cost import Cost
-    from aneforge.commands.model_and_targets import Chosen
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
+    from aneforge.targets import Place
 
 __all__ = ["cuts", "own_programs", "placed"]
 
@@ -30,7 +30,7 @@ INSTEAD = {
 """What to write for an operation that needs a program of its own, where that is known."""
 
 
-def placed(graph: Graph, chosen: Chosen, path: str) -> Placement:
+def placed(graph: Graph, chosen: Place, path: str) -> Placement:
     """Return where operations land.
 
     Raises:
@@ -38,7 +38,7 @@ def placed(graph: Graph, chosen: Chosen, path: str) -> Placement:
     """
     from aneforge.analysis.placement import placement  # noqa: PLC0415 - few checks ask for it
 
-    found = placement(graph, chosen.asked or chosen.target, path)
+    found = placement(graph, chosen, path)
     numbers = [number for number, node in enumerate(graph.nodes) if node.op.name not in (INPUT, STATE)]
     members: dict[int | None, list[int]] = {}
     for operation in found.operations:

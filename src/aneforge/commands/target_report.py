@@ -9,6 +9,7 @@ from aneforge.analysis.cost import price
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
+from aneforge.commands.model_and_targets import title_of_place
 from aneforge.commands.noting import program_notes, refusal_text, told_once
 from aneforge.commands.placed import cuts, own_programs, placed
 from aneforge.commands.report_nodes import carried_out, origins, report_nodes
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from aneforge.analysis.cost import Cost
-    from aneforge.commands.model_and_targets import Chosen
     from aneforge.commands.sharing import Made
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.rules.preflight import Preflight
     from aneforge.rules.rule import Finding
+    from aneforge.targets import Place
 
     Ranges = Mapping[str, tuple[float, float] | float]
 
@@ -66,7 +67,7 @@ class TargetWriter:
         self.labelled: dict[tuple[object, ...], tuple[Program, Mapping[str, Label]]] = {}
         self.carried: dict[int, tuple[tuple[Layer, ...], Mapping[str, tuple[int, ...]]]] = {}
 
-    def report(self, chosen: Chosen, verdict: Preflight, made: Made) -> TargetReport:
+    def report(self, chosen: Place, verdict: Preflight, made: Made) -> TargetReport:
         """Return the report of one target."""
         statuses = tuple(str(one.status) for one in verdict.reports)
         counts = Counts(*(statuses.count(status) for status in STATUSES))
@@ -74,7 +75,7 @@ class TargetWriter:
         cut = () if placement is None else tuple(cuts(self.graph, placement, chosen.target.name))
         judged = TargetReport(
             target=chosen.target.name,
-            title=chosen.title,
+            title=title_of_place(chosen),
             ok=verdict.ok and made.compiled is not None,
             counts=counts,
             native_fraction=counts.native / max(1, len(statuses)),
@@ -85,13 +86,13 @@ class TargetWriter:
         )
         return judged if made.compiled is None else self.with_program(judged, chosen, made.compiled)
 
-    def with_program(self, judged: TargetReport, chosen: Chosen, compiled: Compiled) -> TargetReport:
+    def with_program(self, judged: TargetReport, chosen: Place, compiled: Compiled) -> TargetReport:
         """Return a report with everything that a compiled program tells."""
         program, order = compiled.program, compiled.schedule
         carried = self.carried_out(compiled)
         labels = self.labels(program)
         work = work_of(compiled)
-        priced = price(work, machine_of(chosen.asked or chosen.target))
+        priced = price(work, machine_of(chosen))
         scaled = self.risks.rescaled(chosen.target) if self.asked.rescale else None
         risk = self.risks.of(program, carried, scaled)
         sure = label_of_all(labels.values())

@@ -15,7 +15,7 @@ from aneforge.analysis.exactness import labels_of_layers
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.comparing import compare
 from aneforge.commands.demo_networks import NETWORKS, network
-from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.model_and_targets import chosen_targets, subject_of, title_of_place
 from aneforge.commands.outputs import save
 from aneforge.commands.report_nodes import carried_out, origins, report_nodes
 from aneforge.commands.sharing import Compiler
@@ -202,7 +202,9 @@ def test_placement_is_added_when_asked() -> None:
 
 
 def test_targets_by_every_name() -> None:
-    names = [(one.target.name, one.title) for one in chosen_targets(["m1, m4-pro", "h17", "family:a14", "m1"])]
+    names = [
+        (one.target.name, title_of_place(one)) for one in chosen_targets(["m1, m4-pro", "h17", "family:a14", "m1"])
+    ]
     assert names == [("h13", "M1"), ("h16g", "M4 Pro"), ("h17", "A18, A18 Pro, M5"), ("h14", "A15")]
     assert chosen_targets("all") == chosen_targets(), "those that run MIL programs, so that a check of all can pass"
     silicon, known = ({one.name for one in af.targets.group(name)} for name in ("all", "known"))
