@@ -15,7 +15,7 @@ import numpy as np
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.layer_maker import LayerMaker, packed
-from aneforge.errors import NotSupportedError
+from aneforge.errors import GraphError, NotSupportedError
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import numpy_dtype
 
@@ -46,10 +46,19 @@ def refusal(layer: Layer, target: Target, reason: str) -> NotSupportedError:
 
 
 def coordinates_of(layer: Layer, indices: Array, axes: tuple[int, ...]) -> Array:
-    """Return constant indices as coordinates of every element that they take, in data of so many axes."""
+    """Return constant indices as coordinates of every element that they take, in data of so many axes.
+
+    Raises:
+        NotSupportedError: An index is past its axis, which is the model's mistake.
+    """
     shape = layer.operand("x").type.shape
     addresses = np.arange(math.prod(shape)).reshape(shape)
-    (taken,) = layer.kind.evaluate({"x": addresses, "indices": indices}, layer.attributes)
+    try:
+        (taken,) = layer.kind.evaluate({"x": addresses, "indices": indices}, layer.attributes)
+    except GraphError as error:
+        raise NotSupportedError(
+            error.message, operation="gather_nd", location=layer.location, seen=error.seen, limit=error.limit
+        ) from None
     return np.stack(np.unravel_index(taken.reshape(-1), axes), -1)
 
 
