@@ -32,7 +32,7 @@ from external.torch.samples import runs, samples_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aneforge.formats.shared.findings import Finding
+    from aneforge.formats.shared.findings import ImportProblem
     from aneforge.ops.types import Array
     from external.torch.samples import Sample
 
@@ -233,7 +233,7 @@ def nodes_behind(outputs: Sequence[object]) -> list[torch.fx.Node]:
     return list(seen)
 
 
-def judge_stopped(tally: Tally, findings: Sequence[Finding]) -> None:
+def judge_stopped(tally: Tally, findings: Sequence[ImportProblem]) -> None:
     """Count a sample that findings stop."""
     reasons = [finding.reason for finding in findings]
     declared = bool(reasons) and all(reason in DECLARED for reason in reasons)

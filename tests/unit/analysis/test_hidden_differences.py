@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.analysis.divergence.graphs import Cause, Finding, Strength, divergence
+from aneforge.analysis.divergence.graphs import Cause, Difference, Strength, divergence
 from aneforge.analysis.divergence.hiding import MOST_LAYERS
 from aneforge.analysis.divergence.numbering import BY_ROWS, Numbering
 from aneforge.analysis.ranges.program import flow
@@ -247,7 +247,7 @@ def test_the_reason_of_a_split_is_no_note_on_routes() -> None:
 
 def test_zeros_differ_at_most_in_their_sign() -> None:
     def text(bound: float) -> str:
-        finding = Finding("t1", "relu", None, Strength.ROUNDINGS, Cause.SPLIT, bound, on_engine=True, detail="why")
+        finding = Difference("t1", "relu", None, Strength.ROUNDINGS, Cause.SPLIT, bound, on_engine=True, detail="why")
         return str(finding)
 
     assert text(0.0) == "roundings: t1 relu: split, differs at most in the sign of zero (why)"

@@ -14,7 +14,7 @@ from aneforge.optimise.rescaling.error_changes import Expected
 from aneforge.optimise.rescaling.graph_edits import Edit, edit_graph
 from aneforge.optimise.rescaling.proposals import Proposal
 from aneforge.optimise.rescaling.scale_weights import WeightedProduct, find_weighted_products
-from aneforge.optimise.rescaling.trial_loop import NOT_BETTER, Evidence, TrialLoop
+from aneforge.optimise.rescaling.trial_loop import NOT_BETTER, TrialBasis, TrialLoop
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def small_linear() -> tuple[af.Graph, dict[str, Array]]:
 def loop_of(graph: af.Graph, inputs: dict[str, Array]) -> TrialLoop:
     sets, exact, target = [inputs], [evaluate_exactly(graph, inputs)], resolve("h13")
     errors = GraphErrors.measure(graph, target, sets, exact)
-    return TrialLoop(graph, errors, Evidence(target, Expected(sets, exact), sets, None, 3))
+    return TrialLoop(graph, errors, TrialBasis(target, Expected(sets, exact), sets, None, 3))
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph, GraphLike
 
-__all__ = ["Cause", "Divergence", "Finding", "Side", "Strength", "between", "divergence", "divergence_of_programs"]
+__all__ = ["Cause", "Difference", "Divergence", "Side", "Strength", "between", "divergence", "divergence_of_programs"]
 
 
 SQUARE_FUSED = "one target squares a sum before it is rounded, the other after a rounding"
@@ -94,7 +94,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Difference:
     """One place where two targets differ."""
 
     layer: str
@@ -130,7 +130,7 @@ class Divergence:
 
     first: str
     second: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Difference, ...]
     """The strongest first."""
     outputs: tuple[str, ...]
     """The outputs and states that can differ in a bit on the engine, or whose bits it cannot know."""
@@ -158,7 +158,7 @@ class Divergence:
         return "\n".join([head, *(f"  {line}" for line in (*self.findings, *self.notes))])
 
 
-def strongest(findings: Iterable[Finding]) -> Strength:
+def strongest(findings: Iterable[Difference]) -> Strength:
     """Return the strength of the strongest finding."""
     return max((finding.strength for finding in findings), key=lambda one: one.rank, default=Strength.NONE)
 
@@ -242,9 +242,9 @@ def between(first: Side, second: Side, numbering: Numbering) -> Divergence:
 # Layers alike but for their arithmetic.
 
 
-def differing_pairs(together: Alignment, first: Side, second: Side) -> list[Finding]:
+def differing_pairs(together: Alignment, first: Side, second: Side) -> list[Difference]:
     """Return the findings on layers that both programs have."""
-    found: list[Finding] = []
+    found: list[Difference] = []
     for one, other in together.pairs:
         left, right = first.numbered.arithmetics[one.name], second.numbered.arithmetics[other.name]
         if left.square != right.square:
@@ -254,16 +254,16 @@ def differing_pairs(together: Alignment, first: Side, second: Side) -> list[Find
     return found
 
 
-def square_finding(layer: Layer) -> Finding:
+def square_finding(layer: Layer) -> Difference:
     """Return the finding on a sum and a square that one target may fuse on silicon, where no program does."""
     detail = f"{SQUARE_FUSED}, as far as the hardware field 0x494 tells"
     where = (layer.name, op_of(layer), layer.location)
-    return Finding(*where, Strength.ROUND1, Cause.SQUARE, math.nan, on_engine=False, detail=detail)
+    return Difference(*where, Strength.ROUND1, Cause.SQUARE, math.nan, on_engine=False, detail=detail)
 
 
 def pair_finding(
     layer: Layer, arithmetics: tuple[Arithmetic, Arithmetic], first: Side, second: Side, other: Layer
-) -> Finding:
+) -> Difference:
     """Return the finding on a layer whose arithmetics differ."""
     left, right = arithmetics
     names = first.numbered.program.target.name, second.numbered.program.target.name
@@ -294,7 +294,7 @@ def pair_finding(
         table = any(name in ("activation_tables", "tables_besides_gelu") for name in differing)
         strength, cause = Strength.ROUNDINGS, Cause.TABLE if table else Cause.DATA
         bound, detail = math.nan, f"the data of the targets differ in {', '.join(differing) or 'their datapath'}"
-    return Finding(layer.name, op_of(layer), layer.location, strength, cause, bound, on_engine, detail)
+    return Difference(layer.name, op_of(layer), layer.location, strength, cause, bound, on_engine, detail)
 
 
 def wrong_elements(*targets: str) -> str:
@@ -342,9 +342,9 @@ def order_bound(layer: Layer, first: Side, second: Side) -> float:
 # Layers that only one of the programs has.
 
 
-def differing_groups(together: Alignment, first: Side, second: Side) -> list[Finding]:
+def differing_groups(together: Alignment, first: Side, second: Side) -> list[Difference]:
     """Return the findings on layers without a partner; layers that only move bits make none on their own."""
-    found: list[Finding] = []
+    found: list[Difference] = []
     for apart in together.apart:
         if together.same_graph and moves_only((*apart.first, *apart.second), first, second):
             continue
@@ -390,7 +390,7 @@ def moves_only(layers: Sequence[Layer], first: Side, second: Side) -> bool:
     return True
 
 
-def group_finding(apart: Apart, first: Side, second: Side) -> Finding:
+def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
     """Return the finding on layers that stand for the same part of the graph and differ."""
     layers = (*apart.first, *apart.second)
     last = (apart.first or apart.second)[-1]
@@ -420,7 +420,7 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Finding:
     else:
         strength, cause = Strength.ROUNDINGS, Cause.SPLIT
         detail = "; ".join(dict.fromkeys(notes)) or f"{named(apart.first)} against {named(apart.second)}"
-    return Finding(last.name, op_of(last), located(layers), strength, cause, bound, on_engine=True, detail=detail)
+    return Difference(last.name, op_of(last), located(layers), strength, cause, bound, on_engine=True, detail=detail)
 
 
 def notes_on(side: Side, layers: Sequence[Layer]) -> list[Note]:
@@ -433,12 +433,12 @@ def notes_on(side: Side, layers: Sequence[Layer]) -> list[Note]:
     return [note for note in notes if note.layer and note.layer.split(".")[0] in stems]
 
 
-def unexplained(together: Alignment, first: Side, second: Side) -> list[Finding]:
+def unexplained(together: Alignment, first: Side, second: Side) -> list[Difference]:
     """Return the finding on programs of different operations in which no layer stands out."""
     last = second.numbered.program.layers[-1]
     bound = width(first, second, first.numbered.program.layers[-1:], (last,))
     return [
-        Finding(
+        Difference(
             layer=last.name,
             op=op_of(last),
             location=last.location,

@@ -23,7 +23,7 @@ from aneforge.formats.onnx.registry import converter_of
 from aneforge.formats.onnx.rules import Rules, newest_version, rules_of
 from aneforge.formats.onnx.tensors import constant_of, sparse_constant_of
 from aneforge.formats.onnx.values import Foreign, Held
-from aneforge.formats.shared.findings import Finding, Reason, UnsupportedNodeError
+from aneforge.formats.shared.findings import ImportProblem, Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import LOST, Interpreter, Lost, Place
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
@@ -106,10 +106,10 @@ class OnnxInterpreter(Interpreter):
 
         return self.guarded(Place(name, node.op_type, Location(self.file, node=name)), convert, lost)
 
-    def no_tensor(self, name: str, held: object) -> Finding:
+    def no_tensor(self, name: str, held: object) -> ImportProblem:
         """Return the finding of an output of the model that is not a tensor."""
         reason, what = (held.reason, held.what) if isinstance(held, Foreign) else (Reason.FORM, "no tensor")
-        return Finding(name, "output", reason, f"it is {what}", "end the model at a node that gives tensors")
+        return ImportProblem(name, "output", reason, f"it is {what}", "end the model at a node that gives tensors")
 
     def results_of(
         self, node: onnx.NodeProto, inputs: tuple[Held | None, ...], scope: Scope, name: str

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
-    "Finding",
     "Gathering",
     "ImportFindings",
+    "ImportProblem",
     "InvalidModelError",
     "Reason",
     "TooLargeModelError",
@@ -55,7 +55,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ImportProblem:
     """One node that could not be taken over."""
 
     node: str
@@ -92,17 +92,17 @@ class TooLargeModelError(NotSupportedError):
 class ImportFindings:
     """What the two errors of an import share: the findings."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ImportProblem, ...] = ()
 
 
 class UnsupportedModelError(ImportFindings, NotSupportedError):
     """A model with nodes that have no form here; `findings` has all of them."""
 
     @classmethod
-    def of(cls, findings: Iterable[Finding]) -> Self:
+    def of(cls, findings: Iterable[ImportProblem]) -> Self:
         """Build the error that lists findings.
 
-        >>> print(UnsupportedModelError.of([Finding("n0", "Unique", Reason.DATA_SHAPE, "its size is not known")]))
+        >>> print(UnsupportedModelError.of([ImportProblem("n0", "Unique", Reason.DATA_SHAPE, "its size is not known")]))
         the model cannot be expressed as a graph, 1 finding:
           Unique 'n0': its size is not known
         """
@@ -116,10 +116,10 @@ class InvalidModelError(ImportFindings, GraphError):
     """A model with nodes that break the rules of their operators; `findings` has all that stops the import."""
 
     @classmethod
-    def of(cls, findings: Iterable[Finding]) -> Self:
+    def of(cls, findings: Iterable[ImportProblem]) -> Self:
         """Build the error that lists findings.
 
-        >>> print(InvalidModelError.of([Finding("n0", "Relu", Reason.INVALID, "it has no input")]))
+        >>> print(InvalidModelError.of([ImportProblem("n0", "Relu", Reason.INVALID, "it has no input")]))
         the model is not valid, 1 finding:
           Relu 'n0': it has no input
         """
@@ -129,7 +129,7 @@ class InvalidModelError(ImportFindings, GraphError):
         return error
 
 
-def listing(title: str, findings: tuple[Finding, ...]) -> str:
+def listing(title: str, findings: tuple[ImportProblem, ...]) -> str:
     """Return a title and findings, one a line."""
     count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
     more = [f"and {len(findings) - SHOWN} more"] if len(findings) > SHOWN else []
@@ -140,7 +140,7 @@ def listing(title: str, findings: tuple[Finding, ...]) -> str:
 class Gathering:
     """Findings as they come up."""
 
-    findings: dict[Finding, None] = field(default_factory=dict[Finding, None])
+    findings: dict[ImportProblem, None] = field(default_factory=dict[ImportProblem, None])
     """In the order in which they came up; a loop's body finds the same in every turn."""
 
     def raise_if_any(self) -> None:

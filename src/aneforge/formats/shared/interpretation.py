@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from aneforge.errors import GraphError
 from aneforge.formats.shared.emitter import FOLD_MOST_GROWTH, Budget, Emitter
 from aneforge.formats.shared.findings import (
-    Finding,
     Gathering,
+    ImportProblem,
     Reason,
     TooLargeModelError,
     UnsupportedNodeError,
@@ -82,7 +82,7 @@ class Interpreter(ABC):
     gathering: Gathering = field(default_factory=Gathering)
 
     @abstractmethod
-    def no_tensor(self, name: str, held: object) -> Finding:
+    def no_tensor(self, name: str, held: object) -> ImportProblem:
         """Return the finding of an output of the model that is not a tensor."""
 
     def guarded(self, place: Place, convert: Callable[[], Results], lost: Results) -> Results:
@@ -108,9 +108,9 @@ class Interpreter(ABC):
     def report(self, place: Place, reason: Reason, error: GraphError, inputs: tuple[str, ...] = ()) -> None:
         """Keep what stops a node."""
         message = message_of(error) + place.line
-        self.gather(Finding(place.node, place.operator, reason, message, error.remedy or "", inputs))
+        self.gather(ImportProblem(place.node, place.operator, reason, message, error.remedy or "", inputs))
 
-    def gather(self, finding: Finding) -> None:
+    def gather(self, finding: ImportProblem) -> None:
         """Keep a finding."""
         self.gathering.findings[finding] = None
 

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from aneforge.callsite import warn
 from aneforge.errors import AneforgeError, Location
-from aneforge.formats.shared.findings import Finding, Reason, UnsupportedNodeError
+from aneforge.formats.shared.findings import ImportProblem, Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import LOST
 from aneforge.formats.shared.merging import with_merged_axes
 from aneforge.formats.shared.shapes import in_file, named, placeholder
@@ -242,7 +242,7 @@ class Reading:
 
     def gather(self, name: str, operator: str, reason: Reason, message: str, workaround: str) -> None:
         """Keep a finding about something that is no node."""
-        self.interpreter.gather(Finding(name, operator, reason, message, workaround))
+        self.interpreter.gather(ImportProblem(name, operator, reason, message, workaround))
 
 
 def written(emitter: Emitter, old: Tensor, new: Output) -> Output:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from aneforge.errors import GraphError, Location
-from aneforge.formats.shared.findings import Finding, Reason, UnsupportedNodeError
+from aneforge.formats.shared.findings import ImportProblem, Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import LOST, Interpreter, Lost, Place, expect_whole
 from aneforge.formats.shared.unrolling import chosen, known_truth
 from aneforge.formats.torch.call import Call
@@ -134,12 +134,12 @@ class TorchInterpreter(Interpreter):
         shown = f" ({line.file}:{line.line})" if line.file else ""
         return Place(node.name, operator, location_of(node, self.file) if self.file else line, shown)
 
-    def no_tensor(self, name: str, held: object) -> Finding:
+    def no_tensor(self, name: str, held: object) -> ImportProblem:
         """Return the finding of an output of the program that is not a tensor."""
         if isinstance(held, Complex):
             workaround = "end the program with torch.view_as_real"
-            return Finding(name, "output", Reason.DTYPE, "complex numbers leave no graph", workaround)
-        return Finding(name, "output", Reason.FORM, f"it is not a tensor but {type(held).__name__}")
+            return ImportProblem(name, "output", Reason.DTYPE, "complex numbers leave no graph", workaround)
+        return ImportProblem(name, "output", Reason.FORM, f"it is not a tensor but {type(held).__name__}")
 
     def results_of(
         self, module: torch.fx.GraphModule, node: torch.fx.Node, held: Mapping[torch.fx.Node, Held], depth: int

@@ -18,7 +18,7 @@ from aneforge.optimise.rescaling.sample_inputs import (
     resize_sample,
 )
 from aneforge.optimise.rescaling.scale_norms import NORMS, describe_lost_squares
-from aneforge.optimise.rescaling.trial_loop import Evidence, TrialLoop
+from aneforge.optimise.rescaling.trial_loop import TrialBasis, TrialLoop
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def rescale_graph(
         less, more = policy().less, policy().more
         smaller, larger = (resize_sample(whole, given[0], one.parts, one.sets) for one in (less, more))
     expected = Expected(sets, exact, populations)
-    evidence = Evidence(resolved, expected, shown, bounds, safety, samples is not None, smaller, larger)
-    loop = TrialLoop(whole, before, evidence)
+    basis = TrialBasis(resolved, expected, shown, bounds, safety, samples is not None, smaller, larger)
+    loop = TrialLoop(whole, before, basis)
     loop.run()
     products = tuple(sorted(loop.reports.values(), key=lambda product: int(product.name[1:])))
     remarks = tuple(

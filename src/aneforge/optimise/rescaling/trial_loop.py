@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Sample = Mapping[str, Array]
     Bounds = Mapping[tuple[Node, int], float]
 
-__all__ = ["Evidence", "TrialLoop", "find_operands", "find_reached_outputs", "is_worth", "mends"]
+__all__ = ["TrialBasis", "TrialLoop", "find_operands", "find_reached_outputs", "is_worth", "mends"]
 
 NOT_BETTER = "with it an output of the whole graph was worse on some inputs, or none gained by as much as counts"
 LOSES_ELSEWHERE = "with it an output of the whole graph was worse for smaller or larger inputs"
@@ -70,7 +70,7 @@ def find_operands(graph: Graph) -> tuple[Output, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TrialBasis:
     """What rescalings are judged by."""
 
     target: Target
@@ -120,12 +120,12 @@ class Kept:
 class TrialLoop:
     """A graph on its way: what it is now, its errors, and what is reported of its products and norms."""
 
-    def __init__(self, graph: Graph, errors: GraphErrors, evidence: Evidence) -> None:
-        self.graph, self.errors, self.evidence = graph, errors, evidence
+    def __init__(self, graph: Graph, errors: GraphErrors, basis: TrialBasis) -> None:
+        self.graph, self.errors, self.basis = graph, errors, basis
         less, small = policy().less, policy().small_rows
-        unless, paid = (less.unless, math.inf) if evidence.bounds is None else (small.unless, small.worse)
-        others = [*evidence.smaller, *evidence.larger]
-        self.other_sizes = OtherSizes(evidence.target, others, unless, paid, len(evidence.larger))
+        unless, paid = (less.unless, math.inf) if basis.bounds is None else (small.unless, small.worse)
+        others = [*basis.smaller, *basis.larger]
+        self.other_sizes = OtherSizes(basis.target, others, unless, paid, len(basis.larger))
         self.origins = {node: node for node in graph.nodes}
         """The nodes of the graph that was given, by those of the graph as it is now."""
         self.names = {node: f"t{number}" for number, node in enumerate(graph.nodes)}
@@ -151,21 +151,21 @@ class TrialLoop:
 
     def observe_operands(self) -> Situation:
         """Return what the operands of the graph as it is now are seen or known to be."""
-        evidence, graph, values = self.evidence, self.graph, find_operands(self.graph)
-        count = policy().samples.most if evidence.tries_several else 1
-        observed = observe(graph, values, evidence.target, evidence.shown, kept=count)
-        if evidence.bounds is not None:
+        basis, graph, values = self.basis, self.graph, find_operands(self.graph)
+        count = policy().samples.most if basis.tries_several else 1
+        observed = observe(graph, values, basis.target, basis.shown, kept=count)
+        if basis.bounds is not None:
             keys = [(value.node, value.index) for value in values if value.node in self.origins]
-            proven = {key: evidence.bounds.get((self.origins[key[0]], key[1]), float("inf")) for key in keys}
+            proven = {key: basis.bounds.get((self.origins[key[0]], key[1]), float("inf")) for key in keys}
             observed = observed.replace_sizes(proven)
 
         def observe_small() -> list[Seen]:
             sizes = len(policy().small_rows.parts)
-            return [observe(graph, values, evidence.target, [one]).seen[0] for one in evidence.smaller[:sizes]]
+            return [observe(graph, values, basis.target, [one]).seen[0] for one in basis.smaller[:sizes]]
 
-        by_samples = evidence.tries_several and evidence.bounds is None
+        by_samples = basis.tries_several and basis.bounds is None
         names = {node: self.names[origin] for node, origin in self.origins.items()}
-        return Situation(graph, evidence.target, names, observed, evidence.safety, by_samples, cache(observe_small))
+        return Situation(graph, basis.target, names, observed, basis.safety, by_samples, cache(observe_small))
 
     def try_norms(self, situation: Situation) -> list[Trial]:
         """Try every norm that was not rescaled yet."""
@@ -213,11 +213,11 @@ class TrialLoop:
 
     def judge(self, trials: Sequence[Trial]) -> tuple[Kept | None, str]:
         """Return the trials that together make no output worse, and why the others, or all of them, do not stay."""
-        evidence, reason = self.evidence, NOT_BETTER
+        basis, reason = self.basis, NOT_BETTER
         left = sorted(trials, key=lambda trial: trial.gain)
         while left:
             edited = edit_graph(self.graph, [trial.change for trial in left if trial.change is not None])
-            after = compare_graph(self.errors, edited.graph, evidence.target, evidence.expected)
+            after = compare_graph(self.errors, edited.graph, basis.target, basis.expected)
             worse = after.worse
             if after.errors is not None:
                 gained = measure_left(self.errors, after.errors)
