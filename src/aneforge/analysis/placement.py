@@ -26,7 +26,7 @@ from aneforge.rules.preflight import Status, preflight
 from aneforge.targets import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from aneforge.analysis.cost import Cost
     from aneforge.analysis.machine import Machine
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from aneforge.targets import TargetLike
 
 __all__ = ["Advice", "Hop", "Operation", "Path", "PlacedSegment", "Placement", "placement"]
+
+
+SCHEDULER_NOTE = (
+    "a model of the scheduler, which counts in units of its own; branches are taken in the order of the graph"
+)
 
 
 class Path(StrEnum):
@@ -71,7 +76,10 @@ class PlacedSegment:
     device: Device
     members: tuple[str, ...]
     """Operations with their number, or layers on the direct path."""
-    microseconds: float
+    microseconds: float | None
+    """Its predicted time; None where a scheduler's own counting is all there is."""
+    scheduler_units: float | None = None
+    """What the scheduler counts for it, in units of its own; None on the direct path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +88,11 @@ class Hop:
 
     first: int
     second: int
-    microseconds: float
-    """What the cut costs beyond the work on its two sides."""
+    microseconds: float | None
+    """What the cut costs beyond the work on its two sides; None where only a scheduler counts it."""
     moved_bytes: int
+    scheduler_units: float | None = None
+    """What the scheduler counts for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +101,10 @@ class Advice:
 
     remove: tuple[str, ...]
     joins: tuple[int, int]
-    saves_microseconds: float
+    saves_microseconds: float | None
     text: str
+    saves_units: float | None = None
+    """What the scheduler would count less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +130,16 @@ class Placement:
         lines = [f"{self.path} on {self.target} ({self.kind}): {self.on_engine:.0%} of operations on the engine"]
         cuts = {hop.first: hop for hop in self.hops}
         for segment in self.segments:
-            lines.append(
-                f"  segment {segment.number}: {segment.device}, {segment.microseconds:.1f} µs, {shown(segment)}"
-            )
+            lines.append(f"  segment {segment.number}: {segment.device}, {amount(segment)}, {shown(segment)}")
             if hop := cuts.get(segment.number):
-                lines.append(f"    cut to segment {hop.second}: {hop.microseconds:.1f} µs, {hop.moved_bytes:,} bytes")
+                lines.append(f"    cut to segment {hop.second}: {amount(hop)}, {hop.moved_bytes:,} bytes")
         lines += [f"  {one.op} #{one.number}: {one.reason}" for one in self.operations if one.device is not Device.ANE]
         return "\n".join([*lines, *(f"  {one.text}" for one in self.advice), *(f"  {note}" for note in self.notes)])
+
+
+def amount(one: PlacedSegment | Hop) -> str:
+    """Return a time in microseconds, or what a scheduler counts in its units."""
+    return f"{one.scheduler_units:.1f} scheduler units" if one.microseconds is None else f"{one.microseconds:.1f} µs"
 
 
 def shown(segment: PlacedSegment) -> str:
@@ -196,7 +211,8 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
         return Placement(place.target.name, Path.DIRECT, EvidenceKind.DECODED, operations, (), (), (), tuple(notes))
     notes += objections(compiled) if compiled.program.layers else [NOTHING]
     found = price(work_of(compiled), machine_of(target if target is not None else place.target))
-    segments = direct_segments(compiled, found)
+    times = segment_times(found)
+    segments = direct_segments(compiled, times)
     hops = direct_hops(compiled.program, found)
     return Placement(
         place.target.name,
@@ -205,7 +221,7 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
         operations,
         segments,
         hops,
-        tuple(direct_advice(compiled, segments, hops, found.machine)),
+        tuple(direct_advice(compiled, times, hops, found.machine)),
         tuple(notes),
     )
 
@@ -223,11 +239,16 @@ def objections(compiled: Compiled) -> list[str]:
     ]
 
 
-def direct_segments(compiled: Compiled, found: Cost) -> tuple[PlacedSegment, ...]:
-    """Return the programs that a graph became."""
+def segment_times(found: Cost) -> Mapping[int, float]:
+    """Return the time of every program: its dispatch, its copies and its layers."""
     times = {program.segment: program.dispatch + program.copies for program in found.programs}
     for layer in found.layers:
         times[layer.segment] += layer.microseconds
+    return times
+
+
+def direct_segments(compiled: Compiled, times: Mapping[int, float]) -> tuple[PlacedSegment, ...]:
+    """Return the programs that a graph became."""
     return tuple(
         PlacedSegment(
             segment.number,
@@ -257,7 +278,7 @@ def direct_hops(program: Program, found: Cost) -> tuple[Hop, ...]:
 
 
 def direct_advice(
-    compiled: Compiled, placed: Sequence[PlacedSegment], hops: Sequence[Hop], machine: Machine
+    compiled: Compiled, times: Mapping[int, float], hops: Sequence[Hop], machine: Machine
 ) -> list[Advice]:
     """Return which layers of their own stand between two programs that could be one.
 
@@ -265,7 +286,6 @@ def direct_advice(
     """
     segments = compiled.program.segments
     moved = {hop.first: hop.moved_bytes for hop in hops}
-    times = {segment.number: segment.microseconds for segment in placed}
     found: list[Advice] = []
     for before, middle, after in zip(segments, segments[1:], segments[2:], strict=False):
         if not middle.bridge or before.bridge or after.bridge:
@@ -273,14 +293,14 @@ def direct_advice(
         named = [f"{layer.kind.op or layer.kind.name} (%{layer.name})" for layer in middle.layers]
         copies = moved[before.number] / machine.host_out + moved[middle.number] / machine.host_in
         saves = times[middle.number] + machine.dispatch + copies
-        found.append(advice(named, (before.number, after.number), saves))
+        joins = before.number, after.number
+        found.append(Advice(tuple(named), joins, saves, advice(named, joins, saves, "µs")))
     return found
 
 
-def advice(remove: Sequence[str], joins: tuple[int, int], saves: float) -> Advice:
-    """Return the advice to take operations out."""
-    text = f"remove {', '.join(remove)} to join segments {joins[0]} and {joins[1]}: about {saves:.0f} µs less"
-    return Advice(tuple(remove), joins, saves, text)
+def advice(remove: Sequence[str], joins: tuple[int, int], saves: float, unit: str) -> str:
+    """Return the advice to take operations out in words."""
+    return f"remove {', '.join(remove)} to join segments {joins[0]} and {joins[1]}: about {saves:.0f} {unit} less"
 
 
 def coreml(graph: Graph, target: TargetLike) -> Placement:
@@ -314,7 +334,7 @@ def coreml(graph: Graph, target: TargetLike) -> Placement:
         segments,
         hops,
         tuple(coreml_advice(segments, operations, barred, hops)),
-        ("a model of the scheduler; branches are taken in the order of the graph",) if operations else (NOTHING,),
+        (SCHEDULER_NOTE,) if operations else (NOTHING,),
     )
 
 
@@ -337,7 +357,8 @@ def coreml_segments(operations: Sequence[Operation], choices: Sequence[Choice]) 
             number,
             members[0].device,
             tuple(f"{one.op} #{one.number}" for one in members),
-            sum(choices[one.number].microseconds for one in members),
+            None,
+            sum(choices[one.number].units for one in members),
         )
         for number, members in groups.items()
     )
@@ -349,7 +370,7 @@ def coreml_hops(
     """Return the changes of device, with the bytes of the last result before each."""
     last = {one.segment: one.number for one in operations}
     return tuple(
-        Hop(first.number, second.number, switch(first.device, second.device), moved[last[first.number]])
+        Hop(first.number, second.number, None, moved[last[first.number]], switch(first.device, second.device))
         for first, second in pairwise(segments)
     )
 
@@ -358,7 +379,7 @@ def coreml_advice(
     segments: Sequence[PlacedSegment], operations: Sequence[Operation], barred: Sequence[str], hops: Sequence[Hop]
 ) -> list[Advice]:
     """Return which operations, barred from the engine, stand between two segments on it."""
-    costs = {hop.first: hop.microseconds for hop in hops}
+    costs = {hop.first: hop.scheduler_units or 0.0 for hop in hops}
     stopping: dict[int | None, list[str]] = {}
     for one in operations:
         if barred[one.number]:
@@ -367,6 +388,8 @@ def coreml_advice(
     for before, middle, after in zip(segments, segments[1:], segments[2:], strict=False):
         if before.device is not Device.ANE or after.device is not Device.ANE or middle.number not in stopping:
             continue
-        saves = costs[before.number] + costs[middle.number] + middle.microseconds
-        found.append(advice(stopping[middle.number], (before.number, after.number), saves))
+        saves = costs[before.number] + costs[middle.number] + (middle.scheduler_units or 0.0)
+        remove, joins = stopping[middle.number], (before.number, after.number)
+        text = advice(remove, joins, saves, "scheduler units")
+        found.append(Advice(tuple(remove), joins, None, text, saves))
     return found

@@ -83,10 +83,10 @@ class SegmenterFile(Entry, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The device of one operation, and its time there in microseconds."""
+    """The device of one operation, and what the scheduler counts for it there, in units of its own."""
 
     device: Device
-    microseconds: float
+    units: float
     reason: str
 
 
@@ -119,7 +119,7 @@ def reasons_against(node: Node, report: OpReport) -> str:
 
 
 def node_time(node: Node, device: Device) -> float:
-    """Return the microseconds of an operation on a device, its launch left out."""
+    """Return what the scheduler counts for an operation on a device, its launch left out."""
     if node.op.name in segmenter().views.ops:
         return 0.0
     work, constants = work_of(node), entry(device)
@@ -171,7 +171,7 @@ def reason_for(node: Node, device: Device, times: dict[Device, float]) -> str:
     if node.op.name in segmenter().views.ops:
         return "moves no data and follows its neighbours"
     if device is Device.ANE or Device.ANE not in times:
-        return f"cheapest with its neighbours: {times[device]:.2f} µs"
+        return f"cheapest with its neighbours: {times[device]:.2f} scheduler units"
     saved = times[device] - times[Device.ANE]
     fixed = switch(Device.CPU, Device.ANE) + switch(Device.ANE, Device.CPU)
-    return f"the engine would save {max(saved, 0.0):.1f} µs here, and reaching it costs up to {fixed:.0f} µs"
+    return f"the engine would save {max(saved, 0.0):.1f} scheduler units here, and reaching it costs up to {fixed:.0f}"

@@ -13,7 +13,7 @@ from aneforge.report.predicted import OWN_PROGRAM, SEGMENTS
 from aneforge.rules.rule import Finding, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from aneforge.analysis.cost import Cost
     from aneforge.compiler.ir.program import Program
@@ -48,13 +48,30 @@ def placed(graph: Graph, chosen: Place, path: str) -> Placement:
         evidence=found.kind,
         on_engine=round(found.on_engine, 6),
         segments=tuple(
-            Placed(str(one.device), tuple(members.get(one.number, ())), rounded(one.microseconds))
+            Placed(
+                str(one.device),
+                tuple(members.get(one.number, ())),
+                time_of(one.microseconds),
+                time_of(one.scheduler_units),
+            )
             for one in found.segments
         ),
-        hops_microseconds=rounded(sum(hop.microseconds for hop in found.hops)),
+        hops_microseconds=total(hop.microseconds for hop in found.hops),
+        hops_scheduler_units=total(hop.scheduler_units for hop in found.hops),
         advice=tuple(one.text for one in found.advice),
         notes=found.notes,
     )
+
+
+def time_of(value: float | None) -> float | None:
+    """Return a time without digits that mean nothing, where there is one."""
+    return None if value is None else rounded(value)
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """Return a sum without digits that mean nothing; None where nothing is counted, or not in this unit."""
+    known = list(values)
+    return rounded(sum(value or 0.0 for value in known)) if all(value is not None for value in known) else None
 
 
 def own_programs(
@@ -86,6 +103,13 @@ def own_programs(
         )
 
 
+def changes_text(placement: Placement) -> str:
+    """Return what all changes of device cost, in the unit in which it is known."""
+    if placement.hops_microseconds is not None:
+        return f"{placement.hops_microseconds:g} µs"
+    return f"{placement.hops_scheduler_units or 0.0:g} units of the scheduler"
+
+
 def cuts(graph: Graph, placement: Placement, target: str) -> Iterator[Finding]:
     """Yield operations that leave the engine between others that stay, each group with what the changes cost."""
     on_engine = [number for number, segment in enumerate(placement.segments) if segment.device == ENGINE]
@@ -101,7 +125,7 @@ def cuts(graph: Graph, placement: Placement, target: str) -> Iterator[Finding]:
             node=first,
             location=graph.nodes[first].location,
             message=f"It runs on the {segment.device}{more}, between segments on the engine; all changes of device "
-            f"together cost {placement.hops_microseconds:g} µs at every call.",
+            f"together cost {changes_text(placement)} at every call.",
             seen=segment.device,
             limit=None,
             remedy=SEGMENTS.remedy,

@@ -17,7 +17,7 @@ from aneforge.commands.risk import Risks
 from aneforge.commands.timeline import memory_of, rounded, timeline_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
-from aneforge.report.model import Counts, Latency, TargetReport
+from aneforge.report.model import Counts, Latency, TargetReport, TimePart
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
 from aneforge.targets.queries import was_measured_on
@@ -161,4 +161,5 @@ def latency_of(priced: Cost) -> Latency:
     """Return a predicted time with its interval."""
     rests_on = EvidenceKind.MEASURED if priced.machine.measured else EvidenceKind.INFERRED
     times = rounded(priced.microseconds), rounded(priced.low), rounded(priced.high)
-    return Latency(*times, EvidenceKind.INFERRED, rests_on)
+    parts = tuple(TimePart(part.name, rounded(part.microseconds), str(part.basis), part.text) for part in priced.parts)
+    return Latency(*times, priced.kind, rests_on, parts)

@@ -67,6 +67,17 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class TimePart:
+    """One part of a predicted time, and how it is known."""
+
+    name: str
+    microseconds: float
+    basis: str
+    """measured, fitted, decoded or scaled: of the least sure rate that it rests on."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Latency:
     """A predicted time in microseconds with its error bars."""
 
@@ -77,6 +88,8 @@ class Latency:
     """How the time itself is known: a prediction is inferred, whatever it rests on."""
     rests_on: EvidenceKind = EvidenceKind.INFERRED
     """Measured where rates of this very chip were measured, inferred where those of others stand for them."""
+    parts: tuple[TimePart, ...] = ()
+    """What the time is made of; the parts add up to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +155,10 @@ class Placed:
 
     device: str
     nodes: tuple[int, ...]
-    microseconds: float
+    microseconds: float | None
+    """The predicted time; None where a scheduler's own counting is all there is."""
+    scheduler_units: float | None = None
+    """What the scheduler counts for them, in units of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +171,12 @@ class Placement:
     on_engine: float
     """The share of operations that land on the engine."""
     segments: tuple[Placed, ...]
-    hops_microseconds: float
-    """What all changes of device cost together."""
+    hops_microseconds: float | None
+    """What all changes of device cost together; None where only a scheduler counts it."""
     advice: tuple[str, ...]
     notes: tuple[str, ...]
+    hops_scheduler_units: float | None = None
+    """What the scheduler counts for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,12 +78,15 @@ def test_an_operation_without_a_tree_breaks_the_chain_and_is_named() -> None:
     found = af.placement(broken_chain(), "m4", "coreml")
     assert [segment.device for segment in found.segments] == [Device.ANE, Device.CPU, Device.ANE]
     away, back = switch(Device.ANE, Device.CPU), switch(Device.CPU, Device.ANE)
-    assert [hop.microseconds for hop in found.hops] == [away, back] == [90.0, 140.0]
+    assert [hop.scheduler_units for hop in found.hops] == [away, back] == [90.0, 140.0]
+    assert [one.microseconds for one in (*found.hops, *found.segments)] == [None] * 5, "units are no times"
     assert found.hops[0].moved_bytes > 0
     (advice,) = found.advice
     assert [name.split()[0] for name in advice.remove] == ["argmax"]
     assert advice.joins == (0, 2)
-    assert advice.saves_microseconds > away + back
+    assert advice.saves_microseconds is None
+    assert (advice.saves_units or 0.0) > away + back
+    assert advice.text.endswith(" scheduler units less")
     assert advice.text.startswith("remove argmax #")
     (stopped,) = [one for one in found.operations if one.op == "argmax"]
     assert stopped.reason == "the scheduler has no cost of it on the engine"
@@ -113,7 +116,10 @@ def test_a_layer_of_its_own_is_a_cut_and_advice_names_it() -> None:
     assert advice.text.startswith("remove sdpa (%")
     machine = machine_of("m5-pro")
     copies = found.hops[0].moved_bytes / machine.host_out + found.hops[1].moved_bytes / machine.host_in
-    assert advice.saves_microseconds == pytest.approx(found.segments[1].microseconds + machine.dispatch + copies)
+    taken = found.segments[1].microseconds
+    assert taken is not None
+    assert {one.scheduler_units for one in (*found.segments, *found.hops)} == {None}
+    assert advice.saves_microseconds == pytest.approx(taken + machine.dispatch + copies)
     assert found.hops[0].moved_bytes == 2 * 4 * 32 * 64
     assert f"cut to segment 1: {found.hops[0].microseconds:.1f} µs" in str(found)
 

@@ -55,17 +55,25 @@ function facts(pairs) {
   return list;
 }
 
+/**
+ * A time, or what a scheduler counts in units of its own.
+ * @param {number | null} microseconds @param {number | null} units
+ */
+function amount(microseconds, units) {
+  return microseconds === null ? `${(units ?? 0).toFixed(1)} scheduler units` : duration(microseconds);
+}
+
 /** @param {any} placement */
 function placementParts(placement) {
   const runs = placement.segments.slice(0, NOTES_SHOWN).map((/** @type {any} */ one) =>
-    `${one.device}: ${counted(one.nodes.length, "operation")}, ${duration(one.microseconds)}`);
+    `${one.device}: ${counted(one.nodes.length, "operation")}, ${amount(one.microseconds, one.scheduler_units)}`);
   const more = placement.segments.length - runs.length;
   if (more > 0) runs.push(`${counted(more, "further segment")}`);
   return [
     el("h3", { text: `Placement by ${placement.path}` }),
     facts([
       ["on the engine", percent(placement.on_engine)],
-      ["changes of device", duration(placement.hops_microseconds)],
+      ["changes of device", amount(placement.hops_microseconds, placement.hops_scheduler_units)],
       ["evidence", placement.evidence],
     ]),
     noteList([...runs, ...placement.advice, ...placement.notes]),
