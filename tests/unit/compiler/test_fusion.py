@@ -1,4 +1,4 @@
-"""Fusion: every row of table 22.3 of the guide, barriers included, and the meaning of every pass on drawn networks."""
+"""Fusion: rows of table 22.3 of the guide that `passes/fusion.ir` does not have, and the meaning of every pass."""
 
 from __future__ import annotations
 
@@ -91,17 +91,6 @@ def multiplied(x: af.Tensor, constant: Constant) -> af.Tensor:
     return Tensor(build("mul", {"x": x, "y": constant}))
 
 
-def normalised(x: af.Tensor) -> af.Tensor:
-    channels = x.shape[1]
-    held = {
-        "x": x,
-        "mean": halves(channels),
-        "variance": Dense(np.ones(channels, np.float16)),
-        "gamma": halves(channels),
-    }
-    return Tensor(build("batch_norm", held, {"epsilon": 0.0}))
-
-
 def weight_dequantised(x: af.Tensor) -> af.Tensor:
     data = Dense((np.arange(4 * 4 * 9) % 11 - 5).astype(np.int8).reshape(4, 4, 3, 3))
     weight = Tensor(build("dequantize", {"input": data, "scale": Dense(np.full(4, 0.25, np.float16))}, {"axis": 0}))
@@ -125,11 +114,6 @@ def bytes_input(name: str) -> af.Tensor:
     return Tensor(build("input", {}, {"shape": (1, 4, 6, 6), "dtype": "int8", "name": name}))
 
 
-def attention() -> af.Tensor:
-    query, key, value = (af.input((1, 2, 8, 4), name=name) for name in ("q", "k", "v"))
-    return Tensor(build("sdpa", {"query": query, "key": key, "value": value}, {"native": True})).relu()
-
-
 @dataclass(frozen=True)
 class Row:
     """A row of table 22.3: a pattern, and whether it fuses."""
@@ -145,48 +129,6 @@ class Row:
 CONV = "convolution"
 GOC = "gain_offset_control"
 ROWS = [
-    Row("bias-add", lambda: convolved(image(), bias=True), [CONV], [{"gain_offset": GOC}]),
-    Row("scale", lambda: multiplied(convolved(image()), halves(4, 1, 1)), [CONV], [{"gain_offset": GOC}]),
-    Row("batch-norm", lambda: normalised(convolved(image())), [CONV], [{"gain_offset": GOC}]),
-    Row("bias and batch-norm", lambda: normalised(convolved(image(), bias=True)), [CONV], [{"gain_offset": GOC}]),
-    Row("activation", lambda: convolved(image()).relu(), [CONV], [{"post_activation": "relu"}]),
-    Row(
-        "bias and activation",
-        lambda: convolved(image(), bias=True).gelu(),
-        [CONV],
-        [{"gain_offset": GOC, "post_activation": "gelu"}],
-    ),
-    Row(
-        "activation before a scale",
-        lambda: multiplied(convolved(image()).tanh(), halves(4, 1, 1)).silu(),
-        [CONV],
-        [{"pre_activation": "tanh", "gain_offset": GOC, "post_activation": "swish"}],
-    ),
-    Row(
-        "two activations",
-        lambda: convolved(image()).tanh().sigmoid(),
-        [CONV],
-        [{"pre_activation": "tanh", "post_activation": "sigmoid"}],
-    ),
-    Row(
-        "a third activation stays",
-        lambda: convolved(image()).tanh().sigmoid().gelu(),
-        [CONV, "gelu"],
-        [{"pre_activation": "tanh", "post_activation": "sigmoid"}, {}],
-    ),
-    Row("a pair of activations", lambda: convolved(image()).relu().relu6(), [CONV], [{"post_activation": "n_relu"}]),
-    Row(
-        "transpose",
-        lambda: convolved(image()).relu().transpose((0, 2, 3, 1)),
-        [CONV],
-        [{"post_activation": "relu", "transpose": "transpose"}],
-    ),
-    Row(
-        "symmetric transposes",
-        lambda: convolved(image()).transpose((0, 2, 3, 1)).transpose((0, 3, 1, 2)).relu(),
-        [CONV],
-        [{"post_activation": "relu"}],
-    ),
     Row("dequantised weight", lambda: weight_dequantised(image()).relu(), [CONV], [{"post_activation": "relu"}]),
     Row(
         "requantised output",
@@ -207,53 +149,10 @@ ROWS = [
         [{}, {}, {}],
     ),
     Row(
-        "linear",
-        lambda: linear(af.input((1, 5, 8), name="x"), halves(3, 8), bias=halves(3)).relu(),
-        ["transpose", CONV],
-        [{}, {"gain_offset": GOC, "post_activation": "relu", "transpose": "transpose"}],
-    ),
-    Row(
         "pooling",
         (image().avg_pool(2) * 2.0 + 1.0).relu,
         ["average_pool"],
         [{"gain_offset": GOC, "post_activation": "relu"}],
-    ),
-    Row(
-        "texture",
-        lambda: convolved(image()).upsample(2).relu(),
-        [CONV],
-        [{"texture": "resize", "post_activation": "relu"}],
-    ),
-    Row(
-        "broadcast",
-        lambda: image().max_pool(6).tile((1, 1, 6, 6)).tanh(),
-        ["max_pool"],
-        [{"broadcast": "broadcast", "post_activation": "tanh"}],
-    ),
-    Row(
-        "barrier: two live operands",
-        (convolved(image()) + convolved(image("y"))).relu,
-        [CONV, CONV, "add"],
-        [{}, {}, {"post_activation": "relu"}],
-    ),
-    Row(
-        "barrier: concat along the width",
-        lambda: concatenated(convolved(image()), convolved(image("y")), axis=3).relu(),
-        [CONV, CONV, "concat", "relu"],
-        [{}, {}, {}, {}],
-    ),
-    Row(
-        "fusable concat",
-        lambda: normalised(concatenated(convolved(image(), 2), convolved(image("y"), 3))).relu(),
-        [CONV, CONV, "concat"],
-        [{"gain_offset": GOC, "post_activation": "relu"}, {"gain_offset": GOC, "post_activation": "relu"}, {}],
-    ),
-    Row("barrier: attention", attention, ["sdpa", "relu"], [{}, {}]),
-    Row(
-        "barrier: a value that leaves",
-        lambda: concatenated(image(), image("y")),
-        ["concat"],
-        [{}],
     ),
 ]
 

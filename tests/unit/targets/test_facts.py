@@ -413,7 +413,9 @@ def test_typed_reading_refuses_the_wrong_type() -> None:
 def test_the_counts_of_floors_can_be_asked_and_fit_the_op_table() -> None:
     """Of the highest floors there are few enough to be named; the table has more operations, which are made of them."""
     target = resolve("m1")
-    by_floor = dict(zip((0, 2, 3, 4), target.limits.integers("compute_operations_by_floor"), strict=True))
+    by_floor: dict[int, int] = dict(
+        zip((0, 2, 3, 4), target.limits.integers("compute_operations_by_floor"), strict=True)
+    )
     assert sum(by_floor.values()) == 88
     assert target.limits.integers("floor_instantiations") == (29, 45)
     named = {3: ("crop_resize", "resample"), 4: ("cos", "global_arg_min_max", "sin")}

@@ -25,12 +25,12 @@ def test_a_pass_makes_the_text_that_is_written(case: PassCase, request: pytest.F
     assert_same_meaning(before, after, inputs_of(before), 0 if case.exact else 1e-12)
 
 
-def test_a_file_is_named_after_its_pass_and_its_cases_differ() -> None:
+def test_a_file_of_one_pass_is_named_after_it_and_its_cases_differ() -> None:
     names = {one.name for one in PIPELINE.passes}
     assert FILES
     for path in FILES:
         cases = cases_of(path)
         assert cases
-        assert cases[0].passes == (path.stem.replace("_", "-"),)
+        assert len(cases[0].passes) > 1 or cases[0].passes == (path.stem.replace("_", "-"),)
         assert set(cases[0].passes) <= names
         assert len({case.name for case in cases}) == len(cases)
