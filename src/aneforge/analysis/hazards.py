@@ -24,7 +24,7 @@ from aneforge.analysis.ranges.program import bound_magnitudes, declared_ranges, 
 from aneforge.analysis.safe_magnitudes import keeps_finite, largest_safe
 from aneforge.analysis.user_operations import name_at, operations_by_place
 from aneforge.compiler.ir.calls import call_of_layer
-from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
+from aneforge.compiler.passes.choose_slice_route import FIXED_POINT, UNKNOWN, ChooseSliceRoute
 from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
 from aneforge.graph.graph import PLACEHOLDERS, read_promises
 from aneforge.ops.numbers import FP16_MAX
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hazard", "Route", "find_hazards", "int8_hazards"]
 
-CROPPED = ("q.4", "unknown")
+CROPPED = (FIXED_POINT, UNKNOWN)
 """The formats of a slice's copy in which values may change: fixed point, and not known."""
 
 
@@ -160,14 +160,13 @@ def name_of(layer: Layer, places: Mapping[Location, frozenset[str]]) -> str:
 def rebuilt_hazards(graph: Graph, target: Target, verdict: Preflight) -> list[Hazard]:
     """Return the operations that a target rebuilds of others, which overflow where they would not themselves.
 
-    Slices are left out: layers show the crop.
+    What only moves elements is left out, but for resizes: no target builds it of arithmetic, and layers show the crop.
     """
     rebuilt = [
         node
         for node, report in zip(graph.nodes, verdict.reports, strict=True)
-        if (report.status is Status.DECOMPOSE or Trait.RESIZING in node.op.traits)
-        and Trait.SLICING not in node.op.traits
-        and keeps_finite(node)
+        if Trait.RESIZING in node.op.traits
+        or (report.status is Status.DECOMPOSE and node.op.movement is None and keeps_finite(node))
     ]
     read = {node: [value for value in node.sources() if is_float(value.type.dtype)] for node in rebuilt}
     limits = {node: largest_safe(node, target) for node, values in read.items() if values}

@@ -32,6 +32,7 @@ Seed = Annotated[
 ]
 Most = Annotated[int, typer.Option(min=0, help="Rows to print.")]
 SHOWN_NAME = 28
+SHOWN_HAZARDS = 5
 
 
 def compile_(
@@ -258,6 +259,10 @@ def show_comparison(found: Comparison, most: int) -> None:
     out.print(f"exactness: {found.first} {found.exactness[0]}, {found.second} {found.exactness[1]}", style="dim")
     if found.reference:
         wrapped(out, f"{found.second}: {found.reference}", style="dim")
+    for hazard in found.hazards[:SHOWN_HAZARDS]:
+        wrapped(out, f"finite values become infinite on {hazard}", style="dim")
+    if len(found.hazards) > SHOWN_HAZARDS:
+        out.print(f"and in {counted(len(found.hazards) - SHOWN_HAZARDS, 'more operation')}", style="dim")
     first = found.first_difference
     if first is None:
         out.print("[green]the same bits everywhere[/]")

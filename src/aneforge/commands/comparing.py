@@ -23,9 +23,10 @@ from aneforge.graph.tensor import Tensor
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from aneforge.commands.model_and_targets import Subject
+    from aneforge.compiler.ir.program import Program
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.graph import GraphLike
     from aneforge.ops.types import Array
@@ -74,6 +75,8 @@ class Comparison:
     exactness: tuple[str, str]
     hidden: int
     """Operations that fusion hides on one of the sides."""
+    hazards: tuple[str, ...] = ()
+    """The operations that made finite values infinite on a side, with the edge that they passed."""
     reference: str = ""
     """What the mathematics was given, where that is a side: the weights of the file, and the inputs."""
 
@@ -135,6 +138,7 @@ def compare(
         marked=mark,
         exactness=(sides[0].exactness, sides[1].exactness),
         hidden=operations - len({number for number, _ in common}),
+        hazards=(*sides[0].hazards, *sides[1].hazards),
         reference=WIDE if sides[1].name == REFERENCE else "",
     )
 
@@ -155,6 +159,7 @@ class Side:
     name: str
     values: Mapping[tuple[int, int], Array]
     exactness: str
+    hazards: tuple[str, ...] = ()
 
 
 def side(
@@ -185,7 +190,27 @@ def side(
     for name, output in graph.outputs.items():
         if output.node.op.name not in PLACEHOLDERS:
             found[renumbered[places[output.node]], output.index] = ran.outputs[name]
-    return Side(target.name, found, str(ran.label.exactness))
+    hazards = () if all_finite(ran.values) else tuple(hazards_seen(graph, made.program, {**inputs, **states}))
+    return Side(target.name, found, str(ran.label.exactness), hazards)
+
+
+def all_finite(values: Mapping[str, Array]) -> bool:
+    """Tell whether every value of a run is finite."""
+    return all(bool(np.isfinite(array).all()) for array in values.values() if array.dtype.kind == "f")
+
+
+def hazards_seen(graph: Graph, program: Program, sample: Mapping[str, Array]) -> Iterator[str]:
+    """Yield the operations that make finite values of a sample infinite, each once."""
+    from aneforge.analysis.ranges.analysis import Edge, observed  # noqa: PLC0415 - few comparisons have such values
+    from aneforge.analysis.user_operations import name_at, operations_by_place  # noqa: PLC0415 - as above
+
+    places, found = operations_by_place(graph), list[str]()
+    for layer in observed(program, [sample]).layers:
+        own = [one for one in layer.passed if one.edge is not Edge.GRID and not one.inherited]
+        if own:
+            place = f" at {layer.location}" if layer.location else ""
+            found.append(f"{program.target.name}: {name_at(layer.op, layer.location, places)}{place}: {own[-1]}")
+    yield from dict.fromkeys(found)
 
 
 def numbers_of(original: Graph, graph: Graph) -> Mapping[int, int]:

@@ -8,24 +8,31 @@ comes in are named then.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.long_sums import find_precision_risks
+from aneforge.compiler.passes.choose_slice_route import FIXED_POINT
+from aneforge.compiler.passes.choose_slice_route import UNKNOWN as UNKNOWN_FORMAT
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.graph.graph import read_promises
+from aneforge.ops.op import Trait
 from aneforge.report.model import Rescaling
 from aneforge.report.predicted import rule_of_edge
+from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from aneforge.analysis.hazards import Hazard
     from aneforge.analysis.ranges.analysis import Concern, LayerRange
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
     from aneforge.optimise.rescaling.rescaling_report import ProductRescaling, Rescaled
+    from aneforge.rules.preflight import Preflight
     from aneforge.targets import Target
 
     Ranges = Mapping[str, tuple[float, float] | float]
@@ -87,10 +94,33 @@ class Risks:
         self.unseen = by_operations(graph)
         self.found: dict[tuple[object, ...], tuple[Program, tuple[LayerRange, ...]]] = {}
 
-    def of(self, program: Program, carried: Mapping[str, tuple[int, ...]], scaled: Rescaled | None = None) -> Risk:
-        """Return the risk of a program on its target; where rescaling was tried, its errors decide what matters."""
-        if not self.views:
-            return self.unseen
+    def of(
+        self,
+        program: Program,
+        verdict: Preflight,
+        carried: Mapping[str, tuple[int, ...]],
+        scaled: Rescaled | None = None,
+    ) -> Risk:
+        """Return the risk of a program on its target; where rescaling was tried, its errors decide what matters.
+
+        Where no ranges bound the values, operations are named that make large ones infinite on that target.
+        """
+        found = self.seen(program, carried, scaled) if self.views else self.unseen
+        if BOUNDED in self.views or UNBOUNDED in self.views or not may_saturate(self.graph, program, verdict):
+            return found
+        from aneforge.analysis.hazards import find_hazards  # noqa: PLC0415 - imports most of the analyses
+
+        told = {(one.rule, one.location) for one in found.findings}
+        hazards = [hazard_finding(one, self.graph) for one in find_hazards(self.graph, program, verdict)]
+        new = tuple(one for one in dict.fromkeys(hazards) if (one.rule, one.location) not in told)
+        if not new:
+            return found
+        more = f" and {len(new) - 1} more" if len(new) > 1 else ""
+        reason = f"{found.reason}; large values become infinite in {new[0].op}{more}, which ranges would exclude"
+        return Risk(found.word, reason, (*found.findings, *new))
+
+    def seen(self, program: Program, carried: Mapping[str, tuple[int, ...]], scaled: Rescaled | None) -> Risk:
+        """Return what the views of values show."""
         findings: list[Finding] = []
         told: set[tuple[str, str]] = set()
         words: list[str] = []
@@ -170,6 +200,40 @@ class Risks:
             f"{errors}; layers that can pass an edge: {counts[0]} -> {counts[1]}"
         )
         return Rescaling(word_of(before), word_of(behind), detail)
+
+
+def may_saturate(graph: Graph, program: Program, verdict: Preflight) -> bool:
+    """Tell whether a program has anything at all that could make large values infinite, at a glance."""
+    slices = any(layer.choices.get("format") in (FIXED_POINT, UNKNOWN_FORMAT) for layer in program.layers)
+    encoded = any(layer.choices.get("weights") == "streams" for layer in program.layers)
+    return (
+        slices
+        or encoded
+        or any(
+            Trait.RESIZING in node.op.traits or (report.status is Status.DECOMPOSE and node.op.movement is None)
+            for node, report in zip(graph.nodes, verdict.reports, strict=True)
+        )
+    )
+
+
+def hazard_finding(hazard: Hazard, graph: Graph) -> Finding:
+    """Return a hazard as a finding of a report."""
+    at = [number for number, node in enumerate(graph.nodes) if node.location == hazard.location is not None]
+    own = [number for number in at if graph.nodes[number].op.name == hazard.op]
+    how = f"may reach {hazard.reach:.4g}" if math.isfinite(hazard.reach) else "is not bounded by any range"
+    return Finding(
+        rule=rule_of_edge(str(hazard.route)).id,
+        severity=Severity.WARN,
+        op=hazard.op,
+        node=next(iter(own or at), None),
+        location=hazard.location,
+        message=f"{hazard.detail} (what goes in {how}).",
+        seen=float(f"{hazard.reach:.4g}") if math.isfinite(hazard.reach) else "inf",
+        limit=hazard.limit,
+        remedy=f"{hazard.remedy}.",
+        evidence=Evidence(EvidenceKind.INFERRED, "the program, and the engine's arithmetic"),
+        target=hazard.target,
+    )
 
 
 def views_of(*, sampled: bool, bounded: bool, deep: bool) -> tuple[View, ...]:

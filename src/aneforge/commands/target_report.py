@@ -84,9 +84,9 @@ class TargetWriter:
             failure=None if made.failure is None else refusal_text(made.failure),
             placement=placement,
         )
-        return judged if made.compiled is None else self.with_program(judged, chosen, made.compiled)
+        return judged if made.compiled is None else self.with_program(judged, verdict, chosen, made.compiled)
 
-    def with_program(self, judged: TargetReport, chosen: Place, compiled: Compiled) -> TargetReport:
+    def with_program(self, judged: TargetReport, verdict: Preflight, chosen: Place, compiled: Compiled) -> TargetReport:
         """Return a report with everything that a compiled program tells."""
         program, order = compiled.program, compiled.schedule
         carried = self.carried_out(compiled)
@@ -94,7 +94,7 @@ class TargetWriter:
         work = work_of(compiled)
         priced = price(work, machine_of(chosen))
         scaled = self.risks.rescaled(chosen.target) if self.asked.rescale else None
-        risk = self.risks.of(program, carried, scaled)
+        risk = self.risks.of(program, verdict, carried, scaled)
         sure = label_of_all(labels.values())
         return replace(
             judged,

@@ -129,6 +129,14 @@ EDGES = (
         "Products are so small that they lose bits.",
         "Products are rounded to multiples of 2^-16, so small ones keep fewer bits than fp16 has.",
     ),
+    Predicted(
+        "ANE-RANGE-006",
+        "rebuilt operation",
+        "saturation",
+        "An operation is built of others in which large values become infinite.",
+        "A target that does not have it computes it by others: a sine by a polynomial after whole periods were taken "
+        "off, a resize by products. Those overflow where the operation itself would not.",
+    ),
 )
 PREDICTED = {
     one.id: one for one in (*EDGES, DIVERGENCE, SOME_TARGETS, SEGMENTS, OWN_PROGRAM, OPEN_SHAPES, NATIVE_SHARE)

@@ -226,7 +226,7 @@ def test_a_refusal_of_many_operations_is_short(capsys: pytest.CaptureFixture[str
 def test_a_demonstration_fails_on_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["demo", "keyword-spotter"]) == 0
     shown = capsys.readouterr().out
-    assert "aneforge check would fail: 6 of 9 findings (1 reject, 5 oversize)" in shown
+    assert "aneforge check would fail: 6 of 10 findings (1 reject, 5 oversize)" in shown
     assert "--json" not in shown, "it has no such option"
 
 
