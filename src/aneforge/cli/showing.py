@@ -269,8 +269,8 @@ def show_finding(out: Console, folded: Folded) -> None:
         wrapped(out, f"seen: {finding.seen}, limit: {finding.limit}", indent=2)
     if finding.remedy:
         wrapped(out, f"remedy: {finding.remedy}", indent=2)
-    if finding.evidence is not None:
-        wrapped(out, f"evidence: {finding.evidence}", indent=2, style="dim")
+    known = finding.evidence_text if finding.evidence is None else str(finding.evidence)
+    wrapped(out, f"evidence: {known}", indent=2, style="dim")
     if finding.threads:
         wrapped(out, f"reported in: {', '.join(finding.threads)}", indent=2, style="dim")
     if folded.others:

@@ -20,6 +20,21 @@ __all__ = ["annotation_lines", "csv_text", "markdown"]
 
 LEVELS = {"reject": "warning", "oversize": "warning", "warn": "warning"}
 """What a CI calls findings that do not fail a check; the others are notices. What fails one is an error."""
+CSV_COLUMNS = [
+    "target",
+    "number",
+    "node",
+    "op",
+    "dtype",
+    "shape",
+    "verdict",
+    "rule",
+    "severity",
+    "seen",
+    "limit",
+    "message",
+    "evidence",
+]
 
 
 def markdown(report: Report) -> str:
@@ -95,14 +110,14 @@ def csv_text(report: Report) -> str:
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(
-        ["target", "number", "node", "op", "dtype", "shape", "verdict", "rule", "severity", "seen", "limit", "message"]
-    )
+    writer.writerow(CSV_COLUMNS)
     for target in report.targets:
         worst = {one.node: one for one in reversed(target.findings)}
         for number, (node, verdict) in enumerate(zip(report.nodes, target.verdicts, strict=True)):
             one = worst.get(number)
-            found = ("", "", "", "", "") if one is None else (one.rule, one.severity, one.seen, one.limit, one.message)
+            found = ("",) * 6
+            if one is not None:
+                found = one.rule, one.severity, one.seen, one.limit, one.message, one.evidence_text
             shape = "x".join(map(str, node.shape))
             writer.writerow([target.target, number, node.name, node.op, node.dtype, shape, verdict, *found])
     return stream.getvalue()

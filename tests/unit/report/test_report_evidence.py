@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
+import io
 import json
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
@@ -23,7 +25,7 @@ from aneforge.report.grouping import folded, grouped
 from aneforge.report.html.blocks import blocks_of
 from aneforge.report.junit import junit
 from aneforge.report.sarif import sarif
-from aneforge.report.tables import annotation_lines, markdown
+from aneforge.report.tables import annotation_lines, csv_text, markdown
 from aneforge.report.written import report_from_json, report_to_json
 
 if TYPE_CHECKING:
@@ -71,12 +73,14 @@ def test_on_the_terminal(report: Report, monkeypatch: pytest.MonkeyPatch, capsys
     assert known == [MEASURED, INFERRED]
 
 
-def test_in_json_markdown_and_annotations(report: Report) -> None:
+def test_in_json_markdown_csv_and_annotations(report: Report) -> None:
     targets = json.loads(report_to_json(report))["targets"]
     assert [one["findings"][0]["evidence"]["kind"] for one in targets] == ["measured", "inferred"]
     assert report_from_json(report_to_json(report)) == report
     known = [line.partition("evidence: ")[2] for line in markdown(report).splitlines() if "evidence: " in line]
     assert known == [MEASURED, INFERRED]
+    rows = [row for row in csv.DictReader(io.StringIO(csv_text(report))) if row["rule"]]
+    assert [row["evidence"] for row in rows] == [MEASURED, INFERRED]
     lines = annotation_lines(report, outcome(report)).splitlines()
     assert [line.partition("Evidence: ")[2] for line in lines] == [f"{MEASURED}.", f"{INFERRED}."]
 
