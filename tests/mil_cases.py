@@ -108,6 +108,12 @@ WRITE = program(
 )
 NINE = "tensor<fp16, [9]>"
 OWN_ENTRY = '[buildInfo = dict<string, string>({{"aneforge.colour.main", "red"}})]'
+MATRIX = 'tensor<fp16, [1, 2]> w = const()[name = string("w"), val = tensor<fp16, [1, 2]>([[1, 2]])];'
+LINEAR = program(
+    f"        {MATRIX}",
+    call("linear(x = x, weight = w)", "tensor<fp16, [1, 1, 2, 1]> y"),
+    inputs="tensor<fp16, [1, 1, 2, 2]> x",
+)
 SDPA = program(call("scaled_dot_product_attention(key = x, query = x, value = x)"), opset="ios15")
 TWICE = program(RELU).removesuffix("}\n") + program(RELU).partition("{\n")[2]
 
@@ -218,6 +224,7 @@ CASES = [
     Case("MIL-CONCAT-001", of_call("concat(axis = int32(0), values = (x, x))", "tensor<fp16, [4, 4]> y"), "concat"),
     Case("MIL-EPSILON-001", NORM, "fp32(1e-5)"),
     Case("MIL-EPSILON-002", of_call("log(x = x)"), "log"),
+    Case("MIL-LINEAR-001", LINEAR, "x, weight"),
     Case("MIL-GELU-001", of_call("gelu(x = x)"), "gelu"),
     Case("MIL-CONSTEXPR-001", RESHAPED, "w)[", warns=True),
     Case("MIL-CONSTEXPR-002", of_call(CAST_NUMBERS), "constexpr_cast", warns=True),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.diagnostics import MilRule
 from aneforge.formats.mil.values import Encoded, Known
+from aneforge.graph.tensor import Tensor
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
     from aneforge.formats.mil.calls import Call
 
-__all__ = ["FOLDED", "PORT_DTYPE", "UNUSED_INPUT", "Breach", "Check", "checks_of"]
+LINEAR_AXES = 3
+"""Most axes of the input of a linear layer in MIL; the engine's own takes four (`linear_max_rank`)."""
+
+__all__ = ["FOLDED", "LINEAR_AXES", "PORT_DTYPE", "UNUSED_INPUT", "Breach", "Check", "checks_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,19 @@ def gelu_has_a_mode(call: Call) -> Iterator[Breach]:
     """
     if "mode" not in call.given:
         yield Breach(call.statement.op_at, "no mode", 'mode = string("EXACT")')
+
+
+@check("MIL-LINEAR-001", {"linear"})
+def linear_takes_three_axes(call: Call) -> Iterator[Breach]:
+    """More than three axes enter a linear layer.
+
+    Remedy: reshape to the rows of a matrix before it, and back after it.
+
+    The documentation of the operation has one to three.
+    """
+    x = call.given.get("x")
+    if x is not None and isinstance(x.value, Tensor) and x.value.type.rank > LINEAR_AXES:
+        yield Breach(x.at, f"{x.value.type.rank} axes", f"at most {LINEAR_AXES}")
 
 
 @check("MIL-CONSTEXPR-001", {"expand_dims", "reshape", "squeeze", "transpose"}, Severity.WARN)

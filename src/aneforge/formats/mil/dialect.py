@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from aneforge.formats.mil.checks import LINEAR_AXES
 from aneforge.formats.mil.resizing import is_nearest_default, nearest_places, own_places, resized_axes
 from aneforge.graph.dialect import Dialect, Objection
 
@@ -61,6 +62,14 @@ def parameter_types(node: Node) -> Objection | None:
     return Objection(
         "MIL takes the parameters of a normalisation in one element type", decomposition="one type of parameters"
     )
+
+
+def rows_of_linear(node: Node) -> Objection | None:
+    """Object to a linear layer of more axes than MIL takes."""
+    rank = cast("Value", node.operands["x"]).type.rank
+    if rank <= LINEAR_AXES:
+        return None
+    return Objection("MIL takes a linear layer of three axes", seen=rank, limit=LINEAR_AXES, decomposition="rows")
 
 
 def several_images(node: Node) -> Objection | None:
@@ -124,6 +133,7 @@ CHECKS: Mapping[str, Check] = {
     "instance_norm": parameter_types,
     "l2_norm": always("MIL's own has no axes, and adds epsilon"),
     "layer_norm": parameter_types,
+    "linear": rows_of_linear,
     "lstm": reversed_outputs,
     "resize": nearest_elements,
     "rnn": reversed_outputs,

@@ -27,6 +27,7 @@ __all__ = [
     "CONVOLUTION_OF_ZEROS",
     "LABELS_BY_MATMUL",
     "LINEAR_BY_MATMUL",
+    "LINEAR_OF_ROWS",
     "MATRICES_OF_VECTORS",
     "PLAIN_CONVOLUTION",
     "count_tiles",
@@ -52,6 +53,12 @@ def linear(_: Site, x: Term, weight: Term, bias: Term | None) -> Term:
     """Return a product with the transposed weight, plus the bias."""
     result = x.matmul(weight, transpose_y=True)
     return result if bias is None else result + bias
+
+
+def linear_of_rows(to: Site, x: Term, weight: Term, bias: Term | None) -> Term:
+    """Return the layer of all rows in one matrix, in the shape of the result."""
+    rows = x.reshape(shape=(math.prod(x.shape[:-1]), x.shape[-1]))
+    return to.same(rows, weight, bias).reshape(shape=to.results[0].shape)
 
 
 def matrices_of_vectors(to: Site, x: Term, y: Term, *, transpose_x: bool, transpose_y: bool) -> Term:
@@ -300,6 +307,14 @@ BIAS_ADDED = Decomposition(
 )
 PLAIN_CONVOLUTION = Decomposition("plain", "a plain convolution", plain_convolution, SAME_MATHEMATICS, same_bits=True)
 LINEAR_BY_MATMUL = Decomposition("matmul", "a product with the weight, then its bias", linear, SAME_MATHEMATICS)
+LINEAR_OF_ROWS = Decomposition(
+    "rows",
+    "the same layer of all rows in one matrix, between reshapes",
+    linear_of_rows,
+    SAME_MATHEMATICS,
+    same_operation=True,
+    same_bits=True,
+)
 MATRICES_OF_VECTORS = Decomposition(
     "matrices",
     "vectors as matrices of one row or column",

@@ -305,7 +305,7 @@ LINEAR = Op(
     product=Product("x", "weight"),
     surface=Surface.FUSED,
     support=LIKELY_F0,
-    decompositions=(products.LINEAR_BY_MATMUL,),
+    decompositions=(products.LINEAR_BY_MATMUL, products.LINEAR_OF_ROWS),
     in_mil=True,
 )
 EINSUM = Op(

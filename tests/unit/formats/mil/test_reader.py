@@ -13,7 +13,9 @@ import aneforge as af
 from aneforge.errors import GraphError
 from aneforge.formats.mil.blob import BlobWriter
 from aneforge.formats.mil.diagnostics import MilError
+from aneforge.formats.mil.dialect import mil_dialect
 from aneforge.formats.mil.program import load_mil, parse_mil
+from aneforge.graph.convert import convert
 from aneforge.graph.reference import evaluate
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 from mil_cases import INPUT, PORT, RELU, STATE, blob, call, const, program, weights
@@ -175,10 +177,28 @@ def test_an_output_that_is_read_inside_keeps_its_cast() -> None:
     assert ops_of(parse_mil(text).graph(port_casts=False)) == ["input", "cast", "relu"]
 
 
-def test_an_operation_that_is_newer_than_the_opset_is_noted_once() -> None:
+def test_a_linear_layer_of_four_axes_is_refused_and_written_as_rows() -> None:
+    weight = "tensor<fp16, [3, 2]>([[1, 2], [3, 4], [5, 6]])"
+    text = program(
+        f'    tensor<fp16, [3, 2]> w = const()[name = string("w"), val = {weight}];',
+        call("linear(x = x, weight = w)", "tensor<fp16, [1, 1, 2, 3]> y"),
+        inputs="tensor<fp16, [1, 1, 2, 2]> x",
+    )
+    with pytest.raises(MilError, match="MIL-LINEAR-001"):
+        parse_mil(text).graph()
+    y = af.input((2, 1, 3, 2), name="x").linear(np.arange(6.0).reshape(3, 2))
+    written = convert(af.Graph({"y": y}), mil_dialect()).graph
+    assert [node.op.name for node in written.nodes] == ["input", "reshape", "linear", "reshape"]
+
+
+def test_an_operation_that_is_newer_than_the_opset_is_noted_once(tmp_path: Path) -> None:
     attend = "scaled_dot_product_attention(key = x, query = x, value = x)"
     text = program(call(attend, f"{PORT} a"), call(attend), opset="ios17")
     assert [finding.rule for finding in parse_mil(text).findings()] == ["MIL-OP-004"]
+    (tmp_path / "model.mil").write_text(text)
+    for read in (af.from_mil, af.load_model):
+        with pytest.warns(UserWarning, match="MIL-OP-004.*came in this form with opset ios18"):
+            read(tmp_path / "model.mil")
     for opset in ("ios18", "ios26", "CoreML8"):
         assert parse_mil(text.replace("ios17", opset)).findings() == ()
 

@@ -38,7 +38,7 @@ REFUSED = {"call", "const", "while_loop"}
 """Operations of which a graph holds no more than the name."""
 COMPOSITE = {"channel_layer_norm", "group_norm", "rms_norm"}
 """Operations that are not in MIL and are written as several."""
-ROUNDED = {"sdpa"}
+ROUNDED = {"linear", "sdpa"}
 """Operations whose form in MIL is the same mathematics in another order, so that float64 rounds it otherwise."""
 RENAMED = {
     "adds": "adds",
@@ -80,6 +80,7 @@ def same(one: Array, other: Array) -> bool:
 REBUILT = {
     "batch_to_space": ("slice_by_index",),
     "gru": ("reverse",),
+    "linear": ("reshape",),
     "lstm": ("reverse",),
     "resize": ("gather", "upsample_nearest_neighbor"),
     "rnn": ("reverse",),

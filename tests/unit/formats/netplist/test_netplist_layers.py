@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
+import aneforge as af
 from aneforge.errors import DataFileError, GraphError, PrecisionWarning
 from aneforge.formats.netplist.parameters import bits_of
 from aneforge.formats.netplist.reading import parse_netplist
@@ -381,11 +382,16 @@ def test_attention(masked: bool) -> None:  # noqa: FBT001 - a parameter of the t
 
 
 @pytest.mark.parametrize("params", [{}, {"SubtractMax": False}, {"SubtractMax": 0}])
-def test_attention_without_the_subtraction_warns_and_means_the_same(params: dict[str, Plain]) -> None:
-    sketch = attention_sketch(params)
-    with pytest.warns(PrecisionWarning, match="SubtractMax is off, so the exponentials of the engine overflow in fp16"):
-        graph = parse_netplist(sketch.data(), sketch.weights)
-    assert [node.op.name for node in graph.nodes].count("sdpa") == 1
+def test_attention_without_the_subtraction_warns_and_overflows(params: dict[str, Plain]) -> None:
+    sketch, plain = attention_sketch({"SubtractMax": True}), attention_sketch(params)
+    whole = parse_netplist(sketch.data(), sketch.weights)
+    with pytest.warns(PrecisionWarning, match=r"SubtractMax is off, so exponentials of scores above 11\.09"):
+        graph = parse_netplist(plain.data(), plain.weights)
+    feed = {name: np.full(node.types[0].shape, 1.5) for name, node in graph.inputs.items()}
+    np.testing.assert_allclose(reference(graph, feed)["y"], reference(whole, feed)["y"], rtol=1e-12)
+    large = {name: (4 * values).astype(np.float16) for name, values in feed.items()}
+    assert np.all(af.run(af.build_program(whole, "m4"), large).outputs["y"] == 6)
+    assert not np.any(af.run(af.build_program(graph, "m4"), large).outputs["y"]), "each is divided by infinity"
 
 
 def attention_sketch(params: Mapping[str, Plain], **extents: Extents) -> Sketch:

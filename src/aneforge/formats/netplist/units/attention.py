@@ -12,6 +12,8 @@ from aneforge.formats.netplist.units.read_row import read_row
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aneforge.formats.netplist.layer import Layer, LayerReader
     from aneforge.graph.node import Value
 
@@ -36,13 +38,7 @@ def matrix_product(layer: Layer) -> Value:
 
 
 def attention(layer: Layer) -> Value:
-    """Return attention; without the subtraction of the largest score it means the same, and overflows in fp16."""
-    if not layer.params.flag("SubtractMax"):
-        message = (
-            f"unit {layer.unit.name!r}: SubtractMax is off, so the exponentials of the engine overflow in fp16; "
-            "the graph has the attention that is meant"
-        )
-        warn(message, PrecisionWarning)
+    """Return attention; where the largest score is not subtracted, in steps whose exponentials overflow in fp16."""
     names = ("query", "key", "value", "scale", "mask")
     for name, value in zip(names, layer.bottoms, strict=False):
         layer.expect_one(Dim.BATCH, Dim.DEPTH, value=value, what=name)
@@ -52,8 +48,28 @@ def attention(layer: Layer) -> Value:
         name: layer.transposed(one, ROWS_LAST) for name, one in (("query", query), ("key", key), ("value", value))
     }
     added = layer.transposed(mask[0], ROWS_LAST) if mask else None
-    result = layer.build("sdpa", {**operands, "attn_mask": added}, scale=constant_scale(layer, scale), native=True)
+    number = constant_scale(layer, scale)
+    if layer.params.flag("SubtractMax"):
+        result = layer.build("sdpa", {**operands, "attn_mask": added}, scale=number, native=True)
+    else:
+        result = plain_attention(layer, operands, added, number)
     return layer.transposed(result, ROWS_LAST)
+
+
+def plain_attention(layer: Layer, operands: Mapping[str, Value], added: Value | None, scale: float) -> Value:
+    """Return attention whose exponentials are those of the scores themselves, divided by their sum."""
+    message = (
+        f"unit {layer.unit.name!r}: SubtractMax is off, so exponentials of scores above 11.09 are infinite in fp16. "
+        "Assumed: the steps are rounded one by one. Not measured."
+    )
+    warn(message, PrecisionWarning)
+    scores = layer.build("matmul", {"x": operands["query"], "y": operands["key"]}, transpose_y=True)
+    scores = layer.build("muls", {"x": scores}, k=scale)
+    if added is not None:
+        scores = layer.build("add", {"x": scores, "y": added})
+    grown = layer.build("exp", {"x": scores})
+    total = layer.build("reduce_sum", {"x": grown}, axes=(-1,), keep_dims=True)
+    return layer.build("matmul", {"x": layer.build("real_div", {"x": grown, "y": total}), "y": operands["value"]})
 
 
 def check_attention(layer: Layer) -> None:
