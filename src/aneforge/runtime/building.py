@@ -57,7 +57,7 @@ def prepared(graph: Graph, place: Place, options: Options) -> Prepared:
     remarks: tuple[str, ...] = ()
     target = place.target
     if options.level is not Level.PLAIN:
-        graph, remarks = with_native_attention(canonical(graph), target)
+        graph, remarks = with_native_attention(canonical(graph), place)
     if options.level.chooses:
         graph, told = chosen_form(graph, place, options.level)
         remarks = (*remarks, *told)

@@ -18,7 +18,7 @@ from aneforge.errors import (
     ProgramFileError,
     StrictCompileError,
 )
-from aneforge.graph.graph import as_graph
+from aneforge.graph.graph import as_graph, expect_inputs
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
@@ -132,8 +132,7 @@ def made_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     """Compile, warn in the documented order, and load."""
     place, chosen, half = place_of(options.target), chosen_backend(options.backend), to_fp16(graph)
     resolved, graph = place.target, half.graph
-    if not graph.placeholders:
-        raise GraphError("the graph has no inputs: there is nothing to feed", remedy="start it from af.input")
+    expect_inputs(graph)
     verdict = preflight(graph, resolved)
     precision = (*lost_constants(half), *precision_cautions(find_precision_risks(graph), verdict))
     if options.validate and precision:

@@ -19,8 +19,10 @@ from aneforge.analysis.machine import Basis, machine_of
 from aneforge.commands.benching import bench
 from aneforge.commands.checking import check
 from aneforge.compiler.compile import compile_graph
-from aneforge.errors import GraphTypeError
+from aneforge.errors import GraphError, GraphTypeError
 from aneforge.evidence import EvidenceKind
+from aneforge.graph.node import build
+from aneforge.ops.constant import Dense
 from aneforge.targets import Family, database, place_of, resolve
 
 if TYPE_CHECKING:
@@ -109,6 +111,15 @@ def test_a_chip_is_one_number_however_it_is_named() -> None:
     found = {af.cost(graph, name).microseconds for name in ("a17-pro", "A17 Pro", "soc:a17", "h16", resolve("h16"))}
     assert len(found) == 1
     assert len({af.cost(graph, name).microseconds for name in ("m4", "M4", "h16g")}) == 1
+
+
+def test_a_graph_of_constants_alone_is_refused_as_by_compile() -> None:
+    alone = af.Tensor(build("relu", {"x": Dense.owning(np.ones((1, 4), np.float16))}, {}))
+    with pytest.raises(GraphError, match="the graph has no inputs"):
+        af.compile(alone, target="m1")
+    for door in (af.cost, af.estimate):
+        with pytest.raises(GraphError, match="the graph has no inputs"):
+            door(alone, "m1")
 
 
 def test_what_was_compiled_keeps_its_weights() -> None:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from aneforge.graph.node import Argument, Node
-    from aneforge.targets import Target
+    from aneforge.targets import Place
 
 __all__ = ["with_native_attention", "without_native_attention"]
 
 
-def with_native_attention(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...]]:
+def with_native_attention(graph: Graph, place: Place) -> tuple[Graph, tuple[str, ...]]:
     """Return a graph whose attention is the engine's own layer where that is legal and faster, and what was changed."""
     asked = [node for node in graph.nodes if node.op.name == "sdpa" and not node.attributes["native"]]
     if not asked:
@@ -35,7 +35,7 @@ def with_native_attention(graph: Graph, target: Target) -> tuple[Graph, tuple[st
     for node in asked:
         key = signature(node)
         if key not in pays:
-            pays[key] = why_native(node, target, alone=alone)
+            pays[key] = why_native(node, place, alone=alone)
     taken = {node for node in asked if pays[signature(node)] is not None}
     if not taken:
         return graph, ()
@@ -66,7 +66,7 @@ def signature(node: Node) -> str:
     return repr((given, sorted(node.attributes.items(), key=lambda item: item[0])))
 
 
-def why_native(node: Node, target: Target, *, alone: bool) -> str | None:
+def why_native(node: Node, place: Place, *, alone: bool) -> str | None:
     """Return why the engine's own layer is taken for an attention; None where it is not.
 
     `alone` says that the graph has no other operation, which a program is needed for in any case.
@@ -75,10 +75,10 @@ def why_native(node: Node, target: Target, *, alone: bool) -> str | None:
     from aneforge.rules.preflight import preflight  # noqa: PLC0415 - as above
 
     own, built = (with_ports(node, native=native) for native in (True, False))
-    if not preflight(own, target).ok:
+    if not preflight(own, place.target).ok:
         return None
     try:
-        native, products = (cost(one, target) for one in (own, built))
+        native, products = (cost(one, place) for one in (own, built))
     except NoDataError:
         return None
     saved = products.microseconds - (0.0 if alone else products.machine.dispatch)
