@@ -124,8 +124,8 @@ def safe_call(
     with np.errstate(all="ignore"):
         (exact,) = entry.evaluate({"x": FINITE.astype(np.float64).reshape(PLANE)}, given)
     lost = ~np.isfinite(call.result(FINITE.reshape(PLANE))) & (np.abs(exact) <= FP16_MAX)
-    first = np.abs(FINITE.reshape(PLANE)[lost]).min(initial=np.inf)
-    place = int(np.searchsorted(MAGNITUDES, first))
+    first = float(np.abs(FINITE.reshape(PLANE)[lost]).min(initial=np.inf))
+    place = int(np.count_nonzero(first > MAGNITUDES))
     return float(MAGNITUDES[place - 1]) if place else 0.0
 
 

@@ -236,8 +236,14 @@ def test_compression() -> None:
     weight = Int8Affine(quantised, scale, None, 0)
     y = af.Tensor(build("linear", {"x": af.input((1, 4), name="x"), "weight": weight}, {}))
     found = divergence(y, "h13", "h14")
-    assert found.on_silicon is Strength.ROUNDINGS
-    assert found.findings[0].cause is Cause.FOLD
+    assert (found.verdict, found.findings[0].cause) == (Strength.SATURATION, Cause.FOLD), "int8 folds on one of them"
+    outputs = [run(build_program(y, target), {"x": np.full((1, 4), 4096.0)}).outputs["y"] for target in ("h13", "h14")]
+    assert np.isfinite(outputs[0]).all()
+    assert np.isinf(outputs[1]).any()
+    small = divergence(y, "h13", "h14", ranges={"x": 4094.0})
+    assert (small.verdict, small.on_silicon) == (Strength.NONE, Strength.ROUNDINGS)
+    outputs = [run(build_program(y, target), {"x": np.full((1, 4), 4094.0)}).outputs["y"] for target in ("h13", "h14")]
+    assert outputs[0].tobytes() == outputs[1].tobytes()
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 8.0])

@@ -75,7 +75,7 @@ class Arithmetic:
     adder: tuple[int, ...] = ()
     """How sums are added on the engine: neighbours in a group, leaves of a tree, bits of the window."""
     int8: str = ""
-    """Whether activations that meet int8 weights pass the times-16 encoding."""
+    """Whether activations that meet int8 weights pass the times-16 encoding with numbers that it can change."""
     other: str = ""
     """Everything of the datapath, for an arithmetic that asks for the target in a way unknown to this file."""
     elements: str = ""
@@ -107,7 +107,7 @@ def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Ran
     """Return the arithmetic of a layer, told the ranges of the values that it reads."""
     target = program.target
     found = engine_arithmetic(layer, target, ranges)
-    int8, streams = weights_of(layer, target)
+    int8, streams = weights_of(layer, target, ranges)
     elements = "" if joined_wrong(layer, program) is None else family_text(target)
     unknown = "" if unknown_arithmetic(layer) is None else family_text(target)
     data = data_of(layer, target)
@@ -195,16 +195,18 @@ def terms_of(layer: Layer) -> int:
     return max(sizes, default=0)
 
 
-def weights_of(layer: Layer, target: Target) -> tuple[str, str]:
+def weights_of(layer: Layer, target: Target, ranges: Mapping[str, Range]) -> tuple[str, str]:
     """Return how weights of a rounded encoding enter a product: what activations pass, and what streams.
 
-    The numbers are the same: the engine expands a scale itself as it is folded.
+    The numbers are the same: the engine expands a scale itself as it is folded. Activations that are small enough for
+    the times-16 encoding pass it as they are.
     """
     if layer.kind.name not in PRODUCT_KINDS:
         return "", ""
     rounded = any(constant.encoding not in EXPANDED_EXACTLY for _, constant in layer.constants())
     streams = "streams" if rounded and layer.choices.get("weights") == "streams" else ""
-    return "times 16" if encodes_activations(layer, target) else "", streams
+    touched = any(ranges[value.name].magnitude > SAFE_IN_CROP for value in layer.bottoms)
+    return "times 16" if touched and encodes_activations(layer, target) else "", streams
 
 
 def data_of(layer: Layer, target: Target) -> tuple[tuple[str, str], ...]:

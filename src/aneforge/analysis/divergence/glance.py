@@ -17,6 +17,7 @@ from aneforge.analysis.ranges.layers import Found
 from aneforge.analysis.ranges.program import Flow, bound_magnitudes
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.crop import FOR_TARGET as CROPS
+from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
 from aneforge.ops.types import TensorType
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph
     from aneforge.ops.constant import Constant, Dense
+    from aneforge.targets import Target
 
 __all__ = ["Glance"]
 
@@ -62,7 +64,7 @@ class Glance:
 
     def side(self, graph: Graph, changes: tuple[Change, ...], program: Program) -> Side:
         """Return a program as one side of a comparison, told the graph it was lowered from and how that was rebuilt."""
-        cut = [value for layer in program.layers if is_cropped(layer) for value in layer.bottoms]
+        cut = [value for layer in program.layers if is_cropped(layer, program.target) for value in layer.bottoms]
         known: Mapping[str, float] = bound_magnitudes(program, self.promises, cut) if cut else {}
         values = [*(port.value for port in program.inputs), *(state.read for state in program.states)]
         values += [result for layer in program.layers for result in layer.results]
@@ -78,7 +80,9 @@ class Glance:
         return between(first, second, self.numbering)
 
 
-def is_cropped(layer: Layer) -> bool:
-    """Tell whether a layer is an operation whose crop matters only for large values."""
+def is_cropped(layer: Layer, target: Target) -> bool:
+    """Tell whether a layer is an operation whose crop, or whose int8 encoding, matters only for large values."""
     call = call_of_layer(layer)
-    return call is not None and call.op in CROPS
+    if call is None:
+        return False
+    return call.op in CROPS or (layer.kind.name in PRODUCT_KINDS and encodes_activations(layer, target))

@@ -283,7 +283,10 @@ def pair_finding(
         strength, cause = Strength.ULP1, Cause.REDUCTION
         bound = min(bound, order_bound(layer, first, second))
         detail = f"sums in the {left.order} order on {names[0]}, in the {right.order} order on {names[1]}"
-    elif (left.int8, left.weights) != (right.int8, right.weights):
+    elif left.int8 != right.int8:
+        strength, cause, bound = Strength.SATURATION, Cause.FOLD, math.inf
+        detail = infinite_beside_int8(names[0] if left.int8 else names[1])
+    elif left.weights != right.weights:
         strength, cause = Strength.ROUNDINGS, Cause.FOLD
         bound = bound if on_engine else math.nan
         detail = f"weights {fate(left)} on {names[0]}, {fate(right)} on {names[1]}"
@@ -302,9 +305,14 @@ def wrong_elements(*targets: str) -> str:
     return f"wrong elements come out on {' and on '.join(targets)}, and no source says which"
 
 
+def infinite_beside_int8(target: str) -> str:
+    """Return what happens to large activations where int8 weights stream."""
+    return f"beside int8 weights, activations above 4094 become infinite on {target}"
+
+
 def fate(arithmetic: Arithmetic) -> str:
     """Return what becomes of encoded weights, in one word."""
-    return arithmetic.weights or ("enter in fp16" if arithmetic.int8 else "fold")
+    return arithmetic.weights or "fold"
 
 
 def width(first: Side, second: Side, left: Sequence[Layer], right: Sequence[Layer]) -> float:
@@ -400,6 +408,11 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
     bound = width(first, second, apart.first[-1:], apart.second[-1:])
     sides = ((first, apart.first), (second, apart.second))
     crop = any(side.numbered.arithmetics[layer.name].route for side, one in sides for layer in one)
+    encoding = [
+        side.numbered.program.target.name
+        for side, one in sides
+        if any(side.numbered.arithmetics[layer.name].int8 for layer in one)
+    ]
     joins = [
         side.numbered.program.target.name
         for side, one in sides
@@ -410,6 +423,8 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
     elif crop:
         strength, cause, detail = Strength.SATURATION, Cause.CROP, "a slice passes the fixed-point crop on one of them"
         bound = math.inf
+    elif len(encoding) == 1:
+        strength, cause, bound, detail = Strength.SATURATION, Cause.FOLD, math.inf, infinite_beside_int8(*encoding)
     elif ("square_after_reduction" in kinds[0]) != ("square_after_reduction" in kinds[1]):
         strength, cause = Strength.ROUND1, Cause.SQUARE
         detail = SQUARE_FUSED

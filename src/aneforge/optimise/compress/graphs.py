@@ -111,7 +111,8 @@ def compressed(
     streams = native_streams(resolved.name) if mode == "auto" else frozenset[str]()
     wanted = mode_named(mode, streams, atol=atol, block_size=block_size)
     fates, readers, found = Fates(resolved), readers_of(whole), uses(whole)
-    hazards = int8_hazards(found, resolved) if Encoding.INT8 in wanted.encodings and not wanted.named else {}
+    guarded = Encoding.INT8 in wanted.encodings and not wanted.named
+    hazards: Mapping[Node, str] = int8_hazards(found, resolved) if guarded else {}
     now: dict[tuple[Node, str], Constant] = {}
     reports: list[WeightReport] = []
     for same in grouped(found):
