@@ -114,9 +114,9 @@ class Properties:
             reason = f"it has no value of its own; see {known.see}"
         if self.tier is None:
             raise NoDataError(
-                "no published source describes this target: compilers know its name alone",
+                "no published source describes this target: compilers know its name alone, and its "
+                f"{self.group} field {name!r} is unknown",
                 target=self.target,
-                seen=f"asked for the {self.group} field {name!r}",
                 remedy='choose a target with data: aneforge.targets.group("all") lists them',
             )
         raise NoDataError(f"{self.group} field {name!r} is unknown here: {reason}", target=self.target)
