@@ -11,17 +11,20 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from aneforge.analysis.cost import price
+from aneforge.analysis.cost import cost, price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.matrix import NOTHING
 from aneforge.analysis.segmenter import Choice, Device, choose, reasons_against, switch
 from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.validators import Verdict, validate_program
-from aneforge.errors import IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError
+from aneforge.errors import GraphError, IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError
 from aneforge.evidence import EvidenceKind
-from aneforge.graph.graph import INPUT, STATE
+from aneforge.graph.graph import INPUT, STATE, Graph
+from aneforge.graph.node import build
 from aneforge.graph.precision import to_fp16
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Constant
 from aneforge.rules.preflight import Status, preflight
 from aneforge.targets import place_of
 
@@ -33,15 +36,19 @@ if TYPE_CHECKING:
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
-    from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.graph.graph import GraphLike
+    from aneforge.graph.node import Node, Value
     from aneforge.rules.preflight import OpReport
     from aneforge.targets import TargetLike
 
 __all__ = ["Advice", "Hop", "Operation", "Path", "PlacedSegment", "Placement", "placement"]
 
 
-SCHEDULER_NOTE = (
-    "a model of the scheduler, which counts in units of its own; branches are taken in the order of the graph"
+UNSURE = 2.0
+"""The factor within which what the scheduler counts is taken for microseconds; no measurement bounds it."""
+SCHEDULER = (
+    "a model of the scheduler, which counts in units of its own; branches are taken in the order of the graph",
+    f"in the time of a call its units off the engine are taken for microseconds, ± a factor of {UNSURE:g}: not measured",
 )
 
 
@@ -120,6 +127,10 @@ class Placement:
     hops: tuple[Hop, ...]
     advice: tuple[Advice, ...]
     notes: tuple[str, ...]
+    microseconds: float | None = None
+    """The predicted time of a call, changes of device included; None where there is no program."""
+    low: float | None = None
+    high: float | None = None
 
     @property
     def on_engine(self) -> float:
@@ -223,6 +234,9 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
         hops,
         tuple(direct_advice(compiled, times, hops, found.machine)),
         tuple(notes),
+        found.microseconds,
+        found.low,
+        found.high,
     )
 
 
@@ -323,9 +337,16 @@ def coreml(graph: Graph, target: TargetLike) -> Placement:
         )
         for number, (report, choice, segment, bar) in enumerate(zip(reports, choices, numbers, barred, strict=True))
     )
-    segments = coreml_segments(operations, choices)
+    parts = coreml_segments(operations, choices)
+    times = {part.number: engine_time(graph, nodes, part, numbers, target) for part in parts}
+    segments = tuple(
+        part if (time := times[part.number]) is None else replace(part, microseconds=time.microseconds)
+        for part in parts
+    )
     moved = [sum(kind.nbytes for kind in node.types) for node in nodes]
     hops = coreml_hops(segments, operations, moved)
+    beside = host_hops(segments)
+    total = [total_time(segments, times, hops, beside, part) for part in ("microseconds", "low", "high")]
     return Placement(
         place.target.name,
         Path.COREML,
@@ -334,8 +355,83 @@ def coreml(graph: Graph, target: TargetLike) -> Placement:
         segments,
         hops,
         tuple(coreml_advice(segments, operations, barred, hops)),
-        (SCHEDULER_NOTE,) if operations else (NOTHING,),
+        SCHEDULER if operations else (NOTHING,),
+        *total,
     )
+
+
+def engine_time(
+    graph: Graph, nodes: Sequence[Node], part: PlacedSegment, numbers: Sequence[int], target: TargetLike
+) -> Cost | None:
+    """Return what the cost model says of a segment on the engine; None for another device, or where it says nothing."""
+    if part.device is not Device.ANE:
+        return None
+    own = [node for node, number in zip(nodes, numbers, strict=True) if number == part.number]
+    try:
+        return cost(graph if len(own) == len(nodes) else isolate(graph, own), target)
+    except (GraphError, NoDataError):
+        return None
+
+
+def isolate(graph: Graph, nodes: Sequence[Node]) -> Graph:
+    """Return operations by themselves: what they read from elsewhere are inputs, what is read elsewhere are outputs.
+
+    >>> import aneforge as af
+    >>> graph = af.Graph({"y": af.input((1, 4), name="x").relu().tanh().exp()})
+    >>> [node.op.name for node in isolate(graph, graph.nodes[2:3]).nodes]
+    ['input', 'tanh']
+    """
+    inside = set(nodes)
+    made: dict[tuple[Node, int], Tensor] = {}
+
+    def own(value: Value) -> Value:
+        if isinstance(value, Constant):
+            return value
+        key = value.node, value.index
+        if key not in made:
+            attributes = {"shape": value.type.shape, "dtype": value.type.dtype, "name": f"from{len(made)}"}
+            made[key] = Tensor(build(INPUT, {}, attributes, value.node.location))
+        return made[key]
+
+    for node in nodes:
+        operands = {
+            name: tuple(map(own, one)) if isinstance(one, tuple) else own(one) for name, one in node.operands.items()
+        }
+        again = build(node.op, operands, node.attributes, node.location)
+        made.update({(node, index): Tensor(again, index) for index in range(len(node.types))})
+    leaving = {(one.node, one.index) for one in (*graph.outputs.values(), *graph.states.values())}
+    leaving |= {(one.node, one.index) for node in graph.nodes if node not in inside for one in node.sources()}
+    outputs = [key for key in made if key[0] in inside and key in leaving]
+    return Graph({f"y{place}": made[key] for place, key in enumerate(outputs)})
+
+
+def host_hops(segments: Sequence[PlacedSegment]) -> float:
+    """Return what it costs to reach the first device from the host's memory, and to return from the last."""
+    if not segments:
+        return 0.0
+    return switch(Device.CPU, segments[0].device) + switch(segments[-1].device, Device.CPU)
+
+
+def total_time(
+    segments: Sequence[PlacedSegment],
+    times: Mapping[int, Cost | None],
+    hops: Sequence[Hop],
+    beside: float,
+    which: str,
+) -> float:
+    """Return the predicted time of a call, or an end of its interval.
+
+    A program on the engine has its dispatch in its own time, so changes to and from it are counted only where the cost
+    model says nothing of a segment.
+    """
+    factor = {"low": 1 / UNSURE, "high": UNSURE}.get(which, 1.0)
+    priced = {number for number, time in times.items() if time is not None}
+    total = 0.0 if segments and {segments[0].number, segments[-1].number} <= priced else beside * factor
+    for part in segments:
+        time = times[part.number]
+        total += (part.scheduler_units or 0.0) * factor if time is None else getattr(time, which)
+    between = [hop for hop in hops if not {hop.first, hop.second} & priced]
+    return total + sum((hop.scheduler_units or 0.0) * factor for hop in between)
 
 
 def segment_numbers(choices: Sequence[Choice]) -> list[int]:

@@ -35,6 +35,15 @@ def check(
         str | None,
         typer.Option(metavar="PATH", help="Where operations would land: coreml or direct.", show_default=False),
     ] = None,
+    path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="How the model reaches the engine: direct, or coreml, which runs elsewhere what the engine does not "
+            "take. [default: coreml for Core ML's own files, else direct]",
+            show_default=False,
+        ),
+    ] = None,
     rescale: Annotated[bool, typer.Option("--rescale", help="Show what scaling by powers of two would gain.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on reject, oversize, decompose and warn.")] = False,
     fail_on: Annotated[
@@ -155,6 +164,7 @@ def check(
         ranges=given.magnitudes_given(max_abs),
         deep=deep or ("saturation" in words and inputs is None and not max_abs),
         placement=placement,
+        path=path,
         rescale=rescale,
     )
     with progress("reading the model") as tell:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from aneforge.cli.terminal import STYLES, console, plain_table
 from aneforge.report.grouping import folded
-from aneforge.report.model import DIFFERS, MAY_DIFFER, SPLIT
+from aneforge.report.model import COREML, DIFFERS, MAY_DIFFER, SPLIT
 from aneforge.report.numbers import bytes_text, latency_text
 
 if TYPE_CHECKING:
@@ -31,6 +31,13 @@ LEGEND = (
     "nat native, dec decomposed, over oversize, rej rejected; prog programs that the model is cut into; "
     "on chip: peak of the memory plan; fp16: what its range does; exact: how sure the engine's bits are"
 )
+COREML_NUMBERS = ("engine", "CPU", "GPU", "parts", "latency")
+COREML_LEGEND = (
+    "engine: share of the operations there; CPU, GPU: operations that run there; parts: runs of operations on one "
+    "device; latency: with all changes of device"
+)
+THROUGH_COREML = "path: Core ML, which runs elsewhere what the engine does not take (--path direct asks for all of it)"
+DIRECTLY = "path: direct dispatch, all operations on the engine (--path coreml asks where Core ML would run them)"
 TABLE_WIDTH = 72
 """Columns that the table of targets needs; on a narrower terminal each target is a sentence."""
 SHOWN_TARGETS = 6
@@ -53,9 +60,11 @@ def show_report(
     for note in report.notes:
         wrapped(out, f"note: {note}", style="dim")
     out.print()
+    coreml = any(one.path == COREML for one in report.targets)
+    wrapped(out, THROUGH_COREML if coreml else DIRECTLY, style="dim")
     if out.width >= TABLE_WIDTH:
-        out.print(summary_table(report.targets))
-        wrapped(out, LEGEND, style="dim")
+        out.print(coreml_table(report.targets) if coreml else summary_table(report.targets))
+        wrapped(out, COREML_LEGEND if coreml else LEGEND, style="dim")
     else:
         for one in report.targets:
             wrapped(out, summary_text(one))
@@ -115,10 +124,41 @@ def summary_table(targets: Sequence[TargetReport]) -> object:
             latency_text(one.latency),
             bytes_text(one.weight_bytes),
             bytes_text(one.memory.peak),
-            {"unknown": "?", "saturation": "inf", "none": "ok"}.get(one.risk, one.risk),
-            {"modelled": "model", "unknown": "?"}.get(one.exactness, one.exactness),
+            short_risk(one),
+            short_exactness(one),
         )
     return table
+
+
+def coreml_table(targets: Sequence[TargetReport]) -> object:
+    """Return the line of every target for a model that Core ML runs."""
+    table = plain_table(["target", "chip", *COREML_NUMBERS, "fp16", "exact"], COREML_NUMBERS)
+    for column in table.columns:
+        column.no_wrap, column.overflow = True, "ellipsis"
+    for one in targets:
+        placement = one.placement
+        assert placement is not None  # noqa: S101 - every target of this path has one
+        table.add_row(
+            one.target,
+            chip_of(one),
+            Text(f"{placement.on_engine:.0%}", "green" if placement.on_engine == 1 else "yellow"),
+            *(str(placement.count(device)) for device in ("CPU", "GPU")),
+            str(len(placement.segments)),
+            latency_text(one.latency),
+            short_risk(one),
+            short_exactness(one),
+        )
+    return table
+
+
+def short_risk(one: TargetReport) -> str:
+    """Return what fp16 does, as a cell holds it."""
+    return {"unknown": "?", "saturation": "inf", "none": "ok"}.get(one.risk, one.risk)
+
+
+def short_exactness(one: TargetReport) -> str:
+    """Return how sure bits are, as a cell holds it."""
+    return {"modelled": "model", "unknown": "?"}.get(one.exactness, one.exactness)
 
 
 def summary_text(one: TargetReport) -> str:
@@ -128,6 +168,10 @@ def summary_text(one: TargetReport) -> str:
         f"{counts.native} native, {counts.decompose} decomposed, {counts.oversize} oversize, {counts.reject} rejected"
     )
     named = f"{one.target} ({chip_of(one)})" if chip_of(one) else one.target
+    if one.path == COREML and one.placement is not None:
+        off = [f"{count} on the {device}" for device in ("CPU", "GPU") if (count := one.placement.count(device))]
+        parts = segments_text(len(one.placement.segments))
+        return f"{named}: {', '.join([one.runs, *off])}; {parts}, {latency_text(one.latency)}"
     if one.failure is not None or one.memory is None:
         return f"{named}: {verdicts}; no program"
     programs = "1 program" if one.segments == 1 else f"{one.segments} programs"
@@ -174,7 +218,7 @@ def show_extras(out: Console, report: Report, rest: str, *, verbose: bool) -> No
                     one.target,
                     f"{one.placement.path} ({one.placement.evidence}): {one.placement.on_engine:.0%} of operations on "
                     f"the engine in {segments_text(len(one.placement.segments))}. "
-                    f"{' '.join(one.placement.advice)}".strip(),
+                    f"{' '.join(one.placement.advice) or one.placement.reason}".strip(),
                 )
                 for one in report.targets
                 if one.placement is not None

@@ -16,7 +16,9 @@ from aneforge.commands.feeding import fed
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.sharing import Compiler
 from aneforge.commands.target_report import Asked, TargetWriter
-from aneforge.report.model import NO, SPLIT, Report, TargetReport
+from aneforge.errors import UnknownNameError
+from aneforge.formats.detection import ModelFormat
+from aneforge.report.model import COREML, DIRECT, NO, SPLIT, Report, TargetReport
 from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
 from aneforge.rules.nodes import operation_of
 from aneforge.rules.preflight import looks_at, observed, verdicts
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckOptions", "check"]
 
+COREML_FORMATS = (ModelFormat.ML_PACKAGE, ModelFormat.ML_MODEL)
+"""Files that are made for Core ML: their first question is where it would run them."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
@@ -55,6 +60,8 @@ class CheckOptions:
     """Prove ranges, and follow them when the programs of the targets are compared."""
     placement: str | None = None
     """`coreml` adds where the public scheduler would send operations."""
+    path: str | None = None
+    """How the model reaches the engine: `direct` or `coreml`; None is Core ML for its own files, else direct."""
     rescale: bool = False
     """Add what scaling by powers of two would gain."""
     name: str | None = None
@@ -93,7 +100,14 @@ def check(
     compiler = Compiler(subject.graph)
     writer = TargetWriter(
         subject.graph,
-        Asked(samples, asked.ranges, deep=asked.deep, placement=asked.placement, rescale=asked.rescale),
+        Asked(
+            samples,
+            asked.ranges,
+            deep=asked.deep,
+            placement=asked.placement,
+            rescale=asked.rescale,
+            path=path_of(asked.path, subject),
+        ),
     )
     reports: list[TargetReport] = []
     made: list[tuple[Target, Made]] = []
@@ -112,6 +126,19 @@ def check(
         notes=(*subject.notes, *shapes_bound(asked.shapes), *states_left(states), *where_it_runs(reports)),
         tool=__version__,
     )
+
+
+def path_of(asked: str | None, subject: Subject) -> str:
+    """Return how a model reaches the engine: as was asked, else by the path that its file is made for.
+
+    Raises:
+        UnknownNameError: There is no such path.
+    """
+    if asked is None:
+        return COREML if subject.format in COREML_FORMATS else DIRECT
+    if asked not in (DIRECT, COREML):
+        raise UnknownNameError.of("path", asked, (DIRECT, COREML))
+    return asked
 
 
 def shapes_bound(shapes: Shapes | None) -> Iterator[str]:

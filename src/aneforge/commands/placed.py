@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from aneforge.analysis.cost import Cost
+    from aneforge.analysis.placement import Placement as Predicted
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.targets import Place
@@ -30,8 +31,8 @@ INSTEAD = {
 """What to write for an operation that needs a program of its own, where that is known."""
 
 
-def placed(graph: Graph, chosen: Place, path: str) -> Placement:
-    """Return where operations land.
+def placed(graph: Graph, chosen: Place, path: str) -> tuple[Placement, Predicted]:
+    """Return where operations land, as a report holds it and as it was found.
 
     Raises:
         UnknownNameError: There is no such path.
@@ -60,7 +61,8 @@ def placed(graph: Graph, chosen: Place, path: str) -> Placement:
         hops_scheduler_units=total(hop.scheduler_units for hop in found.hops),
         advice=tuple(one.text for one in found.advice),
         notes=found.notes,
-    )
+        reason=next((f"{one.op}: {one.reason}" for one in found.operations if one.device != ENGINE), ""),
+    ), found
 
 
 def time_of(value: float | None) -> float | None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from aneforge.analysis.cost import price
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
 from aneforge.commands.model_and_targets import title_of_place
 from aneforge.commands.noting import program_notes, refusal_text, told_once
-from aneforge.commands.placed import cuts, own_programs, placed
+from aneforge.commands.placed import ENGINE, cuts, own_programs, placed
 from aneforge.commands.report_nodes import carried_out, origins, report_nodes
 from aneforge.commands.risk import Risks
 from aneforge.commands.timeline import memory_of, rounded, timeline_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
-from aneforge.report.model import Counts, Latency, TargetReport, TimePart
+from aneforge.report.gate import STOPPING
+from aneforge.report.model import COREML, DIRECT, Counts, Latency, TargetReport, TimePart
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
 from aneforge.targets.queries import was_measured_on
@@ -54,6 +57,7 @@ class Asked:
     deep: bool
     placement: str | None
     rescale: bool
+    path: str = DIRECT
 
 
 class TargetWriter:
@@ -71,7 +75,7 @@ class TargetWriter:
         """Return the report of one target."""
         statuses = tuple(str(one.status) for one in verdict.reports)
         counts = Counts(*(statuses.count(status) for status in STATUSES))
-        placement = placed(self.graph, chosen, self.asked.placement) if self.asked.placement else None
+        placement = placed(self.graph, chosen, self.asked.placement)[0] if self.asked.placement else None
         cut = () if placement is None else tuple(cuts(self.graph, placement, chosen.target.name))
         judged = TargetReport(
             target=chosen.target.name,
@@ -84,7 +88,31 @@ class TargetWriter:
             failure=None if made.failure is None else refusal_text(made.failure),
             placement=placement,
         )
-        return judged if made.compiled is None else self.with_program(judged, verdict, chosen, made.compiled)
+        whole = judged if made.compiled is None else self.with_program(judged, verdict, chosen, made.compiled)
+        return self.through_coreml(whole, chosen) if self.asked.path == COREML else whole
+
+    def through_coreml(self, direct: TargetReport, chosen: Place) -> TargetReport:
+        """Return the report of a model that Core ML runs: what the engine does not take runs elsewhere."""
+        placement, found = placed(self.graph, chosen, COREML)
+        times = rounded(found.microseconds or 0.0), rounded(found.low or 0.0), rounded(found.high or 0.0)
+        note = () if direct.failure is None else (f"dispatched directly there is no program: {direct.failure}",)
+        findings = tuple(
+            msgspec.structs.replace(one, severity=Severity.WARN, message=f"Core ML runs it elsewhere: {one.message}")
+            if one.severity in STOPPING
+            else one
+            for one in direct.findings
+        )
+        return replace(
+            direct,
+            path=COREML,
+            ok=True,
+            failure=None,
+            findings=sorted_findings((*findings, *cuts(self.graph, placement, chosen.target.name))),
+            segments=sum(one.device == ENGINE for one in placement.segments),
+            latency=Latency(*times, EvidenceKind.INFERRED),
+            placement=placement,
+            notes=(*direct.notes, *note),
+        )
 
     def with_program(self, judged: TargetReport, verdict: Preflight, chosen: Place, compiled: Compiled) -> TargetReport:
         """Return a report with everything that a compiled program tells."""

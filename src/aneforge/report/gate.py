@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAIL_ON",
+    "STOPPING",
     "STRICT",
     "Failed",
     "Outcome",

@@ -13,7 +13,9 @@ from aneforge.evidence import EvidenceKind
 from aneforge.rules.rule import Finding  # noqa: TC001 - as above
 
 __all__ = [
+    "COREML",
     "DIFFERS",
+    "DIRECT",
     "MAY_DIFFER",
     "NO",
     "SAME",
@@ -36,6 +38,8 @@ __all__ = [
     "Timed",
 ]
 
+DIRECT, COREML = "direct", "coreml"
+"""How a model reaches the engine."""
 YES, SPLIT, NO = "yes", "after splitting", "no"
 SAME, MAY_DIFFER, DIFFERS = "same", "may differ", "differs"
 """Whether a model runs on a target, in words."""
@@ -177,6 +181,12 @@ class Placement:
     notes: tuple[str, ...]
     hops_scheduler_units: float | None = None
     """What the scheduler counts for them."""
+    reason: str = ""
+    """Why the first operation that is not on the engine is not there."""
+
+    def count(self, device: str) -> int:
+        """Return how many operations land on a device."""
+        return sum(len(segment.nodes) for segment in self.segments if segment.device == device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,14 +236,19 @@ class TargetReport:
     """Where the public scheduler would send operations, where that was asked."""
     rescaling: Rescaling | None = None
     """What scaling by powers of two would gain, where that was asked."""
+    path: str = DIRECT
+    """How the model reaches the engine: directly, where everything must run there, or through Core ML, which runs the
+    rest elsewhere."""
 
     @property
     def runs(self) -> str:
-        """Yes as it is written, after splitting by the compiler, or no.
+        """Yes as it is written, after splitting by the compiler, or no; through Core ML the share on the engine.
 
         An oversize operation does not pass the validator as it is written; the compiler splits it, so that there is a
         program all the same.
         """
+        if self.path == COREML and self.placement is not None:
+            return f"{self.placement.on_engine:.0%} on the engine"
         if self.ok:
             return YES
         return SPLIT if self.failure is None and not self.counts.reject else NO

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.report.gate import shared_key
 from aneforge.report.grouping import grouped
+from aneforge.report.model import COREML, DIRECT
 from aneforge.report.numbers import bytes_text, latency_text
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["annotation_lines", "csv_text", "markdown"]
 
+PATHS = {DIRECT: "direct dispatch", COREML: "Core ML"}
+"""How a model reaches the engine, in words."""
 LEVELS = {"reject": "warning", "oversize": "warning", "warn": "warning"}
 """What a CI calls findings that do not fail a check; the others are notices. What fails one is an error."""
 CSV_COLUMNS = [
@@ -50,7 +53,8 @@ def markdown(report: Report) -> str:
          "on-chip peak", "fp16 risk", "exactness"],
         *([cell(text) for text in markdown_row(one)] for one in report.targets),
     ]  # fmt: skip
-    lines = [f"# {cell(report.model)}", "", f"{len(report.nodes)} operations, {report.format}.", ""]
+    paths = ", ".join(dict.fromkeys(PATHS[one.path] for one in report.targets))
+    lines = [f"# {cell(report.model)}", "", f"{len(report.nodes)} operations, {report.format}. Path: {paths}.", ""]
     lines += [f"- {note}" for note in report.notes] + ([""] if report.notes else [])
     lines += markdown_table(rows)
     found = grouped(report)

@@ -82,6 +82,7 @@ def target_entry(target: TargetReport, blocks: Blocks) -> Json:
         "title": target.title,
         "ok": target.ok,
         "runs": target.runs,
+        "path": target.path,
         "counts": plain(target.counts),
         "nativeFraction": target.native_fraction,
         "failure": target.failure,

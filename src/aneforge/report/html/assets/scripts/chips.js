@@ -2,7 +2,7 @@
 
 const CHIP_COLUMNS = [
   { title: "Chip", value: (/** @type {any} */ one) => one.target },
-  { title: "Runs", value: (/** @type {any} */ one) => Object.keys(RUNS_MARKS).indexOf(one.runs) },
+  { title: "Runs", value: (/** @type {any} */ one) => (one.runs in RUNS_MARKS ? Object.keys(RUNS_MARKS).indexOf(one.runs) : one.runs) },
   { title: "Verdicts", value: (/** @type {any} */ one) => one.nativeFraction },
   { title: "Native", value: (/** @type {any} */ one) => one.nativeFraction, number: true },
   { title: "Decomposed", value: (/** @type {any} */ one) => one.counts.decompose, number: true },
@@ -50,7 +50,7 @@ function buildChips() {
   byId("chips-body").append(
     el("div", { class: "scroller tall", tabindex: "0", role: "group", "aria-label": "Chips, scrolls sideways" }, table),
     legend(VERDICTS.map((verdict) => [`--${verdict}`, `${MARKS[verdict]} ${verdict}`])),
-    el("p", { class: "hint", text: "Latency is predicted: the bar is the estimate, the thin line its range. Choose a chip to see everything below for it." }),
+    el("p", { class: "hint", text: `${PATHS[targets[0].path]} Latency is predicted: the bar is the estimate, the thin line its range. Choose a chip to see everything below for it.` }),
   );
   listen("target", () => {
     rows.forEach((/** @type {HTMLElement} */ row, /** @type {number} */ number) => {

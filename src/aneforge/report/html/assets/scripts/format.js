@@ -6,7 +6,12 @@ const STRENGTHS = ["saturation", "approximation", "roundings", "round1", "ulp1",
 /** @type {Record<string, string>} */
 const MARKS = { native: "✓", decompose: "÷", oversize: "▲", reject: "✕", warn: "!", info: "i" };
 
-/** @type {Record<string, string>} What stands behind the name of a chip on which a model runs, or not as it is written. */
+/** @type {Record<string, string>} How a model reaches the engine. */
+const PATHS = {
+  direct: "Path: direct dispatch, all operations on the engine.",
+  coreml: "Path: Core ML, which runs elsewhere what the engine does not take.",
+};
+/** @type {Record<string, string>} What stands after the name of a chip on which a model runs, or not as it is written. */
 const RUNS_MARKS = { yes: "", "after splitting": " ▲", no: " ✕" };
 
 const grouped = new Intl.NumberFormat("en");

@@ -19,7 +19,7 @@ function buildTop() {
   byId("about").textContent = [format, counted(length, "operation"), counted(targets.length, "chip"), tool && `aneforge ${tool}`].filter(Boolean).join(" · ");
   const select = byId("target");
   targets.forEach((/** @type {any} */ entry, /** @type {number} */ number) => {
-    select.append(el("option", { value: number, text: [entry.target, entry.title].filter(Boolean).join(": ") + RUNS_MARKS[entry.runs] }));
+    select.append(el("option", { value: number, text: [entry.target, entry.title].filter(Boolean).join(": ") + (RUNS_MARKS[entry.runs] ?? ` (${entry.runs})`) }));
   });
   select.addEventListener("change", () => void chooseTarget(Number(select.value)));
 }

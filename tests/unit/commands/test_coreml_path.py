@@ -1,0 +1,80 @@
+"""A file for Core ML is asked where Core ML would run it; everything else whether the engine runs all of it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import aneforge as af
+from aneforge.analysis.placement import isolate
+from aneforge.cli.main import app
+from aneforge.commands.checking import CheckOptions, check
+from aneforge.errors import UnknownNameError
+from aneforge.report.tables import markdown
+
+WEIGHTS = np.full((64, 64, 3, 3), 2.0**-8, np.float16)
+
+
+def wide() -> af.Graph:
+    """Return a model of which one operation is too wide for an old engine."""
+    x = af.input((1, 1, 1, 16385), name="x")
+    return af.Graph({"y": x.relu()})
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("packages") / "wide.mlpackage"
+    af.save_mlpackage(wide(), path)
+    return path
+
+
+def test_a_package_is_judged_by_the_partition_of_core_ml(package: Path) -> None:
+    (found,) = check(package, "h13").targets
+    assert (found.path, found.ok, found.failure) == ("coreml", True, None)
+    assert found.placement is not None
+    assert found.runs == "0% on the engine"
+    assert found.placement.count("CPU") == 1
+    assert found.placement.reason.startswith("relu: oversize on the engine: ")
+    assert found.latency is not None
+    assert found.latency.low < found.latency.microseconds < found.latency.high
+    assert {one.severity for one in found.findings} <= {"warn", "info"}
+    assert any(one.message.startswith("Core ML runs it elsewhere: ") for one in found.findings)
+
+
+def test_the_same_package_dispatched_directly(package: Path) -> None:
+    (found,) = check(package, "h13", CheckOptions(path="direct")).targets
+    assert (found.path, found.ok) == ("direct", False)
+    assert found.placement is None
+    assert {"oversize"} <= {one.severity for one in found.findings}
+
+
+def test_a_graph_is_dispatched_directly_unless_it_is_asked_otherwise() -> None:
+    x = af.input((1, 64, 112, 112), name="x")
+    graph = af.Graph({"y": af.conv(af.conv(x, WEIGHTS, pad=1).relu(), WEIGHTS, pad=1)})
+    (direct,) = check(graph, "m1").targets
+    (coreml,) = check(graph, "m1", CheckOptions(path="coreml")).targets
+    assert (direct.path, coreml.path, coreml.runs) == ("direct", "coreml", "100% on the engine")
+    assert direct.latency is not None
+    assert coreml.latency is not None
+    assert coreml.latency.microseconds == direct.latency.microseconds  # one program, dispatched once
+    assert "Path: Core ML." in markdown(check(graph, "m1", CheckOptions(path="coreml")))
+    with pytest.raises(UnknownNameError, match="unknown path 'cormel'"):
+        check(graph, "m1", CheckOptions(path="cormel"))
+
+
+def test_the_terminal_names_the_path(package: Path) -> None:
+    shown = CliRunner().invoke(app, ["check", str(package), "-t", "m1"])
+    assert shown.exit_code == 0, shown.output
+    assert "path: Core ML" in shown.output
+    assert "no program" not in shown.output
+    direct = CliRunner().invoke(app, ["check", str(package), "-t", "m1", "--path", "direct"])
+    assert direct.exit_code == 1
+    assert "path: direct dispatch" in direct.output
+
+
+def test_parts_of_a_model_are_priced_by_themselves() -> None:
+    x = af.input((1, 4), name="x")
+    graph = af.Graph({"y": af.concat([x.relu(), x.relu().tanh()], axis=1)})
+    part = isolate(graph, [node for node in graph.nodes if node.op.name in ("relu", "tanh")])
+    assert [len(part.inputs), len(part.outputs)] == [1, 2]
