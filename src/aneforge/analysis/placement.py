@@ -48,7 +48,7 @@ UNSURE = 2.0
 """The factor within which what the scheduler counts is taken for microseconds; no measurement bounds it."""
 SCHEDULER = (
     "a model of the scheduler, which counts in units of its own; branches are taken in the order of the graph",
-    f"in the time of a call its units off the engine are taken for microseconds, ± a factor of {UNSURE:g}: not measured",
+    f"in the time of a call its units off the engine count as microseconds, ± a factor of {UNSURE:g}: not measured",
 )
 
 
