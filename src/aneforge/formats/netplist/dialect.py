@@ -83,8 +83,8 @@ def no_layer(node: Node) -> Objection:
 
 
 def narrow_arithmetic(node: Node) -> Objection | None:
-    """Refuse to compute in another element type than the layers have."""
-    if node.op.name in MOVES or node.types[0].dtype == ENGINE_TYPE:
+    """Refuse to compute in another element type than the layers have; what rounds nothing moves any elements."""
+    if node.types[0].dtype == ENGINE_TYPE or all(one.same_bits for one in node.op.decompositions):
         return None
     return Objection(
         "layers of a description compute in Float16",
@@ -184,16 +184,6 @@ def cropped_blocks(node: Node) -> Objection | None:
 
 
 WINDOW = ("strides", "pad_type", "pad", "dilations")
-MOVES = frozenset(
-    {
-        *("batch_to_space", "crop", "fill", "fill_like", "pad", "reshape_like", "slice_by_index", "slice_by_size"),
-        *("space_to_batch", "split", "stack", "tile", "upsample", "range_1d", "dequantize"),
-        *("constexpr_affine_dequantize", "constexpr_blockwise_shift_scale", "constexpr_cast"),
-        *("constexpr_lut_to_dense", "constexpr_lut_to_sparse", "constexpr_sparse_blockwise_shift_scale"),
-        "constexpr_sparse_to_dense",
-    }
-)
-"""Operations that move elements, whatever their type, or are computed beforehand."""
 CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(
         (
