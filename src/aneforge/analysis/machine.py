@@ -88,6 +88,8 @@ class Provenance(TypedDict):
     """`silicon`, or `extrapolated-from-` and the anchor."""
     chips: tuple[str, ...]
     """The measured chips themselves."""
+    rates: Mapping[str, str]
+    """By rate: `measured`, `fitted`, `decoded` or `scaled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,4 +462,5 @@ def estimate_provenance(target: TargetLike = None) -> Provenance:
         measured=machine.measured,
         basis="silicon" if machine.measured else f"extrapolated-from-{anchor}",
         chips=machine.anchors,
+        rates={rate.name: str(rate.basis) for rate in machine.rates},
     )

@@ -48,6 +48,7 @@ def test_every_target_that_runs_programs_has_a_cost(target: str) -> None:
     assert found.low < found.microseconds < found.high
     provenance = af.estimate_provenance(target)
     assert provenance["target"] == target
+    assert provenance["rates"] == {rate.name: rate.basis for rate in found.machine.rates}
     assert provenance["measured"] == (provenance["basis"] == "silicon")
 
 
