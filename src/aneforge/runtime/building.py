@@ -12,9 +12,7 @@ from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS
 from aneforge.optimise.forms.canonical import canonical
-from aneforge.optimise.forms.choosing import Search, cheapest, searched
 from aneforge.optimise.forms.native_attention import with_native_attention
-from aneforge.optimise.forms.variants import variants
 from aneforge.runtime.facts import ModelFacts
 from aneforge.runtime.hazards import encoding_cautions, rule_cautions
 from aneforge.runtime.options import Level
@@ -103,13 +101,16 @@ def apply_rescaling(graph: Graph, target: Target) -> tuple[Graph, tuple[str, ...
 
 def chosen_form(graph: Graph, place: Place, level: Level) -> tuple[Graph, tuple[str, ...]]:
     """Return the form of a graph that the level chooses, and why."""
+    from aneforge.optimise.forms import choosing  # noqa: PLC0415 - few programs are chosen among forms
+    from aneforge.optimise.forms.variants import variants  # noqa: PLC0415 - as above
+
     found, remarks = variants(graph, place.target)
     if len(found) == 1:
         return graph, (*remarks, "there was one form to choose from")
     if level is Level.COST:
-        choice = cheapest(found, place)
+        choice = choosing.cheapest(found, place)
         return choice.chosen.graph, (*remarks, choice.reason)
-    choice = searched(found, place, Search())
+    choice = choosing.searched(found, place, choosing.Search())
     return choice.chosen.graph, (*remarks, *map(str, choice.trials), choice.reason)
 
 

@@ -26,8 +26,8 @@ from aneforge.errors import (
 )
 from aneforge.formats.mil.program import load_mil
 from aneforge.graph.node import build
+from aneforge.optimise.forms import choosing
 from aneforge.optimise.forms.choosing import Search
-from aneforge.runtime import building
 from aneforge.runtime.options import OF_NO_PROGRAM, OPTION_NAMES, Options, checked
 from aneforge.runtime.slots import SLOTS
 
@@ -386,7 +386,7 @@ def test_masks_survive_the_other_form_of_attention(mask: str) -> None:
 
 
 def test_a_form_whose_error_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "Search", partial(Search, most_error=0.0))
+    monkeypatch.setattr(choosing, "Search", partial(Search, most_error=0.0))
     model = af.compile(attention(), target="h16g", opt=2)
     assert isinstance(model, af.SegmentedModel)
     assert "attention of products and softmax: error" in model.remarks[1]

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.diagnostics import MilRule
+from aneforge.formats.mil.dialect import LINEAR_AXES
 from aneforge.formats.mil.values import Encoded, Known
 from aneforge.graph.tensor import Tensor
 from aneforge.rules.rule import Severity
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 
     from aneforge.formats.mil.calls import Call
 
-LINEAR_AXES = 3
-"""Most axes of the input of a linear layer in MIL; the engine's own takes four (`linear_max_rank`)."""
 
-__all__ = ["FOLDED", "LINEAR_AXES", "PORT_DTYPE", "UNUSED_INPUT", "Breach", "Check", "checks_of"]
+__all__ = ["FOLDED", "PORT_DTYPE", "UNUSED_INPUT", "Breach", "Check", "checks_of"]
 
 
 @dataclass(frozen=True, slots=True)

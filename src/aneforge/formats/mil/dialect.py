@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.formats.mil.checks import LINEAR_AXES
 from aneforge.formats.mil.resizing import is_nearest_default, nearest_places, own_places, resized_axes
 from aneforge.graph.dialect import Dialect, Objection
 
@@ -21,8 +20,10 @@ if TYPE_CHECKING:
 
     from aneforge.graph.node import Node, Value
 
-__all__ = ["OPSET", "mil_dialect", "mil_objection"]
+__all__ = ["LINEAR_AXES", "OPSET", "mil_dialect", "mil_objection"]
 
+LINEAR_AXES = 3
+"""Most axes of the input of a linear layer in MIL; the engine's own takes four (`linear_max_rank`)."""
 OPSET = "ios18"
 """The opset in which text is written."""
 Check = Callable[["Node"], Objection | None]
