@@ -42,12 +42,14 @@ __all__ = ["Bound", "Cost", "CostPart", "LayerCost", "ProgramCost", "cost", "cos
 SHOWN = 20
 """Layers that the text of a cost lists."""
 OWN_PROGRAMS = "layers that are programs of their own"
+SLOW_WEIGHTS = "weights of slow channel counts"
 RESTS_ON = {
     "dispatch": ("dispatch",),
     OWN_PROGRAMS: ("dispatch",),
     "host copies": ("host copies",),
     "multiplies": ("clock", "cores"),
     "weights": ("weight bandwidth",),
+    SLOW_WEIGHTS: ("slow weights",),
     "on chip": ("clock", "on chip"),
     "activations": ("activations",),
     "elements": ("elements",),
@@ -98,6 +100,8 @@ class LayerCost:
     macs: int
     utilisation: float
     bound: Bound
+    slow: bool = False
+    """Its weights are read slowly, for the number of its channels."""
 
     def part(self, bound: Bound) -> float:
         """Return the time that one thing would take by itself."""
@@ -208,7 +212,8 @@ class Cost:
             times["host copies"] += program.copies
         for layer in self.layers:
             bound = max((Bound.COMPUTE, Bound.WEIGHTS, Bound.ON_CHIP), key=layer.part)
-            times[PART_NAMES[bound]] += layer.part(bound)
+            slow = layer.slow and bound is Bound.WEIGHTS
+            times[SLOW_WEIGHTS if slow else PART_NAMES[bound]] += layer.part(bound)
             times["activations"] += layer.activations
             times["elements"] += layer.elements
             times["fixed time of layers"] += layer.fixed
@@ -397,6 +402,7 @@ def layer_cost(layer: LayerWork, machine: Machine, *, bridged: bool = False) -> 
         macs=layer.macs,
         utilisation=layer.utilisation,
         bound=largest if parts[largest] else Bound.NOTHING,
+        slow=layer.aliased and machine.aliased_stream < machine.stream,
     )
 
 

@@ -213,6 +213,7 @@ def machine_for(
             called,
             lent(lenders, place, stands=stands),
             streamed,
+            slow_weights(place),
             moved,
             clocked,
             counted,
@@ -427,6 +428,14 @@ def cores_of(target: Target) -> tuple[int, Rate]:
         return target.ne_count_hal, Rate("cores", basis_of(known), f"{target.ne_count_hal} {where_known(known)}")
     unknown = model().cores_where_unknown
     return int(unknown.value), Rate("cores", Basis.SCALED, f"{unknown.value:g} {where_known(unknown.evidence)}")
+
+
+def slow_weights(place: Place) -> Rate:
+    """Return how the rate of weights of slow channel counts is known."""
+    known = model().aliased_stream
+    chips = [place.chip] if place.chip else [one for one in database().chips.values() if is_of(one.key, place.target)]
+    measured = any(one.name in known.on for one in chips)
+    return Rate("slow weights", Basis.MEASURED if measured else Basis.SCALED, where_known(known.evidence))
 
 
 def is_aliasing(target: Target) -> bool:

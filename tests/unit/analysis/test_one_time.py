@@ -209,6 +209,9 @@ def test_rows_of_the_large_tables_are_near_or_known_misses() -> None:
 def test_multiples_of_4096_channels_are_slow_where_that_was_seen(chip: str, *, slow: bool) -> None:
     times = {count: af.cost(tool.pointwise(count, 64), chip) for count in (4096, 4608)}
     assert (times[4096].microseconds > times[4608].microseconds) is slow
+    parts = {part.name: part for part in times[4096].parts}
+    assert ("weights of slow channel counts" in parts) is slow
+    assert not slow or parts["weights of slow channel counts"].basis is Basis.MEASURED
     noted = any("a multiple of 4096 input channels" in note for note in times[4096].notes)
     assert noted is slow
     assert not any("4096" in note for note in times[4608].notes)
