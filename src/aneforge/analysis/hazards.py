@@ -2,8 +2,8 @@
 
 There are four routes. A slice that passes the fixed-point crop, and activations that meet streamed int8 weights, are
 infinite above 4,094. An operation that the target has not is rebuilt, and what it is rebuilt of can overflow where its
-own result is small (sine) or a copy (a resize by products, infinite from 2^15 on). And what reads inputs themselves can
-pass an edge for inputs within the ranges that they promise.
+own result is small (sine) or a copy (a resize by products, infinite from 2^15 on); so it is with squares that are added
+under a root. And what reads inputs themselves can pass an edge for inputs within the ranges that they promise.
 
 How large values get is known from promises of inputs (`max_abs`), or not at all: then whatever fp16 holds may come in,
 and the hazard is there. Overflow of plain arithmetic of which nothing is known is none of these: `ranges` lists it.
@@ -55,6 +55,7 @@ class Route(StrEnum):
     CROP = "fixed-point crop"
     INT8 = "int8 activations"
     REBUILT = "rebuilt operation"
+    SQUARES = "fp16 overflow"
     RANGE = "range of the inputs"
 
 
@@ -63,7 +64,10 @@ REMEDIES = {
     Route.CROP: f"begin the slice at 0 of the width; or {PROMISE}",
     Route.INT8: f"keep these weights in fp16 or take int4; or {PROMISE}",
     Route.REBUILT: PROMISE,
+    Route.SQUARES: f"scale what is read down by a power of two, and the result up by it; or {PROMISE}",
 }
+INSIDE = frozenset({Trait.RESIZING, Trait.SQUARING_SUM})
+"""Traits of operations that can overflow inside, whatever the target does with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,8 @@ def find_hazards(graph: Graph, program: Program, verdict: Preflight) -> tuple[Ha
     >>> import aneforge as af
     >>> from aneforge.rules.preflight import preflight
     >>> graph = af.Graph({"y": af.input((1, 8), max_abs=5000.0).slice_by_size((0, 2), (1, 4))})
-    >>> [str(one.route) for one in find_hazards(graph, af.build_program(graph, "m1"), preflight(graph, "m1"))]
+    >>> family = af.targets.Family.A13
+    >>> [str(one.route) for one in find_hazards(graph, af.build_program(graph, family), preflight(graph, family))]
     ['fixed-point crop']
     """
     return tuple(
@@ -158,14 +163,14 @@ def name_of(layer: Layer, places: Mapping[Location, frozenset[str]]) -> str:
 
 
 def rebuilt_hazards(graph: Graph, target: Target, verdict: Preflight) -> list[Hazard]:
-    """Return the operations that a target rebuilds of others, which overflow where they would not themselves.
+    """Return the operations that overflow inside where their results would not: rebuilt ones, and roots of squares.
 
     What only moves elements is left out, but for resizes: no target builds it of arithmetic, and layers show the crop.
     """
     rebuilt = [
         node
         for node, report in zip(graph.nodes, verdict.reports, strict=True)
-        if Trait.RESIZING in node.op.traits
+        if INSIDE & node.op.traits
         or (report.status is Status.DECOMPOSE and node.op.movement is None and keeps_finite(node))
     ]
     read = {node: [value for value in node.sources() if is_float(value.type.dtype)] for node in rebuilt}
@@ -176,9 +181,11 @@ def rebuilt_hazards(graph: Graph, target: Target, verdict: Preflight) -> list[Ha
     for node, limit in unsafe.items():
         reach = max(bounds[value.node, value.index] for value in read[node])
         if reach > limit:
-            detail = f"it is built of other operations there, in which magnitudes above {limit:g} become infinite"
-            op, remedy = node.op.name, REMEDIES[Route.REBUILT]
-            found.append(Hazard(Route.REBUILT, op, node.location, target.name, limit, reach, detail, remedy))
+            squares = Trait.SQUARING_SUM in node.op.traits
+            what = "it adds squares, which" if squares else "it is built of other operations there, which"
+            detail = f"{what} become infinite for magnitudes above {limit:g}"
+            route, op = Route.SQUARES if squares else Route.REBUILT, node.op.name
+            found.append(Hazard(route, op, node.location, target.name, limit, reach, detail, REMEDIES[route]))
     return found
 
 

@@ -1,6 +1,7 @@
 """Up to which magnitude an operation stays finite on a target, where its mathematics does: the engine is asked.
 
-An operation that the target has not is rebuilt of others, which can overflow inside. A function of single elements is
+An operation that the target has not is rebuilt of others, which can overflow inside; so can a sum of squares under a
+root. A function of single elements is
 asked for every finite fp16 number. Anything else that is asked gives copies, averages or bounded numbers: it is asked
 for tensors of equal numbers, ever larger, for no partial sum is larger than that of equal terms.
 """
@@ -19,6 +20,7 @@ from aneforge.engine.execution.run import prepare
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output, build
+from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
@@ -39,7 +41,7 @@ __all__ = ["keeps_finite", "largest_safe"]
 
 KEEPING = frozenset({Trait.AVERAGING, Trait.BOUNDING, Trait.EXTREME, Trait.RESIZING, Trait.SHRINKING})
 """Traits of operations whose results are no larger than what goes in."""
-MOST_ELEMENTS = 1 << 18
+MOST_ELEMENTS = 1 << 22
 """Larger tensors are not filled: what becomes of their elements is not asked."""
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE = EVERY[np.isfinite(EVERY)]
@@ -72,7 +74,7 @@ def largest_safe(node: Node, target: Target) -> float:
 
     >>> import aneforge as af
     >>> up = af.resize_nearest_neighbor(af.input((1, 3, 2, 2)), 4, 4).node
-    >>> [largest_safe(up, af.targets.resolve(chip)) for chip in ("m1", "m4")]
+    >>> [largest_safe(up, af.targets.resolve(family)) for family in (af.targets.Family.A13, af.targets.Family.A16)]
     [32752.0, 65504.0]
     """
     operands = tuple((name, kinds_of(argument)) for name, argument in node.operands.items())
@@ -98,13 +100,16 @@ class Call:
 
     def result(self, numbers: Array | float) -> Array:
         """Return what comes out where every floating-point tensor holds these numbers, and all others zeros."""
+        return self.ready.run(self.filled(numbers)).outputs["y"]
+
+    def filled(self, numbers: Array | float) -> dict[str, Array]:
+        """Return inputs of which every floating-point tensor holds these numbers, and all others zeros."""
         kinds = {name: node.types[0] for name, node in self.graph.inputs.items()}
         values = {name: np.asarray(numbers if is_float(kind.dtype) else 0) for name, kind in kinds.items()}
-        feed = {
+        return {
             name: np.broadcast_to(values[name], kind.shape).astype(numpy_dtype(kind.dtype))
             for name, kind in kinds.items()
         }
-        return self.ready.run(feed).outputs["y"]
 
 
 @lru_cache(256)
@@ -130,13 +135,20 @@ def safe_call(
 
 
 def of_equal_numbers(call: Call) -> float:
-    """Return the largest magnitude for which tensors of equal numbers give finite ones; found by halving."""
+    """Return the largest magnitude for which tensors of equal numbers give finite ones; found by halving.
+
+    Where the mathematics overflows no later than the engine, all magnitudes count as safe.
+    """
     low, high = 0, len(MAGNITUDES)
     if np.isfinite(call.result(FP16_MAX)).all():
         return FP16_MAX
     while low < high:
         middle = (low + high) // 2
         low, high = (middle + 1, high) if np.isfinite(call.result(float(MAGNITUDES[middle]))).all() else (low, middle)
+    first = float(MAGNITUDES[low])
+    (exact,) = evaluate(call.graph, call.filled(first))[0].values()
+    if not (np.abs(exact.astype(np.float64)) <= FP16_MAX).all():
+        return FP16_MAX
     return float(MAGNITUDES[low - 1]) if low else 0.0
 
 

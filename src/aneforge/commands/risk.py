@@ -210,7 +210,8 @@ def may_saturate(graph: Graph, program: Program, verdict: Preflight) -> bool:
         slices
         or encoded
         or any(
-            Trait.RESIZING in node.op.traits or (report.status is Status.DECOMPOSE and node.op.movement is None)
+            {Trait.RESIZING, Trait.SQUARING_SUM} & node.op.traits
+            or (report.status is Status.DECOMPOSE and node.op.movement is None)
             for node, report in zip(graph.nodes, verdict.reports, strict=True)
         )
     )

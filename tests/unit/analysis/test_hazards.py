@@ -15,6 +15,7 @@ from aneforge.analysis.hazards import find_hazards
 from aneforge.analysis.safe_magnitudes import keeps_finite, largest_safe
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.comparing import compare
+from aneforge.graph.node import build
 from aneforge.rules.preflight import preflight
 
 if TYPE_CHECKING:
@@ -116,3 +117,17 @@ def test_the_limit_of_a_rebuilt_operation_is_the_last_that_is_finite(step: int, 
     for most in {limit, min(limit * (1 + 2.0**-9), 65504.0)}:
         finite = np.isfinite(af.run(program, {"x": np.full(SHAPE, most)}).outputs["y"]).all()
         assert finite == (np.float16(most) <= limit)
+
+
+@pytest.mark.parametrize("op", ["reduce_l2_norm", "l2_pool", "reduce_sum_square", "sq_after_reduce"])
+def test_squares_under_a_root_overflow_before_the_root_does(op: str) -> None:
+    """The length of (300, 400) is 500, and the sum of squares no fp16 number; a sum without a root just overflows."""
+    x = af.input((1, 1, 2, 8), name="x")
+    attributes = {"kernel_sizes": (1, 4), "pad_type": "valid"} if op == "l2_pool" else {"axes": (-1,)}
+    graph = af.Graph({"y": af.Tensor(build(op, {"x": x}, attributes))})
+    hazards = find_hazards(graph, af.build_program(graph, "m4"), preflight(graph, "m4"))
+    rooted = op in ("reduce_l2_norm", "l2_pool")
+    assert [str(one.route) for one in hazards] == (["fp16 overflow"] if rooted else [])
+    for one in hazards:
+        ran = [af.run(af.build_program(graph, "m4"), {"x": np.full((1, 1, 2, 8), most)}) for most in (one.limit, 400.0)]
+        assert [bool(np.isfinite(each.outputs["y"]).all()) for each in ran] == [True, False]

@@ -119,8 +119,8 @@ def beside_a_square(layer: Layer, program: Program) -> bool:
     """Tell whether a layer adds up squares, or adds what nothing but squares and products read.
 
     >>> import aneforge as af
-    >>> x = af.input((4, 300))
-    >>> programs = [af.build_program(y, "m1") for y in (x.sum(-1), x.sum(-1).square(), x.square().mean(-1))]
+    >>> x, family = af.input((4, 300)), af.targets.Family.A13
+    >>> programs = [af.build_program(y, family) for y in (x.sum(-1), x.sum(-1).square(), x.square().mean(-1))]
     >>> [[layer.kind.name for layer in program.layers if beside_a_square(layer, program)] for program in programs]
     [[], ['reduce_sum'], ['reduce_avg']]
     """

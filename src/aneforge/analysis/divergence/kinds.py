@@ -66,7 +66,7 @@ def predict_fp16_divergence(
     'none'
     >>> str(predict_fp16_divergence("rms_norm", (64, 256), Family.A13, Family.A14))
     'round1'
-    >>> str(predict_fp16_divergence("conv", (1, 8, 32, 32), "m1", "m5"))
+    >>> str(predict_fp16_divergence("resize_bilinear", (1, 8, 32, 32), Family.A13, Family.A14))
     'roundings'
 
     Raises:

@@ -54,8 +54,8 @@ def bound_by_promises(values: Sequence[Output], target: Target) -> dict[tuple[No
     """Return how large values can get for any inputs within their promises; infinite for what nothing bounds.
 
     >>> import aneforge as af
-    >>> x = af.input((1, 4), max_abs=300.0)
-    >>> list(bound_by_promises([x, x.sigmoid(), x * x, af.input((1, 4))], af.targets.resolve("m4")).values())
+    >>> x, target = af.input((1, 4), max_abs=300.0), af.targets.resolve(af.targets.Family.A16)
+    >>> list(bound_by_promises([x, x.sigmoid(), x * x, af.input((1, 4))], target).values())
     [300.0, 1.0, inf, inf]
     """
     promises = [value.node.attributes.get("max_abs") for value in values]
