@@ -15,10 +15,13 @@ from .analysis.precision import precision_risk as precision_risk
 from .analysis.ranges.analysis import ranges as ranges
 from .compiler.compile import build_program as build_program
 from .compiler.retarget import retarget as retarget
+from .compiler.verdict import preflight as preflight
+from .compiler.verdict import preflight_all as preflight_all
 from .engine.execution.run import run as run
 from .errors import CompileBackoffError as CompileBackoffError
 from .errors import CrossChipFP16Warning as CrossChipFP16Warning
 from .errors import DispatchFloorWarning as DispatchFloorWarning
+from .errors import OversizeWarning as OversizeWarning
 from .errors import PrecisionWarning as PrecisionWarning
 from .errors import SaturationWarning as SaturationWarning
 from .errors import SliceSaturationWarning as SliceSaturationWarning
@@ -111,8 +114,6 @@ from .rules.operations import min_native_family as min_native_family
 from .rules.operations import op_info as op_info
 from .rules.operations import ops_on as ops_on
 from .rules.operations import walled_everywhere as walled_everywhere
-from .rules.preflight import preflight as preflight
-from .rules.preflight import preflight_all as preflight_all
 from .runtime.backends import backends as backends
 from .runtime.breaker import reset_compile_breaker as reset_compile_breaker
 from .runtime.compile import compile as compile

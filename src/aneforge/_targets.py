@@ -1,8 +1,8 @@
 """The documented import path `from aneforge import _targets as tg`. Names only; the rooms hold the code."""
 
 from aneforge.analysis.divergence.kinds import predict_fp16_divergence
+from aneforge.compiler.verdict import preflight, preflight_all
 from aneforge.rules.operations import op_status
-from aneforge.rules.preflight import preflight, preflight_all
 from aneforge.targets import (
     FP16_SLICE_SAT,
     MIN_FAMILY,

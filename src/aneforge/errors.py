@@ -29,6 +29,7 @@ __all__ = [
     "Location",
     "NoDataError",
     "NotSupportedError",
+    "OversizeWarning",
     "PrecisionWarning",
     "ProgramFileError",
     "RuntimeStateError",
@@ -157,6 +158,11 @@ class GraphTypeError(GraphError, TypeError):
 class NotSupportedError(GraphError, NotImplementedError):
     """An operation makes sense and has no form here; the message says which form there is."""
 
+    layer: str | None = None
+    """The layer of the program that is refused, where a pass of the compiler refuses one."""
+    reason: str | None = None
+    """Why that layer cannot be made legal."""
+
 
 class IllegalGraphError(NotSupportedError):
     """A graph that cannot run on a target: the message lists every operation that stops it, with reason and remedy."""
@@ -252,6 +258,10 @@ class SliceSaturationWarning(SaturationWarning):
 
 class CrossChipFP16Warning(UserWarning):
     """The same graph gives other fp16 values on another target: a numeric heads-up, never a rejection."""
+
+
+class OversizeWarning(UserWarning):
+    """A tensor is longer than the target takes: the compiler splits what computes on it, at a cost."""
 
 
 class DispatchFloorWarning(UserWarning):

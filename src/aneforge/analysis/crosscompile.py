@@ -14,10 +14,9 @@ from aneforge.analysis.user_operations import name_at, operations_by_place
 from aneforge.callsite import warn
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.catalogue import is_bridge
-from aneforge.errors import CrossChipFP16Warning, GraphError, NoDataError, NotSupportedError
+from aneforge.compiler.verdict import is_cut, with_compiled
+from aneforge.errors import CrossChipFP16Warning, GraphError, NoDataError, NotSupportedError, OversizeWarning
 from aneforge.graph.precision import to_fp16
-from aneforge.rules.operations import op_status
-from aneforge.rules.preflight import Status
 from aneforge.targets import TargetLike, resolve
 
 if TYPE_CHECKING:
@@ -36,7 +35,9 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
     the same bits on both, as far as it is known. Names are checked before the graph is.
 
     An operation that is built from others there, such as dropout of a mask that the host draws, needs no program of its
-    own. Wider floating-point tensors count as fp16, as in `compile`; `compile_matrix` says why one does not compile.
+    own. What is oversize must be split, which the system's compiler does not do: the answer is False, with a warning
+    that `af.compile` would split it. Wider floating-point tensors count as fp16, as in `compile`; `compile_matrix` says
+    why one does not compile.
 
     >>> import aneforge as af
     >>> family = af.targets.Family
@@ -54,23 +55,34 @@ def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike 
     if not resolved.has_data:
         raise NoDataError(NO_DATA, target=resolved.name)
     graph = to_fp16(out).graph
-    bridges = [node for node in bridges_of(graph) if op_status(node.op.name, resolved) != Status.DECOMPOSE]
-    if bridges:
-        node = bridges[0]
-        raise NotSupportedError(
-            "a graph that is cut into several programs is out of scope here",
-            operation=node.op.name,
-            location=node.location,
-            target=resolved.name,
-            remedy="check the parts before and after it, or compile the whole with af.compile",
-        )
     made = program_for(graph, resolved)
     if made is None:
         return False
+    if made.verdict.ok and is_cut(made):
+        refuse_cut(graph, resolved)
     other = program_for(graph, here) if here is not resolved else None
     if other is not None:
         warn_of_differences(graph, other, made)
-    return True
+    verdict = with_compiled(made.verdict, made)
+    if verdict.splits:
+        warn(f"on {resolved.name} a tensor is oversize. {'; '.join(verdict.splits)}", OversizeWarning)
+    return verdict.ok
+
+
+def refuse_cut(graph: Graph, target: Target) -> None:
+    """Refuse a graph that becomes several programs, by the first operation that needs one of its own.
+
+    Raises:
+        NotSupportedError: Always.
+    """
+    node = next(iter(bridges_of(graph)), None)
+    raise NotSupportedError(
+        "a graph that is cut into several programs is out of scope here",
+        operation=node.op.name if node is not None else None,
+        location=node.location if node is not None else None,
+        target=target.name,
+        remedy="check the parts before and after it, or compile the whole with af.compile",
+    )
 
 
 def program_for(graph: Graph, target: Target) -> Compiled | None:

@@ -17,8 +17,8 @@ from aneforge.analysis.matrix import NOTHING
 from aneforge.analysis.segmenter import Choice, Device, choose, reasons_against, switch
 from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
-from aneforge.compiler.validators import Verdict, validate_program
-from aneforge.errors import GraphError, IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError
+from aneforge.compiler.splits import OVERSIZE
+from aneforge.errors import GraphError, IllegalGraphError, NotSupportedError, UnknownNameError
 from aneforge.evidence import EvidenceKind
 from aneforge.graph.graph import INPUT, STATE, Graph
 from aneforge.graph.node import build
@@ -220,7 +220,7 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
     )
     if compiled is None:
         return Placement(place.target.name, Path.DIRECT, EvidenceKind.DECODED, operations, (), (), (), tuple(notes))
-    notes += objections(compiled) if compiled.program.layers else [NOTHING]
+    notes += changed(compiled) if compiled.program.layers else [NOTHING]
     found = price(work_of(compiled), machine_of(target if target is not None else place.target))
     times = segment_times(found)
     segments = direct_segments(compiled, times)
@@ -240,17 +240,10 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
     )
 
 
-def objections(compiled: Compiled) -> list[str]:
-    """Return what the compiler's validators object to."""
-    try:
-        parts = list(validate_program(compiled.program).parts())
-    except NoDataError as missing:
-        return [f"the validators do not answer here: {missing}"]
-    return [
-        f"%{part.name or part.op}, {part.verdict} by the compiler's validators: {part.findings[0]}"
-        for part in parts
-        if part.verdict is not Verdict.ACCEPT
-    ]
+def changed(compiled: Compiled) -> list[str]:
+    """Return what became of operations that are oversize; the compiler's validators accepted what there is."""
+    oversize = dict.fromkeys(f"{one.op} became {one.detail}" for one in compiled.changes if one.why == OVERSIZE)
+    return list(oversize)
 
 
 def segment_times(found: Cost) -> Mapping[int, float]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.pipeline import Pipeline
     from aneforge.compiler.retarget import Retargeted
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.convert import Change
@@ -101,11 +102,11 @@ def compile_model(
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
     form = plain_form if emit is None else EMITTERS[emit].form
     if dump_phases is None:
-        made = compile_form(subject.graph, chosen, form, pipeline.run)
+        made = compile_form(subject.graph, chosen, form, pipeline, pipeline.run)
     else:
         folder = Path(dump_phases)
         with writing(folder):
-            made = compile_form(subject.graph, chosen, form, lambda begun: pipeline.dump(begun, folder))
+            made = compile_form(subject.graph, chosen, form, pipeline, lambda begun: pipeline.dump(begun, folder))
     program, path = made.program, None
     if emit is not None and where is not None:
         with writing(where):
@@ -153,7 +154,11 @@ class CompiledForm:
 
 
 def compile_form(
-    graph: Graph, target: Target, form: Callable[[Graph], Form], run: Callable[[Program], Program]
+    graph: Graph,
+    target: Target,
+    form: Callable[[Graph], Form],
+    pipeline: Pipeline,
+    run: Callable[[Program], Program],
 ) -> CompiledForm:
     """Return the program of the graph that a form holds: what is reported is what a reader of the file would compile.
 
@@ -168,12 +173,12 @@ def compile_form(
     retargeted = retarget(graph, target, route)
     written, notes = form(retargeted.graph), ()
     try:
-        compiled = compile_graph(written.graph, target, route=route, run=run)
+        compiled = compile_graph(written.graph, target, route=route, pipeline=pipeline, run=run)
     except (IllegalGraphError, NotSupportedError) as error:
         if not written.shared:
             raise
         written, notes = plain_form(retargeted.graph), (f"{written.shared}: {error}",)
-        compiled = compile_graph(written.graph, target, route=route, run=run)
+        compiled = compile_graph(written.graph, target, route=route, pipeline=pipeline, run=run)
     first = origins(graph, retargeted.graph)
     last = [
         tuple(dict.fromkeys(number for held in kept for made in written.origin[held] for number in first[made]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.compile import Compiled, Later, compile_graph, route_to
+from aneforge.compiler.compile import Compiled, Later, accepted, build, route_to
 from aneforge.compiler.schedule.chaining import chaining_enabled
 from aneforge.compiler.schedule.rules import rules
 from aneforge.errors import GraphError
@@ -83,13 +83,13 @@ class Compiler:
         kind = kind_of(target)
         for one in self.shared:
             if one.kind == kind and all(answer_of(target, asked) == answer for asked, answer in one.answers):
-                return renamed(one.made, target)
+                return checked(renamed(one.made, target))
         asked: set[Question] = set()
         made = compiled(self.graph, watched(target, asked))
         if made.compiled is not None:
             answers = tuple((question, answer_of(target, question)) for question in sorted(asked))
             self.shared.append(Shared(kind, answers, made))
-            made = renamed(made, target)
+            made = checked(renamed(made, target))
         return made
 
 
@@ -119,11 +119,20 @@ def watched(target: Target, asked: set[Question]) -> Target:
 def compiled(graph: Graph, target: Target) -> Made:
     """Compile a graph for a target that the ordinary route reaches, or by the direct one."""
     try:
-        found = compile_graph(graph, target, route=route_to(target))
+        found = build(graph, target, route=route_to(target))
+        found.observed  # noqa: B018 - targets that share the program share it, too
         found.plan  # noqa: B018 - what it asks of the target decides whether another may share it
     except GraphError as refusal:
         return Made(None, failure=refusal)
     return Made(found)
+
+
+def checked(made: Made) -> Made:
+    """Return what was made, if the validators accept it on its target."""
+    try:
+        return made if made.compiled is None else Made(accepted(made.compiled))
+    except GraphError as refusal:
+        return Made(None, failure=refusal)
 
 
 def renamed(made: Made, target: Target) -> Made:
@@ -136,5 +145,5 @@ def renamed(made: Made, target: Target) -> Made:
     order = replace(before.schedule, target=target.name, notes=(how,))
     memory = replace(before.plan, target=target.name, notes=(how, *before.plan.notes[len(before.schedule.notes) :]))
     program = replace(before.program, target=target, notes=notes)
-    now = Compiled(replace(before.retargeted, target=target.name), program, Later(order, memory))
+    now = Compiled(replace(before.retargeted, target=target.name), program, Later(order, memory, before.later.observed))
     return replace(made, compiled=now)

@@ -17,6 +17,9 @@ from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.reproducer import reproducible, within
 from aneforge.compiler.retarget import retarget
+from aneforge.compiler.splits import refusal_of, splits_of
+from aneforge.compiler.validators.network import observe_program
+from aneforge.errors import GraphError, IllegalGraphError, NotSupportedError
 from aneforge.graph.graph import as_graph
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import Status
@@ -31,13 +34,14 @@ if TYPE_CHECKING:
     from aneforge.compiler.pipeline import Pipeline
     from aneforge.compiler.retarget import Retargeted
     from aneforge.compiler.schedule.schedule import Schedule
+    from aneforge.compiler.validators.network import NetworkValidation, ObservedProgram
     from aneforge.graph.convert import Change, SuppliedInput
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.ops.types import Array
     from aneforge.rules.preflight import Preflight
     from aneforge.targets import Target
 
-__all__ = ["Compiled", "Later", "build_program", "compile_graph", "lowered", "route_to"]
+__all__ = ["Compiled", "Later", "accepted", "build", "build_program", "compile_graph", "lowered", "route_to"]
 
 
 @dataclass(slots=True)
@@ -46,6 +50,7 @@ class Later:
 
     schedule: Schedule | None = None
     plan: MemoryPlan | None = None
+    observed: ObservedProgram | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,20 @@ class Compiled:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """The operations that became others."""
-        return self.retargeted.changes
+        """The operations that became others, and those that were split or are only moved because they are oversize."""
+        return (*self.retargeted.changes, *splits_of(self.program, self.graph, self.validation))
+
+    @property
+    def observed(self) -> ObservedProgram:
+        """What the validators see in the program; no target changes it."""
+        if self.later.observed is None:
+            self.later.observed = observe_program(self.program)
+        return self.later.observed
+
+    @property
+    def validation(self) -> NetworkValidation:
+        """What the validators say of the program."""
+        return self.observed.judged(self.program.target)
 
     @property
     def supplied(self) -> tuple[SuppliedInput, ...]:
@@ -127,11 +144,43 @@ def compile_graph(
         NotSupportedError: An operation has no form there.
         InternalError: A stage of the compiler made a mistake; the error names the stage, and a file that shows it.
     """
+    compiled = build(graph, target, route=route, pipeline=pipeline, run=run)
+    return accepted(compiled) if pipeline.passes == PIPELINE.passes else compiled
+
+
+def build(
+    graph: GraphLike,
+    target: TargetLike = None,
+    *,
+    route: str = "mil",
+    pipeline: Pipeline = PIPELINE,
+    run: Callable[[Program], Program] | None = None,
+) -> Compiled:
+    """Return a graph compiled for one target, as `compile_graph` does; the validators are still to be asked."""
     place, whole = place_of(target), as_graph(graph)
     retargeted = retarget(whole, place.target, route)
     with reproducible(whole, place.target.name, route):
-        program = (run or pipeline.run)(lowered(retargeted, place.target))
+        try:
+            program = (run or pipeline.run)(lowered(retargeted, place.target))
+        except NotSupportedError as refusal:
+            raise refusal_of(refusal, retargeted.verdict, retargeted.graph) from refusal
     return Compiled(retargeted, program if place.chip is None else replace(program, chip=place.chip.key))
+
+
+def accepted(compiled: Compiled) -> Compiled:
+    """Return what was compiled, if the validators accept it.
+
+    Raises:
+        IllegalGraphError: They do not, and neither do the rules about the graph.
+        InternalError: They do not, and the rules about the graph let it pass: lowering left its own limits.
+    """
+    stopping = [found for found in compiled.validation.findings if found.stops]
+    if not stopping:
+        return compiled
+    if not compiled.verdict.ok:
+        raise IllegalGraphError.of(compiled.program.target.name, [str(found.finding) for found in stopping])
+    with compiled.reproducible(), within("validators"):
+        raise GraphError(str(stopping[0].finding))
 
 
 def build_program(
@@ -166,7 +215,7 @@ def lowered(retargeted: Retargeted, target: Target) -> Program:
         for change in retargeted.changes
         if op_status(change.op, target) != Status.NATIVE or change.why == ""
     ]
+    program = lower(retargeted.graph, target)
     with within("lower"):
-        program = lower(retargeted.graph, target)
         verify(program)
     return replace(program, notes=(*notes, *program.notes)) if notes else program

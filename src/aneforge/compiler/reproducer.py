@@ -24,7 +24,7 @@ MOST_CHARACTERS = 1 << 20
 
 @contextmanager
 def within(stage: str) -> Generator[None]:
-    """Run a stage of the compiler: what it refuses is the model's, any other error in a program is the stage's own.
+    """Verify what a stage of the compiler made: what it refuses is the model's, any other error is the stage's own.
 
     Raises:
         InternalError: The stage was given a program and made something else.

@@ -63,6 +63,10 @@ class Preflight:
     target: str
     reports: tuple[OpReport, ...]
     """All operations in the order of the graph."""
+    splits: tuple[str, ...] = ()
+    """What the compiler makes of operations that are oversize, and what that costs; or why no split exists."""
+    segments: int | None = None
+    """Programs that the compiler cuts the graph into; None where it was not asked, or makes none."""
 
     @property
     def native(self) -> list[OpReport]:
@@ -99,7 +103,11 @@ class Preflight:
         counts = Counter(report.status for report in self.reports)
         counted = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status]) or "no operations"
         lines = [f"{'ok' if self.ok else 'not ok'} on {self.target}: {counted}"]
-        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
+        lines += [f"  {finding}" for finding in self.findings]
+        lines += [f"  {split}" for split in self.splits]
+        if self.segments is not None and self.segments > 1:
+            lines.append(f"  it is cut into {self.segments} programs")
+        return "\n".join(lines)
 
     def _with(self, status: Status) -> list[OpReport]:
         return [report for report in self.reports if report.status is status]

@@ -11,10 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, cast, overload
 
 from aneforge.analysis.long_sums import find_precision_risks
+from aneforge.callsite import warn
 from aneforge.compiler.ir.catalogue import is_bridge
 from aneforge.errors import (
     GraphError,
     NotSupportedError,
+    OversizeWarning,
     ProgramFileError,
     StrictCompileError,
 )
@@ -24,7 +26,13 @@ from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
 from aneforge.runtime.building import Built, build, keep_artifacts, prepared
 from aneforge.runtime.facts import Caution, give_warnings
-from aneforge.runtime.hazards import dispatch_cautions, precision_cautions, saturation_cautions, strict_findings
+from aneforge.runtime.hazards import (
+    dispatch_cautions,
+    oversize_text,
+    precision_cautions,
+    saturation_cautions,
+    strict_findings,
+)
 from aneforge.runtime.model import MultiModel, loaded_model
 from aneforge.runtime.options import Options, takes
 from aneforge.runtime.saved.cache import key_of, program_cache
@@ -149,9 +157,12 @@ def made_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
         raise at_risk(rules, resolved)
     later = (*rules, *saturation_cautions(graph, program, verdict))
     give_warnings(later)
+    split = oversize_text(verdict, program)
+    if split is not None:
+        warn(split, OversizeWarning)
     if options.strict and (found := strict_findings(program, verdict, (*precision, *later))):
         raise StrictCompileError.of(resolved.name, found)
-    remarks = (*half.notes, *facts.remarks)
+    remarks = (*half.notes, *facts.remarks, *([split] if split is not None else []))
     facts = replace(facts, several=several, warnings=(*precision, *floor, *later), remarks=remarks)
     if options.folder is not None and rebuilt is not None:
         kept = keep_artifacts(Built(program, facts, rebuilt), options.folder)

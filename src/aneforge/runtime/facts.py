@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
-from aneforge.errors import DispatchFloorWarning, PrecisionWarning, SaturationWarning, SliceSaturationWarning
+from aneforge.errors import (
+    DispatchFloorWarning,
+    PrecisionWarning,
+    SaturationWarning,
+    SliceSaturationWarning,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,6 +9,7 @@ from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.files import dispatch_file
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import planned
+from aneforge.compiler.splits import split_texts
 from aneforge.engine.exactness import Exactness
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "dispatch_cautions",
     "encoding_cautions",
+    "oversize_text",
     "precision_cautions",
     "rule_cautions",
     "saturation_cautions",
@@ -96,6 +98,17 @@ def described(layer: Layer, note: Note, program: Program) -> str:
     """Return a warning about a layer: what is joined, where, and what happens to it."""
     place = f" at {layer.location}" if layer.location else f" %{layer.name}"
     return f"{layer.kind.name}{place} on {program.target.name}: {note.text}"
+
+
+def oversize_text(verdict: Preflight, program: Program) -> str | None:
+    """Return the one warning of all operations that are oversize and were split, or are only moved."""
+    if not verdict.oversize:
+        return None
+    ops = ", ".join(dict.fromkeys(f"{report.op} of {list(report.shape)}" for report in verdict.oversize))
+    rules = ", ".join(dict.fromkeys(found.rule for one in verdict.oversize for found in one.findings))
+    texts = dict.fromkeys(text for _, text in split_texts(program))
+    made = "; ".join(texts) or "layers that move it, which is taken to work (inferred)"
+    return f"oversize on {program.target.name} ({rules}): {ops}. Compile splits it: {made}"
 
 
 def strict_findings(program: Program, verdict: Preflight, cautions: Sequence[Caution]) -> tuple[str, ...]:

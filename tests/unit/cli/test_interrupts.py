@@ -61,7 +61,7 @@ def test_a_file_that_is_whole_but_not_in_its_place_goes(
     ("where", "name", "form"),
     [
         (model_and_targets, "load_model", "json"),
-        (sharing, "compile_graph", "json"),
+        (sharing, "build", "json"),
         (schedule, "schedule", "html"),
         (compiling, "compile_graph", "program"),
         (running, "build_program", "npz"),

@@ -34,7 +34,7 @@ def test_a_verdict_prints_what_it_says() -> None:
     report = tg.preflight(af.input((1, 8, 1, 17_000)).sin().relu(), "m1")
     first, *rest = str(report).splitlines()
     assert first.startswith("not ok on h13: ")
-    assert rest == [f"  {finding}" for finding in report.findings]
+    assert rest == [f"  {finding}" for finding in (*report.findings, *report.splits)]
     assert len(rest) >= 3
 
 

@@ -12,6 +12,7 @@ from aneforge._compile import cross_compile_check
 from aneforge.errors import GraphError, StrictCompileError
 from aneforge.graph.node import build
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
+from aneforge.rules.preflight import preflight as judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,11 +72,11 @@ def test_what_tries_forms_takes_it_as_fp16_too() -> None:
         assert np.array_equal(cast("af.Model", made)(SAMPLE), af.compile(layer("fp16"), target="m1")(SAMPLE))
 
 
-def test_preflight_judges_the_graph_as_it_is() -> None:
-    found = af.preflight(layer("fp32"), "m1")
-    assert not found.ok
+def test_preflight_judges_the_graph_that_compile_compiles() -> None:
+    """The rules refuse the wider type; preflight, like every other door, takes it as fp16."""
+    found = judge(layer("fp32"), "m1")
     assert {finding.rule for finding in found.findings} == {"ANE-DTYPE-001", "ANE-DTYPE-002", "ANE-DTYPE-003"}
-    assert af.preflight(af.to_fp16(layer("fp32")).graph, "m1").ok
+    assert af.preflight(layer("fp32"), "m1").ok
 
 
 def test_places_of_64_bits_leave_as_places() -> None:

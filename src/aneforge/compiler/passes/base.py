@@ -54,8 +54,8 @@ class Pass(ABC):
             InternalError: What it made is not a program.
         """
         verify(program)
+        result = self.rewritten(program)  # may refuse a number of the user's, such as an index past its axis
         with within(self.name):
-            result = self.rewritten(program)
             verify(result)
         return PassResult(result, result is not program)
 

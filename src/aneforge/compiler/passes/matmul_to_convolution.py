@@ -9,6 +9,7 @@ from aneforge.compiler.ir.edit import new_layer, replace_layers
 from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
+from aneforge.compiler.passes.split_extents import CHANNEL_AXIS, Extents
 from aneforge.compiler.weights import matrix_transposed, with_unit_axes
 from aneforge.ops.constant import Constant
 
@@ -87,7 +88,8 @@ class MatmulToConvolution(Pass):
         %t1.conv = NE anec.convolution(input = %t1.channels, weights = @t1.conv.weights) {…} : fp16[1, 8, 4]
         %t1 = TE anec.transpose(x = %t1.conv) {perm = [0, 2, 1]} : fp16[1, 4, 8]
 
-    The threshold is the target's field 0x1b8; `threshold` overrides it. A larger weight stays a product that is tiled.
+    The threshold is the target's field 0x1b8; `threshold` overrides it. A larger weight stays a product that is tiled,
+    and so does one that contracts more than a convolution has channels.
     """
 
     threshold: int | None = None
@@ -99,6 +101,7 @@ class MatmulToConvolution(Pass):
     def rewritten(self, program: Program) -> Program:
         """Exchange the products."""
         known = program.target.hal.get("max_operand_bytes") if self.threshold is None else self.threshold
+        extents = Extents.of(program.target)
         notes: list[Note] = []
 
         def exchanged(layer: Layer) -> list[Layer] | None:
@@ -106,6 +109,12 @@ class MatmulToConvolution(Pass):
             if found is None:
                 return None
             x, weight, transposed = found
+            channels, rank = weight.type.shape[1], max(x.rank, 3)
+            most = extents.bound(rank, CHANNEL_AXIS)
+            if most is not None and channels > most:
+                text = f"stays a product, which can be split: {channels} channels, {most} at most in a convolution"
+                notes.append(Note(self.name, layer.name, text))
+                return None
             if not isinstance(known, int) or weight.nbytes > known:
                 notes.append(self.stays(layer, weight.nbytes, known if isinstance(known, int) else None))
                 return None

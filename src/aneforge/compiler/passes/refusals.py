@@ -35,6 +35,13 @@ def finding(layer: Layer, target: Target, rule: str) -> Finding | None:
 
 def refused(layer: Layer, target: Target, rule: str, reason: str) -> NotSupportedError:
     """Return the error for a layer that breaks a rule and cannot be taken apart, with the reason why not."""
+    error = rule_error(layer, target, rule, reason)
+    error.layer, error.reason = layer.name, reason
+    return error
+
+
+def rule_error(layer: Layer, target: Target, rule: str, reason: str) -> NotSupportedError:
+    """Return the error of a rule about a layer."""
     found = finding(layer, target, rule)
     if found is None:  # the rule looks at results alone, and an operand breaks it
         return NotSupportedError(

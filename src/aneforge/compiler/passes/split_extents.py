@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from aneforge.compiler.decisions import decision
-from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.ir.program import Note
+from aneforge.compiler.moving import CHANNELS, SPATIAL, only_moves
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along, is_reduction, reduced
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfused
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from aneforge.errors import NotSupportedError
     from aneforge.targets import Target
 
-__all__ = ["SplitExtents"]
+__all__ = ["CHANNEL_AXIS", "Extents", "SplitExtents"]
 
-SPATIAL, CHANNELS = "ANE-EXTENT-001", "ANE-EXTENT-002"
+WHOLE = "it works along that axis as a whole"
 IMAGE_RANK = 4
 CHANNEL_AXIS = 1
 
@@ -176,11 +175,6 @@ def cut_short(layer: Layer, extents: Extents) -> list[Layer]:
     raise refusal(layer, extents)
 
 
-def only_moves(layer: Layer) -> bool:
-    """Tell whether a layer moves data and may do so with any length."""
-    return layer.engine is Engine.DMA and decision("oversize_tensors").text() == "may be moved"
-
-
 def only_behind(layer: Layer, extents: Extents) -> bool:
     """Tell whether nothing is too long but what the epilogue makes of it."""
     shapes = (*(value.shape for value in layer.bottoms), layer.core_types[0].shape)
@@ -191,7 +185,7 @@ def refusal(layer: Layer, extents: Extents) -> NotSupportedError:
     """Return the error for a layer that cannot be cut, by the rule for the first axis that is too long."""
     shapes = (layer.core_types[0].shape, *(value.shape for value in layer.bottoms))
     rules = (extents.rule(len(shape), axis) for shape in shapes if (axis := extents.too_long(shape)) is not None)
-    return refused(layer, extents.target, next(rules), f"{layer.kind.name} works along that axis as a whole")
+    return refused(layer, extents.target, next(rules), WHOLE)
 
 
 def feeds_a_transpose(layer: Layer, program: Program) -> bool:
@@ -236,6 +230,7 @@ class SplitExtents(Pass):
             pieces = [layer]
             if longest(layer) > least and not only_moves(layer) and not feeds_a_transpose(layer, program):
                 pieces = cut_short(layer, extents)
+                notes += [Note(self.name, layer.name, parts_text(layer, pieces))] if pieces != [layer] else []
                 notes += [Note(self.name, layer.name, UNDONE)] if fusion_undone(layer, pieces) else []
             changed = changed or pieces != [layer]
             layers += pieces
@@ -247,6 +242,16 @@ class SplitExtents(Pass):
         unknown = [name for name, bound in bounds.items() if bound is None]
         text = "no source gives {limit} of {target}: not checked"
         return [Note.of(self.name, "", text, limit=name, target=extents.target.name) for name in unknown]
+
+
+def parts_text(layer: Layer, pieces: Sequence[Layer]) -> str:
+    """Return what a layer that was too long became."""
+    count = sum(piece.kind is layer.kind for piece in pieces)
+    moves = [piece for piece in pieces if only_moves(piece)]
+    moved = sum(piece.result.type.nbytes for piece in moves)
+    whole = "1 part" if count == 1 else f"{count} parts"
+    layers = "1 layer that cuts or joins" if len(moves) == 1 else f"{len(moves)} layers that cut and join"
+    return f"became {whole}, with {layers} ({moved} bytes)"
 
 
 def longest(layer: Layer) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SplitMatmul", "contraction"]
 
-ROUNDED = "it is a sum of {count} products over parts of the contraction, each rounded to the type of the result"
+ROUNDED = "a sum of {count} products over parts of the contraction, each rounded to the type of the result"
 
 
 def row_axis(layer: Layer) -> int | None:
@@ -95,6 +95,8 @@ class SplitMatmul(Pass):
                 return None
             rows = rows_split(layer, height, target)
             if rows is not None:
+                count = sum(piece.kind.name == "matmul" for piece in rows)
+                notes.append(Note(self.name, layer.name, f"became {count} parts along its rows"))
                 notes.extend([Note(self.name, layer.name, UNDONE)] if fusion_undone(layer, rows) else [])
                 return [made for piece in rows for made in (split(piece) or [piece])]
             parts = contraction_split(layer, longest, target)

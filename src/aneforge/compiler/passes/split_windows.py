@@ -207,9 +207,12 @@ class SplitWindows(Pass):
             if not broken(sizes, limits):
                 return None
             if layer.kind.name == "average_pool" and pool is not None:
-                made, text = smaller_pool(layer, pool, target), "averaged in turn: its window was too long"
+                made, text = smaller_pool(layer, pool, target), "became averages in turn: its window was too long"
             else:
-                made, text = smaller_kernel(layer, kernels, target), "its kernel was too long: phases became channels"
+                made, text = (
+                    smaller_kernel(layer, kernels, target),
+                    "became a kernel over phases: it was too long",
+                )
             texts = [text, UNDONE] if fusion_undone(layer, made) else [text]
             notes.extend(Note(self.name, layer.name, one) for one in texts)
             return made

@@ -120,6 +120,9 @@ def cut_layer(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: 
     The axis must be one that `axis_behind` finds again after the epilogue.
     """
     make = LayerMaker(layer, target)
+    if len(parts) == 1:  # a window that does not read all of a long operand
+        make.keep(replace(one_part(make, cut, parts[0], f"{word}0"), results=layer.results))
+        return make.layers
     pieces = [make.keep(one_part(make, cut, part, f"{word}{number}")) for number, part in enumerate(parts)]
     behind = axis_behind(layer, cut.axis)
     assert behind is not None, "whoever cuts a layer asked for the axis after it"  # noqa: S101 - a programmer's error

@@ -37,6 +37,9 @@ class Stage(StrEnum):
     """The validator accepts; code generation or backend lowering fails."""
     CONVERSION = "conversion"
     """The conversion from a graph answers it by building the operation from others: no such layer is made."""
+    MOVED = "moved"
+    """The tensor is longer than the engine computes on and is only moved, which is taken to work (`oversize_tensors` of
+    the decisions: inferred)."""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from aneforge.compiler.moving import CHANNELS, SPATIAL, only_moves
 from aneforge.compiler.validators.catalogue import general_checks, semantic_rules, validator_of
 from aneforge.compiler.validators.data import Stage
+from aneforge.compiler.validators.looking import stored_bits
 from aneforge.compiler.validators.subjects import ALONE, subject_of_layer, subjects_of_epilogue
 from aneforge.compiler.validators.verdict import Objection, Validation
 from aneforge.errors import NoDataError
 from aneforge.ops.table import names
 from aneforge.rules.catalogue import rules
+from aneforge.rules.preflight import likeness
+from aneforge.rules.rule import Rule, Seen
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
+    from aneforge.compiler.ir.kind import Slot
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.validators.catalogue import Check, Validator
     from aneforge.compiler.validators.subjects import Surroundings
-    from aneforge.rules.rule import Finding, Rule
-    from aneforge.rules.subject import Subject
-    from aneforge.targets import Target, TargetLike
+    from aneforge.errors import Location
+    from aneforge.rules.rule import Finding
+    from aneforge.rules.subject import Operation, Subject
+    from aneforge.targets import Fact, Target, TargetLike
 
-__all__ = ["objections", "rules_about", "validate", "validate_layer"]
+    Bounds = dict[str, Fact | NoDataError]
+
+__all__ = ["Part", "objections", "observe", "observe_layer", "rules_about", "validate", "validate_layer"]
+
+EXTENTS = frozenset({SPATIAL, CHANNELS})
 
 FRONT_END_RULES = frozenset({"ANE-FLOOR-001"})
 """Rules of the MIL front end alone: a layer can also be authored, which is how the oldest targets are reached."""
@@ -70,14 +81,87 @@ def validate_layer(layer: Layer, target: TargetLike = None, around: Surroundings
         NoDataError: The target is a name without data.
         GraphError: The slots after the layer do not fit it; verification refuses such a program.
     """
+    part = observe_layer(layer, around)
+    return part.judged(with_data(resolve(target), part.subjects[0].subject), {})
+
+
+def observe_layer(layer: Layer, around: Surroundings = ALONE) -> Part:
+    """Return what rules see in a layer and in the slots after it; no target changes it."""
     subject = subject_of_layer(layer, around)
-    resolved = with_data(resolve(target), subject)
-    found = list(objections(subject, resolved))
-    for slot, stage in subjects_of_epilogue(layer, around):
-        found += [replace(objection, slot=slot) for objection in objections(stage, resolved)]
-    return Validation(
-        layer.name, subject.op, validator_of(subject.op), tuple(sorted_worst_first(found)), layer.location
-    )
+    seen = [
+        observe_alike(subject),
+        *(observe_alike(stage, slot) for slot, stage in subjects_of_epilogue(layer, around)),
+    ]
+    return Part(layer.name, validator_of(subject.op), tuple(seen), layer.location, moved=only_moves(layer))
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """An operation, and what every rule that concerns it sees in it."""
+
+    subject: Subject
+    looks: Looks
+    slot: Slot | None = None
+
+    def objections(self, target: Target, bounds: Bounds, *, front_end: bool = False) -> Iterator[Objection]:
+        """Return what the rules find in it on a target; `bounds` keeps what was asked of the target before."""
+        validator = validator_of(self.subject.op)
+        left_out = frozenset[str]() if front_end else left_out_for_layers(self.subject.op, target)
+        for known, seen in self.looks:
+            if known.id in left_out:
+                continue
+            if known.id not in bounds:
+                bounds[known.id] = known.bound_on(target)
+            finding = known.judge(self.subject, seen, target, bounds[known.id])
+            if finding is not None:
+                found = objection_of(finding, validator, target)
+                yield found if self.slot is None else replace(found, slot=self.slot)
+
+
+def observe(subject: Subject) -> Observed:
+    """Return what rules see in an operation."""
+    return Observed(subject, looks_at(subject))
+
+
+def looks_at(subject: Subject) -> Looks:
+    """Return what every rule that concerns an operation sees in it."""
+    return [(known, seen) for known in rules_about(subject.op) if (seen := known.extreme(subject))]
+
+
+def observe_alike(subject: Operation, slot: Slot | None = None) -> Observed:
+    """Return what rules see in the operation of a layer; those alike but for their place share it."""
+    key = (*likeness(subject), *(stored_bits(one) for held in subject.constants.values() for one in held))
+    if key not in LOOKS:
+        if len(LOOKS) >= MOST_LOOKS:
+            LOOKS.clear()
+        LOOKS[key] = looks_at(subject)
+    return Observed(subject, LOOKS[key], slot)
+
+
+Looks = Sequence[tuple[Rule, Sequence[Seen]]]
+LOOKS: dict[tuple[object, ...], Looks] = {}
+"""What rules see in operations that were looked at lately: programs of one model for several targets are much alike."""
+MOST_LOOKS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A layer, a port or a network as rules see it: its operation, and what fills the slots after it."""
+
+    name: str
+    validator: Validator | None
+    subjects: tuple[Observed, ...]
+    location: Location | None = None
+    moved: bool = False
+    """It only moves data, or only such layers read it: it may be longer than the engine computes on."""
+
+    def judged(self, target: Target, bounds: Bounds) -> Validation:
+        """Return the verdict on it for a target."""
+        found = [one for subject in self.subjects for one in subject.objections(target, bounds)]
+        if self.moved:
+            found = [replace(one, stage=Stage.MOVED) if one.finding.rule in EXTENTS else one for one in found]
+        op = self.subjects[0].subject.op
+        return Validation(self.name, op, self.validator, tuple(sorted_worst_first(found)), self.location)
 
 
 def with_data(target: Target, subject: Subject) -> Target:
@@ -99,12 +183,7 @@ def with_data(target: Target, subject: Subject) -> Target:
 
 def objections(subject: Subject, target: Target, *, front_end: bool = False) -> Iterator[Objection]:
     """Return what the rules find in an operation; `front_end` adds what only the conversion from MIL asks."""
-    validator = validator_of(subject.op)
-    left_out: frozenset[str] = frozenset() if front_end else left_out_for_layers(subject.op, target)
-    for known in rules_about(subject.op):
-        finding = None if known.id in left_out else known.check(subject, target)
-        if finding is not None:
-            yield objection_of(finding, validator, target)
+    return observe(subject).objections(target, {}, front_end=front_end)
 
 
 def left_out_for_layers(op: str, target: Target) -> frozenset[str]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.layer import Value
+from aneforge.compiler.moving import only_moves
 from aneforge.compiler.validators.data import validators_file
-from aneforge.compiler.validators.exported import objections, sorted_worst_first, validate_layer, with_data
+from aneforge.compiler.validators.exported import Part, observe, observe_layer, sorted_worst_first, with_data
 from aneforge.compiler.validators.subjects import op_of, surroundings
-from aneforge.compiler.validators.verdict import Validation, Verdict
+from aneforge.compiler.validators.verdict import Verdict
 from aneforge.errors import GraphError
 from aneforge.rules.subject import PORT, Operation
 
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
-    from aneforge.compiler.validators.verdict import Objection
+    from aneforge.compiler.validators.verdict import Objection, Validation
+    from aneforge.errors import NoDataError
     from aneforge.ops.signature import AttributeValue
-    from aneforge.targets import Target
+    from aneforge.targets import Fact, Target
 
-__all__ = ["NETWORK", "NetworkValidation", "validate_program"]
+__all__ = ["NETWORK", "NetworkValidation", "ObservedProgram", "observe_program", "validate_program"]
 
 NETWORK = "network"
 """The name under which a network as a whole is a subject."""
@@ -82,24 +84,46 @@ def validate_program(program: Program, *, schema: str | None = None, engines: in
         NoDataError: The program's target is a name without data.
         GraphError: The schema is not a version, or there is no engine to run on.
     """
+    return observe_program(program, schema=schema, engines=engines).judged(program.target)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedProgram:
+    """What rules see in a program; no target changes it, so a program that several targets share is looked at once."""
+
+    network: Part
+    ports: tuple[Part, ...]
+    layers: tuple[Part, ...]
+
+    def judged(self, target: Target) -> NetworkValidation:
+        """Return the verdict on the program for a target.
+
+        Raises:
+            NoDataError: The target is a name without data.
+        """
+        with_data(target, self.network.subjects[0].subject)
+        bounds: dict[str, Fact | NoDataError] = {}
+        return NetworkValidation(
+            target.name,
+            self.network.judged(target, bounds),
+            tuple(port.judged(target, bounds) for port in self.ports),
+            tuple(layer.judged(target, bounds) for layer in self.layers),
+        )
+
+
+def observe_program(program: Program, *, schema: str | None = None, engines: int = 1) -> ObservedProgram:
+    """Return what rules see in a program: every layer, every port, and the network as a whole.
+
+    Raises:
+        GraphError: The schema is not a version, or there is no engine to run on.
+    """
     whole = network_subject(program, validators_file().schema.version if schema is None else schema, engines)
-    target = with_data(program.target, whole)
     buffers = live_buffers(program)
-    layers = [
-        validate_layer(layer, target, surroundings(program, layer, buffer_attributes(layer, buffers)))
+    layers = (
+        observe_layer(layer, surroundings(program, layer, buffer_attributes(layer, buffers)))
         for layer in program.layers
-    ]
-    return NetworkValidation(
-        target.name,
-        judged("", whole, target),
-        tuple(judged(name, port, target) for name, port in port_subjects(program)),
-        tuple(layers),
     )
-
-
-def judged(name: str, subject: Operation, target: Target) -> Validation:
-    """Return the verdict on what no validator of a layer checks."""
-    return Validation(name, subject.op, None, tuple(sorted_worst_first(objections(subject, target))))
+    return ObservedProgram(Part("", None, (observe(whole),)), tuple(port_parts(program)), tuple(layers))
 
 
 def network_subject(program: Program, schema: str, engines: int) -> Operation:
@@ -128,23 +152,26 @@ def network_subject(program: Program, schema: str, engines: int) -> Operation:
     )
 
 
-def port_subjects(program: Program) -> Iterator[tuple[str, Operation]]:
-    """Return inputs, states and outputs as rules see them, with their names."""
+def port_parts(program: Program) -> Iterator[Part]:
+    """Yield inputs, states and outputs as rules see them."""
     for port in program.inputs:
-        yield port.name, placeholder("input", program, port.value)
+        yield placeholder("input", program, port.name, port.value)
     for state in program.states:
-        yield state.name, placeholder("state", program, state.read)
+        yield placeholder("state", program, state.name, state.read)
     for port in program.outputs:
         producer = program.producers.get(port.value.name)
         made_by: dict[str, AttributeValue] = {"producer": op_of(producer.kind) if producer else "input"}
         location = producer.location if producer else None
-        yield port.name, Operation(PORT, (port.value.type,), attributes=made_by, location=location)
+        subject = Operation(PORT, (port.value.type,), attributes=made_by, location=location)
+        yield Part(port.name, None, (observe(subject),))
 
 
-def placeholder(op: str, program: Program, value: Value) -> Operation:
+def placeholder(op: str, program: Program, name: str, value: Value) -> Part:
     """Return a tensor that enters a program as rules see it."""
     readers = program.consumers.get(value.name, ())
-    return Operation(op, results=(value.type,), consumers=frozenset(op_of(reader.kind) for reader in readers))
+    consumers = frozenset(op_of(reader.kind) for reader in readers)
+    subject = Operation(op, results=(value.type,), consumers=consumers)
+    return Part(name, None, (observe(subject),), moved=all(map(only_moves, readers)))
 
 
 def live_buffers(program: Program) -> frozenset[str]:

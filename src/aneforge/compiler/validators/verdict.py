@@ -22,6 +22,9 @@ __all__ = ["Objection", "Validation", "Verdict", "worst"]
 STOPPING = frozenset({Severity.REJECT, Severity.OVERSIZE, Severity.DECOMPOSE})
 """What stops a layer as it is: what must be split or rebuilt is no layer of the target either."""
 
+ANSWERED = frozenset({Stage.CONVERSION, Stage.MOVED})
+"""Where an objection does not stop the layer."""
+
 
 class Verdict(StrEnum):
     """What becomes of a layer, best first."""
@@ -51,7 +54,7 @@ class Objection:
     @property
     def stops(self) -> bool:
         """True if the layer cannot run as it is."""
-        return self.finding.severity in STOPPING and self.stage is not Stage.CONVERSION
+        return self.finding.severity in STOPPING and self.stage not in ANSWERED
 
     def __str__(self) -> str:
         place = f" (slot {self.slot})" if self.slot else ""

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import aneforge as af
+from aneforge.compiler import moving
 from aneforge.compiler.ir.layer import Epilogue
-from aneforge.compiler.passes import split_extents
 from aneforge.compiler.passes.split_extents import SplitExtents, two_factors
 from aneforge.errors import IllegalGraphError, NotSupportedError
 from aneforge.testing.graphs import DrawnGraph, graphs
@@ -133,7 +133,7 @@ def test_an_epilogue_that_mixes_the_long_axis_becomes_layers() -> None:
 
 
 def test_what_moves_data_is_refused_where_it_is_decided_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    decide(monkeypatch, split_extents, oversize_tensors="refused")
+    decide(monkeypatch, moving, oversize_tensors="refused")
     joined = layer("concat", {"values": (value("x", 1, 10_000), value("z", 1, 10_000))}, "y", axis=1)
     with pytest.raises(IllegalGraphError, match="ANE-EXTENT-001"):
         SplitExtents()(program_of("h13", joined))
@@ -157,7 +157,10 @@ def test_an_epilogue_that_makes_it_long_becomes_layers() -> None:
     before = program_of(CLEAN, one)
     after = SplitExtents()(before).program
     assert_same_meaning(before, after, inputs_of(before), 1e-12)
-    assert [note.text for note in after.notes] == ["a fusion is undone: stages of its epilogue became layers"]
+    assert [note.text for note in after.notes] == [
+        "became 1 part, with 5 layers that cut and join (324 bytes)",
+        "a fusion is undone: stages of its epilogue became layers",
+    ]
     assert max(extent for made in after.layers if made.kind.name == "tanh" for extent in made.result.shape) == 3
 
 

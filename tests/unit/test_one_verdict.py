@@ -1,0 +1,100 @@
+"""One verdict: preflight, check, compile, the validators, cross_compile_check and the matrix give one row of one table.
+
+| the graph, on one target | preflight | compile | validators | cross_compile_check |
+|---|---|---|---|---|
+| runs as it is, or by decompositions | ok | succeeds | accept | True |
+| oversize, a split exists | not ok, names the split | succeeds, lists the split, warns once | accept | False |
+| oversize, no split | not ok | one error, the same rule | - | False |
+| reject | not ok | one error, the same rule | - | False |
+| cut into segments | ok, says how many | succeeds | accept | raises |
+
+Three hundred drawn graphs here; ten thousand with `make test-external`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge._compile import cross_compile_check
+from aneforge.compiler.compile import build_program, compile_graph
+from aneforge.compiler.validators import validate_program
+from aneforge.errors import IllegalGraphError
+from verdict_tools import CUT, OVERSIZE, REJECT, ROWS, RUNS, SPLIT, ask, disagreements, draw_graph, target_of
+
+GRAPHS = 300
+AT_A_TIME = 50
+KNOWN: dict[str, str] = {}
+"""Classes of disagreement that are known, each with its reason; a class that is gone is to be taken out."""
+
+
+@pytest.mark.parametrize("first", range(0, GRAPHS, AT_A_TIME))
+def test_every_door_gives_the_same_row(first: int) -> None:
+    wrong: dict[str, list[int]] = {}
+    for seed in range(first, first + AT_A_TIME):
+        for one in disagreements(ask(draw_graph(seed)[1], target_of(seed))):
+            wrong.setdefault(one, []).append(seed)
+    assert {one: seeds for one, seeds in wrong.items() if one not in KNOWN} == {}
+
+
+EXAMPLES = {
+    "relu": (af.input((1, 8, 4, 4)).relu(), RUNS),
+    "sin": (af.input((1, 8)).sin(), RUNS),
+    "width": (af.input((1, 1, 1, 16_385)).relu(), SPLIT),
+    "channels": (af.input((1, 65_537, 1, 1)).relu(), SPLIT),
+    "columns of a product": (af.input((4, 8)) @ np.zeros((8, 20_000)), SPLIT),
+    "contraction of a product": (af.input((4, 20_000)) @ np.zeros((20_000, 8)), SPLIT),
+    "both computed": (af.input((4, 20_000), name="a") @ af.input((20_000, 16), name="b"), SPLIT),
+    "kernel": (af.conv(af.input((1, 3, 32, 32)), np.zeros((4, 3, 3, 15))), SPLIT),
+    "softmax": (af.input((4, 20_000)).softmax(), OVERSIZE),
+    "texture": (af.affine(af.input((1, 3, 8, 8)), np.ones((1, 6), np.float16), 8, 8), REJECT),
+    "sort": (af.sort(af.input((1, 64)).relu()).abs(), CUT),
+    "top k": (af.topk(af.input((1, 64)), 5)[0], REJECT),
+    "group norm": (af.input((1, 32, 128, 128)).group_norm(np.ones(32), np.ones(32), 8), RUNS),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_row_has_its_examples(name: str) -> None:
+    graph, row = EXAMPLES[name]
+    target = af.targets.resolve(af.targets.Family.A14 if row == CUT else af.targets.Family.A13)
+    found = ask(af.Graph({"y": graph}), target)
+    assert list(disagreements(found)) == []
+    assert found.row == row
+
+
+def test_the_drawn_graphs_are_of_every_row() -> None:
+    rows = Counter(ask(draw_graph(seed)[1], target_of(seed)).row for seed in range(60))
+    assert set(rows) >= set(ROWS) - {OVERSIZE}
+
+
+def test_compile_warns_once_of_what_it_splits() -> None:
+    x = af.input((1, 1, 1, 16_385))
+    with pytest.warns(af.OversizeWarning) as caught:
+        af.compile(x.relu().exp(), target=af.targets.Family.A13)
+    (said,) = [one for one in caught if one.category is af.OversizeWarning]
+    assert "ANE-EXTENT-001" in str(said.message)
+    assert "2 parts" in str(said.message)
+
+
+def test_cross_compile_check_says_that_compile_would_split() -> None:
+    wide = af.input((1, 1, 1, 16_385)).relu()
+    with pytest.warns(af.OversizeWarning, match="compile splits it: relu becomes 2 parts"):
+        assert cross_compile_check(wide, af.targets.Family.A13, host=af.targets.Family.A13) is False
+
+
+def test_what_is_only_moved_is_inferred_and_says_so() -> None:
+    compiled = compile_graph(af.input((1, 1, 1, 16_385)).relu(), af.targets.Family.A13)
+    (change,) = compiled.changes
+    assert change.detail.endswith("moves of the whole tensor, which are taken to work (inferred)")
+    moved = [one for one in validate_program(compiled.program).findings if one.stage == "moved"]
+    assert {one.finding.rule for one in moved} == {"ANE-EXTENT-001"}
+
+
+def test_an_error_speaks_of_the_users_operation() -> None:
+    with pytest.raises(IllegalGraphError, match=r"No split exists: softmax at .* works along that axis") as no:
+        build_program(af.input((4, 20_000)).softmax(), af.targets.Family.A13)
+    assert len(no.value.findings) == 1
