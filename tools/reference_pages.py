@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from aneforge.commands.glossary import Term, glossary
 from aneforge.compiler.validators import Verdict, explain, exports, validators
 from aneforge.compiler.validators.catalogue import general_checks
 from aneforge.compiler.validators.data import NoValidatorEntry, Stage, validators_file
@@ -58,6 +59,7 @@ def pages() -> Mapping[str, str]:
         "decisions.md": decisions_page,
         "datapath.md": lambda: properties_page("Datapath switches", DATAPATH_INTRODUCTION, database().datapath),
         "geometry.md": geometry_page,
+        "glossary.md": glossary_page,
         "hal.md": hal_page,
         "layers.md": layers_page,
         "limits.md": lambda: properties_page("Limits", LIMITS_INTRODUCTION, database().limits),
@@ -84,6 +86,9 @@ STREAMS_INTRODUCTION = (
 LIMITS_INTRODUCTION = (
     "Numeric limits, by class of operations. `tg.limit(name, target)` answers for one, and for a limit that is a field "
     "of the [hardware-abstraction blob](hal.md)."
+)
+GLOSSARY_INTRODUCTION = (
+    "The terms that the terminal, the JSON, the HTML page and these pages use. `aneforge explain WORD` prints an entry."
 )
 GEOMETRY_INTRODUCTION = (
     "Widths, sizes, channels and measured rates that are no fields of the blob; cores, on-chip memory, banks, work "
@@ -274,6 +279,21 @@ def streams_page() -> str:
         markdown(("encoding", "MIL operation", "layout"), layouts),
         markdown(("encoding", "tier", "verdict", "gain", "evidence"), rows),
     ])  # fmt: skip
+
+
+def glossary_page() -> str:
+    """Return the page of terms."""
+    parts = ["# Glossary", GLOSSARY_INTRODUCTION]
+    for group in glossary():
+        parts += [f"## {group.title}", "\n".join(term_line(name, term) for name, term in group.terms.items())]
+    return "\n\n".join(parts)
+
+
+def term_line(name: str, term: Term) -> str:
+    """Return one term of the glossary as an item of a list."""
+    also = f" (also: {', '.join(term.also)})" if term.also else ""
+    see = f" [More]({term.see})" if term.see else ""
+    return f"- **{name}**{also}: {term.text}{see}"
 
 
 def conflicts_page() -> str:

@@ -87,14 +87,16 @@ def explain(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="WHAT", help="ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME | C8 (a conflict)"
+            metavar="WHAT",
+            help="ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME | C8 (a conflict) | WORD",
         ),
     ],
     every: Annotated[bool, typer.Option("--all", help="Print all rows of a long answer.")] = False,
 ) -> None:
-    """Explain a rule, a hardware field, a limit, an operation, a target or a pass, with the evidence.
+    """Explain a rule, a hardware field, a limit, an operation, a target or a pass, with the evidence; or a word.
 
-    `see C8` in an answer is a question on which sources disagree; it can be asked for too.
+    `see C8` in an answer is a question on which sources disagree; it can be asked for too. WORD is any term that
+    aneforge prints, such as segment.
 
     Examples:
     aneforge explain ANE-EXTENT-001
@@ -102,6 +104,8 @@ def explain(
     aneforge explain hal 0x81d
 
     aneforge explain op softplus
+
+    aneforge explain segment
     """
     from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above

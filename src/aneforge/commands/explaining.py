@@ -1,10 +1,12 @@
-"""`explain`: all that is known of a rule, a field, an operation, a target, a pass or a conflict, with evidence."""
+"""`explain`: what is known of a rule, a field, an operation, a target, a pass, a conflict or a word that we print."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.commands.glossary import find_term, spellings
 from aneforge.commands.model_and_targets import title_of
 from aneforge.errors import NoDataError, UnknownNameError
 from aneforge.ops.op import Below
@@ -26,8 +28,11 @@ __all__ = ["KINDS", "Explanation", "Row", "explain"]
 
 KINDS = (
     "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME, C… or S… (a conflict between "
-    "sources)"
+    "sources), or a word of the glossary, such as segment"
 )
+
+ID = re.compile(r"ANE-|MIL-|[CST]\d")
+"""How ids of rules and conflicts begin; any other single word is looked for in the glossary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class Explanation:
 
 
 def explain(words: Sequence[str]) -> Explanation:
-    """Return what is known of a rule or a conflict, or of what two words name: `hal 0x81d`, `op softplus`.
+    """Return what is known of a rule, a conflict or a word of the glossary, or of what two words name: `op softplus`.
 
     >>> explain(["ANE-EXTENT-001"]).rows[0].label
     'remedy'
@@ -60,7 +65,10 @@ def explain(words: Sequence[str]) -> Explanation:
     Raises:
         UnknownNameError: Nothing has that name; the nearest ones are listed.
     """
-    match [word.strip() for word in words]:
+    asked = [word.strip() for word in words]
+    if find_term(" ".join(asked)) is not None:
+        return explain_term(" ".join(asked))
+    match asked:
         case [name] | ["rule" | "conflict", name]:
             return explained_id(name.upper(), name)
         case ["hal" | "limit" | "datapath" | "geometry" as kind, name]:
@@ -73,6 +81,30 @@ def explain(words: Sequence[str]) -> Explanation:
             return explained_pass(name)
         case other:
             raise UnknownNameError(f"cannot explain {' '.join(other)!r}; what can be explained: {KINDS}")
+
+
+def explain_term(word: str) -> Explanation:
+    """Return what a word means that we print.
+
+    Raises:
+        UnknownNameError: The glossary does not have it.
+    """
+    found = find_term(word)
+    if found is None:
+        raise UnknownNameError.of("word", word, spellings(), remedy=f"what can be explained: {KINDS}")
+    name, term = found
+    rows = [Row("also", ", ".join(term.also))] if term.also else []
+    rows += [Row("see", page_path(term.see))] if term.see else []
+    return Explanation("term", name, term.text, tuple(rows))
+
+
+def page_path(see: str) -> str:
+    """Return the path of a page, seen from the root of the repository.
+
+    >>> page_path("chips.md"), page_path("../cost.md")
+    ('docs/reference/chips.md', 'docs/cost.md')
+    """
+    return f"docs/{see.removeprefix('../')}" if see.startswith("../") else f"docs/reference/{see}"
 
 
 def explained_id(key: str, name: str) -> Explanation:
@@ -89,6 +121,8 @@ def explained_id(key: str, name: str) -> Explanation:
         rows += [Row("why", known.explanation)]
         rows += [Row("reported in", ", ".join(known.threads))] if known.threads else []
         return Explanation("prediction", known.id, known.message, tuple(rows))
+    if key not in rules() and not ID.match(key):
+        return explain_term(name)
     if key not in rules():
         raise UnknownNameError.of("rule", name, (*rules(), *PREDICTED), remedy=f"what can be explained: {KINDS}")
     rule = rules()[key]

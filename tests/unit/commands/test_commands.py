@@ -221,6 +221,9 @@ def test_two_reports_are_told_apart() -> None:
         (["target", "h17s"], "h17s"),
         (["chip", "M5 Pro"], "h17s"),
         (["pass", "fold-padding"], "fold-padding"),
+        (["Segments"], "segment"),
+        (["crop", "route"], "crop route"),
+        (["hal", "field"], "HAL field"),
     ],
 )
 def test_everything_can_be_explained(words: list[str], name: str) -> None:
@@ -242,6 +245,7 @@ def test_every_rule_can_be_explained() -> None:
         (["hal", "0xzz"], "'0xzz' is not an offset"),
         (["hal", "texture"], "unknown hal field"),
         (["op", "softplu"], "nearest: softplus"),
+        (["segmnt"], "unknown word 'segmnt'; nearest: segment"),
         (["colour", "red"], "cannot explain 'colour red'"),
     ],
 )
