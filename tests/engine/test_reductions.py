@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,8 @@ def cut(terms: list[float], window: int) -> list[float]:
 
 def added_one_by_one(values: list[float], adder: AdderChoice) -> float:
     """Add numbers as the model says, with nothing but Python's own."""
+    if adder.chain:
+        return added_in_chains(values, adder)
     groups = [values[place : place + adder.group] for place in range(0, len(values), adder.group)]
     nodes = [half(sum(cut(one, adder.window))) for one in groups]
     total = 0.0
@@ -54,6 +58,27 @@ def added_one_by_one(values: list[float], adder: AdderChoice) -> float:
             tree = [half(sum(cut(tree[one : one + 2], adder.window))) for one in range(0, len(tree), 2)]
         total += tree[0]
     return total
+
+
+def added_in_chains(values: list[float], adder: AdderChoice) -> float:
+    """Add numbers in chains of chains, every sum rounded half away from zero to some bits."""
+    for _ in range(adder.times):
+        sums: list[float] = []
+        for place in range(0, len(values), adder.chain):
+            total, *others = values[place : place + adder.chain]
+            for one in others:
+                total = significant(total + one, adder.bits)
+            sums.append(total)
+        values = sums
+    return sum(values)
+
+
+def significant(value: float, bits: int) -> float:
+    """Round to some significant bits, ties away from zero."""
+    if value == 0:
+        return 0.0
+    step = Fraction(2) ** (math.frexp(value)[1] - bits)
+    return math.copysign(float(math.floor(abs(Fraction(value)) / step + Fraction(1, 2)) * step), value)
 
 
 @pytest.mark.parametrize("name", ADDERS)

@@ -53,18 +53,26 @@ class ArithmeticEntry(Entry, frozen=True):
 
 
 class AdderChoice(Entry, frozen=True):
-    """How a reduction adds: neighbours together, then pairs of fp16 in a tree, then the rest without rounding.
+    """How a reduction adds: in chains, or in groups and a tree; what is left is added without rounding.
 
-    Nothing else is rounded; but where there is a window, terms are cut before the first and second kind of addition.
+    A chain adds neighbours one after another and rounds every sum to some bits; chains of such sums follow. Else
+    neighbours are added together and rounded to fp16, pairs of those in a tree; where there is a window, terms are cut
+    before both kinds of addition.
     """
 
-    group: int
-    """So many neighbours are added at a time, the sum rounded once to fp16."""
-    tree: int
-    """So many of those are added two by two, each sum rounded to fp16."""
-    window: int
-    """Bits of the window into which the terms of a sum are cut, counted from the largest one; 0 for no window."""
     evidence: Evidence
+    chain: int = 0
+    """So many neighbours are added one after another; 0 where sums are added in groups and a tree."""
+    times: int = 0
+    """So many times over: sums of chains are the neighbours of the next ones."""
+    bits: int = 0
+    """Significant bits to which every addition of a chain is rounded."""
+    group: int = 1
+    """So many neighbours are added at a time, the sum rounded once to fp16."""
+    tree: int = 1
+    """So many of those are added two by two, each sum rounded to fp16."""
+    window: int = 0
+    """Bits of the window into which the terms of a sum are cut, counted from the largest one; 0 for no window."""
 
 
 class ReductionChoice(Entry, frozen=True):

@@ -2,12 +2,13 @@
 
 Decoded: a reduction is one task over the plane of each channel; no intermediate fp16 tensor is written, a mean is
 scaled once at the end by 1 / n in fp32. Seen in figures: the partial sums are rounded to fp16 somewhere on the way,
-ties away from zero, in one order on early chips and another on late ones. The model is the best that fits: `group`
-neighbours are added and rounded, `tree` of those are added two by two in fp16, and the rest is added exactly and
-rounded once. Before each addition but the last the terms are cut towards zero to the `window` bits that begin with the
-leading one of the largest. The three numbers are data (`data/arithmetic.toml`, which tells what else was tried), chosen
-by the target's `reduction_order`; so far both orders have the same. The model gives the published errors of sums within
-some per cent and is labelled modelled. Measured: a row of eight integers is exact to 2,048, and 2,049 reads 2,050.
+ties away from zero, in one order on early chips and another on late ones. The models are the best that fit, and data
+(`data/arithmetic.toml`, which tells what else was tried), chosen by the target's `reduction_order`. Early: `group`
+neighbours are added and rounded to fp16, `tree` of those are added two by two in fp16, and the rest is added exactly
+and rounded once; before each addition but the last the terms are cut towards zero to the `window` bits that begin with
+the leading one of the largest. Late: `chain` neighbours are added one after another, `times` over, every addition
+rounded to `bits` significant ones, and the rest exactly. They give the published errors of sums within some per cent
+and are labelled modelled. Measured: a row of eight integers is exact to 2,048, and 2,049 reads 2,050.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from aneforge.engine.choices import AdderChoice, choices, switch
 from aneforge.engine.neuron import table
 from aneforge.engine.planar import add, read
-from aneforge.engine.rounding import LEAST_EXPONENT, exponents, to_fp16
+from aneforge.engine.rounding import LEAST_EXPONENT, exponents, to_bits, to_fp16
 from aneforge.ops.shapes import reduced_axes
 
 if TYPE_CHECKING:
@@ -59,12 +60,24 @@ def by_row(numbers: Array, axes: Axes) -> Array:
 
 def added(rows: Array, adder: AdderChoice) -> Array:
     """Return the sums of rows of numbers, before the last rounding."""
+    if adder.chain:
+        return chained(rows, adder)
     terms = to_fp16(aligned(parted(rows, adder.group), adder.window).sum(axis=-1))
     nodes = parted(terms, adder.tree)
     while nodes.shape[-1] > 1:
         pairs = nodes.reshape(*nodes.shape[:-1], -1, 2)
         nodes = to_fp16(aligned(read(pairs), adder.window).sum(axis=-1))
     return read(nodes[..., 0]).sum(axis=-1)
+
+
+def chained(rows: Array, adder: AdderChoice) -> Array:
+    """Return the sums of rows of numbers in chains of chains, every addition rounded; the last ones are exact."""
+    for _ in range(adder.times):
+        first, *others = np.ascontiguousarray(np.moveaxis(parted(rows, adder.chain), -1, 0))
+        rows = first
+        for term in others:
+            rows = to_bits(rows + term, adder.bits)
+    return rows.sum(axis=-1)
 
 
 def parted(rows: Array, length: int) -> Array:

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["LEAST_EXPONENT", "decoded", "exponents", "to_eleven_bits", "to_fp16", "to_grid"]
+__all__ = ["LEAST_EXPONENT", "decoded", "exponents", "to_bits", "to_eleven_bits", "to_fp16", "to_grid"]
 
 LEAST_EXPONENT = -14
 """Exponent of the smallest normal fp16; subnormals share it, without a hidden bit."""
 FRACTION_BITS = 10
+DOUBLE_BITS = 53
+"""Significant bits of a float64, the hidden one among them."""
 
 
 def to_grid(values: Array, step: float) -> Array:
@@ -59,6 +61,21 @@ def to_eleven_bits(values: Array) -> Array:
     steps = np.ldexp(1.0, exponents(values) - FRACTION_BITS)
     scaled = values / steps
     return np.trunc(scaled + np.copysign(0.5, scaled)) * steps
+
+
+def to_bits(values: Array, bits: int) -> Array:
+    """Round finite float64 to some significant bits, ties away from zero, with no bound on the exponent.
+
+    Half of the last bit that stays is added to the magnitude, and what is below that bit is cut off; a carry goes into
+    the exponent.
+
+    >>> to_bits(np.array([4097.0, -4097.0, 4096.5, 0.0]), 12).tolist()
+    [4098.0, -4098.0, 4096.0, 0.0]
+    """
+    below = DOUBLE_BITS - bits
+    held = np.ascontiguousarray(values, np.float64).view(np.int64) + (1 << (below - 1))
+    held &= -(1 << below)
+    return held.view(np.float64)
 
 
 def exponents(values: Array) -> npt.NDArray[np.int64]:

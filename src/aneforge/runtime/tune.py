@@ -124,7 +124,7 @@ def tune_precision(
     exact one is compiled, the report says so, and a `PrecisionWarning` is given.
 
     >>> import aneforge as af
-    >>> net, report = af.tune_precision(af.input((4, 4096)).sum(-1), 5e-4, target=af.targets.Family.A16)
+    >>> net, report = af.tune_precision(af.input((4, 4096)).sum(-1), 5e-4, target=af.targets.Family.A13)
     >>> report.chosen, report.met
     ('sums as products with ones', True)
 

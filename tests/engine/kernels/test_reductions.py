@@ -27,6 +27,9 @@ EVIDENCE = choices().reduction.evidence
 ADDERS = [
     AdderChoice(group=group, tree=tree, window=window, evidence=EVIDENCE)
     for group, tree, window in [(4, 16, 0), (1, 1, 0), (3, 2, 12), (4, 16, 12), (64, 64, 0), (2, 8, 11)]
+] + [
+    AdderChoice(chain=8, times=3, bits=12, evidence=EVIDENCE),
+    AdderChoice(chain=3, times=1, bits=9, evidence=EVIDENCE),
 ]
 
 

@@ -169,16 +169,16 @@ def test_other_kernels_are_direct_on_both(kernel: int) -> None:
     assert divergence(convolution(kernel), "h16", "h17").verdict is Strength.NONE
 
 
-def test_the_order_of_sums_is_known_of_silicon_alone() -> None:
+def test_early_and_late_chips_add_in_different_orders() -> None:
     found = divergence(af.input((4, 512), name="x").softmax(-1), "h14", "h16")
     (finding,) = found.findings
-    assert (found.verdict, found.on_silicon) == (Strength.NONE, Strength.ULP1)
-    assert (finding.cause, finding.on_engine) == (Cause.REDUCTION, False)
-    assert "models both alike" in str(finding)
+    assert (found.verdict, found.on_silicon) == (Strength.ULP1, Strength.ULP1)
+    assert (finding.cause, finding.on_engine) == (Cause.REDUCTION, True)
+    assert divergence(af.input((4, 512), name="x").softmax(-1), "h13", "h14").verdict is Strength.NONE
 
 
-def test_two_terms_have_one_order() -> None:
-    assert divergence(af.input((4, 2)).sum(-1), "h14", "h16").on_silicon is Strength.NONE
+def test_one_term_has_one_order() -> None:
+    assert divergence(af.input((4, 1)).sum(-1), "h14", "h16").on_silicon is Strength.NONE
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_bounds_hold_at_the_largest_inputs() -> None:
 
 def test_tune_precision_takes_the_fastest_form_that_is_exact_enough() -> None:
     out = af.input((4, 4096), name="x").sum(-1)
-    model, report = af.tune_precision(out, 5e-4, target="h16g")
+    model, report = af.tune_precision(out, 5e-4, target="h13")
     assert (report.chosen, report.met, report.cost_budget_us) == ("sums as products with ones", True, None)
     assert [trial.form for trial in report.trials] == ["as built", "sums as products with ones"]
     assert "matmul" in str(model.program) or "convolution" in str(model.program)

@@ -54,8 +54,8 @@ SQUARE_FIELD = "square_after_reduction"
 """The hardware field at 0x494: a square is fused into the reduction before it."""
 SQUARES = ("sqr", "mult")
 """Layers that are squares, or can be."""
-FEW_TERMS = 2
-"""So few terms have one order."""
+FEW_TERMS = 1
+"""So few terms have one order, and are not rounded."""
 EXPANDED_EXACTLY = ("dense", "palette", "sparse")
 """Encodings whose numbers are fp16 whether they stream or fold: nothing is rounded."""
 
@@ -183,7 +183,7 @@ def arithmetic_of_sums(layer: Layer, target: Target) -> Arithmetic:
         return Arithmetic()
     order = str(switch(target, "reduction_order"))
     adder = choices().reduction.orders[order]
-    return Arithmetic(adder=(adder.group, adder.tree, adder.window), order=order)
+    return Arithmetic(adder=(adder.group, adder.tree, adder.window, adder.chain, adder.times, adder.bits), order=order)
 
 
 def terms_of(layer: Layer) -> int:

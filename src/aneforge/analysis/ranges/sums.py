@@ -42,6 +42,8 @@ def slack(adder: AdderChoice) -> float:
     A group of neighbours is cut at a window's last bit, each by less than 2^(1 − window) of the largest, and rounded
     once; then come the levels of the tree, of two terms each, and what is after them is exact but for one rounding.
     """
+    if adder.chain:
+        return (1 + 2.0**-adder.bits) ** ((adder.chain - 1) * adder.times) - 1
     cut = 2.0 ** (1 - adder.window) if adder.window else 0.0
     share = (1 + adder.group * cut + HALF_ULP) * (1 + 2 * cut + HALF_ULP) ** math.log2(adder.tree)
     return share * (1 + HALF_ULP) - 1

@@ -16,6 +16,7 @@ import numpy as np
 from aneforge.engine import planar, pooling, reductions, rounding
 from aneforge.engine.choices import choices
 from aneforge.engine.kernels.arrays import as_given, bits_of, element_strides, from_golden, golden_halves, places_of
+from aneforge.engine.kernels.distances import read
 from aneforge.engine.kernels.elements import to_fp16
 from aneforge.engine.kernels.library import address, available, call
 from aneforge.ops.groups.pooling import PoolAttributes, elements_seen, pool_slides
@@ -145,7 +146,7 @@ def accumulated(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of
 
 def fits(gather: Gather, adder: AdderChoice, of: Of) -> bool:
     """Tell whether the kernels have such a sum; the golden model has all."""
-    if of is Of.SQUARES and not choices().reduction.squares_are_rounded:
+    if adder.chain or (of is Of.SQUARES and not choices().reduction.squares_are_rounded):
         return False
     power_of_two = adder.tree & (adder.tree - 1) == 0
     shallow = 0 < adder.group <= MOST_GROUP and 0 < adder.tree <= MOST_TREE and power_of_two
@@ -154,6 +155,11 @@ def fits(gather: Gather, adder: AdderChoice, of: Of) -> bool:
 
 def summands(x: Array, of: Of) -> Array:
     """Return what the golden model adds."""
+    if available() and x.dtype == np.float16 and choices().reduction.squares_are_rounded:
+        numbers = read(x)
+        if of is Of.SQUARES:
+            return read(to_fp16(np.square(numbers)))
+        return np.abs(numbers) if of is Of.MAGNITUDES else numbers
     numbers = planar.read(x)
     if of is Of.SQUARES:
         return reductions.squares(numbers)
@@ -266,7 +272,8 @@ def average_pool(x: Array, adder: AdderChoice, **attributes: Unpack[PoolAttribut
     padded = padded_for(bits, along, 0)
     gather = Gather.windows(padded, along)
     if not available() or x.size == 0 or not fits(gather, adder, Of.VALUES):
-        return from_golden(pooling.average(golden_halves(x), adder, attributes), x)
+        sums = pooling.summed(summands(golden_halves(x), Of.VALUES), attributes, adder)
+        return as_given(to_fp16(sums * reciprocal_counts(along, attributes)).view(np.uint16), x)
     sums = np.empty(gather.shape, np.float64)
     gathered(Of.VALUES, padded, gather, adder, sums)
     return as_given(to_fp16(sums * reciprocal_counts(along, attributes)).view(np.uint16), x)
