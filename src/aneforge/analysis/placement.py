@@ -18,7 +18,7 @@ from aneforge.analysis.segmenter import Choice, Device, choose, reasons_against,
 from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.splits import OVERSIZE
-from aneforge.errors import GraphError, IllegalGraphError, NotSupportedError, UnknownNameError
+from aneforge.errors import GraphError, IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError
 from aneforge.evidence import EvidenceKind
 from aneforge.graph.graph import INPUT, STATE, Graph
 from aneforge.graph.node import build
