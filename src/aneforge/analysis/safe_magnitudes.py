@@ -46,6 +46,8 @@ MOST_ELEMENTS = 1 << 22
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE = EVERY[np.isfinite(EVERY)]
 MAGNITUDES = np.sort(FINITE[FINITE > 0])
+FAR_BELOW = FP16_MAX / 2
+"""Results of functions beyond this are near the edge: what becomes infinite there just overflows, by its own error."""
 PLANE = (1, 1, 62, 1024)
 """A shape that holds every finite fp16 number once."""
 
@@ -128,7 +130,7 @@ def safe_call(
         return of_equal_numbers(call)
     with np.errstate(all="ignore"):
         (exact,) = entry.evaluate({"x": FINITE.astype(np.float64).reshape(PLANE)}, given)
-    lost = ~np.isfinite(call.result(FINITE.reshape(PLANE))) & (np.abs(exact) <= FP16_MAX)
+    lost = ~np.isfinite(call.result(FINITE.reshape(PLANE))) & (np.abs(exact) <= FAR_BELOW)
     first = float(np.abs(FINITE.reshape(PLANE)[lost]).min(initial=np.inf))
     place = int(np.count_nonzero(first > MAGNITUDES))
     return float(MAGNITUDES[place - 1]) if place else 0.0
