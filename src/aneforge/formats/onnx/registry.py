@@ -40,7 +40,10 @@ class Entry:
 
 ENTRIES: dict[tuple[str, str], list[Entry]] = {}
 """All forms of one operator are registered by one module."""
-FIRST = ("elementwise", "arithmetic", "shaping", "convolution", "pooling", "products", "normalisation", "reduction")
+FIRST = (
+    "onnx_elementwise", "onnx_arithmetic", "onnx_shaping", "onnx_convolution", "onnx_pooling", "onnx_products",
+    "onnx_normalisation", "onnx_reduction",
+)  # fmt: skip
 """Modules whose operators nearly every network has."""
 
 

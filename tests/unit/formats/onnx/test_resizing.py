@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 from aneforge.formats.onnx.model import from_onnx
-from aneforge.formats.onnx.operators.resizing import NEAREST_MODES
+from aneforge.formats.onnx.operators.onnx_resizing import NEAREST_MODES
 from aneforge.formats.shared.findings import InvalidModelError
 from unit.formats.onnx.onnx_models import made, node, results
 from unit.formats.onnx.runtime_results import of_runtime

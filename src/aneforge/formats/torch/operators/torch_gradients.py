@@ -13,7 +13,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.shared.spectra import along
-from aneforge.formats.torch.operators.convolution import adaptive_parts
+from aneforge.formats.torch.operators.torch_convolution import adaptive_parts
 from aneforge.formats.torch.registry import converter_of, operator
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.formats.torch.operators.making import shape_of
+from aneforge.formats.torch.operators.torch_making import shape_of
 from aneforge.formats.torch.registry import operator
 from aneforge.ops.types import is_float
 

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.operators.casting import LAYOUTS, kept_within, rounded_to
+from aneforge.formats.onnx.operators.onnx_casting import LAYOUTS, kept_within, rounded_to
 from aneforge.formats.onnx.registry import operator
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine
 from aneforge.ops.shapes import normalised_axis

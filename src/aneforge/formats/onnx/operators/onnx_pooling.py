@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.operators.convolution import AUTO_PADS, windows_of
+from aneforge.formats.onnx.operators.onnx_convolution import AUTO_PADS, windows_of
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.extents import checked_extents
 from aneforge.formats.shared.reductions import norm

@@ -9,7 +9,7 @@ import numpy as np
 
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.writing import coordinates, written
-from aneforge.formats.torch.operators.indexing import (
+from aneforge.formats.torch.operators.torch_indexing import (
     counted_back,
     joined,
     listed_indices,

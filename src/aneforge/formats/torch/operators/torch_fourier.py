@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.shared.spectra import real_signal, transformed
-from aneforge.formats.torch.operators.complexes import complex_of
+from aneforge.formats.torch.operators.torch_complexes import complex_of
 from aneforge.formats.torch.registry import complex_operator
 from aneforge.formats.torch.values import Complex
 

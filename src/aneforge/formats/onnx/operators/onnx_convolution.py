@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.operators.quantisation import dequantised, quantised
+from aneforge.formats.onnx.operators.onnx_quantisation import dequantised, quantised
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.extents import checked_extents
 from aneforge.formats.shared.windows import Window, columns_added, convolved, place_count, transposed

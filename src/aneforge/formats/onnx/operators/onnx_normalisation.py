@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.operators.pooling import power_norm
+from aneforge.formats.onnx.operators.onnx_pooling import power_norm
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared import normalising
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
