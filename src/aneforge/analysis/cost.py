@@ -275,9 +275,7 @@ def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost
 
 def cost_of(compiled: Planned, target: TargetLike = None) -> Cost:
     """Return the predicted latency of what was compiled: on the chip that it was compiled for, or on another of it."""
-    program = compiled.program
-    asked = (program.chip or program.target) if target is None else target
-    return price(work_of(compiled), machine_of(asked))
+    return price(work_of(compiled), machine_of(compiled.program.place if target is None else target))
 
 
 def least_time(program: Program, machine: Machine) -> float:

@@ -150,7 +150,7 @@ def named(names: list[str]) -> str:
 
 def dispatch_cautions(program: Program) -> tuple[Caution, ...]:
     """Return the warning for a program that is mostly dispatch, if it is one."""
-    machine, most = machine_of(program.chip or program.target), dispatch_file().warn_below
+    machine, most = machine_of(program.place), dispatch_file().warn_below
     if not program.layers or len(program.segments) > most or least_time(program, machine) > most * machine.dispatch:
         return ()
     found = cost_of(planned(program))

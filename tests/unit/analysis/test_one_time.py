@@ -113,6 +113,14 @@ def test_a_chip_is_one_number_however_it_is_named() -> None:
     assert len({af.cost(graph, name).microseconds for name in ("m4", "M4", "h16g")}) == 1
 
 
+def test_a_model_of_any_chip_has_a_time() -> None:
+    graph = af.input((1, 8), name="x").relu()
+    for key, chip in database().chips.items():
+        if resolve(chip.target).limits.flag("mil_programs"):
+            model = af.compile(graph, target=f"soc:{key}")
+            assert af.cost(model).microseconds == af.cost(graph, f"soc:{key}").microseconds, key
+
+
 def test_a_graph_of_constants_alone_is_refused_as_by_compile() -> None:
     alone = af.Tensor(build("relu", {"x": Dense.owning(np.ones((1, 4), np.float16))}, {}))
     with pytest.raises(GraphError, match="the graph has no inputs"):

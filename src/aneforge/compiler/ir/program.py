@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from aneforge.targets import Place, database
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -94,6 +96,11 @@ class Program:
     notes: tuple[Note, ...] = ()
     chip: str | None = None
     """The key of the chip, where one was named and not its target: chips of one target differ in their times."""
+
+    @property
+    def place(self) -> Place:
+        """What it was compiled for: the chip, where one was named, and its target."""
+        return Place(self.target, None if self.chip is None else database().chips[self.chip])
 
     @cached_property
     def producers(self) -> Mapping[str, Layer]:
