@@ -119,7 +119,7 @@ def outcome_of(drawn: Drawn, writer: Writer, target: str, folder: Path) -> Outco
     except AneforgeError:
         return Outcome.NOT_COMPILED
     try:
-        made = compile_form(drawn.graph, resolved, writer.emitter.form, PIPELINE.run)
+        made = compile_form(drawn.graph, resolved, writer.emitter.form, PIPELINE, PIPELINE.run)
         again = writer.again(writer.emitter.write(made.retargeted, made.program, folder / "model.mlpackage"))
     except AneforgeError:
         return Outcome.NOT_WRITTEN
