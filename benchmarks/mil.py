@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import aneforge as af
-from aneforge.formats.mil.files import write_mil
+from aneforge.formats.mil.mil_files import write_mil
 from aneforge.formats.mil.program import load_mil, parse_mil
 from aneforge.formats.mil.text import mil_text
 from aneforge.graph.node import build

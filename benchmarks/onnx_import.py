@@ -96,7 +96,7 @@ def report_time(folder: Path) -> None:
     """Print the time to read ResNet-18, and its ratio to that of `onnx.load`."""
     import onnx  # noqa: PLC0415 - only where it is installed
 
-    from aneforge.formats.onnx.model import from_onnx  # noqa: PLC0415 - as above
+    from aneforge.formats.onnx.onnx_model import from_onnx  # noqa: PLC0415 - as above
     from resnet18 import resnet18  # noqa: PLC0415 - as above
     from write_onnx import Writer  # noqa: PLC0415 - as above
 

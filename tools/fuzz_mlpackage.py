@@ -20,7 +20,7 @@ import numpy as np
 import aneforge as af
 from aneforge.errors import AneforgeError
 from aneforge.formats.detection import detect_format
-from aneforge.formats.mlpackage.model import parse_model
+from aneforge.formats.mlpackage.mlpackage_model import parse_model
 from aneforge.formats.mlpackage.package import model_of
 from aneforge.ops.table import ops
 from fuzz_mil import SEPARATOR, check_message, one_operation

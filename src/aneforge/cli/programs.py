@@ -318,7 +318,7 @@ def reduce(
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.outputs import refuse_folder, writing  # noqa: PLC0415 - as above
     from aneforge.commands.reducing import reduce_model  # noqa: PLC0415 - as above
-    from aneforge.formats.mil.files import save_mil  # noqa: PLC0415 - as above
+    from aneforge.formats.mil.mil_files import save_mil  # noqa: PLC0415 - as above
 
     values = given.read_arrays(inputs) if inputs is not None else None
     shapes = given.shapes_given(shape)

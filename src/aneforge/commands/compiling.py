@@ -212,7 +212,7 @@ def default_name(model: str, emit: str) -> str:
 def as_mil(retargeted: Retargeted, program: Program, path: Path) -> Path:
     """Write MIL text and its weights into a folder."""
     del program  # MIL says what the graph says
-    from aneforge.formats.mil.files import save_mil  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mil.mil_files import save_mil  # noqa: PLC0415 - loaded when it is needed
 
     return save_mil(retargeted, path)
 

@@ -90,7 +90,7 @@ def onnx_files(path: Path, model: Path) -> tuple[Path, ...]:
     """
     if not is_within(path, model.parent) or not holds(model, LOCATION.encode()):
         return ()
-    from aneforge.formats.onnx.model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.onnx.onnx_model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
 
     expect_onnx()
     from aneforge.formats.onnx.reading import read_model  # noqa: PLC0415 - it imports onnx
@@ -142,7 +142,7 @@ def package_files(path: Path, model: Path) -> tuple[Path, ...]:
     Raises:
         AneforgeError: The model cannot be read.
     """
-    from aneforge.formats.mlpackage.model import load_mlpackage  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mlpackage.mlpackage_model import load_mlpackage  # noqa: PLC0415 - loaded when it is needed
 
     return weights_of(load_mlpackage(model).syntax, model) if is_blob(path) else ()
 
@@ -161,8 +161,8 @@ def is_blob(path: Path) -> bool:
 def weights_of(program: Program, file: Path) -> tuple[Path, ...]:
     """Return the weights files that a program names."""
     from aneforge.formats.mil.literals import scalar_of  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.formats.mil.weights import MODEL_PATH  # noqa: PLC0415 - as above
-    from aneforge.formats.mlpackage.model import blobs_of  # noqa: PLC0415 - as above
+    from aneforge.formats.mil.mil_weights import MODEL_PATH  # noqa: PLC0415 - as above
+    from aneforge.formats.mlpackage.mlpackage_model import blobs_of  # noqa: PLC0415 - as above
 
     return beside(file, {str(scalar_of(blob.path)).removeprefix(MODEL_PATH) for blob in blobs_of(program)})
 

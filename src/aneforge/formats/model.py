@@ -82,7 +82,7 @@ def load_model(
 
 def read_onnx(file: Path, given: Mapping[str, object]) -> Graph:
     """Read an ONNX model."""
-    from aneforge.formats.onnx.model import from_onnx  # noqa: PLC0415 - it needs onnx
+    from aneforge.formats.onnx.onnx_model import from_onnx  # noqa: PLC0415 - it needs onnx
 
     shapes, values = cast("Shapes | None", given.get("shapes")), cast("Mapping[str, Array] | None", given.get("values"))
     return from_onnx(file, shapes, values=values)
@@ -90,7 +90,7 @@ def read_onnx(file: Path, given: Mapping[str, object]) -> Graph:
 
 def read_package(file: Path, given: Mapping[str, object]) -> Graph:
     """Read an ML package, or a Core ML model file."""
-    from aneforge.formats.mlpackage.model import from_mlpackage  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mlpackage.mlpackage_model import from_mlpackage  # noqa: PLC0415 - loaded when it is needed
 
     return from_mlpackage(
         file,
@@ -121,7 +121,7 @@ def read_netplist(file: Path, given: Mapping[str, object]) -> Graph:
 
 def read_exported(file: Path, given: Mapping[str, object]) -> Graph:
     """Read a program that torch.export.save wrote."""
-    from aneforge.formats.torch.model import from_torch  # noqa: PLC0415 - it needs torch
+    from aneforge.formats.torch.torch_model import from_torch  # noqa: PLC0415 - it needs torch
 
     return from_torch(file, shapes=cast("Shapes | None", given.get("shapes")))
 

@@ -56,7 +56,7 @@ def expect_onnx_file(model: str | Path | None) -> Path:
         raise GraphError(
             "verdicts can be written into ONNX models alone", seen=str(found), remedy="use --html to see a graph"
         )
-    from aneforge.formats.onnx.model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.onnx.onnx_model import expect_onnx  # noqa: PLC0415 - loaded when it is needed
 
     expect_onnx()
     return Path(model)

@@ -122,7 +122,7 @@ def keep_artifacts(built: Built, folder: Path) -> tuple[str, ...]:
     Raises:
         OSError: A file cannot be written.
     """
-    from aneforge.formats.mil.files import write_mil, write_text, write_whole  # noqa: PLC0415 - few programs are kept
+    from aneforge.formats.mil.mil_files import write_mil, write_text, write_whole  # noqa: PLC0415 - few programs are kept
 
     write_program_file(folder / f"program{SUFFIX}", built.program, built.facts)
     write_whole(folder / "program.anec", partial(write_text, program_text(built.program)))

@@ -17,7 +17,7 @@ import numpy as np
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.run import engine_element
 from aneforge.errors import BackendUnavailableError, NotSupportedError, RuntimeStateError
-from aneforge.formats.mil.files import write_mil
+from aneforge.formats.mil.mil_files import write_mil
 from aneforge.runtime.breaker import guarded_compile
 from aneforge.runtime.executables import Execution
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import UnknownNameError
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.graph.builder.attention import is_short
 from aneforge.graph.node import Output, build
 from aneforge.graph.rewrite import rewrite

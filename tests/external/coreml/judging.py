@@ -21,7 +21,7 @@ import numpy as np
 from aneforge.errors import AneforgeError
 from aneforge.formats.mil.binding import held_type
 from aneforge.formats.mil.diagnostics import MilError
-from aneforge.formats.mlpackage.model import parse_model
+from aneforge.formats.mlpackage.mlpackage_model import parse_model
 from aneforge.graph.reference import evaluate
 from aneforge.ops.types import is_float, numpy_dtype
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from aneforge.formats.mil.syntax import Function, Statement
-    from aneforge.formats.mlpackage.model import MlPackage
+    from aneforge.formats.mlpackage.mlpackage_model import MlPackage
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.formats.mlpackage.model import from_mlpackage
+from aneforge.formats.mlpackage.mlpackage_model import from_mlpackage
 from aneforge.graph.reference import evaluate
 from aneforge.ops.composed import Composed
 from aneforge.ops.constant import Blockwise, Int8Affine, Sparse

@@ -23,8 +23,8 @@ from onnx.backend.test.loader import load_model_tests
 
 import aneforge as af
 from aneforge.formats.onnx.binding import description
-from aneforge.formats.onnx.model import from_onnx
-from aneforge.formats.onnx.values import Foreign
+from aneforge.formats.onnx.onnx_model import from_onnx
+from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.shared.findings import Reason, UnsupportedModelError
 from aneforge.ops.types import numpy_dtype
 

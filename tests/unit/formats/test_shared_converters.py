@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import aneforge as af
-from aneforge.formats.onnx.model import from_onnx
-from aneforge.formats.torch.model import from_torch
+from aneforge.formats.onnx.onnx_model import from_onnx
+from aneforge.formats.torch.torch_model import from_torch
 from unit.formats.onnx.onnx_models import made, node, numbers
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.folding import folded
+from aneforge.formats.mil.mil_values import Encoded, Known, State, known_value, shown
 from aneforge.formats.mil.text_rules import NO_GRAPH_FORM, PARAMETER_SORT, RESULT_COUNT, STATE_AS_TENSOR
-from aneforge.formats.mil.values import Encoded, Known, State, known_value, shown
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.table import op_named
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from aneforge.errors import Location
     from aneforge.formats.mil.calls import Call
+    from aneforge.formats.mil.mil_values import Bound
     from aneforge.formats.mil.syntax import Block
-    from aneforge.formats.mil.values import Bound
     from aneforge.graph.node import Value
 
 __all__ = ["MOST_TURNS", "branches", "turns"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import nearest_names
 from aneforge.formats.mil.diagnostics import listed
 from aneforge.formats.mil.folding import folded
+from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, known_value, shown
 from aneforge.formats.mil.text_rules import (
     LIST,
     MISSING_PARAMETER,
@@ -22,7 +23,6 @@ from aneforge.formats.mil.text_rules import (
     UNKNOWN_OP,
     UNKNOWN_PARAMETER,
 )
-from aneforge.formats.mil.values import Bound, Encoded, Known, State, known_value, shown
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.signature import REQUIRED, Attribute, AttributeKind, Operand, OperandKind
 from aneforge.ops.table import ops

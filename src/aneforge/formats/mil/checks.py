@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.diagnostics import MilRule
 from aneforge.formats.mil.dialect import LINEAR_AXES
-from aneforge.formats.mil.values import Encoded, Known
+from aneforge.formats.mil.mil_values import Encoded, Known
 from aneforge.graph.tensor import Tensor
 from aneforge.rules.rule import Severity
 

@@ -19,8 +19,8 @@ from aneforge.errors import GraphError
 from aneforge.formats.mil.calls import not_fitting
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.elements import STORED_ONLY, element_bits, packed_bytes, unpack
+from aneforge.formats.mil.mil_values import Encoded, Known, shown
 from aneforge.formats.mil.text_rules import LITERAL_SHAPE, MISSING_PARAMETER, NOT_CONSTANT, TYPE_TOO_LARGE
-from aneforge.formats.mil.values import Encoded, Known, shown
 from aneforge.ops.composed import INDICES, Composed, Recipe
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.signature import Attribute, AttributeKind

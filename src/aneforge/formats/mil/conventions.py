@@ -22,9 +22,9 @@ import numpy as np
 from aneforge.errors import GraphError, Location
 from aneforge.formats.mil.calls import Call, Parameter
 from aneforge.formats.mil.folding import folded
+from aneforge.formats.mil.mil_values import Encoded, Known, known_value
 from aneforge.formats.mil.resizing import as_read
 from aneforge.formats.mil.syntax import ValueType
-from aneforge.formats.mil.values import Encoded, Known, known_value
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense

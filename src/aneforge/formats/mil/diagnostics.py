@@ -3,7 +3,7 @@
 A rule's text is written as that of every rule of the package is: the first paragraph is the message, one that begins
 with `Remedy:` is the remedy, the rest explains. `{name}`, `{op}`, `{found}` and `{expected}` are filled in.
 
-Rules about the text itself are declared in `text_rules`, those about weights in `weights`, those about the parameters
+Rules about the text itself are declared in `text_rules`, those about weights in `mil_weights`, those about parameters
 of operations in `checks`; `mil_rules` lists all of them.
 """
 
@@ -227,10 +227,10 @@ def mil_rules() -> Mapping[str, MilRule]:
     Raises:
         ValueError: Two rules have one id.
     """
-    from aneforge.formats.mil import checks, text_rules, weights  # noqa: PLC0415 - they declare rules with this module
+    from aneforge.formats.mil import checks, mil_weights, text_rules  # noqa: PLC0415 - they declare rules with this module
 
     found: dict[str, MilRule] = {}
-    for value in (value for module in (checks, text_rules, weights) for value in vars(module).values()):
+    for value in (value for module in (checks, text_rules, mil_weights) for value in vars(module).values()):
         rule = value.rule if isinstance(value, checks.Check) else value
         if isinstance(rule, MilRule) and found.setdefault(rule.id, rule) is not rule:
             raise ValueError(f"two rules have the id {rule.id}")

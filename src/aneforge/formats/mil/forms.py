@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, Location
 from aneforge.formats.mil.conventions import CONVENTIONS, Form, Made, built, generic
+from aneforge.formats.mil.mil_values import Encoded, Known
 from aneforge.formats.mil.syntax import Immediate, Literal, ValueType
 from aneforge.formats.mil.text_rules import NO_GRAPH_FORM
-from aneforge.formats.mil.values import Encoded, Known
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.types import is_float
 

@@ -11,9 +11,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.formats.mil.mil_values import State
 from aneforge.formats.mil.syntax import Immediate, Literal, Reference, Statement, StateType, Tuple, ValueType
 from aneforge.formats.mil.text_rules import UNKNOWN_EXTENT, WRONG_SORT
-from aneforge.formats.mil.values import State
 from aneforge.graph.graph import INPUT, STATE
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor

@@ -11,20 +11,20 @@ from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 from aneforge.formats.mil.binding import bound_inputs
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.metadata import build_info, hints_of
+from aneforge.formats.mil.mil_weights import WeightsStore
 from aneforge.formats.mil.parsing import parse_program
 from aneforge.formats.mil.printing import program_text
 from aneforge.formats.mil.reader import FunctionReader
 from aneforge.formats.mil.source import TextSource
 from aneforge.formats.mil.text_rules import NEWER_OPSET, NOT_TEXT
-from aneforge.formats.mil.weights import WeightsStore
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
     from aneforge.formats.mil.diagnostics import MilFinding
+    from aneforge.formats.mil.mil_weights import Weights
     from aneforge.formats.mil.syntax import Program
-    from aneforge.formats.mil.weights import Weights
     from aneforge.graph.graph import Graph
 
 __all__ = ["MilProgram", "from_mil", "load_mil", "parse_mil", "warn_of_opsets"]

@@ -13,6 +13,7 @@ from aneforge.formats.mil.constexpr import CONSTEXPR, PACKED, constexpr_constant
 from aneforge.formats.mil.diagnostics import MilError, listed
 from aneforge.formats.mil.forms import FORMS, generic
 from aneforge.formats.mil.literals import number_text
+from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, const_of, known_value, shown
 from aneforge.formats.mil.ports import DIRECT_PORTS, ENGINE, HOST, PortCasts, placeholder
 from aneforge.formats.mil.rows import with_known_rows
 from aneforge.formats.mil.states import as_tensor, read_state, write_state, written_unread
@@ -32,7 +33,6 @@ from aneforge.formats.mil.text_rules import (
     UNNAMED,
     WRONG_SORT,
 )
-from aneforge.formats.mil.values import Bound, Encoded, Known, State, const_of, known_value, shown
 from aneforge.formats.shared.merging import with_merged_axes
 from aneforge.graph.graph import Graph, topological_order
 from aneforge.graph.tensor import Tensor
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from aneforge.errors import Location
     from aneforge.formats.mil.diagnostics import MilFinding
     from aneforge.formats.mil.metadata import Hints
+    from aneforge.formats.mil.mil_weights import WeightsStore
     from aneforge.formats.mil.source import Source
     from aneforge.formats.mil.syntax import Argument, Block, Function, NamedType, Statement, Type, Value
-    from aneforge.formats.mil.weights import WeightsStore
     from aneforge.graph.node import Node
     from aneforge.ops.constant import Dense
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from aneforge.formats.mil.mil_values import State, shown
 from aneforge.formats.mil.syntax import ValueType
 from aneforge.formats.mil.text_rules import MISSING_PARAMETER, NOT_A_STATE, STATE_DATA
-from aneforge.formats.mil.values import State, shown
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.signature import Operand

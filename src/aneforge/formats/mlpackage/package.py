@@ -21,10 +21,10 @@ from aneforge.formats.mil.constants import ConstantForms
 from aneforge.formats.mil.syntax import StateType, ValueType
 from aneforge.formats.mil.text import graphs_of
 from aneforge.formats.mil.writer import FunctionWriter
-from aneforge.formats.mlpackage.dialect import COREML
 from aneforge.formats.mlpackage.element_types import in_package_types, with_casts
-from aneforge.formats.mlpackage.files import DATA, MANIFEST, MODEL_FOLDER
 from aneforge.formats.mlpackage.messages import messages
+from aneforge.formats.mlpackage.mlpackage_dialect import COREML
+from aneforge.formats.mlpackage.mlpackage_files import DATA, MANIFEST, MODEL_FOLDER
 from aneforge.formats.mlpackage.opsets import OPSETS, STATES, for_opset, needed_opset
 from aneforge.formats.mlpackage.written_messages import rounded_numbers, write_build_info, write_function
 from aneforge.graph.convert import convert

@@ -31,8 +31,8 @@ from aneforge.formats.mil.syntax import (
 )
 from aneforge.formats.mil.text_rules import NO_FUNCTION, NO_GRAPH_FORM
 from aneforge.formats.mlpackage.classes import CLASSIFY, Classified, classified
+from aneforge.formats.mlpackage.mlpackage_values import type_of, value_of
 from aneforge.formats.mlpackage.sizes import MOST_PARTS, TOO_MANY_PARTS
-from aneforge.formats.mlpackage.values import type_of, value_of
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:

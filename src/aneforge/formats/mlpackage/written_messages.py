@@ -10,7 +10,7 @@ from aneforge.formats.mil.elements import TEXT, pack
 from aneforge.formats.mil.literals import array_of, scalar_of, texts_of
 from aneforge.formats.mil.metadata import BUILD_INFO
 from aneforge.formats.mil.syntax import Blob, ListType, Literal, Reference, StateType, Tuple, ValueType
-from aneforge.formats.mlpackage.values import element_names
+from aneforge.formats.mlpackage.mlpackage_values import element_names
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.formats.netplist.emitter import Emitter
-    from aneforge.formats.netplist.values import Held
+    from aneforge.formats.netplist.netplist_values import Held
     from aneforge.graph.node import Node
 
     Writer = Callable[["Call"], Held | tuple[Held, ...]]

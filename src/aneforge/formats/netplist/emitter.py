@@ -10,9 +10,7 @@ import numpy as np
 
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.formats.netplist.draft import Draft, DraftUnit, Laid
-from aneforge.formats.netplist.parameters import bits_of, number_of, records_of
-from aneforge.formats.netplist.schema import Dim, layer_table
-from aneforge.formats.netplist.values import (
+from aneforge.formats.netplist.netplist_values import (
     FLOAT,
     IMAGE,
     Held,
@@ -24,6 +22,8 @@ from aneforge.formats.netplist.values import (
     canonical,
     in_order,
 )
+from aneforge.formats.netplist.parameters import bits_of, number_of, records_of
+from aneforge.formats.netplist.schema import Dim, layer_table
 from aneforge.graph.convert import Change
 from aneforge.ops.numbers import FP16_MAX
 

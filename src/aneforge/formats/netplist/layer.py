@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.formats.netplist.document import Network, Unit
-    from aneforge.formats.netplist.weights import WeightFiles
+    from aneforge.formats.netplist.netplist_weights import WeightFiles
     from aneforge.graph.node import Argument, Output, Value
     from aneforge.ops.types import Array
 

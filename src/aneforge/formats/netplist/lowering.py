@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
 from aneforge.formats.netplist.call import Call
-from aneforge.formats.netplist.dialect import netplist_dialect
 from aneforge.formats.netplist.document import RESERVED
 from aneforge.formats.netplist.draft import Payload, Port
 from aneforge.formats.netplist.emit import WRITERS
-from aneforge.formats.netplist.emit.movement import rearranged
-from aneforge.formats.netplist.emit.ranking import columns
+from aneforge.formats.netplist.emit.emit_movement import rearranged
+from aneforge.formats.netplist.emit.emit_ranking import columns
 from aneforge.formats.netplist.emitter import Emitter
+from aneforge.formats.netplist.netplist_dialect import netplist_dialect
+from aneforge.formats.netplist.netplist_values import Known, canonical
 from aneforge.formats.netplist.patterns import Blocks, find_patterns
 from aneforge.formats.netplist.schema import layer_table
-from aneforge.formats.netplist.values import Known, canonical
 from aneforge.graph.convert import Change, choose, convert
 from aneforge.graph.graph import INPUT
 from aneforge.graph.node import Output
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.formats.netplist.document import Network, Procedure
+    from aneforge.formats.netplist.netplist_values import Held
     from aneforge.formats.netplist.patterns import Pattern
-    from aneforge.formats.netplist.values import Held
     from aneforge.graph.convert import Converted
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node, Value

@@ -11,13 +11,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aneforge.formats.netplist.units.rearrangement import REARRANGEMENTS
+from aneforge.formats.netplist.units.rearrangement_units import REARRANGEMENTS
 from aneforge.graph.node import Output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aneforge.formats.netplist.units.rearrangement import Rearrangement
+    from aneforge.formats.netplist.units.rearrangement_units import Rearrangement
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument, Node, Value
 

@@ -14,10 +14,10 @@ from aneforge.errors import AneforgeError, GraphError, Location
 from aneforge.formats.netplist.broadcasts import with_implicit_broadcasts
 from aneforge.formats.netplist.keys import unknown_name
 from aneforge.formats.netplist.layer import warn_of_channels
+from aneforge.formats.netplist.netplist_weights import WeightFiles
 from aneforge.formats.netplist.plist import MOST_BYTES, shown
 from aneforge.formats.netplist.schema import layer_table
 from aneforge.formats.netplist.structure import parse_document
-from aneforge.formats.netplist.weights import WeightFiles
 from aneforge.formats.netplist.wiring import Wiring
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import build
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from aneforge.formats.netplist.document import Document, InputEntry, OutputEntry, Procedure
-    from aneforge.formats.netplist.weights import Buffer
+    from aneforge.formats.netplist.netplist_weights import Buffer
     from aneforge.graph.node import Value
 
 DESCRIPTION_FILE = "net.plist"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.formats.netplist.document import Network, Unit
-    from aneforge.formats.netplist.weights import WeightFiles
+    from aneforge.formats.netplist.netplist_weights import WeightFiles
     from aneforge.graph.node import Value
 
 __all__ = ["Wiring"]

@@ -9,8 +9,8 @@ import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 from aneforge.formats.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
+from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.onnx.structure import check_texts
-from aneforge.formats.onnx.values import Foreign
 from aneforge.formats.shared.extents import checked_extents
 from aneforge.formats.shared.findings import Reason
 from aneforge.formats.shared.shapes import Input, Shapes, bound_shape, checked_shapes, expect_bound, named, placeholder
@@ -20,7 +20,7 @@ from aneforge.ops.types import Array, TensorType, is_float, is_integer, numpy_dt
 if TYPE_CHECKING:
     import onnx
 
-    from aneforge.formats.onnx.values import Held
+    from aneforge.formats.onnx.onnx_values import Held
 
 __all__ = ["Shapes", "Values", "bound_inputs"]
 

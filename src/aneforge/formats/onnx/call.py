@@ -14,7 +14,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
-from aneforge.formats.onnx.values import Foreign
+from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.operands import Operands
 from aneforge.graph.node import Output
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import onnx
 
+    from aneforge.formats.onnx.onnx_values import Held, Value
     from aneforge.formats.onnx.rules import Rules
-    from aneforge.formats.onnx.values import Held, Value
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.ops.types import Array
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Held
+    from aneforge.formats.onnx.onnx_values import Held
 
 __all__ = ["bound_attributes", "function_of"]
 

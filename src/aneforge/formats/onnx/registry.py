@@ -18,7 +18,7 @@ from aneforge.formats.shared.interpretation import import_modules
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Held
+    from aneforge.formats.onnx.onnx_values import Held
 
 __all__ = ["Converter", "Entry", "converter_of", "converters", "operator"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
 from aneforge.formats.onnx.external import external_data, read_external
-from aneforge.formats.onnx.values import Foreign
+from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.shared.extents import checked_extents
 from aneforge.ops.constant import Constant, Dense, Sparse
 from aneforge.ops.types import Array, bits, numpy_dtype

@@ -15,14 +15,14 @@ from aneforge.errors import GraphError
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.operands import Operands
 from aneforge.formats.torch.dtypes import COMPLEX_TYPES, TORCH_TYPES, element_type
-from aneforge.formats.torch.values import Complex, is_number, is_value
+from aneforge.formats.torch.torch_values import Complex, is_number, is_value
 from aneforge.ops.shapes import normalised_axis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.formats.shared.emitter import Emitter
-    from aneforge.formats.torch.values import Held, Number
+    from aneforge.formats.torch.torch_values import Held, Number
     from aneforge.graph.node import Output, Value
 
 __all__ = ["Call"]

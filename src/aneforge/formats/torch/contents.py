@@ -17,7 +17,7 @@ from torch._export.serde.schema import SCHEMA_VERSION
 
 from aneforge.errors import GraphError
 from aneforge.formats.shared.extents import checked_extents
-from aneforge.formats.torch.numbers import MATH_NAMES, OPERATOR_NAMES, SYMBOLIC_NAMES
+from aneforge.formats.torch.torch_numbers import MATH_NAMES, OPERATOR_NAMES, SYMBOLIC_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.formats.torch.reading import ExampleInputs, ProgramSource, ReadProgram
-    from aneforge.formats.torch.values import Complex, Held
+    from aneforge.formats.torch.torch_values import Complex, Held
     from aneforge.ops.constant import Dense
     from aneforge.ops.types import Array
 

@@ -21,7 +21,7 @@ import torch
 from aneforge.errors import GraphError
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.torch.tensors import stored_of
-from aneforge.formats.torch.values import Complex
+from aneforge.formats.torch.torch_values import Complex
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.formats.torch.schemas import Schema
-    from aneforge.formats.torch.values import Held
+    from aneforge.formats.torch.torch_values import Held
 
 __all__ = ["ELEMENTS_MOST", "evaluated_by_torch", "is_evaluated"]
 

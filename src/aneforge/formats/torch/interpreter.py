@@ -21,19 +21,19 @@ from aneforge.formats.torch.call import Call
 from aneforge.formats.torch.dtypes import part_type
 from aneforge.formats.torch.evaluation import evaluated_by_torch, is_evaluated
 from aneforge.formats.torch.loops import UNROLLED, scanned, tensors, while_known
-from aneforge.formats.torch.numbers import number_function
 from aneforge.formats.torch.places import is_users
 from aneforge.formats.torch.registry import complex_converter_of, converter_of
 from aneforge.formats.torch.schemas import Schema, operator_name, runs_graphs, schema_of
 from aneforge.formats.torch.tensors import stored_of
-from aneforge.formats.torch.values import Complex
+from aneforge.formats.torch.torch_numbers import number_function
+from aneforge.formats.torch.torch_values import Complex
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from aneforge.formats.torch.values import Held
+    from aneforge.formats.torch.torch_values import Held
 
 __all__ = ["TorchInterpreter"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from aneforge.formats.shared.emitter import Emitter
-    from aneforge.formats.torch.values import Held
+    from aneforge.formats.torch.torch_values import Held
     from aneforge.graph.node import Value
 
     Body = Callable[[Sequence[Held]], tuple[Held, ...]]

@@ -16,7 +16,7 @@ from aneforge.formats.torch import operators
 
 if TYPE_CHECKING:
     from aneforge.formats.torch.call import Call
-    from aneforge.formats.torch.values import Held
+    from aneforge.formats.torch.torch_values import Held
 
 __all__ = ["Converter", "complex_converter_of", "complex_operator", "converter_of", "converters", "operator"]
 

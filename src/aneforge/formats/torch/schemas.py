@@ -14,7 +14,7 @@ from torch import _ops  # pyright: ignore[reportPrivateUsage] - the classes of o
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aneforge.formats.torch.values import Held
+    from aneforge.formats.torch.torch_values import Held
 
 __all__ = ["Schema", "operator_name", "runs_graphs", "schema_of"]
 

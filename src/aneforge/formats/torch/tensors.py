@@ -13,7 +13,7 @@ import torch
 
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.torch.dtypes import COMPLEX_TYPES, element_type
-from aneforge.formats.torch.values import Complex
+from aneforge.formats.torch.torch_values import Complex
 from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:

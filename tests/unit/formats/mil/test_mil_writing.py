@@ -9,10 +9,10 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.formats.mil import files as mil_files
+from aneforge.formats.mil import mil_files
 from aneforge.formats.mil.blob import BlobFile
 from aneforge.formats.mil.dialect import mil_dialect
-from aneforge.formats.mil.files import write_mil
+from aneforge.formats.mil.mil_files import write_mil
 from aneforge.formats.mil.names import Namer
 from aneforge.formats.mil.program import load_mil, parse_mil
 from aneforge.formats.mil.text import mil_text

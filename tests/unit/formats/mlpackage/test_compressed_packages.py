@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.formats.mlpackage.model import load_mlpackage
+from aneforge.formats.mlpackage.mlpackage_model import load_mlpackage
 from aneforge.ops.composed import Composed, Recipe
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 from unit.formats.mlpackage.package_files import WEIGHTS

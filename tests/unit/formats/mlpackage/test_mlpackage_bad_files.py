@@ -18,7 +18,7 @@ import aneforge as af
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mlpackage import messages, translation
-from aneforge.formats.mlpackage.model import from_mlpackage, load_mlpackage, parse_model
+from aneforge.formats.mlpackage.mlpackage_model import from_mlpackage, load_mlpackage, parse_model
 from unit.formats.mlpackage.package_files import MODEL, WEIGHTS, changed, operation, saved
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import aneforge as af
 from aneforge.errors import GraphError
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mlpackage.messages import messages
-from aneforge.formats.mlpackage.model import from_mlpackage, load_mlpackage
+from aneforge.formats.mlpackage.mlpackage_model import from_mlpackage, load_mlpackage
 from unit.formats.mlpackage.package_files import changed, saved
 
 if TYPE_CHECKING:

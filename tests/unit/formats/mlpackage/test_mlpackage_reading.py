@@ -12,7 +12,7 @@ import pytest
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 from aneforge.formats.mil.diagnostics import MilError
-from aneforge.formats.mlpackage.model import MlPackage, from_mlpackage, load_mlpackage
+from aneforge.formats.mlpackage.mlpackage_model import MlPackage, from_mlpackage, load_mlpackage
 from aneforge.graph.node import build
 from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor

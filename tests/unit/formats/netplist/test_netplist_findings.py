@@ -8,9 +8,9 @@ import pytest
 from aneforge.errors import GraphError
 from aneforge.formats.netplist.document import Network, Unit
 from aneforge.formats.netplist.layer import Layer
+from aneforge.formats.netplist.netplist_weights import WeightFiles
 from aneforge.formats.netplist.reading import parse_netplist
 from aneforge.formats.netplist.sketch import one_unit
-from aneforge.formats.netplist.weights import WeightFiles
 from aneforge.ops.constant import Dense
 
 

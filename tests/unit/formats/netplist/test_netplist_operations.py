@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aneforge.errors import DataFileError, GraphError, NotSupportedError
-from aneforge.formats.netplist.dialect import CHECKS
 from aneforge.formats.netplist.emit import WRITERS
+from aneforge.formats.netplist.netplist_dialect import CHECKS
 from aneforge.formats.netplist.reading import parse_netplist
 from aneforge.formats.netplist.refusals import forms_table
 from aneforge.formats.netplist.structure import parse_document

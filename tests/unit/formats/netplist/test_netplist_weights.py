@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError
-from aneforge.formats.netplist import reading, weights
+from aneforge.formats.netplist import netplist_weights, reading
 from aneforge.formats.netplist.reading import load_netplist, parse_netplist
 from aneforge.formats.netplist.sketch import Plain, Sketch, one_unit
 from aneforge.graph.reference import reference
@@ -201,7 +201,7 @@ def test_a_kernel_of_ones_is_bounded() -> None:
 
 
 def test_kernels_of_ones_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "MOST_MADE", 100)
+    monkeypatch.setattr(netplist_weights, "MOST_MADE", 100)
     sketch = Sketch()
     sketch.input("x", {"height": 4, "width": 4})
     params: dict[str, Plain] = {"Type": "Conv", "KernelMode": "Unity", "KernelWidth": 4, "KernelHeight": 4}
@@ -214,7 +214,7 @@ def test_kernels_of_ones_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_copies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "MOST_MADE", 0)
+    monkeypatch.setattr(netplist_weights, "MOST_MADE", 0)
     sketch = constant_sketch(np.zeros((1, 4, 1, 1, 4), np.float16), ConstantInterleave=2)
     for number in range(4):
         cast("list[Plain]", sketch.network["Constants"]).append(f"d{number}")

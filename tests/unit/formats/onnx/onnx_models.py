@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 import aneforge as af
 from aneforge.formats.onnx.dtypes import onnx_element_type
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import numpy_dtype
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from aneforge.errors import AneforgeError, GraphError
 from aneforge.formats.onnx import interpreter, wire
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.formats.onnx.tensors import constant_of
 from aneforge.formats.shared import emitter
 from aneforge.formats.shared.findings import InvalidModelError, Reason, TooLargeModelError, UnsupportedModelError

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.formats.shared.findings import Reason, UnsupportedModelError
 from unit.formats.onnx.onnx_models import made, node, numbers, results
 

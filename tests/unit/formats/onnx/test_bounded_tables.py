@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import AneforgeError
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.formats.shared import emitter
 from aneforge.formats.shared.findings import InvalidModelError
 from unit.formats.onnx.onnx_models import made, node, numbers

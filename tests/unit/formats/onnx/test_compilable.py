@@ -9,7 +9,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import aneforge as af
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from unit.formats.onnx.onnx_models import made, node, numbers, one_node
 
 if TYPE_CHECKING:

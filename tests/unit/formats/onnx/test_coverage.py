@@ -62,7 +62,7 @@ def test_the_forms_of_a_converter_do_not_overlap() -> None:
 
 
 def test_nothing_of_onnx_is_imported_before_a_model_is_read() -> None:
-    program = "import sys; import aneforge.formats.onnx.model; print('onnx' in sys.modules)"
+    program = "import sys; import aneforge.formats.onnx.onnx_model; print('onnx' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 

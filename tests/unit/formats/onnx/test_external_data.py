@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 import aneforge as af
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from unit.formats.onnx.onnx_models import made, node, numbers
 
 if TYPE_CHECKING:

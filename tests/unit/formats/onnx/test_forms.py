@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine
 from unit.formats.onnx.onnx_models import made, node, numbers, one_node, results
 

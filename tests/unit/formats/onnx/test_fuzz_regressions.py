@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from aneforge.errors import AneforgeError
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from unit.formats.onnx.onnx_models import made, node, numbers, one_node, port, results
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import aneforge as af
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.formats.shared.findings import InvalidModelError, Reason, UnsupportedModelError
 from unit.formats.onnx.onnx_models import made, node, numbers, port, results
 

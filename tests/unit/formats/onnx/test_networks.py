@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.formats.onnx.model import from_onnx, onnx_to_features
+from aneforge.formats.onnx.onnx_model import from_onnx, onnx_to_features
 from resnet18 import resnet18
 from transformer import encoder
 from write_onnx import Writer

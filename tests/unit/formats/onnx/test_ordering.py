@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.formats.onnx.ordering import run_order
 from unit.formats.onnx.onnx_models import made, node, numbers, results
 

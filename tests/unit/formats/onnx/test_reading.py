@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, Location
-from aneforge.formats.onnx.model import MissingOnnxError, from_onnx, onnx_to_features, onnx_to_tensor
+from aneforge.formats.onnx.onnx_model import MissingOnnxError, from_onnx, onnx_to_features, onnx_to_tensor
 from aneforge.formats.onnx.wire import cut_weights, varint, varint_bytes
 from aneforge.formats.shared.findings import InvalidModelError
 from aneforge.ops.constant import Constant, Dense, Sparse

@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.formats.onnx.operators.onnx_resizing import NEAREST_MODES
 from aneforge.formats.shared.findings import InvalidModelError
 from unit.formats.onnx.onnx_models import made, node, results

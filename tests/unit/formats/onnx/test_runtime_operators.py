@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.formats.onnx.registry import converters
 from aneforge.formats.shared.findings import InvalidModelError, UnsupportedModelError
 from aneforge.ops.constant import Blockwise

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aneforge.formats.onnx.model import from_onnx
+from aneforge.formats.onnx.onnx_model import from_onnx
 from aneforge.formats.shared.findings import InvalidModelError, UnsupportedModelError
 from unit.formats.onnx.onnx_models import numbers, one_node, results
 from unit.formats.onnx.runtime_results import of_runtime

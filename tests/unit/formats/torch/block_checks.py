@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 import aneforge as af
 from aneforge.errors import IllegalGraphError
-from aneforge.formats.torch.model import from_torch
+from aneforge.formats.torch.torch_model import from_torch
 from unit.formats.torch.torch_blocks import BLOCKS
 
 if TYPE_CHECKING:

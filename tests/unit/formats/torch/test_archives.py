@@ -14,7 +14,7 @@ import torch
 
 from aneforge.errors import GraphError
 from aneforge.formats.torch.contents import check_expression, check_program, check_tree
-from aneforge.formats.torch.model import from_torch
+from aneforge.formats.torch.torch_model import from_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError, UnknownNameError
 from aneforge.formats.shared.findings import Reason, UnsupportedModelError
 from aneforge.formats.torch.decomposition import symbol_ranges
-from aneforge.formats.torch.model import from_torch, torch_states
 from aneforge.formats.torch.places import is_users
+from aneforge.formats.torch.torch_model import from_torch, torch_states
 
 if TYPE_CHECKING:
     from aneforge.formats.torch.reading import ProgramSource

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import aneforge as af
 from aneforge.errors import NotSupportedError
-from aneforge.formats.torch.model import from_torch
+from aneforge.formats.torch.torch_model import from_torch
 from unit.formats.torch.block_checks import check_block, expected
 
 if TYPE_CHECKING:

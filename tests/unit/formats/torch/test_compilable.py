@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 import aneforge as af
-from aneforge.formats.torch.model import from_torch
+from aneforge.formats.torch.torch_model import from_torch
 from aneforge.graph.precision import to_fp16
 from unit.formats.torch.block_checks import expected
 

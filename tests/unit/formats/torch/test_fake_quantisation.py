@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import aneforge as af
-from aneforge.formats.torch.model import from_torch
+from aneforge.formats.torch.torch_model import from_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

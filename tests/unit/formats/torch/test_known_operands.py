@@ -17,8 +17,8 @@ from torch.nn import functional
 import aneforge as af
 from aneforge.formats.shared.findings import Reason, UnsupportedModelError
 from aneforge.formats.torch.evaluation import ELEMENTS_MOST, FUNCTIONS, MATRICES, SETS
-from aneforge.formats.torch.model import from_torch
 from aneforge.formats.torch.registry import converters
+from aneforge.formats.torch.torch_model import from_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from aneforge.formats.shared.findings import Reason, TooLargeModelError, Unsuppo
 from aneforge.formats.torch.decomposition import decomposed
 from aneforge.formats.torch.interpreter import TorchInterpreter
 from aneforge.formats.torch.loops import scanned
-from aneforge.formats.torch.model import from_torch
+from aneforge.formats.torch.torch_model import from_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from aneforge.errors import AneforgeError, GraphError
-from aneforge.formats.torch.model import from_torch
+from aneforge.formats.torch.torch_model import from_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import aneforge as af
-from aneforge.formats.torch.model import from_torch, torch_states
+from aneforge.formats.torch.torch_model import from_torch, torch_states
 from aneforge.graph.reference import evaluate
 from unit.formats.torch.torch_networks import (
     LlamaBlock,

@@ -12,8 +12,8 @@ from torch.nn import functional
 
 import aneforge as af
 from aneforge.formats.shared.resizing import Along
-from aneforge.formats.torch.model import from_torch
 from aneforge.formats.torch.operators.torch_resizing import SMALL_IMAGE, Nearest
+from aneforge.formats.torch.torch_model import from_torch
 from unit.formats.torch.block_checks import expected
 
 NEAREST = ("nearest", "nearest-exact")

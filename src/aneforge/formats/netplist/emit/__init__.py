@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.formats.netplist.emit.attention import ATTENTION
-from aneforge.formats.netplist.emit.elementwise import ELEMENTWISE
-from aneforge.formats.netplist.emit.movement import MOVEMENT
-from aneforge.formats.netplist.emit.ranking import RANKING
-from aneforge.formats.netplist.emit.reduction import REDUCTION
-from aneforge.formats.netplist.emit.windows import WINDOWS
+from aneforge.formats.netplist.emit.emit_attention import ATTENTION
+from aneforge.formats.netplist.emit.emit_elementwise import ELEMENTWISE
+from aneforge.formats.netplist.emit.emit_movement import MOVEMENT
+from aneforge.formats.netplist.emit.emit_ranking import RANKING
+from aneforge.formats.netplist.emit.emit_reduction import REDUCTION
+from aneforge.formats.netplist.emit.emit_windows import WINDOWS
 from aneforge.formats.netplist.emit.write_row import write_row
 from aneforge.formats.netplist.rows import rows
 

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.formats.netplist.call import Call
+    from aneforge.formats.netplist.netplist_values import Placed
     from aneforge.formats.netplist.rows import LayerRow, Layout
     from aneforge.formats.netplist.schema import Dim
-    from aneforge.formats.netplist.values import Placed
 
 __all__ = ["row_of", "write_row"]
 

@@ -19,7 +19,7 @@ from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Held, Value
+    from aneforge.formats.onnx.onnx_values import Held, Value
     from aneforge.ops.types import Array
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
+from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.onnx.values import Foreign
 from aneforge.formats.shared.elementary import has_sign
 from aneforge.formats.shared.findings import UnsupportedNodeError
 from aneforge.ops.constant import Constant, Dense
@@ -16,7 +16,7 @@ from aneforge.ops.types import bits, is_float, numpy_dtype
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
     from aneforge.formats.shared.emitter import Emitter
 
 LARGEST = {"fp8e4m3fn": 448.0, "fp8e5m2": 57344.0}

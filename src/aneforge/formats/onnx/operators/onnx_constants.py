@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.onnx.values import Foreign
 from aneforge.formats.shared.extents import checked_extents
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.reshaping import EXACT_MOST
@@ -17,7 +17,7 @@ from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Held, Value
+    from aneforge.formats.onnx.onnx_values import Held, Value
     from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array
 

@@ -10,8 +10,8 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.binding import declared_type
 from aneforge.formats.onnx.call import computed
+from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.onnx.values import Foreign
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import expect_whole
 from aneforge.formats.shared.unrolling import Rows, chosen, known_truth, stacked, unrolled
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import onnx
 
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Held, Value
+    from aneforge.formats.onnx.onnx_values import Held, Value
 
 
 @operator("If", takes_all=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
     from aneforge.formats.shared.emitter import Emitter
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")

@@ -9,7 +9,7 @@ from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Held
+    from aneforge.formats.onnx.onnx_values import Held
 
 TRAINING_DOMAIN = "ai.onnx.preview.training"
 LEARNING_DOMAIN = "ai.onnx.ml"

@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared import reductions
+from aneforge.formats.shared import reducing
 from aneforge.formats.shared.extents import checked_extents
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.reshaping import padded, without_negative
@@ -18,7 +18,7 @@ from aneforge.ops.shapes import normalised_axes, normalised_axis
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
 
 PAD_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 RANK_PLAIN = 5
@@ -258,7 +258,7 @@ def triangle(call: Call) -> Value:
         raise GraphError("its input holds no matrices", seen=list(x.type.shape))
     diagonal = 0 if call.optional(1) is None else call.known_integer(1, "the diagonal")
     rows, columns = x.type.shape[-2:]
-    kept = reductions.triangle(emit, rows, columns, diagonal, upper=call.flag("upper"))
+    kept = reducing.triangle(emit, rows, columns, diagonal, upper=call.flag("upper"))
     return emit.select(emit.constant(kept, "bool"), x, emit.number(0, x))
 
 
@@ -268,7 +268,7 @@ def top_k(call: Call) -> tuple[Value, Value]:
     x = call.value(0)
     count = call.integer("k") if "k" in call.rules.attributes else call.known_integer(1, "the number of elements")
     largest = "largest" not in call.rules.attributes or call.flag("largest")
-    return reductions.sorted_extremes(call.emit, x, count, call.axis(x.type.rank), largest=largest)
+    return reducing.sorted_extremes(call.emit, x, count, call.axis(x.type.rank), largest=largest)
 
 
 @operator("NonZero")

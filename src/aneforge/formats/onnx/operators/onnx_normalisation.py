@@ -13,7 +13,7 @@ from aneforge.ops.shapes import divisible
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
 
 
 @operator("BatchNormalization")

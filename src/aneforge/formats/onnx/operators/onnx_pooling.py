@@ -9,7 +9,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.onnx.operators.onnx_convolution import AUTO_PADS, windows_of
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.extents import checked_extents
-from aneforge.formats.shared.reductions import norm
+from aneforge.formats.shared.reducing import norm
 from aneforge.formats.shared.windows import (
     Window,
     average,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
 
 
 def pool_windows(call: Call, x: Value) -> tuple[list[Window], list[int]]:

@@ -14,7 +14,7 @@ from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
     from aneforge.formats.shared.emitter import Emitter
 
 DETERMINANT_MOST = 256

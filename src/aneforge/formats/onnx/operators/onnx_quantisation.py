@@ -18,7 +18,7 @@ from aneforge.ops.types import is_float, is_integer, value_range
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.graph.node import Output
 

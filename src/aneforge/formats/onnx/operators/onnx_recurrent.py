@@ -15,7 +15,7 @@ from aneforge.formats.onnx.registry import operator
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
     from aneforge.formats.shared.emitter import Emitter
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared import reductions
+from aneforge.formats.shared import reducing
 from aneforge.ops.shapes import normalised_axes, normalised_axis
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
 
 REDUCTIONS = {
     "ReduceL1": "reduce_l1_norm",
@@ -33,9 +33,7 @@ REDUCTIONS = {
 def reduction(call: Call) -> Value:
     """Convert a reduction along axes, all of them by default."""
     x = call.value(0)
-    return reductions.reduced(
-        call.emit, REDUCTIONS[call.operator], x, reduced_axes(call, x), keep=call.flag("keepdims")
-    )
+    return reducing.reduced(call.emit, REDUCTIONS[call.operator], x, reduced_axes(call, x), keep=call.flag("keepdims"))
 
 
 def reduced_axes(call: Call, x: Value) -> tuple[int, ...]:
@@ -55,7 +53,7 @@ def extreme(call: Call) -> Value:
     x = call.value(0)
     last = "select_last_index" in call.rules.attributes and call.flag("select_last_index")
     largest, keep = call.operator == "ArgMax", call.flag("keepdims")
-    return reductions.extreme_place(call.emit, x, call.axis(x.type.rank), largest=largest, keep=keep, last=last)
+    return reducing.extreme_place(call.emit, x, call.axis(x.type.rank), largest=largest, keep=keep, last=last)
 
 
 @operator("CumSum")
@@ -71,7 +69,7 @@ def cumulative_product(call: Call) -> Value:
     """Convert products up to every place: at each, the elements that do not count are replaced by 1."""
     x, emit = call.value(0), call.emit
     axis = normalised_axis(call.known_integer(1, "the axis"), x.type.rank)
-    factors = reductions.seen_so_far(emit, x, axis, 1, reverse=call.flag("reverse"), exclusive=call.flag("exclusive"))
+    factors = reducing.seen_so_far(emit, x, axis, 1, reverse=call.flag("reverse"), exclusive=call.flag("exclusive"))
     return emit.moved(emit.reduce("reduce_prod", factors, (-1,), keep=False), -1, axis)
 
 
@@ -108,11 +106,11 @@ def softmax_flattened(call: Call) -> Value:
     x, emit = call.value(0), call.emit
     axis = call.axis(x.type.rank)
     flat = emit.reshape(x, (math.prod(x.type.shape[:axis]), math.prod(x.type.shape[axis:])))
-    return emit.reshape(reductions.softmax(emit, flat, 1, logarithm=call.operator == "LogSoftmax"), x.type.shape)
+    return emit.reshape(reducing.softmax(emit, flat, 1, logarithm=call.operator == "LogSoftmax"), x.type.shape)
 
 
 @operator("Softmax", "LogSoftmax", since=13)
 def softmax(call: Call) -> Value:
     """Convert softmax along one axis."""
     x = call.value(0)
-    return reductions.softmax(call.emit, x, call.axis(x.type.rank), logarithm=call.operator == "LogSoftmax")
+    return reducing.softmax(call.emit, x, call.axis(x.type.rank), logarithm=call.operator == "LogSoftmax")

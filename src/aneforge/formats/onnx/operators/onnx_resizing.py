@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
     from aneforge.ops.types import Array
 
 TRANSFORMS = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Held, Value
+    from aneforge.formats.onnx.onnx_values import Held, Value
 
 KEPT = "save the model with graph_optimization_level ORT_ENABLE_BASIC, which keeps attention in its parts"
 

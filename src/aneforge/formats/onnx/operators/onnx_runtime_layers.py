@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Held, Value
+    from aneforge.formats.onnx.onnx_values import Held, Value
 
 ACTIVATIONS = {
     "": (),

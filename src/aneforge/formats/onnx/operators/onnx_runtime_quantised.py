@@ -21,7 +21,7 @@ from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
     from aneforge.ops.types import Array
 
 WHOLE_BYTE = 8

@@ -18,7 +18,7 @@ from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.ops.types import Array
 

@@ -14,7 +14,7 @@ from aneforge.ops.shapes import normalised_axis
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
-    from aneforge.formats.onnx.values import Value
+    from aneforge.formats.onnx.onnx_values import Value
     from aneforge.ops.types import Array
 
 WORK_MOST = 10**8

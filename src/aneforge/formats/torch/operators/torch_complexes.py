@@ -15,7 +15,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.torch.dtypes import part_type
 from aneforge.formats.torch.registry import complex_operator, converter_of
-from aneforge.formats.torch.values import Complex, is_number
+from aneforge.formats.torch.torch_values import Complex, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from aneforge.formats.torch.call import Call
-    from aneforge.formats.torch.values import Held, Number
+    from aneforge.formats.torch.torch_values import Held, Number
     from aneforge.graph.node import Value
     from aneforge.ops.constant import Constant
 

@@ -10,13 +10,13 @@ from aneforge.errors import GraphError
 from aneforge.formats.shared.spectra import real_signal, transformed
 from aneforge.formats.torch.operators.torch_complexes import complex_of
 from aneforge.formats.torch.registry import complex_operator
-from aneforge.formats.torch.values import Complex
+from aneforge.formats.torch.torch_values import Complex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aneforge.formats.torch.call import Call
-    from aneforge.formats.torch.values import Held
+    from aneforge.formats.torch.torch_values import Held
 
 ROOT_SCALED, SCALED = 1, 2
 """How a transform is normalised: by the root of the number of elements, or by their number."""

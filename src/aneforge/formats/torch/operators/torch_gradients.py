@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.formats.torch.call import Call
-    from aneforge.formats.torch.values import Held
+    from aneforge.formats.torch.torch_values import Held
     from aneforge.graph.node import Value
 
 

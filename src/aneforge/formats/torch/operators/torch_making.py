@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.shared import reductions
+from aneforge.formats.shared import reducing
 from aneforge.formats.shared.extents import checked_extents
 from aneforge.formats.shared.reshaping import EXACT_MOST, padded
 from aneforge.formats.torch.registry import operator
@@ -113,7 +113,7 @@ def triangle(call: Call) -> Value:
     """Convert matrices with 0 above, or below, a diagonal."""
     x, emit = call.value("self"), call.emit
     rows, columns = x.type.shape[-2:]
-    kept = reductions.triangle(emit, rows, columns, call.integer("diagonal"), upper=call.operator == "triu")
+    kept = reducing.triangle(emit, rows, columns, call.integer("diagonal"), upper=call.operator == "triu")
     return emit.select(emit.constant(kept, "bool"), x, emit.number(0, x)) if x.type.size else x
 
 
@@ -121,7 +121,7 @@ def triangle(call: Call) -> Value:
 def triangle_places(call: Call) -> Value:
     """Convert the rows and columns of the elements below, or above, a diagonal, row by row."""
     rows, columns, diagonal = (call.integer(name) for name in ("row", "col", "offset"))
-    kept = reductions.triangle(call.emit, rows, columns, diagonal, upper=call.operator == "triu_indices")
+    kept = reducing.triangle(call.emit, rows, columns, diagonal, upper=call.operator == "triu_indices")
     return call.emit.constant(np.stack(np.nonzero(kept)), call.dtype())
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.reductions import sorted_extremes
+from aneforge.formats.shared.reducing import sorted_extremes
 from aneforge.formats.shared.writing import laid
 from aneforge.formats.torch.registry import operator
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.shared.reductions import norm
+from aneforge.formats.shared.reducing import norm
 from aneforge.formats.torch.registry import operator
 from aneforge.ops.constant import Constant
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from aneforge.formats.shared import reductions
+from aneforge.formats.shared import reducing
 from aneforge.formats.torch.registry import operator
 from aneforge.ops.types import is_float, value_range
 
@@ -29,14 +29,14 @@ def arithmetic(call: Call) -> Value:
     """Convert a sum, a mean or a product."""
     dtype = call.dtype()
     x = call.operand("self", dtype)
-    return reductions.reduced(call.emit, f"reduce_{call.operator}", x, axes_of(call, x), keep=keeps(call))
+    return reducing.reduced(call.emit, f"reduce_{call.operator}", x, axes_of(call, x), keep=keeps(call))
 
 
 @operator("amax", "amin")
 def extreme(call: Call) -> Value:
     """Convert the largest or smallest along axes."""
     x = call.value("self")
-    return reductions.reduced(call.emit, extreme_op(call), x, axes_of(call, x), keep=keeps(call))
+    return reducing.reduced(call.emit, extreme_op(call), x, axes_of(call, x), keep=keeps(call))
 
 
 def extreme_op(call: Call) -> str:
@@ -48,7 +48,7 @@ def extreme_op(call: Call) -> str:
 def extreme_of_all(call: Call) -> Value:
     """Convert the largest or smallest element."""
     x = call.value("self")
-    return reductions.reduced(call.emit, extreme_op(call), x, range(x.type.rank), keep=False)
+    return reducing.reduced(call.emit, extreme_op(call), x, range(x.type.rank), keep=False)
 
 
 @operator("max.dim", "min.dim")
@@ -58,8 +58,8 @@ def extreme_with_place(call: Call) -> tuple[Value, Value]:
     if not x.type.rank:
         return x, emit.constant(0, "int64")
     axis, keep = call.axis("dim", x.type.rank), keeps(call)
-    values = reductions.reduced(emit, extreme_op(call), x, (axis,), keep=keep)
-    return values, reductions.extreme_place(emit, x, axis, largest=call.operator == "max", keep=keep)
+    values = reducing.reduced(emit, extreme_op(call), x, (axis,), keep=keep)
+    return values, reducing.extreme_place(emit, x, axis, largest=call.operator == "max", keep=keep)
 
 
 @operator("argmax", "argmin")
@@ -70,8 +70,8 @@ def place(call: Call) -> Value:
     if not x.type.rank:
         return emit.constant(0, "int64")
     if call.has("dim"):
-        return reductions.extreme_place(emit, x, call.axis("dim", x.type.rank), largest=largest, keep=keeps(call))
-    flat = reductions.extreme_place(emit, emit.reshape(x, (x.type.size,)), 0, largest=largest, keep=False)
+        return reducing.extreme_place(emit, x, call.axis("dim", x.type.rank), largest=largest, keep=keeps(call))
+    flat = reducing.extreme_place(emit, emit.reshape(x, (x.type.size,)), 0, largest=largest, keep=False)
     return emit.reshape(flat, (1,) * x.type.rank) if keeps(call) else flat
 
 
@@ -80,7 +80,7 @@ def logic(call: Call) -> Value:
     """Convert whether some, or all, elements are not 0."""
     x, emit = call.operand("self", "bool"), call.emit
     op = "reduce_max" if call.operator == "any" else "reduce_min"
-    return emit.cast(reductions.reduced(emit, op, x, axes_of(call, x), keep=keeps(call)), call.dtype())
+    return emit.cast(reducing.reduced(emit, op, x, axes_of(call, x), keep=keeps(call)), call.dtype())
 
 
 @operator("var", "std")
@@ -102,8 +102,8 @@ def variance_of(call: Call) -> Value:
         correction = float(call.flag("unbiased"))
     freedom = max(count - correction, 0.0)
     if not count:
-        return reductions.filled_reduction(emit, x, axes, math.nan, keep=keeps(call))
-    centred = emit.sub(x, reductions.reduced(emit, "reduce_mean", x, axes, keep=True))
+        return reducing.filled_reduction(emit, x, axes, math.nan, keep=keeps(call))
+    centred = emit.sub(x, reducing.reduced(emit, "reduce_mean", x, axes, keep=True))
     total = emit.reduce("reduce_sum", emit.unary("square", centred), axes, keep=keeps(call))
     return emit.div(total, freedom)
 
@@ -113,7 +113,7 @@ def spread_and_mean(call: Call) -> tuple[Value, Value]:
     """Convert the variance or its root, and the mean."""
     x, emit = call.value("self"), call.emit
     variance = variance_of(call)
-    mean = reductions.reduced(emit, "reduce_mean", x, axes_of(call, x), keep=keeps(call))
+    mean = reducing.reduced(emit, "reduce_mean", x, axes_of(call, x), keep=keeps(call))
     return (emit.unary("sqrt", variance) if call.operator == "std_mean" else variance), mean
 
 
@@ -121,14 +121,14 @@ def spread_and_mean(call: Call) -> tuple[Value, Value]:
 def log_sum_exp(call: Call) -> Value:
     """Convert log Σ eˣ along axes."""
     x = call.operand("self", call.dtype())
-    return reductions.reduced(call.emit, "reduce_log_sum_exp", x, axes_of(call, x), keep=keeps(call))
+    return reducing.reduced(call.emit, "reduce_log_sum_exp", x, axes_of(call, x), keep=keeps(call))
 
 
 @operator("linalg_vector_norm")
 def vector_norm(call: Call) -> Value:
     """Convert the norm of all elements along axes, of any order."""
     x = call.operand("self", call.dtype())
-    return reductions.norm(call.emit, x, float(call.number("ord")), axes_of(call, x), keep=keeps(call))
+    return reducing.norm(call.emit, x, float(call.number("ord")), axes_of(call, x), keep=keeps(call))
 
 
 @operator("dist")
@@ -136,7 +136,7 @@ def distance(call: Call) -> Value:
     """Convert the norm of a difference, over all of its elements."""
     emit, dtype = call.emit, call.dtype()
     x = emit.sub(call.operand("self", dtype), call.operand("other", dtype))
-    return reductions.norm(emit, x, float(call.number("p")), range(x.type.rank), keep=False)
+    return reducing.norm(emit, x, float(call.number("p")), range(x.type.rank), keep=False)
 
 
 @operator("cumsum")
@@ -153,7 +153,7 @@ def cumulative_product(call: Call) -> Value:
     if not x.type.rank or not x.type.size:
         return x
     axis = call.axis("dim", x.type.rank)
-    factors = reductions.seen_so_far(emit, x, axis, 1)
+    factors = reducing.seen_so_far(emit, x, axis, 1)
     return emit.moved(emit.reduce("reduce_prod", factors, (-1,), keep=False), -1, axis)
 
 
@@ -168,9 +168,9 @@ def cumulative_extreme(call: Call) -> tuple[Value, Value]:
     worst = -math.inf if largest else math.inf
     if not is_float(numbers.type.dtype):
         worst = value_range(numbers.type.dtype)[0 if largest else 1]
-    seen = reductions.seen_so_far(emit, numbers, axis, worst)
+    seen = reducing.seen_so_far(emit, numbers, axis, worst)
     values = emit.reduce(extreme_op(call), seen, (-1,), keep=False)
-    places = reductions.extreme_place(emit, seen, seen.type.rank - 1, largest=largest, keep=False, last=True)
+    places = reducing.extreme_place(emit, seen, seen.type.rank - 1, largest=largest, keep=False, last=True)
     return emit.cast(emit.moved(values, -1, axis), x.type.dtype), emit.moved(places, -1, axis)
 
 
@@ -181,7 +181,7 @@ def cumulative_log_sum(call: Call) -> Value:
     if not x.type.rank or not x.type.size:
         return x
     axis = call.axis("dim", x.type.rank)
-    seen = reductions.seen_so_far(emit, x, axis, -math.inf)
+    seen = reducing.seen_so_far(emit, x, axis, -math.inf)
     return emit.moved(emit.reduce("reduce_log_sum_exp", seen, (-1,), keep=False), -1, axis)
 
 
@@ -192,4 +192,4 @@ def softmax(call: Call) -> Value:
     logarithm = "log" in call.operator
     if not x.type.rank or not x.type.size:
         return emit.sub(x, x) if logarithm else emit.filled(x.type.shape, 1, x.type.dtype)
-    return reductions.softmax(emit, x, call.axis("dim", x.type.rank), logarithm=logarithm)
+    return reducing.softmax(emit, x, call.axis("dim", x.type.rank), logarithm=logarithm)

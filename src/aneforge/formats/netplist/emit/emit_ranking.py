@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from aneforge.formats.netplist.emit.movement import axis_along, viewed
+from aneforge.formats.netplist.emit.emit_movement import axis_along, viewed
+from aneforge.formats.netplist.netplist_values import FLOAT, Held, Placed, Places
 from aneforge.formats.netplist.schema import Dim
-from aneforge.formats.netplist.values import FLOAT, Held, Placed, Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.formats.netplist.emit.write_row import row_of, write_row
+from aneforge.formats.netplist.netplist_values import IMAGE, Held, Known, Placed, Places, Reshaped, Truncated
 from aneforge.formats.netplist.schema import Dim
-from aneforge.formats.netplist.values import IMAGE, Held, Known, Placed, Places, Reshaped, Truncated
 from aneforge.ops.table import op_named
 from aneforge.ops.types import is_float, numpy_dtype
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from aneforge.formats.mil.elements import TEXT
 from aneforge.formats.mil.literals import array_of, scalar_of, texts_of
+from aneforge.formats.mil.mil_weights import WeightsStore
 from aneforge.formats.mil.syntax import LONGEST_SHOWN, Blob, Immediate, Literal, ValueType
 from aneforge.formats.mil.text_rules import MISSING_PARAMETER, PARAMETER_SORT, UNKNOWN_PARAMETER
-from aneforge.formats.mil.weights import WeightsStore
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
 

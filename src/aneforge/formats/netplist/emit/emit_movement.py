@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import NotSupportedError
+from aneforge.formats.netplist.netplist_values import IMAGE, Held, Known, Placed, Places, Truncated, canonical
 from aneforge.formats.netplist.parameters import records_of
 from aneforge.formats.netplist.rows import rows
 from aneforge.formats.netplist.schema import Dim
-from aneforge.formats.netplist.units.rearrangement import REARRANGEMENTS
-from aneforge.formats.netplist.values import IMAGE, Held, Known, Placed, Places, Truncated, canonical
+from aneforge.formats.netplist.units.rearrangement_units import REARRANGEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

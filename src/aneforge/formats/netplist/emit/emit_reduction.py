@@ -9,7 +9,7 @@ from aneforge.formats.netplist.rows import rows
 
 if TYPE_CHECKING:
     from aneforge.formats.netplist.call import Call, Writer
-    from aneforge.formats.netplist.values import Held
+    from aneforge.formats.netplist.netplist_values import Held
 
 __all__ = ["REDUCTION"]
 

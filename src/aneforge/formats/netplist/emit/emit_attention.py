@@ -9,11 +9,11 @@ import numpy as np
 
 from aneforge.callsite import warn
 from aneforge.errors import PrecisionWarning
-from aneforge.formats.netplist.emit.elementwise import as_numbers, gain_offset
+from aneforge.formats.netplist.emit.emit_elementwise import as_numbers, gain_offset
 from aneforge.formats.netplist.emit.write_row import row_of
+from aneforge.formats.netplist.netplist_values import IMAGE, MATRIX, Held, Known, Placed, canonical
 from aneforge.formats.netplist.rows import rows
 from aneforge.formats.netplist.schema import Dim
-from aneforge.formats.netplist.values import IMAGE, MATRIX, Held, Known, Placed, canonical
 
 if TYPE_CHECKING:
     from aneforge.formats.netplist.call import Call, Writer

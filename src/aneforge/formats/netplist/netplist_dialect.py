@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.formats.netplist.emit import WRITERS
-from aneforge.formats.netplist.emit.attention import EINSUM
+from aneforge.formats.netplist.emit.emit_attention import EINSUM
 from aneforge.formats.netplist.parameters import bits_of, number_of
 from aneforge.formats.netplist.refusals import forms_table
 from aneforge.formats.netplist.rows import row_of_node

@@ -12,12 +12,12 @@ from aneforge.formats.mil.binding import bound_inputs, held_type
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.literals import scalar_of
 from aneforge.formats.mil.metadata import hints_of
+from aneforge.formats.mil.mil_weights import MODEL_PATH, NO_FILE, OUTSIDE, WeightsStore
 from aneforge.formats.mil.reader import FunctionReader
 from aneforge.formats.mil.syntax import Blob, Tuple, ValueType
-from aneforge.formats.mil.weights import MODEL_PATH, NO_FILE, OUTSIDE, WeightsStore
-from aneforge.formats.mlpackage.files import MOST_MODEL, inside, model_file, read_limited
 from aneforge.formats.mlpackage.flexible import flexible_inputs, listed_inputs
 from aneforge.formats.mlpackage.messages import messages
+from aneforge.formats.mlpackage.mlpackage_files import MOST_MODEL, inside, model_file, read_limited
 from aneforge.formats.mlpackage.sizes import check_stated_sizes
 from aneforge.formats.mlpackage.translation import translated
 from aneforge.ops.constant import Dense

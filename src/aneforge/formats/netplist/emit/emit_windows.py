@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.formats.netplist.emit.write_row import row_of
+from aneforge.formats.netplist.netplist_values import Held, Known, Placed, canonical
 from aneforge.formats.netplist.schema import Dim
-from aneforge.formats.netplist.values import Held, Known, Placed, canonical
 from aneforge.formats.netplist.window import SPATIAL, Window
 from aneforge.ops.decompositions.products import transposed_padding
 from aneforge.ops.windows import slides

@@ -15,7 +15,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from aneforge.formats.torch.values import Held
+    from aneforge.formats.torch.torch_values import Held
 
 __all__ = ["MATH_NAMES", "OPERATOR_NAMES", "SYMBOLIC_NAMES", "number_function"]
 
