@@ -51,6 +51,7 @@ class Later:
     schedule: Schedule | None = None
     plan: MemoryPlan | None = None
     observed: ObservedProgram | None = None
+    validation: NetworkValidation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,9 @@ class Compiled:
     @property
     def validation(self) -> NetworkValidation:
         """What the validators say of the program."""
-        return self.observed.judged(self.program.target)
+        if self.later.validation is None:
+            self.later.validation = self.observed.judged(self.program.target)
+        return self.later.validation
 
     @property
     def supplied(self) -> tuple[SuppliedInput, ...]:

@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 
     Bounds = dict[str, Fact | NoDataError]
 
-__all__ = ["Part", "objections", "observe", "observe_layer", "rules_about", "validate", "validate_layer"]
+__all__ = [
+    "Part",
+    "left_out_for_layers",
+    "objections",
+    "observe",
+    "observe_layer",
+    "rules_about",
+    "validate",
+    "validate_layer",
+]
 
 EXTENTS = frozenset({SPATIAL, CHANNELS})
 

@@ -7,13 +7,20 @@ of engines over which it is bonded.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.moving import only_moves
 from aneforge.compiler.validators.data import validators_file
-from aneforge.compiler.validators.exported import Part, observe, observe_layer, sorted_worst_first, with_data
+from aneforge.compiler.validators.exported import (
+    Part,
+    left_out_for_layers,
+    observe,
+    observe_layer,
+    sorted_worst_first,
+    with_data,
+)
 from aneforge.compiler.validators.subjects import op_of, surroundings
 from aneforge.compiler.validators.verdict import Verdict
 from aneforge.errors import GraphError
@@ -94,6 +101,8 @@ class ObservedProgram:
     network: Part
     ports: tuple[Part, ...]
     layers: tuple[Part, ...]
+    clean: dict[tuple[object, ...], NetworkValidation] = field(default_factory=dict[tuple[object, ...], Any])
+    """Verdicts without a finding, by the bounds that they rest on: targets with the same bounds share them."""
 
     def judged(self, target: Target) -> NetworkValidation:
         """Return the verdict on the program for a target.
@@ -102,13 +111,28 @@ class ObservedProgram:
             NoDataError: The target is a name without data.
         """
         with_data(target, self.network.subjects[0].subject)
-        bounds: dict[str, Fact | NoDataError] = {}
-        return NetworkValidation(
+        seen = [one for part in self.parts() for one in part.subjects]
+        known = {rule.id: rule for one in seen for rule, _ in one.looks}
+        bounds: dict[str, Fact | NoDataError] = {name: rule.bound_on(target) for name, rule in known.items()}
+        left_out = (left_out_for_layers(op, target) for op in dict.fromkeys(one.subject.op for one in seen))
+        key = (*(getattr(bound, "value", None) for bound in bounds.values()), *left_out)
+        if key in self.clean:
+            return replace(self.clean[key], target=target.name)
+        found = NetworkValidation(
             target.name,
             self.network.judged(target, bounds),
             tuple(port.judged(target, bounds) for port in self.ports),
             tuple(layer.judged(target, bounds) for layer in self.layers),
         )
+        if not found.findings:
+            self.clean[key] = found
+        return found
+
+    def parts(self) -> Iterator[Part]:
+        """Iterate over the network, its ports and its layers."""
+        yield self.network
+        yield from self.ports
+        yield from self.layers
 
 
 def observe_program(program: Program, *, schema: str | None = None, engines: int = 1) -> ObservedProgram:
