@@ -98,3 +98,12 @@ def test_an_error_speaks_of_the_users_operation() -> None:
     with pytest.raises(IllegalGraphError, match=r"No split exists: softmax at .* works along that axis") as no:
         build_program(af.input((4, 20_000)).softmax(), af.targets.Family.A13)
     assert len(no.value.findings) == 1
+
+
+def test_a_transpose_in_passes_is_no_objection_where_no_unit_transposes() -> None:
+    product = af.input((4, 8)) @ np.zeros((8, 16))
+    compiled = compile_graph(product, af.targets.Family.OLDER, route="direct")
+    assert validate_program(compiled.program).ok
+    assert {one.finding.rule for one in compiled.validation.findings if one.stage == "conversion"} == {
+        "ANE-TRANSPOSE-002"
+    }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Bounds = dict[str, Fact | NoDataError]
 
 __all__ = [
+    "MOVES",
     "Part",
     "left_out_for_layers",
     "objections",
@@ -45,7 +46,9 @@ __all__ = [
     "validate_layer",
 ]
 
-EXTENTS = frozenset({SPATIAL, CHANNELS})
+MOVES: Mapping[str, Stage] = {SPATIAL: Stage.MOVED, CHANNELS: Stage.MOVED}
+"""What does not stop a layer that only moves data, nor a tensor that only such layers read."""
+TRANSPOSED = "ANE-TRANSPOSE-002"
 
 FRONT_END_RULES = frozenset({"ANE-FLOOR-001"})
 """Rules of the MIL front end alone: a layer can also be authored, which is how the oldest targets are reached."""
@@ -101,7 +104,19 @@ def observe_layer(layer: Layer, around: Surroundings = ALONE) -> Part:
         observe_alike(subject),
         *(observe_alike(stage, slot) for slot, stage in subjects_of_epilogue(layer, around)),
     ]
-    return Part(layer.name, validator_of(subject.op), tuple(seen), layer.location, moved=only_moves(layer))
+    return Part(layer.name, validator_of(subject.op), tuple(seen), layer.location, answers_of(layer))
+
+
+def answers_of(layer: Layer) -> Mapping[str, Stage]:
+    """Return the rules whose objections do not stop a layer, each with the stage that answers them.
+
+    What only moves data may be longer than the engine computes on. A transpose in several passes of exchanges is what
+    the compiler makes where no unit transposes by itself.
+    """
+    if only_moves(layer):
+        return MOVES
+    passes = layer.kind.name == "transpose" and layer.choices.get("route") == "multi-pass"
+    return {TRANSPOSED: Stage.CONVERSION} if passes else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +176,14 @@ class Part:
     validator: Validator | None
     subjects: tuple[Observed, ...]
     location: Location | None = None
-    moved: bool = False
-    """It only moves data, or only such layers read it: it may be longer than the engine computes on."""
+    answers: Mapping[str, Stage] = field(default_factory=dict[str, Stage])
+    """The rules whose objections do not stop it, each with the stage that answers them."""
 
     def judged(self, target: Target, bounds: Bounds) -> Validation:
         """Return the verdict on it for a target."""
         found = [one for subject in self.subjects for one in subject.objections(target, bounds)]
-        if self.moved:
-            found = [replace(one, stage=Stage.MOVED) if one.finding.rule in EXTENTS else one for one in found]
+        if self.answers:
+            found = [replace(one, stage=self.answers.get(one.finding.rule, one.stage)) for one in found]
         op = self.subjects[0].subject.op
         return Validation(self.name, op, self.validator, tuple(sorted_worst_first(found)), self.location)
 

@@ -14,6 +14,7 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.moving import only_moves
 from aneforge.compiler.validators.data import validators_file
 from aneforge.compiler.validators.exported import (
+    MOVES,
     Part,
     left_out_for_layers,
     observe,
@@ -195,7 +196,7 @@ def placeholder(op: str, program: Program, name: str, value: Value) -> Part:
     readers = program.consumers.get(value.name, ())
     consumers = frozenset(op_of(reader.kind) for reader in readers)
     subject = Operation(op, results=(value.type,), consumers=consumers)
-    return Part(name, None, (observe(subject),), moved=all(map(only_moves, readers)))
+    return Part(name, None, (observe(subject),), answers=MOVES if all(map(only_moves, readers)) else {})
 
 
 def live_buffers(program: Program) -> frozenset[str]:
