@@ -21,9 +21,12 @@ from aneforge.graph.convert import choose
 from aneforge.graph.dialect import Dialect, Objection
 from aneforge.ops.constant import Constant
 from aneforge.ops.decomposition import Limits
-from aneforge.ops.op import Below
+from aneforge.ops.op import Below, Trait
+from aneforge.rules.catalogue import explain
+from aneforge.rules.nodes import operation_of
 from aneforge.rules.operations import op_status
 from aneforge.rules.preflight import Status
+from aneforge.rules.rule import Severity
 from aneforge.targets import Family, Target, family_of
 from aneforge.targets.queries import least_limit
 
@@ -37,6 +40,7 @@ NOT_A_FLATTEN = "cannot be lowered as Flatten on ANE"
 RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten2d")
 PAIRS = ("add", "sub", "mul", "maximum", "minimum", "pow")
 DIVISIONS = ("real_div", "floor_div")
+STRIDE_RULES = ("ANE-STRIDE-001", "ANE-STRIDE-002")
 DIRECT_FORMS = frozenset({*RESHAPES, *PAIRS, *DIVISIONS})
 """Operations that the direct route has in a form of its own, whatever the rules of the ordinary one say."""
 DIVISION_STEPS = frozenset({"floor"})
@@ -88,7 +92,7 @@ def mil_route(target: Target) -> Dialect:
         return None if is_lowerable(op) else Objection("no layer of the engine computes it")
 
     def objection(node: Node) -> Objection | None:
-        return missing(node.op.name) or mil_form(node) or built_attention(node)
+        return missing(node.op.name) or mil_form(node) or built_attention(node) or unbuilt_stride(node, target)
 
     def mil_form(node: Node) -> Objection | None:
         """Return what MIL has against an operation of its own, where the form that it takes has other bits.
@@ -108,6 +112,17 @@ def built_attention(node: Node) -> Objection | None:
     if node.op.name != "sdpa" or node.attributes["native"]:
         return None
     return Objection("compilers of MIL programs build attention of products and softmax", decomposition="products")
+
+
+def unbuilt_stride(node: Node, target: Target) -> Objection | None:
+    """Object to a convolution whose stride the rules have something against."""
+    if Trait.FORWARD_CONVOLUTION not in node.op.traits:
+        return None
+    subject = operation_of(node, ())
+    found = next((one for rule in STRIDE_RULES if (one := explain(rule).check(subject, target))), None)
+    if found is None or found.severity is not Severity.DECOMPOSE:
+        return None
+    return Objection(found.message, found.remedy, found.seen, found.limit, decomposition="blocks")
 
 
 def direct_route(target: Target) -> Dialect:

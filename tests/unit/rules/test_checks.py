@@ -74,6 +74,9 @@ PROBES: dict[str, Probe] = {
     "ANE-STRIDE-001": lambda factor: call("conv", x=IMAGE, strides=(1, int(factor))),
     "ANE-STRIDE-002": lambda count: call("conv", x=IMAGE, strides=(8 ** int(count), 1)),
     "ANE-STRIDE-003": lambda stride: convolution(IMAGE, fp16(8, 8, 3, 3), strides=(1, int(stride))),
+    "ANE-STRIDE-004": lambda channels: call(
+        "conv", x=fp16(1, int(channels), 5, 1), strides=(5, 1), kernel_sizes=(1, 1)
+    ),
     "ANE-DTYPE-001": lambda dtype: Operation("input", results=(TensorType((1, 8), str(dtype)),)),
     "ANE-DTYPE-002": lambda dtype: Operation("output", operands=(TensorType((1, 8), str(dtype)),)),
     "ANE-DTYPE-003": lambda dtype: Operation("add", operands=(TensorType((1, 8), str(dtype)),)),

@@ -10,7 +10,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import laid_along, wide
-from aneforge.ops.decompositions import products
+from aneforge.ops.decompositions import products, strides
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.product import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
@@ -290,15 +290,17 @@ def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: 
     )
 
 
-CONV = convolution("conv", surface=Surface.FUSED, decompositions=(products.BIAS_ADDED,), in_mil=True)
-NE_CONV = convolution("ne_conv", support=LIKELY_F0, decompositions=(products.PLAIN_CONVOLUTION,), in_mil=True)
+CONV = convolution("conv", surface=Surface.FUSED, decompositions=(products.BIAS_ADDED, strides.BLOCKS), in_mil=True)
+NE_CONV = convolution(
+    "ne_conv", support=LIKELY_F0, decompositions=(products.PLAIN_CONVOLUTION, strides.BLOCKS), in_mil=True
+)
 DYNAMIC_CONV = convolution(
     "dynamic_conv",
     OperandKind.TENSOR,
     surface=Surface.FUSED,
     mil="conv",
     catalogued=False,
-    decompositions=(products.BIAS_ADDED,),
+    decompositions=(products.BIAS_ADDED, strides.BLOCKS),
     in_mil=True,
 )
 CONV_TRANSPOSE = Op(

@@ -1,11 +1,14 @@
 """How large the window of a convolution or a pooling may be, and how far a convolution's may move."""
 
+import math
 from collections.abc import Iterator
 
 from aneforge.ops.op import Trait
-from aneforge.rules.looking import integers, is_live, leftover, power_of
+from aneforge.ops.table import op_named
+from aneforge.rules.looking import argument, integers, is_live, leftover, power_of
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
+from aneforge.targets.queries import least_limit
 
 
 @rule("ANE-KERNEL-001", Severity.OVERSIZE, bound="conv_kw_max", relation=Relation.AT_MOST, trait=Trait.CONVOLUTION)
@@ -67,9 +70,44 @@ def averaging_window(subject: Subject) -> Iterator[Seen]:
 
 def window(subject: Subject, axis: int) -> Iterator[Seen]:
     """Yield the extent of the window along one axis, counted from the last, if the window has that axis."""
-    sizes = subject.attributes.get("kernel_sizes")
-    if isinstance(sizes, tuple) and len(sizes) >= -axis:
-        yield Seen(int(sizes[axis]), f"window axis {axis}")
+    sizes = windows(subject)
+    if len(sizes) >= -axis:
+        yield Seen(sizes[axis], f"window axis {axis}")
+
+
+def windows(subject: Subject) -> tuple[int, ...]:
+    """Return the extents of the window; a convolution that is taken apart for its stride has one over blocks."""
+    blocks = blocks_along(subject)
+    return tuple(-(-span // stride) for span, stride in blocks) if blocks else integers(subject, "kernel_sizes")
+
+
+def blocks_along(subject: Subject) -> tuple[tuple[int, int], ...]:
+    """Return how far the kernel of a convolution reaches along every axis, and the blocks that its strides make of it.
+
+    They are none where the engine has the strides; along an axis of stride 1 the kernel stays as it is.
+    """
+    sizes, strides = integers(subject, "kernel_sizes"), integers(subject, "strides")
+    if Trait.FORWARD_CONVOLUTION not in op_named(subject.op).traits or not any(map(is_unbuilt, strides)):
+        return ()
+    gaps = integers(subject, "dilations") or (1,) * len(sizes)
+    return tuple(
+        (length if stride == 1 else gap * (length - 1) + 1, stride)
+        for length, stride, gap in zip(sizes, strides, gaps, strict=False)
+    )
+
+
+def is_unbuilt(stride: int) -> bool:
+    """Tell whether a stride has other factors than the engine's, or more of them than it combines."""
+    return leftover(stride) != 1 or count_factors(stride) > least_limit("stride_factor_count")
+
+
+def count_factors(stride: int) -> int:
+    """Return how many factors make a stride, each as large as it can be.
+
+    >>> count_factors(1), count_factors(24), count_factors(128)
+    (0, 2, 3)
+    """
+    return -(-power_of(2, stride) // 3) + power_of(3, stride)
 
 
 # Strides are factored of forward convolutions; what a transposed one takes no source says.
@@ -77,7 +115,7 @@ def window(subject: Subject, axis: int) -> Iterator[Seen]:
 
 @rule(
     "ANE-STRIDE-001",
-    Severity.REJECT,
+    Severity.DECOMPOSE,
     bound="stride_factors",
     relation=Relation.ONE_OF,
     trait=Trait.FORWARD_CONVOLUTION,
@@ -85,8 +123,8 @@ def window(subject: Subject, axis: int) -> Iterator[Seen]:
 def stride_factor(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride with the factor {seen}; on {target} strides are built of {limit}.
 
-    Remedy: use a stride that is such a product; or stride 1 and a slice with that stride after it, which gives the
-    same numbers for more work.
+    Remedy: none is needed from a graph, where blocks of elements become channels of a convolution of stride 1; else use
+    a stride that is such a product.
 
     Reported in: apple/coremltools#2173
     """
@@ -97,7 +135,7 @@ def stride_factor(subject: Subject) -> Iterator[Seen]:
 
 @rule(
     "ANE-STRIDE-002",
-    Severity.REJECT,
+    Severity.DECOMPOSE,
     bound="stride_factor_count",
     relation=Relation.AT_MOST,
     trait=Trait.FORWARD_CONVOLUTION,
@@ -105,8 +143,8 @@ def stride_factor(subject: Subject) -> Iterator[Seen]:
 def stride_factors(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride of {seen} factors; {target} combines at most {limit} along an axis.
 
-    Remedy: use a smaller stride; or stride 1 and a slice with that stride after it, which gives the same numbers for
-    more work.
+    Remedy: none is needed from a graph, where blocks of elements become channels of a convolution of stride 1; else use
+    a smaller stride.
 
     Reported in: apple/coremltools#2173
 
@@ -114,7 +152,7 @@ def stride_factors(subject: Subject) -> Iterator[Seen]:
     """
     for stride in integers(subject, "strides"):
         if stride > 1 and leftover(stride) == 1:
-            yield Seen(-(-power_of(2, stride) // 3) + power_of(3, stride), f"stride {stride}")
+            yield Seen(count_factors(stride), f"stride {stride}")
 
 
 @rule(
@@ -141,3 +179,21 @@ def is_one_element(subject: Subject) -> bool:
     """Tell whether a kernel sees one element at every place and pads nothing: it reads a strided slice instead."""
     padded = subject.attributes.get("pad_type") == "custom" and any(integers(subject, "pad"))
     return set(integers(subject, "kernel_sizes")) == {1} and not padded
+
+
+@rule(
+    "ANE-STRIDE-004",
+    Severity.REJECT,
+    bound="channel_extent",
+    relation=Relation.AT_MOST,
+    trait=Trait.FORWARD_CONVOLUTION,
+)
+def channels_of_blocks(subject: Subject) -> Iterator[Seen]:
+    """{op} has a stride that {target} does not build; over blocks it would read {seen} channels, at most {limit}.
+
+    Remedy: use a stride of the factors 2, 3, 4 and 8, two at most; or split the channels into groups and add the
+    results.
+    """
+    x, blocks = argument(subject, "x"), blocks_along(subject)
+    if x is not None and blocks:
+        yield Seen(math.prod((x.shape[1], *(min(span, stride) for span, stride in blocks))), "channels")
