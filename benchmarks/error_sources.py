@@ -22,7 +22,7 @@ import aneforge as af
 from aneforge.compiler.ir.evaluate import evaluate_layer
 from aneforge.compiler.ir.layer import Epilogue
 from aneforge.engine.execution.layers import Constants, step_of
-from aneforge.engine.execution.products import PRODUCT_KINDS
+from aneforge.engine.execution.run_products import PRODUCT_KINDS
 from aneforge.engine.execution.values import Values
 from aneforge.engine.planar import host_fp16
 from aneforge.optimise.rescaling.engine_errors import evaluate_exactly, measure_error

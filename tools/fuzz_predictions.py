@@ -20,7 +20,7 @@ import numpy as np
 import aneforge as af
 from aneforge.analysis.divergence.graphs import Strength, divergence
 from aneforge.analysis.ranges.interval import of_values
-from aneforge.analysis.ranges.program import flow
+from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import AneforgeError

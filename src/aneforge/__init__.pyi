@@ -99,8 +99,8 @@ from .graph.reference import reference as reference
 from .graph.tensor import Tensor as Tensor
 from .optimise.compress.graphs import compressed as compressed
 from .optimise.estimate import estimate as estimate
-from .optimise.forms.attention import attention_tiles as attention_tiles
-from .optimise.forms.attention import tune_attention as tune_attention
+from .optimise.forms.attention_forms import attention_tiles as attention_tiles
+from .optimise.forms.attention_forms import tune_attention as tune_attention
 from .optimise.forms.pairs import Paired as Paired
 from .optimise.forms.pairs import paired as paired
 from .optimise.forms.pairs import paired_subtract as paired_subtract

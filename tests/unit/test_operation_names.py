@@ -27,7 +27,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "compiler/dialect.py:PAIRS",
         "compiler/dialect.py:RESHAPES",
         "compiler/ir/calls.py:OWN_FORMS",
-        "compiler/ir/meanings/convolution.py:FORMS",
+        "compiler/ir/meanings/convolution_meanings.py:FORMS",
         "compiler/ir/meanings/regions.py:FORMS",
         "compiler/lower/",
         "compiler/passes/axis_groups.py:FORMS",

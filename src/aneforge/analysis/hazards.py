@@ -20,12 +20,12 @@ from aneforge.analysis.divergence.functions import moves
 from aneforge.analysis.ranges.analysis import Edge, layer_range
 from aneforge.analysis.ranges.interval import FINITE
 from aneforge.analysis.ranges.probes import bound_by_promises
-from aneforge.analysis.ranges.program import bound_magnitudes, declared_ranges, flow
+from aneforge.analysis.ranges.program_ranges import bound_magnitudes, declared_ranges, flow
 from aneforge.analysis.safe_magnitudes import keeps_finite, largest_safe
 from aneforge.analysis.user_operations import name_at, operations_by_place
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.passes.choose_slice_route import FIXED_POINT, UNKNOWN, ChooseSliceRoute
-from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
+from aneforge.engine.execution.run_products import PRODUCT_KINDS, encodes_activations
 from aneforge.graph.graph import PLACEHOLDERS, read_promises
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait

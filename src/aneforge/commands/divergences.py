@@ -119,14 +119,14 @@ class Deep:
 
     def __init__(self, graph: Graph, ranges: Ranges) -> None:
         from aneforge.analysis.divergence.numbering import Numbering  # noqa: PLC0415 - few checks prove anything
-        from aneforge.analysis.ranges.program import declared_ranges  # noqa: PLC0415 - as above
+        from aneforge.analysis.ranges.program_ranges import declared_ranges  # noqa: PLC0415 - as above
 
         self.numbering, self.inputs = Numbering(), declared_ranges(graph, ranges)
 
     def side(self, graph: Graph, changes: tuple[Change, ...], program: Program) -> Side:
         """Return a program as one side of a comparison."""
         from aneforge.analysis.divergence.graphs import Side as Compared  # noqa: PLC0415 - as above
-        from aneforge.analysis.ranges.program import flow  # noqa: PLC0415 - as above
+        from aneforge.analysis.ranges.program_ranges import flow  # noqa: PLC0415 - as above
 
         found = flow(program, self.inputs)
         return Compared(graph, changes, self.numbering.program(program, found.ranges), found)

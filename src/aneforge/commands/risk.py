@@ -160,7 +160,7 @@ class Risks:
         """Look at the values of a program."""
         from aneforge.analysis.ranges import analysis as predicted  # noqa: PLC0415 - few checks look at values
         from aneforge.analysis.ranges.interval import FINITE  # noqa: PLC0415 - as above
-        from aneforge.analysis.ranges.program import declared_ranges, flow  # noqa: PLC0415 - as above
+        from aneforge.analysis.ranges.program_ranges import declared_ranges, flow  # noqa: PLC0415 - as above
 
         if view is SEEN and self.samples is not None:
             yield from predicted.observed(program, [self.samples]).layers

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from aneforge.graph.builder.arguments import expect_tensor
 from aneforge.graph.builder.combination import maximum, minimum, where
 from aneforge.graph.convert import expand
-from aneforge.graph.methods.arguments import misuse
 from aneforge.graph.methods.base import constant_or_tensor
+from aneforge.graph.methods.method_arguments import misuse
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.types import is_float
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from aneforge.graph.methods.arithmetic import ArithmeticMethods
-from aneforge.graph.methods.functions import FunctionMethods
-from aneforge.graph.methods.layers import LayerMethods
-from aneforge.graph.methods.shape import ShapeMethods
+from aneforge.graph.methods.arithmetic_methods import ArithmeticMethods
+from aneforge.graph.methods.function_methods import FunctionMethods
+from aneforge.graph.methods.layer_methods import LayerMethods
+from aneforge.graph.methods.shape_methods import ShapeMethods
 from aneforge.ops.constant import Constant
 
 __all__ = ["Tensor"]

@@ -10,7 +10,7 @@ from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Category, Trait
 from aneforge.ops.types import is_float
-from aneforge.rules.checks.dtypes import is_index
+from aneforge.rules.checks.dtype_rules import is_index
 from aneforge.rules.subject import Operation, arguments_of, constants_of, tensors_read
 
 if TYPE_CHECKING:

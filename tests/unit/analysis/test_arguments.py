@@ -9,7 +9,7 @@ import pytest
 
 import aneforge as af
 from aneforge.analysis.ranges.interval import Range
-from aneforge.analysis.ranges.program import samples_given
+from aneforge.analysis.ranges.program_ranges import samples_given
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 
 

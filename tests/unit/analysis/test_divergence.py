@@ -14,7 +14,7 @@ import aneforge as af
 from aneforge.analysis.divergence.arithmetic import IN_ORDER
 from aneforge.analysis.divergence.graphs import Cause, Divergence, Strength, divergence
 from aneforge.analysis.divergence.numbering import Numbering
-from aneforge.analysis.ranges.program import flow
+from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.engine.crop import FOR_TARGET as CROPS

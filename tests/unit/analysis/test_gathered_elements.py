@@ -11,7 +11,7 @@ import aneforge as af
 from aneforge.analysis.divergence.graphs import Strength, divergence
 from aneforge.analysis.divergence.hiding import Hiding
 from aneforge.analysis.divergence.judging import judged, share_of_one_is_one
-from aneforge.analysis.ranges.program import flow
+from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
 from aneforge.ops.constant import Dense
 from aneforge.targets import resolve

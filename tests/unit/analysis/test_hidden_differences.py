@@ -11,7 +11,7 @@ import aneforge as af
 from aneforge.analysis.divergence.graphs import Cause, Difference, Strength, divergence
 from aneforge.analysis.divergence.hiding import MOST_LAYERS
 from aneforge.analysis.divergence.numbering import BY_ROWS, Numbering
-from aneforge.analysis.ranges.program import flow
+from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.execution.run import prepare

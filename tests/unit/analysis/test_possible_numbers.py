@@ -15,7 +15,7 @@ from aneforge.analysis.divergence.gathering import gather_of, resized_places
 from aneforge.analysis.divergence.graphs import Strength, divergence
 from aneforge.analysis.divergence.passages import EVERY, Passage, kept_by, passed
 from aneforge.analysis.divergence.possible import MOST_LAYERS_BACK, Possible, mask_of
-from aneforge.analysis.ranges.program import flow
+from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import prepare
 from aneforge.engine.planar import read

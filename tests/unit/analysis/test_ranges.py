@@ -17,7 +17,7 @@ import aneforge as af
 import fuzz_predictions
 from aneforge.analysis.ranges.analysis import Edge, ranges
 from aneforge.analysis.ranges.interval import ANYTHING, FINITE, Range, as_read, end_text, hull, of_values
-from aneforge.analysis.ranges.program import flow
+from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.analysis.ranges.reached import reached
 from aneforge.analysis.ranges.sums import TABLE_SLACK, slack, summed
 from aneforge.compiler.compile import build_program

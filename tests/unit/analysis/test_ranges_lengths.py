@@ -14,7 +14,7 @@ import aneforge as af
 from aneforge.analysis.ranges.analysis import Edge, ranges
 from aneforge.analysis.ranges.interval import of_values
 from aneforge.analysis.ranges.lengths import Form, Length, by_function
-from aneforge.analysis.ranges.program import flow
+from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import run
 

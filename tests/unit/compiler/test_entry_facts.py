@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.analysis.ranges.program import bound_magnitudes
+from aneforge.analysis.ranges.program_ranges import bound_magnitudes
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.catalogue import kinds
 from aneforge.compiler.ir.kind import Kind

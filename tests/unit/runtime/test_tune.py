@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.analysis.ranges.program import bound_magnitudes
+from aneforge.analysis.ranges.program_ranges import bound_magnitudes
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.optimise.forms.quantised import with_int8_weights
 

@@ -6,7 +6,7 @@ from aneforge.engine.choices import choices
 from aneforge.errors import NoDataError, UnknownNameError
 from aneforge.graph.builder import attention, convolution, layers
 from aneforge.graph.methods import base
-from aneforge.graph.methods import layers as methods
+from aneforge.graph.methods import layer_methods as methods
 from aneforge.targets import database
 from aneforge.targets.queries import least_limit
 

@@ -21,7 +21,7 @@ from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.execution.layers import joined_wrong
-from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
+from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.ops.groups.slicing import Region, region_index
 from aneforge.ops.op import Trait

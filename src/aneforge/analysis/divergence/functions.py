@@ -23,7 +23,7 @@ from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.execution.epilogue import stages_of
 from aneforge.engine.execution.layers import EXACT_PAIRS, Constants, step_of
-from aneforge.engine.execution.products import PRODUCT_KINDS
+from aneforge.engine.execution.run_products import PRODUCT_KINDS
 from aneforge.ops.table import op_named
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from aneforge.analysis.divergence.functions import parted_slots
 from aneforge.analysis.divergence.passages import Passage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
-from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
+from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.ops.constant import Dense
 from aneforge.ops.interpolation import grid_points, nearest_indices
 from aneforge.ops.table import op_named

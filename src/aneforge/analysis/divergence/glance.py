@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, ClassVar
 from aneforge.analysis.divergence.graphs import Side, between
 from aneforge.analysis.divergence.numbering import Numbering
 from aneforge.analysis.ranges.interval import ANYTHING, Range
-from aneforge.analysis.ranges.layers import Found
-from aneforge.analysis.ranges.program import Flow, bound_magnitudes
+from aneforge.analysis.ranges.layer_ranges import Found
+from aneforge.analysis.ranges.program_ranges import Flow, bound_magnitudes
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.crop import FOR_TARGET as CROPS
-from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
+from aneforge.engine.execution.run_products import PRODUCT_KINDS, encodes_activations
 from aneforge.ops.types import TensorType
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from aneforge.analysis.divergence.alignment import aligned, canonical
 from aneforge.analysis.divergence.arithmetic import unknown_arithmetic
 from aneforge.analysis.divergence.numbering import Numbering
 from aneforge.analysis.ranges.interval import FINITE, hull
-from aneforge.analysis.ranges.products import LOST
-from aneforge.analysis.ranges.program import declared_ranges, flow
+from aneforge.analysis.ranges.product_ranges import LOST
+from aneforge.analysis.ranges.program_ranges import declared_ranges, flow
 from aneforge.analysis.ranges.sums import slack_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_layer
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aneforge.analysis.divergence.alignment import Alignment, Apart
     from aneforge.analysis.divergence.arithmetic import Arithmetic
     from aneforge.analysis.divergence.numbering import Numbered
-    from aneforge.analysis.ranges.program import Flow
+    from aneforge.analysis.ranges.program_ranges import Flow
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Note

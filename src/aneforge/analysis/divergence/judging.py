@@ -17,7 +17,7 @@ from aneforge.analysis.divergence.hiding import Behind
 from aneforge.analysis.divergence.passages import EVERY, Passage, kept_by
 from aneforge.analysis.divergence.possible import Possible
 from aneforge.analysis.ranges.interval import RESULTS, of_type
-from aneforge.analysis.ranges.layers import range_of_layer
+from aneforge.analysis.ranges.layer_ranges import range_of_layer
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.dispatch import arithmetic
 from aneforge.ops.op import Trait

@@ -16,7 +16,7 @@ from aneforge.analysis.divergence.graphs import Strength, divergence
 from aneforge.errors import AneforgeError, GraphTypeError, NotSupportedError, UnknownNameError
 from aneforge.graph.builder import attention, convolution, image, inputs, normalisation
 from aneforge.graph.graph import Graph
-from aneforge.graph.methods.arguments import misuse, number, whole_list
+from aneforge.graph.methods.method_arguments import misuse, number, whole_list
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.op import Trait

@@ -16,11 +16,11 @@ import numpy as np
 from aneforge.analysis.divergence.functions import added, after_slots, computed, is_function, moves, parted_slots
 from aneforge.analysis.divergence.passages import EVERY, Passage, kept_by, passed
 from aneforge.analysis.ranges.interval import ANYTHING, RESULTS, of_type
-from aneforge.analysis.ranges.layers import range_of_layer
+from aneforge.analysis.ranges.layer_ranges import range_of_layer
 from aneforge.compiler.affine import affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.layer import Value
-from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form
+from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form
 from aneforge.engine.golden import PRODUCT_GRID, begun
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_grid

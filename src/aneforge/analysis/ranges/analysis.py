@@ -18,9 +18,9 @@ from aneforge.analysis.divergence.arithmetic import crops
 from aneforge.analysis.ranges.inner import nearest
 from aneforge.analysis.ranges.inside import inside, inside_seen, inside_slots
 from aneforge.analysis.ranges.interval import FINITE, hull, of_values
-from aneforge.analysis.ranges.layers import exact_pair, known_ref, range_of_layer, situation_of
-from aneforge.analysis.ranges.products import LOST, ROUNDS_TO_EDGE
-from aneforge.analysis.ranges.program import declared_ranges, flow, samples_given
+from aneforge.analysis.ranges.layer_ranges import exact_pair, known_ref, range_of_layer, situation_of
+from aneforge.analysis.ranges.product_ranges import LOST, ROUNDS_TO_EDGE
+from aneforge.analysis.ranges.program_ranges import declared_ranges, flow, samples_given
 from aneforge.analysis.ranges.reached import reached
 from aneforge.analysis.ranges.sums import weighed
 from aneforge.compiler.compile import build_program
@@ -29,8 +29,8 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.execution.layers import EXACT_PAIRS
-from aneforge.engine.execution.products import PRODUCT_KINDS, encodes_activations
 from aneforge.engine.execution.run import prepare
+from aneforge.engine.execution.run_products import PRODUCT_KINDS, encodes_activations
 from aneforge.engine.golden import EDGE, PRODUCT_GRID
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.precision import to_fp16
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from aneforge.analysis.ranges.inner import Inner
     from aneforge.analysis.ranges.interval import Range
-    from aneforge.analysis.ranges.layers import Found
+    from aneforge.analysis.ranges.layer_ranges import Found
     from aneforge.compiler.ir.layer import Layer, Ref
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location

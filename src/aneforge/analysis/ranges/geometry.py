@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.ranges.interval import RESULTS, Range, products, rounded
-from aneforge.analysis.ranges.products import leaving, unweighed
+from aneforge.analysis.ranges.product_ranges import leaving, unweighed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,7 +17,7 @@ import numpy as np
 
 from aneforge.analysis.ranges.interval import Range, as_read, products, rounded
 from aneforge.analysis.ranges.pointwise import reciprocals
-from aneforge.analysis.ranges.products import ROUNDS_TO_EDGE
+from aneforge.analysis.ranges.product_ranges import ROUNDS_TO_EDGE
 from aneforge.analysis.ranges.sums import count_of, ends_of, slack
 from aneforge.engine.choices import choices
 from aneforge.engine.golden import EDGE, PRODUCT_GRID

@@ -14,7 +14,7 @@ import numpy as np
 
 from aneforge.analysis.ranges.inner import INNER, Inner, inner_of_affine
 from aneforge.analysis.ranges.interval import of_values
-from aneforge.analysis.ranges.layers import NO_VALUES, known_ref, range_of_layer, situation_of, situation_of_slot
+from aneforge.analysis.ranges.layer_ranges import NO_VALUES, known_ref, range_of_layer, situation_of, situation_of_slot
 from aneforge.analysis.ranges.situation import Known
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer, affine_of_stage
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.analysis.ranges.interval import Range
-    from aneforge.analysis.ranges.layers import Found
+    from aneforge.analysis.ranges.layer_ranges import Found
     from aneforge.compiler.ir.layer import Layer, Stage
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.types import TensorType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from aneforge.analysis.ranges.program import declared_ranges, flow
+from aneforge.analysis.ranges.program_ranges import declared_ranges, flow
 from aneforge.compiler.compile import build_program
 from aneforge.errors import AneforgeError
 from aneforge.graph.graph import PLACEHOLDERS, Graph

@@ -17,7 +17,7 @@ from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
 from aneforge.engine.execution.epilogue import along
-from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form
+from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form
 from aneforge.engine.golden import data_transform, kernel_transform
 from aneforge.engine.planar import read
 from aneforge.engine.products import pads_of

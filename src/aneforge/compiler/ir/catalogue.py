@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from aneforge.compiler.ir.kind import DIALECT, Engine, Kind, Slot
-from aneforge.compiler.ir.meanings import affine, convolution, regions
+from aneforge.compiler.ir.meanings import affine, convolution_meanings, regions
 from aneforge.errors import DataFileError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.ops.table import op_named
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["is_bridge", "kind_named", "kind_of_op", "kinds"]
 
 FILE = Path(__file__).parent.parent / "data" / "kinds.toml"
-FORMS: Mapping[str, LayerForm] = {**affine.FORMS, **convolution.FORMS, **regions.FORMS}
+FORMS: Mapping[str, LayerForm] = {**affine.FORMS, **convolution_meanings.FORMS, **regions.FORMS}
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

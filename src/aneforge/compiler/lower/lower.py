@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aneforge.compiler.ir.catalogue import kind_of_op
 from aneforge.compiler.ir.layer import Argument, Ref, Value
 from aneforge.compiler.ir.program import Note, Port, Program, State
-from aneforge.compiler.lower import known, pointwise, products, regions
+from aneforge.compiler.lower import known, lower_pointwise, lower_products, lower_regions
 from aneforge.compiler.lower.emitter import Emitter, Rule
 from aneforge.errors import AneforgeError, NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS, Graph
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["lower"]
 
 STAGE = "lower"
-RULES: Mapping[str, Rule] = {**known.RULES, **pointwise.RULES, **products.RULES, **regions.RULES}
+RULES: Mapping[str, Rule] = {**known.RULES, **lower_pointwise.RULES, **lower_products.RULES, **lower_regions.RULES}
 
 
 def lower(graph: Graph, target: Target) -> Program:

@@ -162,6 +162,6 @@ class MemoryPlan:
         return found
 
     def __str__(self) -> str:
-        from aneforge.compiler.memory.printing import plan_text  # noqa: PLC0415 - it imports this module
+        from aneforge.compiler.memory.print_plan import plan_text  # noqa: PLC0415 - it imports this module
 
         return plan_text(self)

@@ -118,7 +118,7 @@ class Schedule:
         return {name: partition.number for partition in self.partitions for name in partition.layers}
 
     def __str__(self) -> str:
-        from aneforge.compiler.schedule.printing import schedule_text  # noqa: PLC0415 - it imports this module
+        from aneforge.compiler.schedule.print_schedule import schedule_text  # noqa: PLC0415 - it imports this module
 
         return schedule_text(self)
 

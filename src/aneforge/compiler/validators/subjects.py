@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from aneforge.compiler.ir.layer import Value
 from aneforge.ops.constant import Constant
-from aneforge.rules.checks.dtypes import is_index
+from aneforge.rules.checks.dtype_rules import is_index
 from aneforge.rules.subject import Operation, arguments_of, constants_of, tensors_read
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from aneforge.engine.doubts import CHOICES_AMONG_ZEROS
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, gained, label_of_gain, stages_of
 from aneforge.engine.execution.labels import Labels, Reach, static_label
-from aneforge.engine.execution.products import is_product, product_of
+from aneforge.engine.execution.run_products import is_product, product_of
 from aneforge.engine.execution.values import magnitude_of, wide
 from aneforge.ops.op import Trait
 from aneforge.ops.table import op_named
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.dispatch import Arithmetic
     from aneforge.engine.execution.epilogue import Stages
-    from aneforge.engine.execution.products import Product
+    from aneforge.engine.execution.run_products import Product
     from aneforge.engine.execution.values import Values
     from aneforge.ops.constant import Constant
     from aneforge.targets import Target

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from aneforge.errors import GraphTypeError
-from aneforge.graph.methods.arguments import described, misuse
+from aneforge.graph.methods.method_arguments import described, misuse
 from aneforge.graph.node import Output
 from aneforge.graph.tensor import Tensor
 

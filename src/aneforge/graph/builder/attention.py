@@ -14,8 +14,8 @@ from aneforge.errors import GraphTypeError, NotSupportedError
 from aneforge.graph.builder.arguments import expect_tensor
 from aneforge.graph.builder.combination import split
 from aneforge.graph.convert import expand
-from aneforge.graph.methods.arguments import flag, misuse, number, part_of, whole
 from aneforge.graph.methods.base import build_checked, weight
+from aneforge.graph.methods.method_arguments import flag, misuse, number, part_of, whole
 from aneforge.graph.node import Output
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.decompositions.products import count_tiles

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphTypeError
 from aneforge.graph.builder.arguments import expect_tensor, tensor_list
-from aneforge.graph.methods.arguments import axis_of, described, misuse, part_of, whole, whole_list
 from aneforge.graph.methods.base import build_checked, constant_or_tensor
+from aneforge.graph.methods.method_arguments import axis_of, described, misuse, part_of, whole, whole_list
 from aneforge.graph.node import Output
 from aneforge.graph.tensor import Tensor
 

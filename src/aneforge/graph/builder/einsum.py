@@ -17,8 +17,8 @@ import numpy as np
 
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.graph.builder.arguments import expect_tensor
-from aneforge.graph.methods.arguments import expect_makeable, misuse, part_of, text
 from aneforge.graph.methods.base import BUILDER_MAX_RANK, build_checked, weight
+from aneforge.graph.methods.method_arguments import expect_makeable, misuse, part_of, text
 from aneforge.graph.node import users_location
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense

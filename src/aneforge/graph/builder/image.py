@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.graph.builder.arguments import expect_image
-from aneforge.graph.methods.arguments import flag, number, text, whole, whole_list
 from aneforge.graph.methods.base import build_checked, weight
+from aneforge.graph.methods.method_arguments import flag, number, text, whole, whole_list
 from aneforge.graph.node import Output
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphTypeError
-from aneforge.graph.methods.arguments import described, entries, is_number, misuse, number, part_of, text, whole_list
 from aneforge.graph.methods.base import BUILDER_MAX_RANK, build_checked
+from aneforge.graph.methods.method_arguments import (
+    described,
+    entries,
+    is_number,
+    misuse,
+    number,
+    part_of,
+    text,
+    whole_list,
+)
 from aneforge.graph.tensor import Tensor
 
 if TYPE_CHECKING:

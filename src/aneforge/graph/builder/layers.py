@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.graph.builder.arguments import expect_tensor
-from aneforge.graph.methods.arguments import flag, misuse, number, text, whole, whole_list
 from aneforge.graph.methods.base import build_checked
+from aneforge.graph.methods.method_arguments import flag, misuse, number, text, whole, whole_list
 from aneforge.graph.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from aneforge.graph.builder.arguments import expect_image, expect_tensor
-from aneforge.graph.methods.arguments import number, whole
 from aneforge.graph.methods.base import build_checked, weight
+from aneforge.graph.methods.method_arguments import number, whole
 from aneforge.graph.tensor import Tensor
 
 __all__ = ["batch_norm", "instance_norm", "local_response_norm"]

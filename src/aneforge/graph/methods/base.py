@@ -9,7 +9,7 @@ import numpy as np
 
 from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
-from aneforge.graph.methods.arguments import described, is_number, misuse, number
+from aneforge.graph.methods.method_arguments import described, is_number, misuse, number
 from aneforge.graph.node import Node, Output, build, users_location
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.numbers import FP16_MAX

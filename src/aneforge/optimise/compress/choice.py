@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.constant import Constant
     from aneforge.ops.types import Array
-    from aneforge.optimise.compress.products import Axes
+    from aneforge.optimise.compress.weighted_products import Axes
 
 __all__ = ["MODES", "TOLERANCE", "Chosen", "Encoding", "Mode", "choose", "mode_named"]
 
@@ -112,7 +112,7 @@ def choose(weight: Array, axes: Axes, dtype: str, mode: Mode, hazards: Mapping[E
     `hazards` say of encodings what could become infinite beside them: `auto` takes none of these.
 
     >>> import numpy as np
-    >>> from aneforge.optimise.compress.products import Axes
+    >>> from aneforge.optimise.compress.weighted_products import Axes
     >>> chosen = choose(np.array([[0.0, 0.0, 3.0]]), Axes(0, 1), "fp16", mode_named("sparse", frozenset()))
     >>> chosen.constant.encoding, chosen.error
     ('sparse', 0.0)

@@ -18,7 +18,7 @@ from aneforge.optimise.compress.choice import TOLERANCE, Chosen, Encoding, choos
 from aneforge.optimise.compress.encodings import BLOCK_SIZE
 from aneforge.optimise.compress.fates import Fate, Fates, Verdict
 from aneforge.optimise.compress.numbers import ELEMENT_TYPES
-from aneforge.optimise.compress.products import uses
+from aneforge.optimise.compress.weighted_products import uses
 from aneforge.targets import FP16_SLICE_SAT, native_streams, resolve
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Argument, Node
     from aneforge.optimise.compress.choice import Mode
-    from aneforge.optimise.compress.products import Axes, Use
+    from aneforge.optimise.compress.weighted_products import Axes, Use
     from aneforge.targets import Target, TargetLike
 
 __all__ = ["Compressed", "WeightReport", "compressed"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from aneforge.graph.graph import STATE
 from aneforge.graph.node import Output
 from aneforge.ops.types import is_float
-from aneforge.optimise.compress.products import CONVOLUTIONS, MATRIX_PRODUCTS
+from aneforge.optimise.compress.weighted_products import CONVOLUTIONS, MATRIX_PRODUCTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

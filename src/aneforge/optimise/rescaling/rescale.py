@@ -16,9 +16,9 @@ from aneforge.analysis.ranges.analysis import Edge
 from aneforge.analysis.ranges.analysis import ranges as range_report
 from aneforge.analysis.ranges.interval import FINITE
 from aneforge.analysis.ranges.probes import bound_values
-from aneforge.analysis.ranges.program import declared_ranges, samples_given
+from aneforge.analysis.ranges.program_ranges import declared_ranges, samples_given
 from aneforge.errors import GraphError
-from aneforge.graph.methods.arguments import whole as whole_number
+from aneforge.graph.methods.method_arguments import whole as whole_number
 from aneforge.graph.precision import to_fp16
 from aneforge.ops.types import is_float
 from aneforge.optimise.rescaling.rescale_graph import rescale_graph

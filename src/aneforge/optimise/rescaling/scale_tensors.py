@@ -14,7 +14,7 @@ import numpy as np
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
-from aneforge.optimise.compress.products import MATRIX_PRODUCTS, axes_of
+from aneforge.optimise.compress.weighted_products import MATRIX_PRODUCTS, axes_of
 from aneforge.optimise.rescaling.engine_errors import Reading
 from aneforge.optimise.rescaling.graph_edits import Edit
 from aneforge.optimise.rescaling.power_exponents import (

@@ -14,7 +14,7 @@ from aneforge.compiler.compile import build_program
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import is_float
-from aneforge.optimise.compress.products import CONVOLUTIONS, axes_of
+from aneforge.optimise.compress.weighted_products import CONVOLUTIONS, axes_of
 from aneforge.optimise.rescaling.engine_errors import Reading, evaluate_node
 from aneforge.optimise.rescaling.graph_edits import Edit, isolate_node
 from aneforge.optimise.rescaling.power_exponents import (

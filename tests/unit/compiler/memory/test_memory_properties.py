@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 
 from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.planner import plan
-from aneforge.compiler.memory.printing import plan_from_json, plan_json
+from aneforge.compiler.memory.print_plan import plan_from_json, plan_json
 from aneforge.compiler.memory.verifier import verify_plan
 from aneforge.compiler.pipeline import PIPELINE
-from aneforge.compiler.schedule.printing import schedule_from_json, schedule_json
+from aneforge.compiler.schedule.print_schedule import schedule_from_json, schedule_json
 from aneforge.compiler.schedule.rules import rules
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.targets import Family, resolve

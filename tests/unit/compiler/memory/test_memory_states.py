@@ -15,7 +15,7 @@ from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.plan import Allocation, AllocationState, Memory, MemoryPlan
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.memory.scratch import Tenant, scratch_of
-from aneforge.compiler.memory.windows import shared_out
+from aneforge.compiler.memory.streaming_windows import shared_out
 from aneforge.compiler.schedule.rules import Rules, rules
 from aneforge.compiler.schedule.schedule import schedule
 from aneforge.errors import GraphError, NotSupportedError

@@ -10,7 +10,7 @@ import pytest
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.schedule.coissue import Disqualifier
-from aneforge.compiler.schedule.printing import partition_line
+from aneforge.compiler.schedule.print_schedule import partition_line
 from aneforge.compiler.schedule.schedule import Schedule, schedule
 from aneforge.targets import Family
 from llama_block import llama_block

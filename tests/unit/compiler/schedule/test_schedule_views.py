@@ -14,8 +14,8 @@ import aneforge as af
 from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.memory.planner import plan
-from aneforge.compiler.memory.printing import plan_from_json, plan_json, plan_text
-from aneforge.compiler.schedule.printing import schedule_from_json, schedule_json, schedule_text
+from aneforge.compiler.memory.print_plan import plan_from_json, plan_json, plan_text
+from aneforge.compiler.schedule.print_schedule import schedule_from_json, schedule_json, schedule_text
 from aneforge.compiler.schedule.rules import rules
 from aneforge.compiler.schedule.schedule import Pair, Schedule, schedule
 from aneforge.compiler.schedule.verifier import verify_schedule
@@ -89,8 +89,8 @@ HASHED = """
 import sys
 from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.memory.planner import plan
-from aneforge.compiler.memory.printing import plan_json
-from aneforge.compiler.schedule.printing import schedule_json
+from aneforge.compiler.memory.print_plan import plan_json
+from aneforge.compiler.schedule.print_schedule import schedule_json
 from aneforge.compiler.schedule.schedule import schedule
 program = parse_program(sys.stdin.read())
 made = schedule(program)

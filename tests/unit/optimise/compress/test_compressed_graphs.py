@@ -18,7 +18,7 @@ from aneforge.ops.constant import Dense, Int8Affine
 from aneforge.optimise.compress.choice import MODES, Encoding, mode_named
 from aneforge.optimise.compress.fates import Fate
 from aneforge.optimise.compress.graphs import WeightReport, compressed
-from aneforge.optimise.compress.products import uses
+from aneforge.optimise.compress.weighted_products import uses
 from aneforge.targets import Family
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from aneforge.compiler.validators.declare import layer_rule
-from aneforge.rules.checks.movement import block_factors, software_envelope
+from aneforge.rules.checks.movement_rules import block_factors, software_envelope
 from aneforge.rules.looking import argument, integer, integers
 from aneforge.rules.rule import Relation, Seen
 from aneforge.rules.subject import Subject

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
 from aneforge.compiler.validators.declare import layer_rule
-from aneforge.rules.checks.movement import resized_axes
+from aneforge.rules.checks.movement_rules import resized_axes
 from aneforge.rules.looking import argument, depth_axis, is_live
 from aneforge.rules.rule import Relation, Seen
 from aneforge.rules.subject import Subject

@@ -6,7 +6,7 @@ from aneforge.compiler.validators.declare import gate, layer_rule
 from aneforge.compiler.validators.looking import pad_pairs
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import TensorType, bits
-from aneforge.rules.checks.products import matrices
+from aneforge.rules.checks.product_rules import matrices
 from aneforge.rules.looking import argument, integer, integers
 from aneforge.rules.rule import Relation, Seen, Severity
 from aneforge.rules.subject import Subject

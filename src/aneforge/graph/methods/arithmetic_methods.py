@@ -7,8 +7,8 @@ from typing import NoReturn, Self
 import numpy as np
 
 from aneforge.errors import GraphTypeError
-from aneforge.graph.methods.arguments import described, is_number, misuse, number
 from aneforge.graph.methods.base import Methods, as_array, build_checked, constant_or_tensor, weight
+from aneforge.graph.methods.method_arguments import described, is_number, misuse, number
 from aneforge.graph.node import Output, users_location
 from aneforge.ops.constant import Constant
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from aneforge.errors import GraphTypeError
-from aneforge.graph.methods.arguments import misuse, one_list, whole, whole_list
 from aneforge.graph.methods.base import Methods
+from aneforge.graph.methods.method_arguments import misuse, one_list, whole, whole_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

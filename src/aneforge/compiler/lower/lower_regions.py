@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
 from aneforge.ops.groups.slicing import Region, region_index
 from aneforge.ops.shapes import normalised_axis
-from aneforge.rules.checks.movement import is_broadcast
+from aneforge.rules.checks.movement_rules import is_broadcast
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Ref

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from aneforge.errors import GraphTypeError
-from aneforge.graph.methods.arguments import described, misuse, number, one_list, whole
 from aneforge.graph.methods.base import Methods, weight
+from aneforge.graph.methods.method_arguments import described, misuse, number, one_list, whole
 from aneforge.ops.types import DTYPES
 
 if TYPE_CHECKING:

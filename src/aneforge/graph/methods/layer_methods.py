@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from aneforge.errors import GraphTypeError
-from aneforge.graph.methods.arguments import axis_of, expect_makeable, flag, misuse, number, part_of, whole
 from aneforge.graph.methods.base import Methods, build_checked, weight
+from aneforge.graph.methods.method_arguments import axis_of, expect_makeable, flag, misuse, number, part_of, whole
 from aneforge.graph.node import Output
 
 if TYPE_CHECKING:

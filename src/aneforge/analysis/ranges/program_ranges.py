@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aneforge.analysis.ranges.interval import ANYTHING, Range, of_type, of_values
-from aneforge.analysis.ranges.layers import Found, range_of_layer, shares_along
+from aneforge.analysis.ranges.layer_ranges import Found, range_of_layer, shares_along
 from aneforge.analysis.ranges.lengths import followed
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphTypeError, UnknownNameError
-from aneforge.graph.methods.arguments import described, entries, is_number, misuse, number
+from aneforge.graph.methods.method_arguments import described, entries, is_number, misuse, number
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from aneforge.analysis.ranges.geometry import GEOMETRY
 from aneforge.analysis.ranges.interval import RESULTS, Range, hull, of_type, of_values, rounded
 from aneforge.analysis.ranges.lengths import NO_LENGTHS, limit_by_length
 from aneforge.analysis.ranges.pointwise import PAIRS, affine_range, multiplied, single
-from aneforge.analysis.ranges.products import leaving, total_of
+from aneforge.analysis.ranges.product_ranges import leaving, total_of
 from aneforge.analysis.ranges.situation import Known, Situation
 from aneforge.analysis.ranges.sums import SUMS
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
@@ -24,7 +24,7 @@ from aneforge.compiler.ir.layer import Value
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.crop import through_crop
 from aneforge.engine.execution.layers import EXACT_PAIRS
-from aneforge.engine.execution.products import PRODUCT_KINDS, convolution_form, encodes_activations
+from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.planar import host_fp16, number, read
 from aneforge.ops.movement import Taking
 from aneforge.ops.numbers import FP16_MAX
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.analysis.ranges.lengths import Length
-    from aneforge.analysis.ranges.products import Total
+    from aneforge.analysis.ranges.product_ranges import Total
     from aneforge.compiler.ir.calls import Call
     from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
     from aneforge.targets import Target
