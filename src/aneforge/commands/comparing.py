@@ -171,7 +171,8 @@ def side(
     original = subject.graph
     target = chosen_targets([which])[0].target
     made = compile_graph(graph, target)
-    ran = run(made.program, made.feed(inputs), states, keep=True)
+    given = made.feed(inputs)
+    ran = run(made.program, given, states, keep=True)
     origin = origins(graph, made.graph)
     renumbered = numbers_of(original, graph)
     found: dict[tuple[int, int], Array] = {}
@@ -190,7 +191,7 @@ def side(
     for name, output in graph.outputs.items():
         if output.node.op.name not in PLACEHOLDERS:
             found[renumbered[places[output.node]], output.index] = ran.outputs[name]
-    hazards = () if all_finite(ran.values) else tuple(hazards_seen(graph, made.program, {**inputs, **states}))
+    hazards = () if all_finite(ran.values) else tuple(hazards_seen(graph, made.program, {**given, **states}))
     return Side(target.name, found, str(ran.label.exactness), hazards)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from aneforge.errors import NotSupportedError
 from aneforge.graph.graph import read_promises
 from aneforge.report.model import DIFFERS, MAY_DIFFER, SAME, Difference, Divergence
 
@@ -58,7 +59,7 @@ def compared(
     looking = Deep(graph, ranges) if deep else at_a_glance(graph, ranges)
     sides: dict[object, Side] = {}
     answers: dict[int, Found] = {}
-    runs: dict[object, Mapping[str, Array]] = {}
+    runs: dict[object, Mapping[str, Array] | None] = {}
     found: list[Divergence] = []
     at = numbers_by_place(graph)
 
@@ -68,12 +69,10 @@ def compared(
             sides[key] = looking.side(compiled.graph, compiled.changes, compiled.program)
         return sides[key]
 
-    def outputs(target: Target, compiled: Compiled) -> Mapping[str, Array]:
+    def outputs(target: Target, compiled: Compiled) -> Mapping[str, Array] | None:
         key = key_of(target, compiled)
         if key not in runs:
-            from aneforge.engine.execution.run import run  # noqa: PLC0415 - few checks have samples
-
-            runs[key] = run(compiled.program, samples or {}).outputs
+            runs[key] = outputs_of(compiled, samples or {})
         return runs[key]
 
     for number, (target, compiled) in enumerate(others, 1):
@@ -138,8 +137,20 @@ class Deep:
         return between(first, second, self.numbering)
 
 
-def with_samples(pair: Divergence, first: Mapping[str, Array], second: Mapping[str, Array]) -> Divergence:
-    """Return a comparison with what sample inputs showed in the outputs."""
+def outputs_of(compiled: Compiled, samples: Mapping[str, Array]) -> Mapping[str, Array] | None:
+    """Return what a program gives for sample inputs; nothing where no source says what an operation computes."""
+    from aneforge.engine.execution.run import run  # noqa: PLC0415 - few checks have samples
+
+    try:
+        return run(compiled.program, compiled.feed(samples)).outputs
+    except NotSupportedError:
+        return None
+
+
+def with_samples(pair: Divergence, first: Mapping[str, Array] | None, second: Mapping[str, Array] | None) -> Divergence:
+    """Return a comparison with what sample inputs showed in the outputs, where both have some."""
+    if first is None or second is None:
+        return pair
     from aneforge.commands.comparing import same_bits  # noqa: PLC0415 - few checks have samples
 
     differing = sum(int(np.count_nonzero(~same_bits(array, second[name]))) for name, array in first.items())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from aneforge.analysis.long_sums import find_precision_risks
 from aneforge.compiler.passes.choose_slice_route import FIXED_POINT
 from aneforge.compiler.passes.choose_slice_route import UNKNOWN as UNKNOWN_FORMAT
+from aneforge.errors import NotSupportedError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.graph.graph import read_promises
 from aneforge.ops.op import Trait
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from aneforge.analysis.hazards import Hazard
     from aneforge.analysis.ranges.analysis import Concern, LayerRange
+    from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
@@ -96,7 +98,7 @@ class Risks:
 
     def of(
         self,
-        program: Program,
+        compiled: Compiled,
         verdict: Preflight,
         carried: Mapping[str, tuple[int, ...]],
         scaled: Rescaled | None = None,
@@ -105,7 +107,8 @@ class Risks:
 
         Where no ranges bound the values, operations are named that make large ones infinite on that target.
         """
-        found = self.seen(program, carried, scaled) if self.views else self.unseen
+        program = compiled.program
+        found = self.seen(compiled, carried, scaled) if self.views else self.unseen
         if BOUNDED in self.views or UNBOUNDED in self.views or not may_saturate(self.graph, program, verdict):
             return found
         from aneforge.analysis.hazards import find_hazards  # noqa: PLC0415 - imports most of the analyses
@@ -119,14 +122,19 @@ class Risks:
         reason = f"{found.reason}; large values become infinite in {new[0].op}{more}, which ranges would exclude"
         return Risk(found.word, reason, (*found.findings, *new))
 
-    def seen(self, program: Program, carried: Mapping[str, tuple[int, ...]], scaled: Rescaled | None) -> Risk:
+    def seen(self, compiled: Compiled, carried: Mapping[str, tuple[int, ...]], scaled: Rescaled | None) -> Risk:
         """Return what the views of values show."""
         findings: list[Finding] = []
         told: set[tuple[str, str]] = set()
         words: list[str] = []
         reasons: list[str] = []
         for view in self.views:
-            layers = self.layers(program, view)
+            try:
+                layers = self.layers(compiled, view)
+            except NotSupportedError as refusal:
+                words.append(UNKNOWN)
+                reasons.append(f"the sample inputs cannot be followed: {refusal}")
+                continue
             words.append(word_of(layers))
             made: list[Finding] = []
             first = ""
@@ -134,7 +142,7 @@ class Risks:
                 for concern in layer.passed:
                     if (layer.layer, concern.edge) not in told:
                         op = self.operation(layer, carried.get(layer.layer, ()))
-                        made.append(written(layer, concern, op, view, scaled, target=program.target.name))
+                        made.append(written(layer, concern, op, view, scaled, target=compiled.program.target.name))
                         first = first or f": first in {op[0]}, {passed_text(concern)}"
                     told.add((layer.layer, concern.edge))
             findings += made
@@ -148,22 +156,23 @@ class Risks:
         """Return the user's operation that a layer carries out, or the layer's own where there is none."""
         return (self.graph.nodes[nodes[0]].op.name, nodes[0]) if nodes else (layer.op, None)
 
-    def layers(self, program: Program, view: View) -> tuple[LayerRange, ...]:
+    def layers(self, compiled: Compiled, view: View) -> tuple[LayerRange, ...]:
         """Return the ranges of every layer."""
-        datapath = program.target.datapath
+        program, datapath = compiled.program, compiled.program.target.datapath
         key = (view, id(program.layers), *((name, datapath.get(name)) for name in datapath.table))
         if key not in self.found:
-            self.found[key] = program, tuple(self.looked_at(program, view))
+            self.found[key] = program, tuple(self.looked_at(compiled, view))
         return self.found[key][1]
 
-    def looked_at(self, program: Program, view: View) -> Iterator[LayerRange]:
+    def looked_at(self, compiled: Compiled, view: View) -> Iterator[LayerRange]:
         """Look at the values of a program."""
+        program = compiled.program
         from aneforge.analysis.ranges import analysis as predicted  # noqa: PLC0415 - few checks look at values
         from aneforge.analysis.ranges.interval import FINITE  # noqa: PLC0415 - as above
         from aneforge.analysis.ranges.program_ranges import declared_ranges, flow  # noqa: PLC0415 - as above
 
         if view is SEEN and self.samples is not None:
-            yield from predicted.observed(program, [self.samples]).layers
+            yield from predicted.observed(program, [compiled.feed(self.samples)]).layers
             return
         found = flow(program, declared_ranges(self.graph, self.ranges, otherwise=FINITE))
         for layer in program.layers:
@@ -181,14 +190,14 @@ class Risks:
         ranges = self.ranges if samples is None and self.ranges else None
         return rescale(self.graph, inputs=samples, ranges=ranges, target=target)
 
-    def rescaling(self, program: Program, target: Target, scaled: Rescaled) -> Rescaling:
+    def rescaling(self, compiled: Compiled, target: Target, scaled: Rescaled) -> Rescaling:
         """Return what scaling by powers of two would gain: the errors of outputs, and the edges that can be passed."""
-        from aneforge.compiler.compile import build_program  # noqa: PLC0415 - few checks rescale
+        from aneforge.compiler.compile import compile_graph  # noqa: PLC0415 - few checks rescale
 
         after = Risks(scaled.graph, self.samples, self.ranges, deep=True)
         views = self.views or after.views
-        before = [layer for view in views for layer in self.layers(program, view)]
-        rebuilt = build_program(scaled.graph, target)
+        before = [layer for view in views for layer in self.layers(compiled, view)]
+        rebuilt = compile_graph(scaled.graph, target)
         behind = [layer for view in after.views for layer in after.layers(rebuilt, view)]
         counts = [sum(bool(layer.passed) for layer in layers) for layers in (before, behind)]
         errors = "; ".join(f"output {one.name}: {one.before:.3%} -> {one.after:.3%}" for one in scaled.outputs)
@@ -262,7 +271,7 @@ def word_of(layers: Sequence[LayerRange]) -> str:
 def worst_word(words: Iterable[str]) -> str:
     """Return the worst of some words."""
     found = set(words)
-    return next((word for word in (SATURATION, LOSS) if word in found), NONE)
+    return next((word for word in (SATURATION, LOSS, UNKNOWN) if word in found), NONE)
 
 
 def written(

@@ -122,7 +122,7 @@ class TargetWriter:
         work = work_of(compiled)
         priced = price(work, machine_of(chosen))
         scaled = self.risks.rescaled(chosen.target) if self.asked.rescale else None
-        risk = self.risks.of(program, verdict, carried, scaled)
+        risk = self.risks.of(compiled, verdict, carried, scaled)
         sure = label_of_all(labels.values())
         return replace(
             judged,
@@ -147,7 +147,7 @@ class TargetWriter:
                     *((text, "") for text in (*compiled.plan.notes, *priced.notes)),
                 )
             ),
-            rescaling=None if scaled is None else self.risks.rescaling(program, chosen.target, scaled),
+            rescaling=None if scaled is None else self.risks.rescaling(compiled, chosen.target, scaled),
         )
 
     def labels(self, program: Program) -> Mapping[str, Label]:

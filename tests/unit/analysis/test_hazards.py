@@ -131,3 +131,22 @@ def test_squares_under_a_root_overflow_before_the_root_does(op: str) -> None:
     for one in hazards:
         ran = [af.run(af.build_program(graph, "m4"), {"x": np.full((1, 1, 2, 8), most)}) for most in (one.limit, 400.0)]
         assert [bool(np.isfinite(each.outputs["y"]).all()) for each in ran] == [True, False]
+
+
+def test_samples_of_a_graph_whose_masks_the_host_draws() -> None:
+    graph = af.Graph({"y": af.dropout(af.input(SHAPE, name="x"), 0.5) * 2.0})
+    large = {"x": np.full(SHAPE, 60_000.0)}
+    report = check(graph, ["m1", "m5"], CheckOptions(samples=large))
+    assert [one.risk for one in report.targets] == ["saturation", "saturation"]
+    assert compare(graph, "m1", "m5", large).hazards
+    assert af.ranges(graph, inputs=large, target="m1").first("fp16 overflow") is not None
+
+
+def test_samples_that_nobody_can_follow_leave_the_risk_unknown() -> None:
+    node = build("matrix_decomposition", {"x": af.input((9, 4), name="x")}, {"type": "NonQRGivens"})
+    report = check(af.Tensor(node), ["h16", "h17"], CheckOptions(samples={"x": np.ones((9, 4))}))
+    for one in report.targets:
+        assert one.latency is not None
+        assert one.risk == "unknown"
+        assert "no source gives the mathematics" in one.risk_reason
+    assert [pair.differing for pair in report.divergences] == [None]

@@ -23,7 +23,7 @@ from aneforge.analysis.ranges.product_ranges import LOST, ROUNDS_TO_EDGE
 from aneforge.analysis.ranges.program_ranges import declared_ranges, flow, samples_given
 from aneforge.analysis.ranges.reached import reached
 from aneforge.analysis.ranges.sums import weighed
-from aneforge.compiler.compile import build_program
+from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
@@ -218,9 +218,11 @@ def ranges(
         raise GraphError("ranges are either declared or observed", remedy="give ranges= or inputs=, not both")
     half, resolved = to_fp16(graph), resolve(target)
     original = half.graph
-    program = build_program(original, resolved)
+    compiled = compile_graph(original, resolved)
+    program = compiled.program
     if inputs is not None:
-        seen = observed(program, samples_given(inputs, [*original.inputs, *original.state_placeholders]))
+        samples = samples_given(inputs, [*original.inputs, *original.state_placeholders])
+        seen = observed(program, [compiled.feed(sample) for sample in samples])
         return replace(seen, notes=half.notes)
     declared = declared_ranges(original, ranges, otherwise=FINITE)
     found = flow(program, declared)
