@@ -134,8 +134,8 @@ def ceil(x: Array) -> Array:
 def nearest(x: Array) -> Array:
     """Return |x| + ½, added in fp16 and rounded down, with the sign of x: wrong from 1024 on, here up to 2047.
 
-    Measured on M5: 1024 gives 1025, 1025 gives 1026 and −2047 gives −2048; this fits every published value. Which zero
-    comes out of a small negative number is not known; here it is the positive one.
+    Measured on one chip (`arithmetic.toml` names it): 1024 gives 1025, 1025 gives 1026 and −2047 gives −2048; this fits
+    every published value. Which zero comes out of a small negative number is not known; here it is the positive one.
 
     >>> nearest(np.array([2.5, -2.5, 1024.0, -2047.0])).tolist()
     [3.0, -3.0, 1025.0, -2048.0]

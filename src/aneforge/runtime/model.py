@@ -240,7 +240,7 @@ class Model(ModelBase):
     """A model of one output.
 
     >>> import numpy as np, aneforge as af
-    >>> model = af.compile((af.input((1, 2)) * 2.0).relu(), target=af.targets.Family.A16)
+    >>> model = af.compile((af.input((1, 2)) * 2.0).relu(), target=af.targets.Family.A13)
     >>> model(np.array([[1.5, -1.0]])).tolist()
     [[3.0, 0.0]]
     >>> model.backend, str(model.exactness.exactness)

@@ -64,7 +64,7 @@ def test_a_file_that_is_whole_but_not_in_its_place_goes(
         (sharing, "build", "json"),
         (schedule, "schedule", "html"),
         (compiling, "compile_graph", "program"),
-        (running, "build_program", "npz"),
+        (running, "compile_graph", "npz"),
     ],
 )
 def test_reading_and_compiling_can_be_interrupted(

@@ -189,8 +189,9 @@ def test_a_device_gets_uint8_in_an_even_number_of_bytes() -> None:
 def test_a_device_is_given_the_graph_each_time(cache_folder: Path) -> None:
     for _ in range(2):
         device = FakeDevice()
-        af.compile(network(), target="h13", backend=dispatched(device))
+        model = af.compile(network(), target="h13", backend=dispatched(device))
         assert device.log == ["compile [384] -> [512]"]
+        model.release()
     assert cache_folder.exists()
 
 

@@ -42,9 +42,9 @@ class Note:
 
     What it says is a template with values, so that what two notes share and in what they differ can be asked.
 
-    >>> note = Note.of("split", "", "no source gives {limit} of {target}", limit="the width", target="h13")
-    >>> note.text, note.for_target("h14").text
-    ('no source gives the width of h13', 'no source gives the width of h14')
+    >>> note = Note.of("split", "", "no source gives {limit} of {target}", limit="the width", target="one")
+    >>> note.text, note.for_target("another").text
+    ('no source gives the width of one', 'no source gives the width of another')
     """
 
     stage: str

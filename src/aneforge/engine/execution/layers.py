@@ -55,7 +55,8 @@ EXACT_PAIRS: Mapping[str, Callable[[Array, Array], Array]] = {
 """Elementwise layers whose exact result float64 holds: fp16 numbers span 40 bits, their products 22."""
 
 LOST_MULTIPLIER = (
-    "a product with a number directly after floor, ceil or round: it is computed here, and was seen to be dropped on M5"
+    "a product with a number directly after floor, ceil or round: it is computed here, and was seen to be dropped on "
+    "a chip (ANE-QUIRK-001)"
 )
 SUM_OF_PARTS = "a product too long for the target was cut; its parts are taken to round before they are added"
 
