@@ -49,6 +49,7 @@ EXAMPLES = {
     "contraction of a product": (af.input((4, 20_000)) @ np.zeros((20_000, 8)), SPLIT),
     "both computed": (af.input((4, 20_000), name="a") @ af.input((20_000, 16), name="b"), SPLIT),
     "kernel": (af.conv(af.input((1, 3, 32, 32)), np.zeros((4, 3, 3, 15))), SPLIT),
+    "joined reshapes": (af.input((1, 2, 3, 8_192)).reshape(1, 1, 1, 49_152).reshape(6, 8_192), SPLIT),
     "softmax": (af.input((4, 20_000)).softmax(), OVERSIZE),
     "texture": (af.affine(af.input((1, 3, 8, 8)), np.ones((1, 6), np.float16), 8, 8), REJECT),
     "sort": (af.sort(af.input((1, 64)).relu()).abs(), CUT),

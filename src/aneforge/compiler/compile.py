@@ -75,7 +75,7 @@ class Compiled:
     @property
     def changes(self) -> tuple[Change, ...]:
         """The operations that became others, and those that were split or are only moved because they are oversize."""
-        return (*self.retargeted.changes, *splits_of(self.program, self.graph, self.validation))
+        return (*self.retargeted.changes, *splits_of(self.program, self.graph, self.validation, self.verdict))
 
     @property
     def observed(self) -> ObservedProgram:

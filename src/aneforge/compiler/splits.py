@@ -26,6 +26,7 @@ SPLITTING = frozenset({"split-extents", "split-matmul", "split-windows", "split-
 """Passes whose notes say what became of a layer that was too large."""
 OVERSIZE = "it is oversize"
 """Why such a change was made."""
+JOINED = "part of other layers: nothing of that length is left"
 MOVED = "moves of the whole tensor, which are taken to work (inferred)"
 
 
@@ -35,8 +36,8 @@ def node_named(layer: str, graph: Graph) -> Node | None:
     return graph.nodes[int(found[1])] if found else None
 
 
-def splits_of(program: Program, graph: Graph, validation: NetworkValidation) -> tuple[Change, ...]:
-    """Return the operations of a graph that were split, and those that are only moved, each change once."""
+def splits_of(program: Program, graph: Graph, validation: NetworkValidation, verdict: Preflight) -> tuple[Change, ...]:
+    """Return the operations of a graph that were split, and those that are only moved or are gone, each change once."""
     texts: dict[Node, dict[str, None]] = {}
     for layer, text in (*split_texts(program), *moved_texts(validation)):
         node = node_named(layer, graph)
@@ -45,6 +46,8 @@ def splits_of(program: Program, graph: Graph, validation: NetworkValidation) -> 
     if not texts:
         moved = {port.name for port in validation.ports if any(one.stage is Stage.MOVED for one in port.findings)}
         texts = {node: {MOVED: None} for name, node in graph.inputs.items() if name in moved}
+    if not texts:
+        return tuple(Change(report.op, report.location, JOINED, OVERSIZE) for report in verdict.oversize)
     return tuple(Change(node.op.name, node.location, "; ".join(found), OVERSIZE) for node, found in texts.items())
 
 

@@ -49,3 +49,10 @@ def test_every_door_gives_the_same_row(request: pytest.FixtureRequest) -> None:
     listed = "".join(f"\n- {one} (graph {seed})" for one, seed in sorted(wrong.items()))
     (FOLDER / "rows.md").write_text(f"{head}\n\n{text}\n{listed}", encoding="utf-8")
     assert wrong == {}
+
+
+def test_the_recorded_sweep_has_every_row() -> None:
+    lines = (FOLDER / "rows.md").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith(f"{GRAPHS} graphs, each on one target at every door: ")
+    counts = {cells[1].strip(): cells[2:-1] for line in lines if (cells := line.split("|"))[1:]}
+    assert all(sum(int(count) for count in counts[row]) for row in ROWS)
