@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given
@@ -12,6 +13,9 @@ import aneforge as af
 from aneforge.formats.shared.merging import MOST_AXES, merged_moves, with_merged_axes
 from aneforge.graph.node import build
 from aneforge.graph.reference import reference
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 def moved(op: str, x: af.Tensor, **how: object) -> af.Tensor:
@@ -39,6 +43,18 @@ def shape_and_order(draw: some.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]
 def test_elements_go_where_they_went(case: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     shape, order = case
     graph = af.Graph({"y": chain(shape, order)[-1]})
+    merged = with_merged_axes(graph)
+    places = np.arange(math.prod(shape), dtype=np.float16)
+    assert most_axes(merged) <= MOST_AXES
+    assert np.array_equal(reference(merged, {"x": places})["y"], reference(graph, {"x": places})["y"])
+
+
+@given(shape_and_order(), some.randoms(use_true_random=False))
+def test_several_transposes_are_one(case: tuple[tuple[int, ...], tuple[int, ...]], random: Random) -> None:
+    shape, order = case
+    again = tuple(random.sample(range(len(shape)), len(shape)))
+    turned = moved("transpose", chain(shape, order)[1], perm=again)
+    graph = af.Graph({"y": moved("reshape", turned, shape=(math.prod(shape),))})
     merged = with_merged_axes(graph)
     places = np.arange(math.prod(shape), dtype=np.float16)
     assert most_axes(merged) <= MOST_AXES

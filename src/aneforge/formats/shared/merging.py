@@ -49,25 +49,43 @@ def with_merged_axes(graph: Graph) -> Graph:
         return node not in returned and len(readers[node]) == 1
 
     def replace(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
-        turned = made_by(node, "reshape", "transpose")
-        view = made_by(turned, "transpose", "reshape")
-        if turned is None or view is None or view.types[0].rank <= MOST_AXES:
-            return None
-        if not is_passed_on(turned) or not is_passed_on(view):
+        turned = turns_before(node)
+        view = made_by(turned[-1], "transpose", "reshape") if turned else None
+        if view is None or view.types[0].rank <= MOST_AXES or not all(map(is_passed_on, (*turned, view))):
             return None
         # The nodes between were made again, of more axes; nothing reads them any more.
-        now = cast("Output", cast("Output", operands["x"]).node.operands["x"]).node.operands["x"]
-        for shape, order in merged_moves(view.types[0].shape, turned.integers("perm")):
-            seen = Tensor(build("reshape", {"x": now}, {"shape": shape}, turned.location))
-            now = Tensor(build("transpose", {"x": seen}, {"perm": order}, turned.location))
+        now = operands["x"]
+        for _ in (*turned, view):
+            now = cast("Output", now).node.operands["x"]
+        for shape, order in merged_moves(view.types[0].shape, order_of(turned)):
+            seen = Tensor(build("reshape", {"x": now}, {"shape": shape}, turned[0].location))
+            now = Tensor(build("transpose", {"x": seen}, {"perm": order}, turned[0].location))
         return [Tensor(build("reshape", {"x": now}, {"shape": node.types[0].shape}, node.location))]
 
     return rewrite(graph, replace)
 
 
-def made_by(node: Node | None, op: str, source: str) -> Node | None:
+def turns_before(node: Node) -> list[Node]:
+    """Return the transposes whose result a reshape reads, the last of them first."""
+    found: list[Node] = []
+    source = made_by(node, "reshape", "transpose")
+    while source is not None:
+        found.append(source)
+        source = made_by(source, "transpose", "transpose")
+    return found
+
+
+def order_of(turned: Sequence[Node]) -> list[int]:
+    """Return the order in which several transposes, the last of them first, take the axes of what the first reads."""
+    order = list(turned[-1].integers("perm"))
+    for one in reversed(turned[:-1]):
+        order = [order[axis] for axis in one.integers("perm")]
+    return order
+
+
+def made_by(node: Node, op: str, source: str) -> Node | None:
     """Return the node that makes the operand of a node, if they are of these two operations."""
-    if node is None or node.op.name != op:
+    if node.op.name != op:
         return None
     value = node.operands["x"]
     return value.node if isinstance(value, Output) and value.node.op.name == source else None

@@ -81,6 +81,24 @@ def columns(x: torch.Tensor) -> torch.Tensor:
     return functional.unfold(x, (2, 3), padding=1, stride=2, dilation=(1, 2))
 
 
+def patches(x: torch.Tensor) -> torch.Tensor:
+    return x.unfold(2, 4, 4).unfold(3, 5, 5).permute(0, 2, 3, 1, 4, 5).reshape(1, 4, 80)
+
+
+def halo_attention(x: torch.Tensor) -> torch.Tensor:
+    """Attend within blocks of four by four elements, to those around them too, as HaloNet does."""
+    heads, width, block, halo = 2, 8, 4, 2
+    rows, columns = x.shape[2] // block, x.shape[3] // block
+    split = x.reshape(-1, width, rows, block, columns, block).permute(0, 1, 3, 5, 2, 4)
+    query = split.reshape(heads, width, block**2, rows * columns).transpose(1, 3)
+    around = block + 2 * halo
+    windows = functional.pad(x, [halo] * 4).unfold(2, around, block).unfold(3, around, block)
+    key = windows.reshape(heads, width, rows * columns, around**2).permute(0, 2, 3, 1)
+    weights = (query @ key.transpose(-1, -2) * width**-0.5).softmax(-1)
+    blocks = (weights @ key).transpose(1, 3).reshape(-1, block, block, rows, columns)
+    return blocks.permute(0, 3, 1, 4, 2).contiguous().view(x.shape)
+
+
 def written_columns(x: torch.Tensor) -> torch.Tensor:
     result = x.clone()
     result[..., [0, 2, 4]] = x[..., 1:4] * 2
@@ -142,6 +160,7 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ..
             average_with_padding_rounded_up,
             average_without_padding_rounded_up,
             columns,
+            patches,
             written_columns,
             written_elements,
             added_twice,
@@ -154,6 +173,7 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ..
             functions,
             largest_scattered,
         ),
+        (1, 16, 12, 16): (halo_attention,),
         (1, 2, 7, 8, 7): (uneven_parts, largest_over_three_axes_with_gaps),
     }.items()
     for one in functions

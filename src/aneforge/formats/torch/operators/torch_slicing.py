@@ -165,4 +165,6 @@ def unfold(call: Call) -> Value:
     if not places.size:
         shape = [count if one == axis else extent for one, extent in enumerate(x.type.shape)]
         return emit.empty((*shape, size), x.type.dtype)
-    return emit.moved(emit.take(x, places, axis), axis + 1, -1)
+    taken = emit.part(x, axis, 0, count * size) if size == step else emit.take(x, places.ravel(), axis)
+    split = emit.reshape(taken, (*x.type.shape[:axis], count, size, *x.type.shape[axis + 1 :]))
+    return emit.moved(split, axis + 1, -1)
