@@ -10,6 +10,8 @@ from aneforge.evidence import EvidenceKind
 from aneforge.report.model import DIFFERS
 from aneforge.report.predicted import DIVERGENCE, NATIVE_SHARE, PREDICTED
 from aneforge.rules.rule import Severity
+from aneforge.targets import database
+from aneforge.targets.queries import was_measured_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,11 +51,12 @@ class Threshold:
     min_native: float = 0.0
     """The least share of operations that must be native on every target."""
     evidence: EvidenceKind | None = None
-    """The weakest evidence with which a finding counts; None counts also those whose limit is unknown."""
+    """The weakest evidence with which a finding counts; None counts also those whose limit is unknown. What was measured
+    on chips of other targets is inferred here."""
 
-    def believes(self, evidence: Evidence | None) -> bool:
-        """Tell whether findings with that evidence count."""
-        return self.evidence is None or (evidence is not None and evidence.kind.reaches(self.evidence))
+    def believes(self, evidence: Evidence | None, target: str) -> bool:
+        """Tell whether findings with that evidence count on a target."""
+        return self.evidence is None or (evidence is not None and kind_on(target, evidence).reaches(self.evidence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,20 @@ def outcome(report: Report, threshold: Threshold | None = None, baseline: Report
     return Outcome(tuple(failures), known, len(doubted_findings(report, asked)))
 
 
+def kind_on(target: str, evidence: Evidence) -> EvidenceKind:
+    """Return how sure a value is on one target: what was measured on chips of other targets is inferred for it.
+
+    >>> from aneforge.evidence import Evidence
+    >>> seen = Evidence(EvidenceKind.MEASURED, "a study", on=("M1",))
+    >>> str(kind_on("h13", seen)), str(kind_on("h13g", seen))
+    ('measured', 'inferred')
+    """
+    known = database().targets.get(target)
+    if evidence.kind is EvidenceKind.MEASURED and known is not None and not was_measured_on(known, evidence):
+        return EvidenceKind.INFERRED
+    return evidence.kind
+
+
 def finding_failures(report: Report, target: TargetReport, asked: Threshold) -> Iterator[Failed]:
     """Yield the findings of a target that count, and the lack of a program where none of them tells it."""
     told = False
@@ -162,7 +179,7 @@ def finding_failures(report: Report, target: TargetReport, asked: Threshold) -> 
         if word is None:
             continue
         told = told or finding.severity in STOPPING
-        if asked.believes(finding.evidence):
+        if asked.believes(finding.evidence, target.target):
             yield Failed(target.target, f"{finding.rule} {finding.severity}: {named(report, finding)}", word, finding)
     if target.failure is not None and not told and Severity.REJECT in asked.fail_on:
         yield Failed(target.target, f"no program: {target.failure}", str(Severity.REJECT))
@@ -181,7 +198,7 @@ def doubted_findings(report: Report, asked: Threshold) -> set[tuple[object, ...]
         shared_key(finding)
         for target in report.targets
         for finding in target.findings
-        if word_of(finding, asked) is not None and not asked.believes(finding.evidence)
+        if word_of(finding, asked) is not None and not asked.believes(finding.evidence, target.target)
     }
 
 

@@ -145,6 +145,18 @@ def test_a_gate_counts_evidence_that_is_strong_enough(report: Report) -> None:
         assert len(kinds) == (2 if weaker is EvidenceKind.INFERRED else 1)
 
 
+def test_what_was_measured_on_other_chips_of_a_tier_is_inferred(report: Report) -> None:
+    """M1 Pro has the tier of M1, and shares its values; nobody measured them there."""
+    x = af.input((1, 8, 16, 16), name="x")
+    pro = check(af.conv(x, np.ones((8, 8, 3, 14), np.float16)), "m1-pro")
+    (finding,) = pro.targets[0].findings
+    assert finding.evidence_text == MEASURED
+    result = outcome(pro, Threshold(evidence=EvidenceKind.MEASURED))
+    assert (result.ok, result.doubted) == (True, 1)
+    assert not outcome(pro, Threshold(evidence=EvidenceKind.INFERRED)).ok
+    assert not outcome(report, Threshold(evidence=EvidenceKind.MEASURED)).ok
+
+
 def test_a_prediction_is_no_measurement(report: Report) -> None:
     loose = check(af.input((4, 64), name="x").softmax(), ["m1", "m4"])
     asked = ("divergence",)
