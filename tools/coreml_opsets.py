@@ -1,6 +1,6 @@
 """Writes the table of Core ML's public operations: which parameters each opset gives them, and of which element types.
 
-    python tools/coreml_opsets.py    write src/aneforge/formats/mlpackage/data/opsets.toml
+    python tools/coreml_opsets.py    write src/aneforge/formats/mil/data/opsets.toml
 
 The table is data about public interfaces, read from the registry of operations of the installed coremltools.
 """
@@ -14,7 +14,7 @@ from typing import Any, cast
 
 __all__ = ["TABLE", "table_text"]
 
-TABLE = Path(__file__).parent.parent / "src" / "aneforge" / "codegen" / "mlpackage" / "data" / "opsets.toml"
+TABLE = Path(__file__).parent.parent / "src" / "aneforge" / "formats" / "mil" / "data" / "opsets.toml"
 OPSETS = ("iOS15", "iOS16", "iOS17", "iOS18")
 HEAD = """\
 # Core ML's public operations: the parameters that each has from an opset on, and their element types; "*" is any.

@@ -9,11 +9,12 @@ from aneforge.errors import AneforgeError, nearest_names
 from aneforge.formats.mil.blocks import branches, turns
 from aneforge.formats.mil.calls import Call, collected, not_fitting, op_called
 from aneforge.formats.mil.checks import FOLDED, PORT_DTYPE, UNUSED_INPUT, checks_of
-from aneforge.formats.mil.constexpr import CONSTEXPR, PACKED, constexpr_constants
+from aneforge.formats.mil.constexpr import CONSTEXPR, constexpr_constants
 from aneforge.formats.mil.diagnostics import MilError, listed
 from aneforge.formats.mil.forms import FORMS, generic
 from aneforge.formats.mil.literals import number_text
 from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, const_of, known_value, shown
+from aneforge.formats.mil.opsets import first_opset
 from aneforge.formats.mil.ports import DIRECT_PORTS, ENGINE, HOST, PortCasts, placeholder
 from aneforge.formats.mil.rows import with_known_rows
 from aneforge.formats.mil.states import as_tensor, read_state, write_state, written_unread
@@ -82,7 +83,7 @@ class FunctionReader:
         self.narrowed: set[Node] = set()
         """Inputs that the host casts."""
         self.scope: dict[str, Bound] = {}
-        self.called: set[str] = set()
+        self.newer: set[str] = set()
         self.findings: list[MilFinding] = []
         self.count = 0
         """Statements of blocks that were read, each as often as it was."""
@@ -154,17 +155,17 @@ class FunctionReader:
 
     def check(self, call: Call) -> None:
         """Check the rules of an operation; what it does not take stops reading, what is unwise is noted."""
-        for check in checks_of(call.name) if self.source.is_text else ():
+        for check in checks_of(call.name, text=self.source.is_text):
             for breach in check.look(call):
                 self.note(check.rule.broken(breach.at, op=call.name, found=breach.found, expected=breach.expected))
-        if call.name not in self.called:
-            self.called.add(call.name)
-            self.check_opset(call)
+        self.check_opset(call)
 
     def check_opset(self, call: Call) -> None:
-        """Note an operation that the opset of the function does not have yet, where it is first called."""
-        stated, first = self.function.opset, call.entry.opset
-        if OPSET.fullmatch(stated) and first > stated and call.name not in PACKED:
+        """Note an operation that the opset of the function does not have yet in the form of a call, once for each."""
+        stated = self.function.opset
+        first = first_opset(call.name, call.given.keys()) or call.entry.opset
+        if OPSET.fullmatch(stated) and first > stated and call.name not in self.newer:
+            self.newer.add(call.name)
             self.note(NEWER_OPSET.broken(call.statement.op_at, op=call.name, found=stated, expected=first))
 
     def note(self, error: MilError) -> None:

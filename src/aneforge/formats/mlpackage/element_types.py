@@ -4,7 +4,7 @@ Core ML has no tensors of 64 bits, nor of integers of 32 bits without a sign. Ev
 numbers as int32 and fp64 as fp32, and so does this one, ports included; a warning says so. A constant that has no room
 there is an error. Ports of booleans and of small integers, which Core ML has not either, are int32 ports.
 
-Of the small integers and of booleans, the public operations take few (`data/opsets.toml`). Those that choose
+Of the small integers and of booleans, the public operations take few (`aneforge.formats.mil.opsets`). Those that choose
 among what they are given, or compare it, do the same in int32: their operands are cast to it, and their results back.
 Sums and products are no such operations, for a small type wraps around where int32 does not.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import NotSupportedError
-from aneforge.formats.mlpackage.opsets import ANY, OPSETS, parameters_at, public_operations
+from aneforge.formats.mil.opsets import ANY, OPSETS, parameters_at, public_operations
 from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import build
 from aneforge.graph.precision import held_types, retyped, too_large

@@ -13,6 +13,7 @@ from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.literals import scalar_of
 from aneforge.formats.mil.metadata import hints_of
 from aneforge.formats.mil.mil_weights import MODEL_PATH, NO_FILE, OUTSIDE, WeightsStore
+from aneforge.formats.mil.program import warn_of_opsets
 from aneforge.formats.mil.reader import FunctionReader
 from aneforge.formats.mil.syntax import Blob, Tuple, ValueType
 from aneforge.formats.mlpackage.flexible import flexible_inputs, listed_inputs
@@ -317,4 +318,7 @@ def from_mlpackage(
     Raises:
         AneforgeError: As for `load_mlpackage` and `MlPackage.graph`.
     """
-    return load_mlpackage(path).graph(function, shapes=shapes, values=values, port_casts=port_casts)
+    package = load_mlpackage(path)
+    graph, findings = package._reader(function, shapes or {}, values or {}, port_casts=port_casts)  # noqa: SLF001 - reads once
+    warn_of_opsets(findings)
+    return graph

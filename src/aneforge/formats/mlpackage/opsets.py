@@ -1,23 +1,20 @@
 """Which opset a function needs: the lowest whose operations have every parameter that it gives, in its element type.
 
-Source of truth: `data/opsets.toml`, the public operations as coremltools registers them. A parameter that came later
-than an operation is left out where it says what the operation did before, which is its default.
+The opsets are those of `aneforge.formats.mil.opsets`. A parameter that came later than an operation is left out where
+it says what the operation did before, which is its default.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, cast
-
-import msgspec
 
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.formats.mil.calls import mil_ops
 from aneforge.formats.mil.constexpr import PACKED
 from aneforge.formats.mil.elements import TEXT
 from aneforge.formats.mil.literals import array_of, scalar_of
+from aneforge.formats.mil.opsets import ANY, OPSETS, STATES, parameters_at, public_operations
 from aneforge.formats.mil.syntax import Blob, Immediate, ListType, Literal, Reference, StateType, Tuple, ValueType
 from aneforge.graph.precision import NARROWED
 
@@ -28,12 +25,8 @@ if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Argument, Function, Statement, Type, Value
     from aneforge.ops.op import Op
 
-__all__ = ["ANY", "OPSETS", "Opsets", "for_opset", "needed_opset", "parameters_at", "public_operations"]
+__all__ = ["for_opset", "needed_opset"]
 
-OPSETS = ("ios15", "ios16", "ios17", "ios18")
-ANY = "*"
-STATES = "ios18"
-"""The first opset with states, and with several functions in a package."""
 PADDED = ("avg_pool", "conv", "conv_transpose", "l2_pool", "max_pool")
 LATER_VALUES = {
     **{(op, "pad_type", "same_lower"): "ios16" for op in PADDED},
@@ -44,20 +37,6 @@ HALF_PORTS = "ios16"
 """The first opset whose ports can be fp16."""
 HALVED = "write af.to_fp16(graph).graph"
 """What helps a floating type that Core ML does not take."""
-Opsets = dict[str, dict[str, str]]
-"""Element types of the parameters of an operation, by the opset that brought them."""
-
-
-@cache
-def public_operations() -> Mapping[str, Opsets]:
-    """Return the public operations.
-
-    >>> public_operations()["relu"]
-    {'ios15': {'x': 'fp16 fp32'}}
-    """
-    content = files("aneforge.formats.mlpackage").joinpath("data/opsets.toml").read_bytes()
-    found = msgspec.toml.decode(content, type=dict[str, Opsets])
-    return {**found, "write_state": {STATES: {"input": ANY, "data": ANY}}}  # made of an update of a state, at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +181,6 @@ def for_opset(function: Function, opset: str) -> Function:
     read |= {output.name for output in function.outputs}
     used = tuple(one for one in statements if one.op != "const" or one.results[0].name in read)
     return replace(function, opset=opset, statements=used)
-
-
-def parameters_at(public: Opsets, opset: str) -> dict[str, str] | None:
-    """Return the parameters that an operation has in an opset; None where there is no such operation yet.
-
-    >>> sorted(parameters_at(public_operations()["topk"], "ios16"))
-    ['ascending', 'axis', 'k', 'return_indices', 'sort', 'x']
-    """
-    before = [one for one in OPSETS[: OPSETS.index(opset) + 1] if one in public]
-    return public[before[-1]] if before else None
 
 
 def refused(given: Typed, taken: Mapping[str, str], entry: Op | None) -> bool:

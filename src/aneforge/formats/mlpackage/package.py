@@ -18,6 +18,7 @@ from aneforge.callsite import warn
 from aneforge.errors import GraphError, Location, NotSupportedError, PrecisionWarning
 from aneforge.formats.mil.blob import BlobWriter
 from aneforge.formats.mil.constants import ConstantForms
+from aneforge.formats.mil.opsets import OPSETS, STATES
 from aneforge.formats.mil.syntax import StateType, ValueType
 from aneforge.formats.mil.text import graphs_of
 from aneforge.formats.mil.writer import FunctionWriter
@@ -25,7 +26,7 @@ from aneforge.formats.mlpackage.element_types import in_package_types, with_cast
 from aneforge.formats.mlpackage.messages import messages
 from aneforge.formats.mlpackage.mlpackage_dialect import COREML
 from aneforge.formats.mlpackage.mlpackage_files import DATA, MANIFEST, MODEL_FOLDER
-from aneforge.formats.mlpackage.opsets import OPSETS, STATES, for_opset, needed_opset
+from aneforge.formats.mlpackage.opsets import for_opset, needed_opset
 from aneforge.formats.mlpackage.written_messages import rounded_numbers, write_build_info, write_function
 from aneforge.graph.convert import convert
 from aneforge.graph.graph import Graph

@@ -177,6 +177,24 @@ def test_an_output_that_is_read_inside_keeps_its_cast() -> None:
     assert ops_of(parse_mil(text).graph(port_casts=False)) == ["input", "cast", "relu"]
 
 
+@pytest.mark.parametrize(("opset", "rules"), [("ios15", ["MIL-OP-004"]), ("ios16", []), ("ios18", [])])
+def test_the_older_form_of_crop_resize_is_of_older_opsets(opset: str, rules: list[str]) -> None:
+    """The value of its padding came with the second of them."""
+    text = program(
+        const(
+            "tensor<fp16, [1, 1, 4, 1, 1]>", "roi", "tensor<fp16, [1, 1, 4, 1, 1]>([[[[[0]], [[0]], [[1]], [[1]]]]])"
+        ),
+        const("int32", "two", "int32(2)"),
+        call(
+            "crop_resize(x = x, roi = roi, target_height = two, target_width = two, pad_value = fp16(0.0))",
+            "tensor<fp16, [1, 1, 1, 2, 2]> y",
+        ),
+        inputs="tensor<fp16, [1, 1, 4, 4]> x",
+        opset=opset,
+    )
+    assert [finding.rule for finding in parse_mil(text).findings()] == rules
+
+
 def test_a_linear_layer_of_four_axes_is_refused_and_written_as_rows() -> None:
     weight = "tensor<fp16, [3, 2]>([[1, 2], [3, 4], [5, 6]])"
     text = program(

@@ -320,3 +320,41 @@ def const(model: Model, name: str) -> MilValue:
         for key in function.block_specializations
     )
     return next(one.attributes["val"] for one in block.operations if one.outputs[0].name == name)
+
+
+def in_opset(model: Model, opset: str) -> None:
+    """State another opset for the only function."""
+    function = model.mlProgram.functions["main"]
+    (before,) = function.block_specializations
+    function.block_specializations[opset].CopyFrom(function.block_specializations[before])
+    del function.block_specializations[before]
+    function.opset = opset
+
+
+def test_an_operation_that_is_newer_than_the_opset_is_warned_of(tmp_path: Path) -> None:
+    x = af.input((1, 2, 4, 8), name="x")
+    y = Tensor(build("sdpa", {"query": x, "key": x, "value": x}))
+    path = saved(af.Graph({"y": y}), tmp_path)
+    assert load_mlpackage(path).findings() == ()
+    changed(path, lambda model: in_opset(model, "CoreML7"))
+    assert [one.rule for one in load_mlpackage(path).findings()] == ["MIL-OP-004"]
+    for read in (from_mlpackage, af.load_model):
+        with pytest.warns(UserWarning, match="MIL-OP-004.*came in this form with opset ios18.*ios17"):
+            read(path)
+
+
+def test_a_linear_layer_of_four_axes_is_noted(tmp_path: Path) -> None:
+    path = saved(af.Graph({"y": af.input((1, 3, 2), name="x").linear(np.ones((4, 2)))}), tmp_path)
+    assert load_mlpackage(path).findings() == ()
+
+    def four_axes(model: Model) -> None:
+        port, result = model.mlProgram.functions["main"].inputs[0], operation(model, "linear").outputs[0]
+        for one, last in ((port, 2), (result, 4)):
+            dtype = one.type.tensorType.dataType
+            del one.type.tensorType.dimensions[:]
+            tensor(one, one.name, dtype, 1, 1, 3, last)
+
+    changed(path, four_axes)
+    (finding,) = load_mlpackage(path).findings()
+    assert (finding.rule, finding.seen) == ("MIL-LINEAR-002", "4 axes")
+    assert from_mlpackage(path).outputs["y"].type.shape == (1, 1, 3, 4)

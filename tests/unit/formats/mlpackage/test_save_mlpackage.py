@@ -11,10 +11,10 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import AneforgeError, GraphError, NotSupportedError
+from aneforge.formats.mil.opsets import OPSETS, public_operations
 from aneforge.formats.mlpackage.messages import messages
 from aneforge.formats.mlpackage.mlpackage_dialect import CHECKS
 from aneforge.formats.mlpackage.mlpackage_model import load_mlpackage
-from aneforge.formats.mlpackage.opsets import OPSETS, public_operations
 from aneforge.formats.mlpackage.package import in_package_form, put_in_place
 from aneforge.graph.node import build
 from aneforge.graph.reference import evaluate
