@@ -176,6 +176,7 @@ EMITTERS: dict[str, Callable[[Writer, Node], None]] = {
     "add": simple("Add", "x", "y"),
     "batch_norm": batch_norm,
     "bmm": simple("MatMul", "x", "y"),
+    "matmul": simple("MatMul", "x", "y"),
     "conv": conv,
     "gelu": simple("Gelu", "x"),
     "layer_norm": layer_norm,

@@ -14,11 +14,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.bridged import own_program
-from aneforge.analysis.energy import Energy, energy_of
 from aneforge.analysis.files import model
 from aneforge.analysis.machine import INTERVAL, Basis, Machine, machine_of
-from aneforge.analysis.matrix import NOTHING
-from aneforge.analysis.work import LayerWork, Planned, ProgramWork, macs_of, work_of
+from aneforge.analysis.work import NOTHING, LayerWork, Planned, ProgramWork, macs_of, work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.errors import GraphTypeError
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.analysis.bridged import OwnProgram
+    from aneforge.analysis.energy import Energy
     from aneforge.analysis.work import SegmentWork
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
@@ -317,7 +316,11 @@ def price(work: ProgramWork, machine: Machine) -> Cost:
     layers = tuple(layer_cost(layer, machine, bridged=layer.segment in bridges) for layer in work.layers)
     programs = tuple(program_cost(segment, machine) for segment in work.segments)
     total = sum(one.dispatch + one.copies for one in programs) + sum(layer.microseconds for layer in layers)
-    energy = None if machine.power is None else energy_of(work, total, machine.power, machine.anchors)
+    energy = None
+    if machine.power is not None:
+        from aneforge.analysis.energy import energy_of  # noqa: PLC0415 - the power of few chips was measured
+
+        energy = energy_of(work, total, machine.power, machine.anchors)
     return Cost(work.target, machine, layers, programs, energy, tuple(notes_on(work, machine)))
 
 

@@ -16,11 +16,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from aneforge.analysis.divergence.functions import moves
-from aneforge.analysis.ranges.analysis import Edge, layer_range
-from aneforge.analysis.ranges.interval import FINITE
-from aneforge.analysis.ranges.probes import bound_by_promises
-from aneforge.analysis.ranges.program_ranges import bound_magnitudes, declared_ranges, flow
 from aneforge.analysis.safe_magnitudes import keeps_finite, largest_safe
 from aneforge.analysis.user_operations import name_at, operations_by_place
 from aneforge.compiler.ir.calls import call_of_layer
@@ -142,6 +137,8 @@ def beyond(
     """Return the layers that can read a value beyond a limit."""
     if not layers:
         return []
+    from aneforge.analysis.ranges.program_ranges import bound_magnitudes  # noqa: PLC0415 - most programs have none
+
     known = bound_magnitudes(program, read_promises(graph), [value for layer in layers for value in layer.bottoms])
     names, found = operations_by_place(graph), list[Hazard]()
     for layer in layers:
@@ -176,6 +173,10 @@ def rebuilt_hazards(graph: Graph, target: Target, verdict: Preflight) -> list[Ha
     read = {node: [value for value in node.sources() if is_float(value.type.dtype)] for node in rebuilt}
     limits = {node: largest_safe(node, target) for node, values in read.items() if values}
     unsafe = {node: limit for node, limit in limits.items() if limit < FP16_MAX}
+    if not unsafe:
+        return []
+    from aneforge.analysis.ranges.probes import bound_by_promises  # noqa: PLC0415 - most graphs have none
+
     bounds = bound_by_promises([value for node in unsafe for value in read[node]], target)
     found: list[Hazard] = []
     for node, limit in unsafe.items():
@@ -201,6 +202,10 @@ def range_hazards(graph: Graph, program: Program) -> list[Hazard]:
     inputs = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}
     if not inputs or not inputs <= promises.keys() or program.states:
         return []
+    from aneforge.analysis.ranges.analysis import Edge, layer_range  # noqa: PLC0415 - most inputs promise nothing
+    from aneforge.analysis.ranges.interval import FINITE  # noqa: PLC0415 - as above
+    from aneforge.analysis.ranges.program_ranges import declared_ranges, flow  # noqa: PLC0415 - as above
+
     known = flow(program, declared_ranges(graph, otherwise=FINITE), layers := reading_inputs(program))
     names, found = operations_by_place(graph), list[Hazard]()
     # What keeps its elements' size has its own routes, and bounds of sums are too wide for what it is built of.
@@ -220,6 +225,8 @@ def range_hazards(graph: Graph, program: Program) -> list[Hazard]:
 
 def reading_inputs(program: Program) -> tuple[Layer, ...]:
     """Return the layers that read inputs of the program, or copies of them, and nothing else but constants."""
+    from aneforge.analysis.divergence.functions import moves  # noqa: PLC0415 - most inputs promise nothing
+
     own = {port.value.name for port in program.inputs}
     found: list[Layer] = []
     for layer in program.layers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.analysis.work import NOTHING
 from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, IllegalGraphError, NoDataError, UnknownNameError
 from aneforge.graph.precision import to_fp16
@@ -14,10 +15,9 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.targets import Target
 
-__all__ = ["NOTHING", "CompileMatrix", "Compiles", "compile_matrix"]
+__all__ = ["CompileMatrix", "Compiles", "compile_matrix"]
 
 NO_DATA = "the compiler knows this name, and no source describes the target"
-NOTHING = "nothing runs: what comes in goes out as it is, and there is no program"
 """What is said of a graph without a layer."""
 
 

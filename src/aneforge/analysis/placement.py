@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import cost, price
 from aneforge.analysis.machine import machine_of
-from aneforge.analysis.matrix import NOTHING
 from aneforge.analysis.segmenter import Choice, Device, choose, reasons_against, switch
-from aneforge.analysis.work import work_of
+from aneforge.analysis.work import NOTHING, work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.splits import OVERSIZE
 from aneforge.errors import GraphError, IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError

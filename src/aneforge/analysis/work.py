@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 HALF = 2
 """Bytes of an fp16 value."""
-__all__ = ["LayerWork", "Planned", "ProgramWork", "SegmentWork", "macs_of", "planned", "work_of"]
+NOTHING = "nothing runs: what comes in goes out as it is, and there is no program"
+"""What is said of a program without layers."""
+
+__all__ = ["NOTHING", "LayerWork", "Planned", "ProgramWork", "SegmentWork", "macs_of", "planned", "work_of"]
 
 WORK_UNIT = "neural_engine_work_unit"
 """The HAL field that says how many pixels the array takes at a time."""

@@ -101,7 +101,7 @@ def test_probabilities_times_values_of_2048_places_cost_no_layer() -> None:
     found = af.rescale(graph, inputs={"x": drawn(places, width)}, target="h13")
     assert found.layers_after == found.layers_before
     assert found.outputs[0].after < found.outputs[0].before * 0.7  # what is left is the softmax's
-    values = [product for product in found.applied if product.op == "bmm"]
+    values = [product for product in found.applied if product.op == "matmul"]
     assert len(values) == 4  # one for each tile of queries
     assert all(one.error_before > 0.001 and one.error_after < 0.0003 for one in values)
 
@@ -342,7 +342,7 @@ def test_a_norm_of_large_activations_is_brought_back(norm: Callable[[af.Tensor],
     found = af.rescale(graph, inputs=inputs, target=target)
     (report,) = found.applied
     assert (report.operand, report.exponents[0] < 0, report.margin >= 3) == ("x", True, True)
-    assert found.outputs[0].before > 0.9
+    assert found.outputs[0].before > 0.5  # half of the result is lost, or more
     assert found.outputs[0].after < 0.001
     assert found.outputs[0].fresh_after < 0.001
     assert found.layers_before < found.layers_after <= found.layers_before + 2  # a reshape that could move is one
@@ -560,5 +560,5 @@ def test_an_example_transformer_is_no_worse() -> None:
     graph = encoder(length=32, width=64, layers=1, heads=2)
     found = rescale_graph(graph, "h13", [{"tokens": drawn(32, 64)}])
     assert found.outputs[0].after <= found.outputs[0].before
-    assert len([report for report in found.products if report.op in {"linear", "bmm"}]) == 8
+    assert len([report for report in found.products if report.op in {"linear", "matmul"}]) == 8
     assert len([report for report in found.products if report.op == "layer_norm"]) == 3

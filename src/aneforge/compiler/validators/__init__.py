@@ -2,49 +2,10 @@
 
 Three layers, as in the compiler: the exported validators (`validate`, `validate_layer`, `validate_program`), the
 semantics that they are made of (the rules), and the check of a compiled program when it is loaded (`validate_at_load`).
+
+The names are listed in `__init__.pyi` and imported when they are first asked for: compiling asks for one of them.
 """
 
-from aneforge.compiler.validators.catalogue import (
-    Export,
-    Standing,
-    Validator,
-    explain,
-    exports,
-    semantic_rules,
-    validator_of,
-    validators,
-)
-from aneforge.compiler.validators.data import Stage
-from aneforge.compiler.validators.edits import is_compressible, validate_weight_edits
-from aneforge.compiler.validators.exported import validate, validate_layer
-from aneforge.compiler.validators.load import CompiledMatrix, MatrixForm, Plane, validate_at_load
-from aneforge.compiler.validators.module import validate_module, validate_module_creation
-from aneforge.compiler.validators.network import NetworkValidation, validate_program
-from aneforge.compiler.validators.verdict import Objection, Validation, Verdict
+import lazy_loader  # pyright: ignore[reportMissingTypeStubs] - it has none; `__init__.pyi` types what it attaches
 
-__all__ = [
-    "CompiledMatrix",
-    "Export",
-    "MatrixForm",
-    "NetworkValidation",
-    "Objection",
-    "Plane",
-    "Stage",
-    "Standing",
-    "Validation",
-    "Validator",
-    "Verdict",
-    "explain",
-    "exports",
-    "is_compressible",
-    "semantic_rules",
-    "validate",
-    "validate_at_load",
-    "validate_layer",
-    "validate_module",
-    "validate_module_creation",
-    "validate_program",
-    "validate_weight_edits",
-    "validator_of",
-    "validators",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # pyright: ignore[reportUnknownVariableType] - as above
