@@ -12,6 +12,9 @@ import pytest
 LONGEST = 160
 """Windows takes 260 characters by default; a checkout's own folder needs some of them."""
 
+SAME_NAME = 3
+"""Modules of the package that may share a file name: more cannot be found by name."""
+
 RESERVED = re.compile(r'[<>:"\\|?*\x00-\x1f]')
 DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])", re.IGNORECASE)
 
@@ -43,6 +46,12 @@ def test_every_tracked_path_is_portable(repository: Path) -> None:
     assert "pyproject.toml" in paths
     assert {path: found for path in paths if (found := faults(path))} == {}
     assert differ_only_in_case(paths) == []
+
+
+def test_file_names_of_the_package_say_what_is_inside(repository: Path) -> None:
+    names = Counter(path.name for path in (repository / "src" / "aneforge").rglob("*.py"))
+    assert names.pop("__init__.py") > SAME_NAME
+    assert [name for name, count in names.items() if count > SAME_NAME] == []
 
 
 @pytest.mark.parametrize(
