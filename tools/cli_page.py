@@ -21,7 +21,7 @@ INTRODUCTION = """# The command line
 traceback of an error; `--install-completion` sets up completion for the shell.
 
 Exit codes: 0 clean; 1 findings at or above the threshold, or answers that differ; 2 bad input or usage; 3 an internal
-error; 130 after Ctrl-C, which leaves no half file; 141 where whoever reads the output went away.
+error; 130 after Ctrl-C, which leaves no partial file; 141 where whoever reads the output went away.
 
 Colours follow the terminal and `NO_COLOR`, which leaves bold and dim; piped output and `TERM=dumb` have neither, and no
 progress. Lines keep to the width of the terminal (`COLUMNS`), but for those that machines read: `--github`, forms that

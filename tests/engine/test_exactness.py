@@ -136,7 +136,7 @@ def test_an_operation_under_two_headings_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(choices, "entries", lambda: {"one": entry, "two": entry})
     choices.names_by_operation.cache_clear()
     try:
-        with pytest.raises(DataFileError, match="add stands under one and under two"):
+        with pytest.raises(DataFileError, match="add is listed under one and under two"):
             choices.names_by_operation()
     finally:
         choices.names_by_operation.cache_clear()

@@ -266,7 +266,7 @@ def lent(lenders: Sequence[str], place: Place, *, stands: bool) -> Rate:
     if stands:
         return Rate("host copies", Basis.FITTED, f"to calls measured on {names(lenders)}")
     same = all(is_of(key, place.target) for key in lenders)
-    where = "of the same target" if same else "of the nearest tier whose are no exception"
+    where = "of the same target" if same else "of the nearest tier whose copies are not an exception"
     return Rate("host copies", Basis.SCALED, f"as on {names(lenders)}, {where}")
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["CompileMatrix", "Compiles", "compile_matrix"]
 
 NO_DATA = "the compiler knows this name, and no source describes the target"
-"""What is said of a graph without a layer."""
 
 
 @dataclass(frozen=True, slots=True)

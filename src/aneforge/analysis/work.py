@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 HALF = 2
 """Bytes of an fp16 value."""
-NOTHING = "nothing runs: what comes in goes out as it is, and there is no program"
+NOTHING = "nothing to run: the outputs are the inputs, so there is no program"
 """What is said of a program without layers."""
 
 __all__ = ["NOTHING", "LayerWork", "Planned", "ProgramWork", "SegmentWork", "macs_of", "planned", "work_of"]

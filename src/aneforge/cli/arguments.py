@@ -156,7 +156,7 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         # NumPy answers arrays of objects with the advice to load them all the same, which would run what they hold.
         seen = "arrays of objects" if "allow_pickle" in str(error) else error
-        raise GraphError("the file is no .npz archive of arrays", location=place, seen=seen) from None
+        raise GraphError("the file is not an .npz archive of arrays", location=place, seen=seen) from None
 
 
 def expect_archive(path: Path, begins: bytes) -> None:
@@ -169,4 +169,4 @@ def expect_archive(path: Path, begins: bytes) -> None:
     if begins == ONE_ARRAY:
         raise GraphError("the file holds one array without a name", location=place, remedy=remedy)
     if not zipfile.is_zipfile(path):
-        raise GraphError("the file is no .npz archive of arrays", location=place, seen=begins, remedy=remedy)
+        raise GraphError("the file is not an .npz archive of arrays", location=place, seen=begins, remedy=remedy)

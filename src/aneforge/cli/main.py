@@ -117,7 +117,7 @@ def run(arguments: Sequence[str]) -> int:
         except SystemExit as left:
             return left.code if isinstance(left.code, int) else 0
         except InterruptedError_:
-            complain("\ninterrupted; no half file was left behind")
+            complain("\ninterrupted; no partial file was left")
             return INTERRUPTED
         except Exception as error:
             if debug:

@@ -142,7 +142,7 @@ def targets(
     wrapped(
         out,
         f"{len(rows)} targets. --target all stands for those that run MIL programs; aneforge targets known lists every "
-        "name; aneforge explain target NAME tells all that is known of one.",
+        "name; aneforge explain target NAME prints all that is known of one.",
         style="dim",
     )
 
@@ -169,7 +169,7 @@ def ops(
         table.add_row(row.op, row.category, *(row.status[name] for name in columns))
     out = console()
     out.print(table)
-    wrapped(out, f"{len(rows)} operations. aneforge explain op NAME tells more of one.", style="dim")
+    wrapped(out, f"{len(rows)} operations. aneforge explain op NAME prints more of one.", style="dim")
 
 
 def doctor() -> None:

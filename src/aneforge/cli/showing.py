@@ -29,7 +29,7 @@ __all__ = ["cut_text", "show_finding", "show_report", "summary_table", "wrapped"
 NUMBERS = ("nat", "dec", "over", "rej", "prog", "latency", "weights", "on chip")
 LEGEND = (
     "nat native, dec decomposed, over oversize, rej rejected; prog programs that the model is cut into; "
-    "on chip: peak of the memory plan; fp16: what its range does; exact: how sure the engine's bits are"
+    "on chip: peak of the memory plan; fp16: overflow risk; exact: confidence in bit-exactness"
 )
 COREML_NUMBERS = ("engine", "CPU", "GPU", "parts", "latency")
 COREML_LEGEND = (

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EMITTERS", "CompiledForm", "Emitted", "Emitter", "Form", "compile_form", "compile_model"]
 
-CPU_PARTS = "the package holds more than the engine takes, which Core ML runs on the CPU; the layers are without it"
+CPU_PARTS = "the package holds more than the engine takes, which Core ML runs on the CPU; the layers do not include it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ def looks_at(rule: Rule, op: Op) -> bool:
 def explained_target(name: str) -> Explanation:
     """Return what is known of a target."""
     target = resolve(name)
-    rows = [Row("chips", title_of(target) or "none is known"), Row("kind", str(target.kind))]
+    rows = [Row("chips", title_of(target) or "not known"), Row("kind", str(target.kind))]
     rows += [Row("family", "none" if target.family is None else target.family.name)]
     for prefix, properties in target.groups.items():
         for field in properties:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Risk", "Risks"]
 
-NO_GAIN = "none is needed: af.rescale gains nothing here."
+NO_GAIN = "not needed: af.rescale gains nothing here."
 NONE, LOSS, SATURATION, UNKNOWN = "none", "loss", "saturation", "unknown"
 
 
@@ -74,14 +74,14 @@ SEEN = View(
     "seen with the sample inputs: no edge is passed", "seen with the sample inputs", "seen with the sample inputs"
 )
 BOUNDED = View(
-    "proven for all inputs within the ranges given: nothing becomes infinite; how many bits small products lose, "
-    "sample inputs tell",
-    "possible for inputs within the ranges given, as far as intervals tell",
+    "proven for all inputs within the ranges given: nothing becomes infinite; "
+    "sample inputs show how many bits small products lose",
+    "possible for inputs within the ranges given, by interval bounds",
     "no product is larger for inputs within the ranges given",
 )
 UNBOUNDED = View(
-    "proven for all finite inputs: nothing becomes infinite; how many bits small products lose, sample inputs tell",
-    "possible for some finite inputs, as far as intervals tell; give their ranges",
+    "proven for all finite inputs: nothing becomes infinite; sample inputs show how many bits small products lose",
+    "possible for some finite inputs, by interval bounds; give their ranges",
     "no product is larger for any finite inputs",
 )
 

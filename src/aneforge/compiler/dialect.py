@@ -75,7 +75,7 @@ def engine_dialect(target: Target, route: Route = Route.MIL) -> Dialect:
         return mil_route(target)
     if target.limits.flag("mil_programs"):
         raise NotSupportedError(
-            "the direct route answers for the families below the floor of MIL programs alone",
+            "the direct route is only for families below the floor of MIL programs",
             target=target.name,
             remedy='use route="mil"',
         )
@@ -138,7 +138,7 @@ def direct_route(target: Target) -> Dialect:
             return Objection(f"{target.name} does not have it")
         if family < support.floor and node.op.name not in DIRECT_FORMS | DIVISION_STEPS:
             floor = Family(support.floor).name
-            why = f"{target.name} does not have {node.op.name}, which begins with family {floor}"
+            why = f"{target.name} does not have {node.op.name}, which needs family {floor}"
             return Objection(why, remedy=f"choose a target of family {floor} or later", final=True)
         return direct_form(node)
 

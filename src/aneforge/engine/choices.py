@@ -168,7 +168,7 @@ def names_by_operation() -> Mapping[str, str]:
     for name, entry in entries().items():
         for op in entry.ops:
             if found.setdefault(op, name) != name:
-                raise DataFileError(f"{PATH.name}: {op} stands under {found[op]} and under {name}")
+                raise DataFileError(f"{PATH.name}: {op} is listed under {found[op]} and under {name}")
     return found
 
 

@@ -62,7 +62,7 @@ __all__ = ["UNARY", "Arithmetic", "arithmetic"]
 MOST_TABLES = 256
 """Tables that are kept, 128 KiB each."""
 DTYPE_NAMES = {dtype: name for name, (dtype, _) in DTYPES.items()}
-WHOLE_NUMBERS = "integers and booleans are computed as the mathematics has them; no source tells of them"
+WHOLE_NUMBERS = "integers and booleans are computed exactly; not measured"
 SIGMOID_GELU = "the table of GELU by a sigmoid is not known; its mathematics is rounded once"
 
 

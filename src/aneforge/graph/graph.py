@@ -239,7 +239,7 @@ def check_name(what: str, name: object) -> None:
     if not isinstance(name, str):
         raise GraphTypeError(f"the name of {what} {name!r} is not text", seen=type(name).__name__)
     if not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name):
-        raise GraphError(f"{what} {name!r} has half of a surrogate pair in its name", remedy="name it otherwise")
+        raise GraphError(f"{what} {name!r} has half of a surrogate pair in its name", remedy="rename it")
 
 
 def check_placeholders(graph: Graph) -> None:
@@ -271,7 +271,7 @@ def check_distinct(first: Node, node: Node) -> None:
         return
     kinds = {first.op.name, node.op.name}
     what = "an input and a state" if len(kinds) > 1 else f"two {node.op.name}s"
-    remedy = "read the state once and use the tensor again" if kinds == {STATE} else "name them apart"
+    remedy = "read the state once and use the tensor again" if kinds == {STATE} else "give them different names"
     raise GraphError(f"{what} are called {given_name(node)!r}", location=node.location, remedy=remedy)
 
 

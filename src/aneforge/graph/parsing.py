@@ -391,7 +391,7 @@ def literal(tree: Tree) -> AttributeValue:
         case _ if word in WORDS:
             return WORDS[word]
         case _:
-            raise GraphError("this is no value of an attribute", seen=word, limit="none, true, false")
+            raise GraphError("this is not the value of an attribute", seen=word, limit="none, true, false")
 
 
 def place_of(tree: Tree) -> Location | None:

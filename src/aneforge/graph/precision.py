@@ -98,7 +98,7 @@ class TooLarge:
 
     def __str__(self) -> str:
         where = f" at {self.node.location}" if self.node.location else ""
-        return f"{self.node.op.name}{where} has the number {self.number}, for which {self.dtype} has no room"
+        return f"{self.node.op.name}{where} has the number {self.number}, which does not fit in {self.dtype}"
 
 
 def too_large(graph: Graph, becomes: Mapping[str, str]) -> Iterator[TooLarge]:

@@ -359,12 +359,12 @@ def argument(x: object, function: str) -> Tensor:
 
     Raises:
         GraphTypeError: It is not a tensor.
-        GraphError: It does not hold floating-point numbers.
+        GraphError: It must hold floating-point numbers.
     """
     op = f"special.{function}"
     tensor = expect_tensor(x, op)
     if not is_float(tensor.dtype):
-        raise misuse(op, "x does not hold floating-point numbers", seen=tensor.dtype, remedy="cast it to fp16")
+        raise misuse(op, "x must hold floating-point numbers", seen=tensor.dtype, remedy="cast it to fp16")
     return tensor
 
 

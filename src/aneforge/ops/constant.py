@@ -130,7 +130,7 @@ def expect_scale(scale: Array) -> None:
         GraphError: It is not.
     """
     if not is_float(dtype_name(scale)):
-        raise GraphError("the scale does not hold floating-point numbers", seen=dtype_name(scale), limit="fp16, fp32")
+        raise GraphError("the scale must hold floating-point numbers", seen=dtype_name(scale), limit="fp16, fp32")
 
 
 def expect_shift(what: str, shift: Array | None) -> None:
@@ -140,7 +140,7 @@ def expect_shift(what: str, shift: Array | None) -> None:
         GraphError: It is a boolean.
     """
     if shift is not None and dtype_name(shift) == "bool":
-        raise GraphError(f"the {what} does not hold numbers", seen="bool")
+        raise GraphError(f"the {what} must hold numbers", seen="bool")
 
 
 def stored_bytes(*parts: Array | None) -> int:
@@ -390,7 +390,7 @@ class Blockwise(Constant):
     def __post_init__(self) -> None:
         self._freeze("data", "scale", "offset")
         if not is_integer(dtype_name(self.data)):
-            raise GraphError("the data of blocks does not hold integers", seen=dtype_name(self.data))
+            raise GraphError("the data of blocks must hold integers", seen=dtype_name(self.data))
         expect_scale(self.scale)
         expect_shift("offset", self.offset)
         for what, part in (("scale", self.scale), ("offset", self.offset)):

@@ -75,7 +75,7 @@ def expect_kind(tensor: TensorType, dtypes: Iterable[str], what: str = "x") -> N
     kinds = list(dict.fromkeys(map(kind_of, dtypes)))
     if kind_of(tensor.dtype) not in kinds:
         wanted = "numbers" if len(kinds) == 2 and "bool" not in kinds else " or ".join(kinds)
-        raise GraphError(f"{what} does not hold {wanted}", seen=tensor.dtype, remedy=REMEDIES.get(wanted))
+        raise GraphError(f"{what} must hold {wanted}", seen=tensor.dtype, remedy=REMEDIES.get(wanted))
 
 
 def expect_float(tensor: TensorType, what: str = "x") -> None:
@@ -208,7 +208,7 @@ def expect_one_each(tensor: TensorType | None, count: int, of_what: str, what: s
         GraphError: It is not.
     """
     if tensor is not None and tensor.shape != (count,):
-        raise GraphError(f"{what} does not hold one number for each {of_what}", seen=list(tensor.shape), limit=[count])
+        raise GraphError(f"{what} must hold one number for each {of_what}", seen=list(tensor.shape), limit=[count])
 
 
 def expect_elements(tensor: TensorType, axes: Iterable[int], done: str) -> None:

@@ -104,7 +104,7 @@ class TensorType:
         numpy_dtype(self.dtype)
         for extent in self.shape:
             if extent < 0:
-                raise GraphError("an axis cannot be shorter than nothing", seen=list(self.shape), limit="0 or more")
+                raise GraphError("the length of an axis must be 0 or more", seen=list(self.shape), limit="0 or more")
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"

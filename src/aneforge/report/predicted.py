@@ -49,7 +49,7 @@ SOME_TARGETS = Predicted(
     "",
     "A model has a program on some targets and none on others.",
     "Limits and operations differ between generations, in both directions: what compiles on one chip can fail on a "
-    "later one. The table of all targets tells where.",
+    "later one. The table of all targets shows where.",
     "check on every target that the model is shipped to: --target all.",
     ("apple/coremltools#2503", "FluidInference/FluidAudio#828"),
 )
@@ -60,7 +60,7 @@ SEGMENTS = Predicted(
     "Operations in the middle leave the engine and cut the program.",
     "What is before them is copied out and what is after them in again, at every call; two cuts can cost more than "
     "the operations themselves.",
-    "write them with operations that the engine has, or move them to the model's begin or end.",
+    "write them with operations that the engine has, or move them to the start or the end of the model.",
     ("pytorch/executorch#8445", "pytorch/executorch#4091"),
 )
 OWN_PROGRAM = Predicted(
@@ -70,14 +70,14 @@ OWN_PROGRAM = Predicted(
     "An operation needs a program of its own and cuts the model into several.",
     "The engine runs one program in a call. What is before the operation, the operation and what is after it are "
     "calls of their own, each with its dispatch, and with copies between them.",
-    "write it with operations that cut nothing, or leave it to the host where it is at the model's begin or end.",
+    "write it with operations that cut nothing, or leave it to the host if it is at the start or end of the model.",
 )
 OPEN_SHAPES = Predicted(
     "ANE-SHAPE-001",
     "",
     "",
     "A model whose dimensions are open or ranged runs off the engine as a whole.",
-    "Programs of the engine have fixed shapes. A converter that is told of a range, or of no length at all, makes a "
+    "Programs of the engine have fixed shapes. A converter that is given a range, or no length at all, makes a "
     "model that no part of the engine runs.",
     "fix every length: one model for each of a few, such as 32, 128 and 512, and pad inputs up to the next of them.",
     ("apple/coremltools#2370", "ekhodzitsky/gigastt#42"),
@@ -90,7 +90,7 @@ NATIVE_SHARE = Predicted(
     "Converters end well even where nothing of a model landed on the engine. A check fails: by default where "
     "an operation is refused, with --strict where anything does not run as written, and with --min-native where the "
     "share of native operations is below what was asked for.",
-    "the findings say what to change; aneforge explain op NAME tells where an operation is native.",
+    "the findings say what to change; aneforge explain op NAME prints where an operation is native.",
     ("apple/coreai-models#205", "Pummelchen/NVMAI#7"),
 )
 EDGES = (
@@ -106,7 +106,7 @@ EDGES = (
         "accumulator edge",
         "saturation",
         "A partial sum can pass the edge of the accumulator.",
-        "Sums of products are held in fixed point up to 2^15 in magnitude before they leave as fp16.",
+        "Sums of products are kept in fixed point up to 2^15 in magnitude before they leave as fp16.",
     ),
     Predicted(
         "ANE-RANGE-003",

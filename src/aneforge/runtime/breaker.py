@@ -52,9 +52,9 @@ def guarded_compile(device: str) -> Generator[None]:
     left = then + pause - time.monotonic()
     if left > 0:
         raise CompileBackoffError(
-            f"backend {device!r} failed to compile a moment ago, and is left alone for {left:.1f} s more: {what}",
+            f"backend {device!r} failed to compile a moment ago, and is not tried again for {left:.1f} s: {what}",
             limit=f"{pause:g} s",
-            remedy="mend what failed and call af.reset_compile_breaker(), or wait",
+            remedy="fix what failed and call af.reset_compile_breaker(), or wait",
         )
     try:
         yield

@@ -100,7 +100,7 @@ class DeviceBackend:
             )
         if program.states:
             raise NotSupportedError(
-                "states are no ports of a device",
+                "a device has no ports for states",
                 seen=", ".join(state.name for state in program.states),
                 remedy="make them inputs and outputs that share a buffer",
             )
@@ -165,7 +165,7 @@ def device_port(port: Port) -> DevicePort:
     kind = port.value.type
     if kind.dtype not in PORT_TYPES:
         raise NotSupportedError(
-            f"port {port.name!r} has elements that ports of a device have not",
+            f"port {port.name!r} has an element type that a device does not support",
             seen=kind.dtype,
             limit=", ".join(PORT_TYPES),
             remedy="cast in the graph",

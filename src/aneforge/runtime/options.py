@@ -130,7 +130,7 @@ def level_of(opt: object) -> Level:
         case _:
             pass
     raise GraphError(
-        "opt is no level of optimisation",
+        "opt must be a level of optimisation",
         seen=repr(cast("object", opt)),
         limit='0, None, False, "routes", 1, 2 or "max"',
     )
@@ -235,7 +235,7 @@ def tolerance(value: object) -> float:
         raise GraphTypeError("compress_atol is not a number", seen=repr(value))
     found = float(cast("float", value))
     if math.isnan(found) or found < 0:
-        raise GraphError("compress_atol is no tolerance", seen=found, limit="0 or more")
+        raise GraphError("compress_atol must be 0 or more", seen=found, limit="0 or more")
     return found
 
 

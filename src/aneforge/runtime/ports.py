@@ -98,7 +98,8 @@ def expect_apart(port: Port, buffer: Array, outputs: Iterable[Port]) -> None:
         # Buffers are contiguous, so their bounds say it all.
         if other is not port and np.may_share_memory(other.buffer, buffer):
             raise GraphError(
-                f"the buffer for {port} lies where {other} is written", remedy="give every output memory of its own"
+                f"the buffer for {port} overlaps the memory of {other}, which is written",
+                remedy="give every output memory of its own",
             )
 
 

@@ -271,7 +271,9 @@ class Database:
         if "tier" in found:
             tier = self.tiers.get(str(found["tier"].value))
             if tier is None:
-                raise DataFileError(f"targets.toml: targets.{name}.tier is {found['tier'].value!r}, which is no tier")
+                raise DataFileError(
+                    f"targets.toml: targets.{name}.tier is {found['tier'].value!r}, which is not a tier"
+                )
             if tier.family is not None:
                 found["family"] = Fact(tier.family, tier.family_evidence)
         version = found.get("hardware_version")
@@ -340,14 +342,14 @@ class Database:
     def _named_target(self, key: str, entry: schema.ValueEntry) -> tuple[str, Evidence]:
         name = str(entry.value)
         if name not in self._targets_file.targets:
-            raise DataFileError(f"chips.toml: chips.{key} names the target {name!r}, which targets.toml has not")
+            raise DataFileError(f"chips.toml: chips.{key} names the target {name!r}, which is not in targets.toml")
         return name, own_evidence(key, entry)
 
 
 def number_of(key: str, entry: schema.ValueEntry) -> float:
     """Return a chip's value that is a number."""
     if isinstance(entry.value, bool) or not isinstance(entry.value, int | float):
-        raise DataFileError(f"chips.toml: chips.{key} gives {entry.value!r} where a number stands")
+        raise DataFileError(f"chips.toml: chips.{key} gives {entry.value!r} where a number is expected")
     return float(entry.value)
 
 

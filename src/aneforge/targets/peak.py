@@ -101,7 +101,7 @@ def curve_of(target: TargetLike) -> CurveChoice:
     if resolved.cost_curve is not None:
         return CurveChoice(resolved.cost_curve, cores_of(resolved.cost_curve), None)
     if resolved.tier is None:
-        raise NoDataError("no published source describes it, so nothing can stand for its clock", target=resolved.name)
+        raise NoDataError("no published source describes it, so its clock is unknown", target=resolved.name)
     other, where = stand_in(resolved.tier)
     clock = clock_of(other)
     why = f"no curve is published for {resolved.name}; that of {other.name}, {where}"

@@ -139,7 +139,7 @@ class Properties:
         if offset in by_offset:
             return by_offset[offset]
         near = sorted(by_offset, key=lambda known: abs(known - offset))[:3]
-        neighbours = ", ".join(f"{known:#x} ({by_offset[known]})" for known in near) or "none is known"
+        neighbours = ", ".join(f"{known:#x} ({by_offset[known]})" for known in near) or "not known"
         raise UnknownNameError(f"no {self.group} field at offset {offset:#x} of build {build!r}; nearest: {neighbours}")
 
     def flag(self, name: str) -> bool:

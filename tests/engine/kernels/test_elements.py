@@ -134,7 +134,7 @@ def test_strided_operands_and_bits() -> None:
 
 def test_what_does_not_fit() -> None:
     x = np.ones((2, 3), np.float16)
-    with pytest.raises(GraphError, match=r"add: the shapes do not go together \(seen \(2, 3\) and \(2,\)\)"):
+    with pytest.raises(GraphError, match=r"add: the shapes do not match \(seen \(2, 3\) and \(2,\)\)"):
         elements.add(x, x[:, 0])
     with pytest.raises(GraphError, match="one entry for every bit pattern"):
         elements.lookup(x, np.zeros(7, np.uint16))

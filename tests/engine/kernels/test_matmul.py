@@ -187,7 +187,7 @@ def test_operands_that_do_not_go_together() -> None:
     one, two = np.ones((2, 3), np.float16), np.ones((4, 3, 5), np.float16)
     with pytest.raises(GraphError, match=r"matmul: the inner extents differ \(seen \(2, 3\) and \(2, 3\)\)"):
         matmul(one, one)
-    with pytest.raises(GraphError, match="the batches do not go together"):
+    with pytest.raises(GraphError, match="the batches do not match"):
         matmul(np.ones((3, 2, 3), np.float16), two)
     with pytest.raises(GraphError, match=r"the bias does not fit \(seen \(4,\), limit \(4, 2, 5\)\)"):
         matmul(one, two, np.ones(4))

@@ -145,7 +145,7 @@ def test_what_is_no_name_is_one_error(path: Any) -> None:  # noqa: ANN401 - what
 def test_a_graph_in_which_nothing_runs_says_so(path: str) -> None:
     found = af.placement(af.input((1, 8)), "m4", path)
     assert (found.operations, found.segments) == ((), ())
-    assert str(found).endswith("nothing runs: what comes in goes out as it is, and there is no program")
+    assert str(found).endswith("nothing to run: the outputs are the inputs, so there is no program")
 
 
 def test_what_is_split_is_told_and_no_layer_is_rejected() -> None:

@@ -270,7 +270,7 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["check", "masked.onnx", "--shape", "a=1", "--shape", "a=2"], "--shape names something twice (seen a=2)"),
         (["check", "masked.onnx", "--max-abs", "x=many"], "--max-abs is not of the form NAME=NUMBER (seen x=many)"),
         (["check", "masked.onnx", "--inputs", "missing.npz"], "the inputs cannot be read"),
-        (["check", "masked.onnx", "--inputs", "text.onnx"], "the file is no .npz archive of arrays"),
+        (["check", "masked.onnx", "--inputs", "text.onnx"], "the file is not an .npz archive of arrays"),
         (["check", "masked.onnx", "--baseline", "text.onnx"], "this is not a report of aneforge"),
         (["check", "masked.onnx", "--json", "missing/a.json"], "the file cannot be written"),
         (["check", "masked.onnx", "--placement", "nowhere"], "unknown path 'nowhere'"),

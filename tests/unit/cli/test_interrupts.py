@@ -42,7 +42,7 @@ def interrupted(*given: object, **options: object) -> NoReturn:
 def ends_without_a_trace(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(arguments) == 130
     shown = capsys.readouterr()
-    assert shown.err.endswith("\ninterrupted; no half file was left behind\n")
+    assert shown.err.endswith("\ninterrupted; no partial file was left\n")
     assert "Traceback" not in shown.err
     assert [path.name for path in Path().rglob("*") if path.is_file()] == ["m.onnx"]
 

@@ -77,7 +77,7 @@ def test_a_bound_that_is_passed_is_no_proof() -> None:
     passing = check(x * x, NEW, CheckOptions(ranges={"x": 300.0})).targets[0]
     assert passing.risk == "saturation"
     assert passing.risk_reason == (
-        "possible for inputs within the ranges given, as far as intervals tell: first in mul, "
+        "possible for inputs within the ranges given, by interval bounds: first in mul, "
         "fp16 overflow: 9e+04 against 65504"
     )
     assert "proven" not in passing.findings[0].message
@@ -89,7 +89,7 @@ def test_a_bound_that_is_passed_is_no_proof() -> None:
 def test_a_promise_of_the_graph_is_a_range() -> None:
     found = check(af.input((1, 64), name="x", max_abs=100.0).exp(), NEW).targets[0]
     assert found.risk == "saturation"
-    assert "as far as intervals tell" in found.risk_reason
+    assert "by interval bounds" in found.risk_reason
     assert check(af.input((1, 64), name="x").exp(), NEW).targets[0].risk == "unknown"
 
 
@@ -97,7 +97,7 @@ def test_ranges_never_prove_that_no_bits_are_lost() -> None:
     graph, sample = small_products()
     bounded = check(graph, NEW, CheckOptions(ranges={"x": 4.0})).targets[0]
     assert bounded.risk == "none"
-    assert "how many bits small products lose, sample inputs tell" in bounded.risk_reason
+    assert "sample inputs show how many bits small products lose" in bounded.risk_reason
     both = check(graph, NEW, CheckOptions(ranges={"x": 4.0}, samples={"x": sample})).targets[0]
     assert both.risk == "loss"
     seen, _, proven = both.risk_reason.partition("; ")
@@ -153,7 +153,7 @@ def test_small_products_are_information_where_rescaling_gains_nothing() -> None:
     (found,) = check(graph, NEW, CheckOptions(samples={"x": sample}, rescale=True)).targets[0].findings
     assert (found.rule, found.severity) == ("ANE-RANGE-005", "info")
     assert "Rescaling was tried and gains nothing here: " in found.message
-    assert found.remedy == "none is needed: af.rescale gains nothing here."
+    assert found.remedy == "not needed: af.rescale gains nothing here."
 
 
 def test_notes_are_told_once_with_a_count() -> None:

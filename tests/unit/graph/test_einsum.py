@@ -146,13 +146,13 @@ def test_an_order_is_found_where_the_cheapest_product_is_too_wide() -> None:
 
 
 ERRORS = [
-    ("i$,j->ij", ((2, 2), (3,)), "'$' in 'i$' is no label, in 'i$,j->ij' (limit letters and one '...')"),
-    ("i->i->i", ((2,),), "'-' in 'i->i' is no label, in 'i->i->i' (limit letters and one '...')"),
-    ("..i->i", ((2,),), "'.' in '..i' is no label, in '..i->i' (limit letters and one '...')"),
+    ("i$,j->ij", ((2, 2), (3,)), "'$' in 'i$' is not a label, in 'i$,j->ij' (limit letters and one '...')"),
+    ("i->i->i", ((2,),), "'-' in 'i->i' is not a label, in 'i->i->i' (limit letters and one '...')"),
+    ("..i->i", ((2,),), "'.' in '..i' is not a label, in '..i->i' (limit letters and one '...')"),
     (
         "...i...->i",
         ((2,),),
-        "a second ellipsis in '...i...' is no label, in '...i...->i' (limit letters and one '...')",
+        "a second ellipsis in '...i...' is not a label, in '...i...->i' (limit letters and one '...')",
     ),
     ("ij,jk->ik", ((2, 3),), "the operands do not match, in 'ij,jk->ik' (seen 1 tensors, limit 2 operands)"),
     ("i", (), "the operands do not match, in 'i' (seen 0 tensors, limit 1 operands)"),

@@ -116,7 +116,7 @@ def test_a_state_keeps_its_type() -> None:
 def test_two_inputs_of_one_name_are_refused() -> None:
     x, y = af.input((1,), name="x"), af.input((1,), name="x")
     with pytest.raises(
-        GraphError, match=r"^at .*test_graph\.py:\d+: two inputs are called 'x'\. Remedy: name them apart"
+        GraphError, match=r"^at .*test_graph\.py:\d+: two inputs are called 'x'\. Remedy: give them different names"
     ):
         af.Graph({"y": x + y})
 

@@ -56,7 +56,7 @@ def test_a_number_without_room_keeps_all_and_is_named(number: int) -> None:
     assert made.graph is graph
     (note,) = made.notes
     assert note.startswith(f"{KEPT}add at {__file__}:")
-    assert note.endswith(f" has the number {number}, for which int32 has no room")
+    assert note.endswith(f" has the number {number}, which does not fit in int32")
 
 
 @pytest.mark.parametrize(("op", "number"), [("minimum", -(2**40)), ("maximum", 2**40)])

@@ -132,7 +132,7 @@ MISTAKES = [
     (3, '"model.py"', '"model\t.py"', "this text cannot be read: Invalid control character"),
     (3, '"model.py"', r'"model\u12.py"', "this text cannot be read: Invalid"),
     (4, "axis = 1}", "axes = 1}", "there is no attribute 'axes'"),
-    (4, "axis = 1}", "axis = yes}", "this is no value of an attribute"),
+    (4, "axis = 1}", "axis = yes}", "this is not the value of an attribute"),
     (4, "axis = 1}", "axis = 1, axis = 1}", "attribute 'axis' is given twice"),
     (4, "axis = 1}", "axis = \u0661}", "this is not a graph"),
     (4, "axis = 1}", "axis = 1e999}", "the number is too large (seen 1e999"),

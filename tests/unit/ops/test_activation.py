@@ -133,14 +133,14 @@ def test_operands_per_channel(name: str) -> None:
         call(TensorType((1, 3, 4)), TensorType((4,)))
     with pytest.raises(GraphError, match="different element types"):
         call(TensorType((1, 3, 4)), TensorType((3,), "fp32"))
-    with pytest.raises(GraphError, match="x does not hold floating-point numbers"):
+    with pytest.raises(GraphError, match="x must hold floating-point numbers"):
         call(TensorType((1, 3, 4), "int32"), TensorType((3,), "int32"))
 
 
 @pytest.mark.parametrize("name", ["relu", "softmax", "clip"])
 def test_whole_numbers_are_cast_first(name: str) -> None:
     attributes = {"alpha": 0, "beta": 1} if name == "clip" else {}
-    with pytest.raises(GraphError, match=f"{name}: x does not hold floating-point numbers .*cast it to fp16"):
+    with pytest.raises(GraphError, match=f"{name}: x must hold floating-point numbers .*cast it to fp16"):
         infer(name, {"x": TensorType((2,), "int32")}, **attributes)
 
 

@@ -47,7 +47,7 @@ def test_shapes_that_do_not_fit(
 
 def test_whole_numbers_are_refused() -> None:
     whole = TensorType((2, 2), "int32")
-    with pytest.raises(GraphError, match="query does not hold floating-point numbers"):
+    with pytest.raises(GraphError, match="query must hold floating-point numbers"):
         SDPA.types({"query": whole, "key": whole, "value": whole}, SDPA.complete({}))
 
 

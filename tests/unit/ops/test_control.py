@@ -85,7 +85,7 @@ def test_one_number_is_not_a_list() -> None:
 
 
 def test_an_index_is_a_whole_number() -> None:
-    with pytest.raises(GraphError, match="index does not hold integers"):
+    with pytest.raises(GraphError, match="index must hold integers"):
         LIST_READ.types({"ls": LIST, "index": TensorType(())}, {})
 
 

@@ -51,11 +51,11 @@ def test_known_values() -> None:
 
 @pytest.mark.parametrize("name", ["ceil", "floor", "round", "sign"])
 def test_bool_is_no_number(name: str) -> None:
-    with pytest.raises(GraphError, match=f"{name}: x does not hold numbers .*bool.*cast it to int32 or fp16"):
+    with pytest.raises(GraphError, match=f"{name}: x must hold numbers .*bool.*cast it to int32 or fp16"):
         op_named(name).types({"x": TensorType((2,), "bool")}, {})
 
 
 @pytest.mark.parametrize("name", ["erf", "exp", "exp2"])
 def test_whole_numbers_are_cast_first(name: str) -> None:
-    with pytest.raises(GraphError, match=f"{name}: x does not hold floating-point numbers .*int32.*cast it to fp16"):
+    with pytest.raises(GraphError, match=f"{name}: x must hold floating-point numbers .*int32.*cast it to fp16"):
         op_named(name).types({"x": TensorType((2,), "int32")}, {})

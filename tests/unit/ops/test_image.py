@@ -151,7 +151,7 @@ def test_an_empty_image_has_nothing_to_read() -> None:
 
 def test_between_whole_numbers_there_is_nothing() -> None:
     x = TensorType((1, 4, 4), "int32")
-    with pytest.raises(GraphError, match="resize: x does not hold floating-point numbers"):
+    with pytest.raises(GraphError, match="resize: x must hold floating-point numbers"):
         type_of(image.RESIZE_OP, x, shape=[2, 2], resized_dims=2)
     nearest = {"shape": [2, 2], "resized_dims": 2, "interpolation_mode": "NEAREST_NEIGHBOR"}
     assert type_of(image.RESIZE_OP, x, **nearest) == TensorType((1, 2, 2), "int32")
@@ -244,5 +244,5 @@ def test_pixel_buffers_hold_bytes_in_four_axes() -> None:
         type_of(image.PIXEL_BUFFER_TO_TENSOR, TensorType((1, 3, 2, 2)))
     with pytest.raises(GraphError, match="has the wrong rank"):
         type_of(image.PIXEL_BUFFER_TO_TENSOR, TensorType((3, 2, 2), "uint8"))
-    with pytest.raises(GraphError, match="does not hold floating-point numbers"):
+    with pytest.raises(GraphError, match="must hold floating-point numbers"):
         type_of(image.TENSOR_TO_PIXEL_BUFFER, TensorType((1, 3, 2, 2), "int32"))

@@ -29,7 +29,7 @@ def test_gather_puts_the_axes_of_its_indices_in_place_of_the_axis() -> None:
 @pytest.mark.parametrize(
     ("indices", "attributes", "message"),
     [
-        (TensorType((2,)), {}, "indices does not hold integers (seen fp16). Remedy: cast it to int32"),
+        (TensorType((2,)), {}, "indices must hold integers (seen fp16). Remedy: cast it to int32"),
         (TWO, {"axis": 3}, "axis is not an axis of a tensor of rank 3 (seen 3, limit -3 to 2)"),
         (TWO, {"batch_dims": 1}, "the axis to gather along is one of the batch (seen 0, limit 1 or more)"),
         (
@@ -73,7 +73,7 @@ def test_gather_nd_takes_elements_or_slices() -> None:
         (TensorType((), "int32"), 0, "every axis of indices is one of the batch (seen 0, limit -1)"),
         (TWO, 1, "every axis of indices is one of the batch (seen 1, limit 0)"),
         (TensorType((3, 1), "int32"), 1, "x and indices do not share their first 1 axes"),
-        (TensorType((5, 2), "bool"), 0, "indices does not hold integers (seen bool)"),
+        (TensorType((5, 2), "bool"), 0, "indices must hold integers (seen bool)"),
     ],
 )
 def test_gather_nd_errors(indices: TensorType, batch_dims: int, message: str) -> None:
@@ -189,7 +189,7 @@ def test_an_index_past_the_one_hot_vector_is_named(index: int) -> None:
 @pytest.mark.parametrize(
     ("indices", "attributes", "message"),
     [
-        (TensorType((2,)), {}, "indices does not hold integers (seen fp16)"),
+        (TensorType((2,)), {}, "indices must hold integers (seen fp16)"),
         (TWO, {"axis": 2}, "axis is not an axis of a tensor of rank 2 (seen 2, limit -2 to 1)"),
         (TWO, {"on_value": 0.5}, "on_value is not a value of int32 (seen 0.5"),
         (TWO, {"off_value": -1, "dtype": "uint8"}, "off_value is not a value of uint8 (seen -1.0"),

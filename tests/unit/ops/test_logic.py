@@ -69,19 +69,19 @@ def test_shapes_that_do_not_broadcast(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
 def test_logic_takes_bool_alone(name: str) -> None:
-    with pytest.raises(GraphError, match=f"{name}: x does not hold bool .*fp16.*compare it with 0"):
+    with pytest.raises(GraphError, match=f"{name}: x must hold bool .*fp16.*compare it with 0"):
         op_named(name).types({"x": FP16, "y": FP16}, {})
     with pytest.raises(GraphError, match=f"{name}: .*different element types .*bool, fp16.*cast one"):
         op_named(name).types({"x": BOOL, "y": FP16}, {})
 
 
 def test_logical_not_takes_bool_alone() -> None:
-    with pytest.raises(GraphError, match="logical_not: x does not hold bool"):
+    with pytest.raises(GraphError, match="logical_not: x must hold bool"):
         op_named("logical_not").types({"x": FP16}, {})
 
 
 def test_select_needs_a_condition_and_equal_branches() -> None:
-    with pytest.raises(GraphError, match=r"select: cond does not hold bool .*fp16.*not_equal"):
+    with pytest.raises(GraphError, match=r"select: cond must hold bool .*fp16.*not_equal"):
         op_named("select").types({"cond": FP16, "a": FP16, "b": FP16}, {})
     with pytest.raises(GraphError, match=r"select: .*different element types"):
         op_named("select").types({"cond": BOOL, "a": FP16, "b": TensorType((2,), "fp32")}, {})

@@ -54,7 +54,7 @@ def test_the_result_has_the_type_of_x(name: str) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_whole_numbers_are_refused(name: str) -> None:
     operands, attributes = EVERY[name]
-    with pytest.raises(GraphError, match=rf"{name}: x does not hold floating-point numbers \(seen int8\)"):
+    with pytest.raises(GraphError, match=rf"{name}: x must hold floating-point numbers \(seen int8\)"):
         inferred(name, {**operands, "x": operands["x"].with_dtype("int8")}, **attributes)
 
 
@@ -63,7 +63,7 @@ def test_a_parameter_has_one_shape_and_a_floating_type(name: str, parameter: str
     operands, attributes = EVERY[name]
     with pytest.raises(GraphError, match=rf"{parameter} does not have the shape of .* \(seen \[2\], limit \[3\]\)"):
         inferred(name, {**operands, parameter: TensorType((2,))}, **attributes)
-    with pytest.raises(GraphError, match=rf"{parameter} does not hold floating-point numbers"):
+    with pytest.raises(GraphError, match=rf"{parameter} must hold floating-point numbers"):
         inferred(name, {**operands, parameter: TensorType((3,), "int32")}, **attributes)
 
 

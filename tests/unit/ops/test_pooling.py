@@ -150,7 +150,7 @@ def test_ceil_mode_does_not_go_with_computed_padding() -> None:
 
 
 def test_truth_values_and_averages_of_whole_numbers_are_refused() -> None:
-    with pytest.raises(GraphError, match="x does not hold numbers"):
+    with pytest.raises(GraphError, match="x must hold numbers"):
         shape("max_pool", [1, 1, 4], "bool", kernel_sizes=[2])
     with pytest.raises(GraphError, match="floating-point"):
         shape("avg_pool", [1, 1, 4], "int32", kernel_sizes=[2])

@@ -158,7 +158,7 @@ def test_the_types_of_both_directions() -> None:
     ("changed", "attributes", "text"),
     [
         ({"x": TensorType((STEPS, WIDTH))}, {}, "x of shape .* has the wrong rank"),
-        ({"x": X.with_dtype("int32")}, {}, "x does not hold floating-point"),
+        ({"x": X.with_dtype("int32")}, {}, "x must hold floating-point"),
         ({"x": TensorType((0, BATCH, WIDTH))}, {}, "the sequence is empty"),
         ({"weight_ih": TensorType((21, WIDTH))}, {}, "rows of weight_ih is not divisible"),
         ({"weight_ih": TensorType((4 * HIDDEN, 9))}, {}, r"weight_ih has the wrong shape \(seen \[20, 9\]"),
@@ -168,8 +168,8 @@ def test_the_types_of_both_directions() -> None:
         ({"bias": TensorType((HIDDEN,))}, {}, r"bias has the wrong shape \(seen \[5\], limit \[20\]\)"),
         ({"peephole": TensorType((HIDDEN,))}, {}, "peephole has the wrong shape"),
         ({"bias": TensorType((4 * HIDDEN,), "fp32")}, {}, "different element types"),
-        ({"weight_ih_back": IH}, {}, "weights for the way back, and one direction alone"),
-        ({}, {"direction": "bidirectional"}, "weights for the way back are missing"),
+        ({"weight_ih_back": IH}, {}, "weights for the backward direction, and direction is not"),
+        ({}, {"direction": "bidirectional"}, "weights of the backward direction are missing"),
         (
             {"weight_ih_back": TensorType((8, WIDTH)), "weight_hh_back": TensorType((8, 2))},
             {"direction": "bidirectional"},

@@ -36,8 +36,8 @@ def test_sequences_run_along_the_first_axis_by_default() -> None:
     ("lengths", "axes", "message"),
     [
         (TensorType((2,), "int32"), (0, 0), "seq_axis and batch_axis are one axis (seen 0)"),
-        (TensorType((3,), "int32"), (1, 0), "lengths does not hold one number for each sequence (seen [3], limit [2])"),
-        (TensorType((2,), "fp16"), (1, 0), "lengths does not hold integers (seen fp16). Remedy: cast it to int32"),
+        (TensorType((3,), "int32"), (1, 0), "lengths must hold one number for each sequence (seen [3], limit [2])"),
+        (TensorType((2,), "fp16"), (1, 0), "lengths must hold integers (seen fp16). Remedy: cast it to int32"),
     ],
 )
 def test_reverse_sequence_errors(lengths: TensorType, axes: tuple[int, int], message: str) -> None:

@@ -20,17 +20,17 @@ X, WHOLE, BOOL = TensorType((2, 3)), TensorType((2,), "uint4"), TensorType((2,),
 ERRORS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: shapes.expect_float(WHOLE),
-        "x does not hold floating-point numbers (seen uint4). Remedy: cast it to fp16",
+        "x must hold floating-point numbers (seen uint4). Remedy: cast it to fp16",
     ),
     (
         lambda: shapes.expect_integer(X, "indices"),
-        "indices does not hold integers (seen fp16). Remedy: cast",
+        "indices must hold integers (seen fp16). Remedy: cast",
     ),
-    (lambda: shapes.expect_number(BOOL), "x does not hold numbers (seen bool). Remedy: cast it to int32 or fp16"),
-    (lambda: shapes.expect_bool(X, "cond"), "cond does not hold bool (seen fp16). Remedy: compare it with 0 by not_"),
+    (lambda: shapes.expect_number(BOOL), "x must hold numbers (seen bool). Remedy: cast it to int32 or fp16"),
+    (lambda: shapes.expect_bool(X, "cond"), "cond must hold bool (seen fp16). Remedy: compare it with 0 by not_"),
     (
         lambda: shapes.expect_kind(X, ("int8", "bool")),
-        "x does not hold integers or bool (seen fp16)",
+        "x must hold integers or bool (seen fp16)",
     ),
     (lambda: shapes.common_dtype(X, None, BOOL), "different element types (seen fp16, bool). Remedy: cast one of them"),
     (
@@ -50,7 +50,7 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
     (lambda: shapes.expect_shape(X, [3], "y", "x"), "x does not have the shape of y (seen [2, 3], limit [3])"),
     (
         lambda: shapes.expect_one_each(X, 3, "channel", "bias"),
-        "bias does not hold one number for each channel (seen [2, 3], limit [3])",
+        "bias must hold one number for each channel (seen [2, 3], limit [3])",
     ),
     (
         lambda: shapes.expect_elements(TensorType((2, 0)), (-1,), "reduced"),

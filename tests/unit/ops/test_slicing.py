@@ -125,7 +125,7 @@ def test_dynamic_slice_reads_the_background_outside(begin: int, result: list[int
     ("x", "begin", "attributes", "message"),
     [
         (X, TensorType((2,), "int32"), {}, "begin is not a single index (seen [2], limit one element)"),
-        (X, TensorType((), "fp16"), {}, "begin does not hold integers (seen fp16)"),
+        (X, TensorType((), "fp16"), {}, "begin must hold integers (seen fp16)"),
         (X, TensorType((), "uint16"), {"size": 5}, "the slice is longer than the axis (seen 5, limit 4)"),
         (TensorType(()), TensorType((), "uint16"), {}, "x of shape [] has too few axes (seen 0, limit 1 or more)"),
         (

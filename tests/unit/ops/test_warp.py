@@ -243,9 +243,9 @@ def test_boxes_without_names_need_as_many_images() -> None:
 
 
 def test_every_box_names_one_image_by_its_number() -> None:
-    with pytest.raises(GraphError, match=r"box_indices does not hold one number for each box .*limit \[3\]"):
+    with pytest.raises(GraphError, match=r"box_indices must hold one number for each box .*limit \[3\]"):
         crop_type(TensorType((3, 4)), TensorType((2,), "int32"))
-    with pytest.raises(GraphError, match="box_indices does not hold integers"):
+    with pytest.raises(GraphError, match="box_indices must hold integers"):
         crop_type(TensorType((3, 4)), TensorType((3,)))
 
 
@@ -254,7 +254,7 @@ def test_warps_take_images_of_four_axes() -> None:
         crop_type(TensorType((1, 4)), x=TensorType((3, 4, 5)))
     with pytest.raises(GraphError, match="an axis without elements cannot be sampled"):
         affine_type(TensorType((1, 6)), x=TensorType((1, 3, 0, 5)))
-    with pytest.raises(GraphError, match="x does not hold floating-point numbers"):
+    with pytest.raises(GraphError, match="x must hold floating-point numbers"):
         affine_type(TensorType((1, 6)), x=TensorType((1, 3, 4, 5), "int32"))
 
 
@@ -265,7 +265,7 @@ def test_coordinates_give_a_column_and_a_row(shape: tuple[int, ...]) -> None:
 
 
 def test_coordinates_are_numbers() -> None:
-    with pytest.raises(GraphError, match="coordinates does not hold numbers"):
+    with pytest.raises(GraphError, match="coordinates must hold numbers"):
         resample_type(TensorType((2, 6, 7, 2), "bool"))
 
 

@@ -241,9 +241,9 @@ def test_queries_and_masks_of_zeros_hide_nothing_of_the_values() -> None:
     [
         (
             "sdpa",
-            "its values are constants, and the sums of its scores lie within the operation, where no factor can go",
+            "its values are constants, and the sums of its scores are inside the operation, where no factor can go",
         ),
-        ("einsum", "its sums lie within the operation, where no factor can go"),
+        ("einsum", "its sums are inside the operation, where no factor can go"),
         ("twice", "both operands are the same tensor"),
         ("bias", "its sums start at a bias that a factor does not reach"),
         ("vector", "an operand is a vector or empty, which is not multiplied"),

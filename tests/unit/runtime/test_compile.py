@@ -72,7 +72,7 @@ def test_every_level_gives_the_engines_numbers(opt: object) -> None:
 
 @pytest.mark.parametrize("opt", [True, 3, -1, "fast", 1.0, "Routes", [1]])
 def test_another_level_is_a_value_error(opt: object) -> None:
-    with pytest.raises(ValueError, match="opt is no level of optimisation"):
+    with pytest.raises(ValueError, match="opt must be a level of optimisation"):
         af.compile(small(), target="h13", opt=cast("Any", opt))
 
 
@@ -107,8 +107,8 @@ def test_compression_does_not_go_with_a_choice_of_form(opt: object, options: dic
         ({"compress": "int2"}, UnknownNameError, "unknown way of compressing 'int2'; nearest: int8, int4"),
         ({"compress": 8}, UnknownNameError, "unknown way of compressing 8"),
         ({"int8": True, "compress": "sparse"}, GraphError, 'int8=True means compress="int8"'),
-        ({"compress_atol": -1}, GraphError, "compress_atol is no tolerance"),
-        ({"compress_atol": float("nan")}, GraphError, "compress_atol is no tolerance"),
+        ({"compress_atol": -1}, GraphError, "compress_atol must be 0 or more"),
+        ({"compress_atol": float("nan")}, GraphError, "compress_atol must be 0 or more"),
         ({"compress_atol": "0.1"}, GraphTypeError, "compress_atol is not a number"),
         ({"compress_atol": True}, GraphTypeError, "compress_atol is not a number"),
         ({"block_size": 0}, GraphError, "block_size is not a number of columns"),

@@ -101,7 +101,7 @@ def test_two_outputs_are_never_written_to_one_place() -> None:
     memory = np.zeros(8, np.float16)
     program.bind("a", memory[:4].reshape(1, 4))
     for place in (0, 2):
-        with pytest.raises(GraphError, match=r"the buffer for output 'b' .* lies where output 'a' .* is written"):
+        with pytest.raises(GraphError, match=r"output 'b' .* overlaps the memory of output 'a' .*, which is written"):
             program.bind("b", memory[place : place + 4].reshape(1, 4))
     program.bind("a", memory[:4].reshape(1, 4))  # its own memory again
     program.bind("x", memory[:4].reshape(1, 4))  # an input may have an output's: it is read first
@@ -110,7 +110,7 @@ def test_two_outputs_are_never_written_to_one_place() -> None:
     assert memory.tolist() == [1] * 4 + [2] * 4
     step = af.Operation(program)
     step.bind("a", memory[:4].reshape(1, 4))
-    with pytest.raises(GraphError, match="lies where output 'a'"):
+    with pytest.raises(GraphError, match="overlaps the memory of output 'a'"):
         step.bind("b", memory[1:5].reshape(1, 4))
 
 

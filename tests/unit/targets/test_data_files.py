@@ -181,12 +181,12 @@ def test_a_given_legality_wins_over_the_one_that_follows_from_the_version(tmp_pa
         (
             "targets",
             '[targets.h22]\nkind = "silicon"\nsummary = ""\nbuilds = []\ntier = "a99"\n',
-            "'a99', which is no tier",
+            "'a99', which is not a tier",
         ),
         (
             "chips",
             '[chips.m7]\nname = "M7"\ntarget = {value="h19",kind="inferred",source="x"}\nbandwidth = {value="fast"}\n',
-            "gives 'fast' where a number stands",
+            "gives 'fast' where a number is expected",
         ),
         ("limits", '[new]\nsumary = ""\n', "limits.toml: Object contains unknown field `sumary`"),
         (

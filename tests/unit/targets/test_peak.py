@@ -57,7 +57,7 @@ def test_a_substitute_keeps_the_cores_of_its_own_target() -> None:
 def test_unknown_names_and_names_without_data_are_key_errors() -> None:
     with pytest.raises(UnknownTargetError) as unknown:
         project_peak("h99")
-    with pytest.raises(NoDataError, match="nothing can stand for its clock") as without:
+    with pytest.raises(NoDataError, match="its clock is unknown") as without:
         project_peak("h20")
     assert isinstance(unknown.value, KeyError)
     assert isinstance(without.value, KeyError)

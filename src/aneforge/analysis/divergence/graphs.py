@@ -256,7 +256,7 @@ def differing_pairs(together: Alignment, first: Side, second: Side) -> list[Diff
 
 def square_finding(layer: Layer) -> Difference:
     """Return the finding on a sum and a square that one target may fuse on silicon, where no program does."""
-    detail = f"{SQUARE_FUSED}, as far as the hardware field 0x494 tells"
+    detail = f"{SQUARE_FUSED}, according to the hardware field 0x494"
     where = (layer.name, op_of(layer), layer.location)
     return Difference(*where, Strength.ROUND1, Cause.SQUARE, math.nan, on_engine=False, detail=detail)
 

@@ -134,7 +134,7 @@ def checked(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, .
         raise misuse(ASKED, "the begin of a slice needs one number for every axis", seen=begins, limit=extents)
     pairs = list(zip(begins, extents, strict=False))
     if any(first and not -extent <= first < extent for first, extent in pairs):
-        raise misuse(ASKED, "the begin of a slice lies outside of what it cuts", seen=begins, limit=extents)
+        raise misuse(ASKED, "the begin of a slice is outside of the tensor", seen=begins, limit=extents)
     most = math.inf if max_abs is None else number(max_abs, ASKED, "max_abs", finite=False)
     if not most >= 0:
         raise misuse(ASKED, "max_abs is not a magnitude", seen=most, limit="0 or more")

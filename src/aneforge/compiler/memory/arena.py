@@ -51,7 +51,7 @@ class Arena:
         """
         end = begin + size
         if begin in self._ends or end in self._begins or begin < 0 or end > self.size:
-            raise GraphError("room is given back that is free already", seen=f"{begin} to {end}", limit=self.size)
+            raise GraphError("memory is freed twice", seen=f"{begin} to {end}", limit=self.size)
         if begin in self._begins:
             before = self._begins[begin]
             self._remove(before, begin)

@@ -39,12 +39,12 @@ def check_folds(program: Program, plan: MemoryPlan) -> None:
             continue
         fold = folds.get(one.value)
         if fold is None or fold.layer not in layers:
-            raise GraphError(f"%{one.value} lies inside %{one.root}, and no layer says why")
+            raise GraphError(f"%{one.value} is inside %{one.root}, and no layer says why")
         outer, root = plan.by_value[fold.inside], plan.by_value[one.root]
         if (one.memory, one.home) != (root.memory, root.home) or not root.first <= one.first <= one.last <= root.last:
-            raise GraphError(f"%{one.value} lies inside %{one.root}, which is elsewhere or not there in time")
+            raise GraphError(f"%{one.value} is inside %{one.root}, which is elsewhere or not there in time")
         if one.offset < root.offset or one.offset + one.size > root.offset + root.size:
-            raise GraphError(f"%{one.value} lies inside %{one.root} and reaches out of it")
+            raise GraphError(f"%{one.value} is inside %{one.root} and reaches out of it")
         layer = layers[fold.layer]
         if fold.kind is FoldKind.VIEW:
             fits = views_it(layer, one, outer, types)

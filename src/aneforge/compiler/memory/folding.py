@@ -133,7 +133,7 @@ class Folder:
         reason = self.unmovable(value) if not forward else ""
         held = self.inside.get(source.name)
         if not reason and held is not None and held.kind is not FoldKind.VIEW:
-            reason = "its operand lies between others"
+            reason = "its operand is between others"
         if not reason and (not chip or (fixed and not dram)):
             reason = "elements are in other places"
         if not reason and self.rings & {source.name, result.name}:
@@ -151,7 +151,7 @@ class Folder:
         often = Counter(part.name for part in parts if isinstance(part, Value))
         for part in parts:
             if isinstance(part, Value):
-                reason = "it stands there twice" if often[part.name] > 1 else ""
+                reason = "it is read twice" if often[part.name] > 1 else ""
                 self.fold_part(FoldKind.CONCAT, layer, part, ((along, first),) if first else (), reason)
             first += part.type.shape[axis]
 
@@ -198,7 +198,7 @@ class Folder:
         if value.name in self.flow.leaving:
             return "it leaves the segment"
         if value.name in self.inside or value.name in self.holding:
-            return "it lies in or around another tensor already"
+            return "it is already inside another tensor, or contains one"
         return ""
 
     def in_dram_for_certain(self, value: str) -> bool:

@@ -40,7 +40,7 @@ def lines(plan: MemoryPlan) -> Iterator[str]:
     for space in plan.spaces:
         yield f"  DRAM {space.home}: {space.size} bytes"
     for fold in plan.folds:
-        yield f"  %{fold.value} lies inside %{fold.inside} ({fold.kind} of %{fold.layer})"
+        yield f"  %{fold.value} is inside %{fold.inside} ({fold.kind} of %{fold.layer})"
     for refusal in plan.refused_folds:
         yield f"  %{refusal.value} is copied by %{refusal.layer} ({refusal.kind}): {refusal.reason}"
     for moment in plan.timeline:

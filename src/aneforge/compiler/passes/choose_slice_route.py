@@ -61,7 +61,7 @@ def remark(axes: list[Axis], chosen: str, target: Target) -> str:
             f"begins inside the {axes[0].name.lower()}: a crop times 16 in fp16, magnitudes above {most} are infinite"
         )
     if chosen == UNKNOWN:
-        return "no source tells in which format its crop copies here"
+        return "not known: the format of its crop here"
     return CLEAN_HEIGHT if axes == [Axis.HEIGHT] else ""
 
 

@@ -93,7 +93,7 @@ class Rules:
         """
         if not 0 < self.working_set_margin < 1 or not 0 < self.stream_share <= 1 - self.working_set_margin:
             raise DataFileError(
-                f"{PATH.name}: working_set_margin and stream_share are no shares of one memory",
+                f"{PATH.name}: working_set_margin and stream_share must be shares of one memory",
                 seen=f"{self.working_set_margin} and {self.stream_share}",
                 limit="above 0, together 1 at most",
             )

@@ -23,7 +23,7 @@ def verify_schedule(program: Program, schedule: Schedule) -> None:
     """
     layers = {layer.name: layer for layer in program.layers}
     if len(schedule.order) != len(layers) or set(schedule.order) != set(layers):
-        odd = sorted(set(schedule.order) ^ set(layers)) or ["a layer that stands there twice"]
+        odd = sorted(set(schedule.order) ^ set(layers)) or ["a layer that is scheduled twice"]
         raise GraphError("the schedule does not have every layer once", seen=odd[0])
     places = {name: place for place, name in enumerate(schedule.order)}
     for layer in program.layers:
@@ -67,7 +67,7 @@ def check_pairs(program: Program, schedule: Schedule, places: dict[str, int]) ->
     for pair in schedule.coissued:
         first, second = by_name[pair.first], by_name[pair.second]
         if {first.engine, second.engine} != {Engine.NE, Engine.PE}:
-            raise GraphError(f"%{pair.first} and %{pair.second} run together and are no layers of both engines")
+            raise GraphError(f"%{pair.first} and %{pair.second} run together and are not layers of two engines")
         if any(value in first.results for value in second.bottoms):
             raise GraphError(f"%{pair.first} and %{pair.second} run together and one needs the other")
         if both := {pair.first, pair.second} & (chained | seen):

@@ -96,7 +96,7 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
     if start is not None:
         labels += doubts_of("bias_starts_sum", target)
     if form and form != form_by_shape(layer, call, target):
-        labels.append(Label(Exactness.MODELLED, f"the compiler chose the {form} form, of which no figure here tells"))
+        labels.append(Label(Exactness.MODELLED, f"the compiler chose the {form} form; not measured here"))
 
     def multiply(x: Array, weight: Array) -> Array:
         found = meeting_int8(sums, x, weight) if crops else sums(x, weight)

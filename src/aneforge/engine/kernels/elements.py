@@ -188,7 +188,7 @@ def paired(pair: Pair, x: Array, y: Array) -> Array:
         shape = np.broadcast_shapes(x.shape, y.shape)
     except ValueError as error:
         seen = f"{x.shape} and {y.shape}"
-        raise GraphError("the shapes do not go together", operation=operation, seen=seen) from error
+        raise GraphError("the shapes do not match", operation=operation, seen=seen) from error
     if not available():
         return from_golden(GOLDEN[pair](golden_halves(x), golden_halves(y)), x)
     out = np.empty(shape, np.uint16)

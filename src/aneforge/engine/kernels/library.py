@@ -143,7 +143,7 @@ def call(name: str, *arguments: object) -> None:
     """Call a function of the library with the current path and threads.
 
     Raises:
-        MemoryError: The kernels found no memory to work in.
+        MemoryError: The kernels ran out of memory.
         RuntimeError: The library is missing, or refuses.
     """
     found = library()
@@ -155,7 +155,7 @@ def call(name: str, *arguments: object) -> None:
     function = getattr(found, name)  # an attribute is looked up in the library once, an index every time
     status = function(*arguments, ctypes.c_int32(path), ctypes.c_int32(threads))
     if status == NO_MEMORY:
-        raise MemoryError(f"{name} found no memory to work in")
+        raise MemoryError(f"{name} ran out of memory")
     if status:
         raise RuntimeError(f"{name} gave status {status}")
 

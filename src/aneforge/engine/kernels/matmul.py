@@ -73,7 +73,7 @@ def matmul(x: Array, w: Array, bias: Array | None = None) -> Array:
     11.0
 
     Raises:
-        GraphError: The inner extents differ, the batches do not go together, or the bias does not fit.
+        GraphError: The inner extents differ, the batches do not match, or the bias does not fit.
         GraphTypeError: An operand is not fp16.
     """
     shape = product_shape("matmul", x, w)
@@ -91,7 +91,7 @@ def matmul_total(x: Array, w: Array, bias: Array | None = None) -> Array:
     True
 
     Raises:
-        GraphError: The inner extents differ, the batches do not go together, or the bias does not fit.
+        GraphError: The inner extents differ, the batches do not match, or the bias does not fit.
         GraphTypeError: An operand is not fp16.
     """
     shape = product_shape("matmul", x, w)
@@ -124,7 +124,7 @@ def int8_matmul(x: Array, w: Array, scale: Array | float = 1.0) -> Array:
     64512.0
 
     Raises:
-        GraphError: The inner extents differ, or the batches do not go together.
+        GraphError: The inner extents differ, or the batches do not match.
         GraphTypeError: An operand is not int8.
     """
     expect_int8("int8_matmul", x, w)
@@ -151,7 +151,7 @@ def product_shape(operation: str, x: Array, w: Array) -> tuple[int, ...]:
     try:
         batch = np.broadcast_shapes(x.shape[:-2], w.shape[:-2])
     except ValueError as error:
-        raise GraphError("the batches do not go together", operation=operation, seen=seen) from error
+        raise GraphError("the batches do not match", operation=operation, seen=seen) from error
     return (*batch, *x.shape[-2:-1], w.shape[-1])
 
 

@@ -193,7 +193,7 @@ class Call:
         """Return the attributes that are given, as Python's values.
 
         Raises:
-            MilError: One is missing, is not known when the program is compiled, or is of the wrong sort.
+            MilError: One is missing, is not known when the program is compiled, or has the wrong type.
         """
         found: dict[str, object] = {}
         for attribute in self.entry.attributes:
@@ -273,7 +273,7 @@ class Call:
 
 def meant(names: list[str]) -> str:
     """Return the suggestion of names that are nearly the one that was written."""
-    return f"{listed(names)} may be meant" if names else ""
+    return f"did you mean {listed(names)}?" if names else ""
 
 
 def of_kind(known: Known, kind: AttributeKind) -> bool:

@@ -158,7 +158,7 @@ FOLDED = MilRule.of(
     "MIL-CONSTEXPR-002",
     """The operation has no compressed form in a graph; the weights are made dense.
 
-    Remedy: none is needed for the values; they take more room.
+    Remedy: not needed: the values are the same and take more memory.
     """,
     Severity.WARN,
     found="{op}",
@@ -177,7 +177,7 @@ UNUSED_INPUT = MilRule.of(
     "MIL-PORT-002",
     """Input {name} is never used; the graph does not have it.
 
-    Remedy: take it out of the function.
+    Remedy: remove it from the function.
     """,
     Severity.WARN,
     found="{name}",

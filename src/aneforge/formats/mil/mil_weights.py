@@ -69,7 +69,7 @@ PAST_THE_END = MilRule.of(
     "MIL-BLOB-005",
     """The blob is not inside the file.
 
-    Remedy: look whether the weights file was cut off.
+    Remedy: check whether the weights file is truncated.
     """,
 )
 OTHER_DTYPE = MilRule.of(

@@ -35,7 +35,7 @@ PLAIN_TEXT = re.compile(rf'(?:[^"{{}};/]++|{QUOTED}|/(?![/*]))*+')
 """What stands inside a statement; braces, semicolons and comments do not."""
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 BLANK = re.compile(r"\s*")
-REST = "take out what stands after the last brace"
+REST = "remove what follows the last brace"
 
 
 class PieceKind(StrEnum):

@@ -11,7 +11,7 @@ from aneforge.rules.rule import Severity
 
 UNEXPECTED = MilRule.of(
     "MIL-SYNTAX-001",
-    """{found} stands where {expected} belongs.
+    """Expected {expected}, got {found}.
 
     Remedy: write {expected} there.
     """,
@@ -20,7 +20,7 @@ TRUNCATED = MilRule.of(
     "MIL-SYNTAX-002",
     """The text ends inside {name}.
 
-    Remedy: look whether the file was cut off; {expected} is missing.
+    Remedy: check whether the file is truncated; {expected} is missing.
     """,
     found="the end of the text",
 )
@@ -60,14 +60,14 @@ NOT_TEXT = MilRule.of(
     "MIL-SYNTAX-007",
     """The file is not UTF-8 text.
 
-    Remedy: give the model.mil file itself; weights stand in a file of their own.
+    Remedy: give the model.mil file itself; weights are in a separate file.
     """,
 )
 COMMENT = MilRule.of(
     "MIL-SYNTAX-008",
     """MIL text has no comments.
 
-    Remedy: take the comment out.
+    Remedy: remove the comment.
     """,
     expected="a statement",
 )
@@ -84,7 +84,7 @@ TWICE = MilRule.of(
     "MIL-NAME-001",
     """{name} is defined twice.
 
-    Remedy: name one of the two otherwise; every value is defined once.
+    Remedy: rename one of the two; every value is defined once.
     """,
     found="{name} again",
     expected="another name",
@@ -102,7 +102,7 @@ LATER = MilRule.of(
     "MIL-NAME-003",
     """{name} is used before it is defined.
 
-    Remedy: put the statement that defines it before this one; a circle of statements that read each other has no order.
+    Remedy: put the statement that defines it before this one; statements that read each other form a cycle.
     """,
 )
 UNNAMED = MilRule.of(
@@ -116,7 +116,7 @@ FUNCTION_TWICE = MilRule.of(
     "MIL-NAME-005",
     """Two functions are called {name}.
 
-    Remedy: name them apart.
+    Remedy: give them different names.
     """,
     found="{name} again",
     expected="another name",
@@ -148,7 +148,7 @@ RESULT_TYPE = MilRule.of(
 )
 UNKNOWN_DTYPE = MilRule.of(
     "MIL-TYPE-002",
-    """There is no element type {name}.
+    """Unknown element type {name}.
 
     Remedy: write {expected}.
     """,
@@ -165,7 +165,7 @@ TYPE_TOO_LARGE = MilRule.of(
     "MIL-TYPE-004",
     """A type has more axes, or a longer one, than any tensor here can have.
 
-    Remedy: look for a digit too many.
+    Remedy: check for an extra digit.
     """,
 )
 LITERAL_SHAPE = MilRule.of(
@@ -177,14 +177,14 @@ LITERAL_SHAPE = MilRule.of(
 )
 WRONG_SORT = MilRule.of(
     "MIL-TYPE-006",
-    """{name} is of a sort of type that cannot stand there.
+    """{name} has a type that is not allowed here.
 
     Remedy: write {expected}.
     """,
 )
 NUMBER = MilRule.of(
     "MIL-NUMBER-001",
-    """A value is not written as its element type is.
+    """A value does not match its element type.
 
     Remedy: write {expected}.
     """,
@@ -239,7 +239,7 @@ UNKNOWN_PARAMETER = MilRule.of(
     "MIL-PARAM-001",
     """There is no parameter {name}.
 
-    Remedy: take it out, or give the parameter that is meant.
+    Remedy: remove it, or give the parameter that is meant.
     """,
     found="{name}",
 )
@@ -269,7 +269,7 @@ NOT_CONSTANT = MilRule.of(
 )
 PARAMETER_SORT = MilRule.of(
     "MIL-PARAM-005",
-    """Parameter {name} is of the wrong sort.
+    """Parameter {name} has the wrong type.
 
     Remedy: write {expected}.
     """,

@@ -98,7 +98,7 @@ def narrowing(graph: Graph) -> Taken:
         return Taken(graph)
     for found in too_large(graph, NARROW):
         raise NotSupportedError(
-            f"Core ML has no integers wider than {WHOLE}, and one has no room there",
+            f"Core ML has no integers wider than {WHOLE}, and one does not fit",
             operation=found.node.op.name,
             location=found.node.location,
             seen=found.number,

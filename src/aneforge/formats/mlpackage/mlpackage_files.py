@@ -48,7 +48,7 @@ def model_file(package: Path) -> Path:
     path = package / MANIFEST
     if not path.exists():
         raise GraphError(
-            "the folder is no ML package",
+            "the folder is not an ML package",
             location=place,
             seen=f"no {MANIFEST}",
             remedy="give the folder whose name ends with .mlpackage",
@@ -90,7 +90,7 @@ def inside(folder: Path, name: str, what: str) -> Path:
     if not path.is_relative_to(root):
         raise GraphError(f"{what} is not inside of the package", location=place, seen=f"a link {shown!r}")
     if not stat.S_ISREG(mode):
-        raise GraphError(f"{what} is no plain file", location=place, seen=repr(shown))
+        raise GraphError(f"{what} is not a regular file", location=place, seen=repr(shown))
     return path
 
 

@@ -87,7 +87,7 @@ def statement_opset(statement: Statement, kinds: Mapping[str, Type], known: Mapp
     public = public_operations().get(statement.op)
     if public is None:
         raise NotSupportedError(
-            "it is no public operation of Core ML",
+            "it is not a public operation of Core ML",
             operation=statement.op,
             remedy="build it from other operations, or write MIL text or a network description",
         )

@@ -125,7 +125,7 @@ def check_target(target: Path) -> None:
         raise GraphError(f"the name of an ML package ends with {SUFFIX}", seen=repr(target.name))
     if target.is_symlink() or (target.exists() and not (target / MANIFEST).is_file()):
         raise GraphError(
-            "something is there that is no ML package", location=Location(str(target)), remedy="choose another path"
+            "the path exists and is not an ML package", location=Location(str(target)), remedy="choose another path"
         )
 
 

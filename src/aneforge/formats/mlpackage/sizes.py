@@ -37,7 +37,7 @@ MORE_THAN_THE_FILE = MilRule.of(
     "MIL-PACKAGE-003",
     """The program states more weights than the file {name} holds.
 
-    Remedy: look whether the weights file was cut off, or belongs to another model.
+    Remedy: check whether the weights file is truncated, or belongs to another model.
     """,
 )
 

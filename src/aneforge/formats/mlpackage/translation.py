@@ -69,7 +69,7 @@ OUTPUT_TWICE = MilRule.of(
     "MIL-PACKAGE-005",
     """The function gives {name} more than once, as coremltools writes equal outputs; the graph has it once.
 
-    Remedy: none is needed; read the one output in the place of both.
+    Remedy: not needed: read the one output in place of both.
     """,
     Severity.INFO,
 )

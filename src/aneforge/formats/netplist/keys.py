@@ -80,7 +80,7 @@ class Keys:
         if found is None:
             others = [name for name in self.values if name not in self.asked and len(name) <= MOST_SHOWN]
             close = nearest_names(key, others) if len(others) <= MOST_COMPARED else []
-            raise self.error(f"key {key!r} is missing", remedy=f"is {close[0]!r} meant to be it?" if close else None)
+            raise self.error(f"key {key!r} is missing", remedy=f"did you mean {close[0]!r}?" if close else None)
         return found
 
     def text(self, key: str, default: str | None = None) -> str:

@@ -77,7 +77,7 @@ def no_layer(node: Node) -> Objection:
     reason = table.groups[entry.group].reason if entry else "nobody has said how a description has it"
     return Objection(
         f"a network description cannot express it: {reason}",
-        remedy=f"nearest form: {entry.nearest if entry else 'none is known'}",
+        remedy=f"nearest form: {entry.nearest if entry else 'not known'}",
         final=not composite,
     )
 

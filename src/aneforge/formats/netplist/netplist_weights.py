@@ -87,7 +87,7 @@ class WeightFiles:
             return Dense(values.reshape(dims.shape))
         if dims.channel % interleave:
             raise GraphError(
-                f"{owner}: {dims.channel} channels do not lie side by side in groups of {interleave}",
+                f"{owner}: {dims.channel} channels cannot be interleaved in groups of {interleave}",
                 location=entry.location,
                 seen=f"{dims.channel} channels",
                 limit=f"a multiple of {interleave}: no source says how a last group is filled up",
@@ -114,7 +114,7 @@ class WeightFiles:
         """
         if place >= len(network.weights):
             raise GraphError(
-                f"{owner} lies in a weights file that the network does not list",
+                f"{owner} is in a weights file that the network does not list",
                 location=location,
                 seen=place,
                 limit=f"less than {len(network.weights)}, as Weights lists",
@@ -122,7 +122,7 @@ class WeightFiles:
         name = network.weights[place]
         if name not in self.files:
             raise GraphError(
-                f"{owner} lies in a weights file that is missing",
+                f"{owner} is in a weights file that is missing",
                 location=location,
                 seen=shown(name),
                 limit=", ".join(map(shown, self.files)) or "no weights files given",

@@ -122,7 +122,7 @@ def read_bits(name: str, found: object, keys: Keys) -> float:
         )
     bits = keys.as_whole(name, found, least=None)
     if not BITS[0] <= bits <= BITS[1]:
-        raise keys.error(f"{name} is no bit pattern of fp16", seen=bits, limit=f"{BITS[0]} to {BITS[1]}")
+        raise keys.error(f"{name} is not a bit pattern of fp16", seen=bits, limit=f"{BITS[0]} to {BITS[1]}")
     value = number_of(bits)
     if math.isnan(value):
         raise keys.error(f"{name} is not a number", seen=f"{bits & 0xFFFF:#06x}")

@@ -113,7 +113,7 @@ def parse_binary(data: bytes, place: Location) -> object:
     except (plistlib.InvalidFileException, ValueError, TypeError, OverflowError, LookupError, struct.error) as error:
         detail = str(error) or type(error).__name__
         raise GraphError(
-            f"the file is not a binary property list that holds together: {detail[:SHOWN]}",
+            f"the binary property list is corrupt: {detail[:SHOWN]}",
             location=place,
             seen=f"{len(data)} bytes",
             remedy="write the file again; it may be cut off",
@@ -176,7 +176,7 @@ class XmlReader:
             self.open.append(Open(tag))
         else:
             raise self.error(
-                "the element is none of a property list",
+                "the element is not allowed in a property list",
                 seen=f"<{tag[:SHOWN]}>",
                 limit=", ".join((*CONTAINERS[1:], "key", *SCALARS)),
             )
@@ -205,7 +205,7 @@ class XmlReader:
         """Remember a key until its value comes."""
         parent = self.open[-1] if self.open else None
         if parent is None or parent.tag != "dict":
-            raise self.error("a key stands outside of a dictionary", seen=shown(name))
+            raise self.error("a key is outside of a dictionary", seen=shown(name))
         if parent.key is not None:
             raise self.error("a key has no value", seen=shown(parent.key))
         parent.key = name
@@ -260,7 +260,7 @@ class XmlReader:
         try:
             return base64.b64decode("".join(text.split()), validate=True)
         except (binascii.Error, ValueError):
-            raise self.error("it is no data in base 64", seen=shown(text)) from None
+            raise self.error("it is not valid base64", seen=shown(text)) from None
 
 
 CONTAINERS = ("plist", "dict", "array")
@@ -309,7 +309,7 @@ def check_tree(root: PlistDict, place: Location, most: int) -> None:
             sizes[id(value)] = 1 + sum(sizes.get(id(child), 1) for child in children(value))
             continue
         if id(value) in path:
-            raise GraphError("the description holds itself", location=place, seen=shown(value))
+            raise GraphError("the description contains itself", location=place, seen=shown(value))
         if id(value) in sizes:
             continue
         check_value(value, place)
@@ -321,7 +321,7 @@ def check_tree(root: PlistDict, place: Location, most: int) -> None:
             stack.extend((child, False) for child in children(value))
     if sizes[id(root)] > max(most, 1 << 16):
         raise GraphError(
-            "the description shares its parts so often that it has no end",
+            "the description repeats its parts too often",
             location=place,
             seen=f"{sizes[id(root)]} values written out",
             limit=max(most, 1 << 16),

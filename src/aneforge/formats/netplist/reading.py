@@ -126,7 +126,7 @@ def mapped_files(folder: Path, names: Iterable[str], place: Location) -> Mapping
     """Return the weights files of a folder that are there, mapped into memory; what lies in others says so.
 
     Raises:
-        GraphError: A name leads out of the folder, or is no plain file that can be read.
+        GraphError: A name leads out of the folder, or is not a regular file that can be read.
     """
     files: dict[str, Buffer] = {}
     for name in names:

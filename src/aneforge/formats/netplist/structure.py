@@ -78,7 +78,7 @@ def refuse_twice(keys: Keys, what: str, names: Iterable[str]) -> None:
     """
     for name, count in Counter(names).items():
         if count > 1:
-            raise keys.error(f"{count} {what}s have one name", seen=shown(name), remedy="name them apart")
+            raise keys.error(f"{count} {what}s have one name", seen=shown(name), remedy="give them different names")
 
 
 # Procedures
@@ -301,7 +301,7 @@ def own_name(keys: Keys, key: str, symbol: str) -> None:
     """
     stated = keys.text(key, symbol)
     if stated != symbol:
-        raise keys.error(f"{key} is not the key that it stands under", seen=shown(stated), limit=shown(symbol))
+        raise keys.error(f"{key} is not the key under which it is listed", seen=shown(stated), limit=shown(symbol))
 
 
 def read_unit(symbol: str, keys: Keys) -> Unit:

@@ -114,7 +114,7 @@ class Wiring:
         """Return the error for units that wait for each other."""
         names = waiting[waiting.index(again) :]
         return GraphError(
-            "units read each other in a circle",
+            "units form a cycle",
             location=self.units[names[0]].location,
             seen=" -> ".join(shown(name) for name in names[:8]),
         )

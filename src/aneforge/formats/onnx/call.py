@@ -231,7 +231,7 @@ class Call(Operands[int]):
             spelled, reason = FOREIGN_TYPES[number]
             raise UnsupportedNodeError(reason, f"its result is a tensor of {spelled}")
         if number not in ELEMENT_TYPES:
-            raise GraphError(f"attribute {name!r} is no element type", seen=element_type_name(number))
+            raise GraphError(f"attribute {name!r} is not an element type", seen=element_type_name(number))
         return ELEMENT_TYPES[number]
 
     def axis(self, rank: int, name: str = "axis") -> int:

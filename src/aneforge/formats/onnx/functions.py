@@ -51,7 +51,7 @@ def function_of(call: Call) -> tuple[onnx.FunctionProto, dict[str, onnx.Attribut
     if body is None:
         raise UnsupportedNodeError(
             Reason.OPERATOR,
-            f"version {call.rules.since} of the operator has no converter here, and ONNX defines it by no function",
+            f"version {call.rules.since} of the operator has no converter here, and ONNX has no function for it",
             workaround="convert the model to another operator-set version, or replace the operator before export",
         )
     return parsed(body), {**defaults, **call.attributes}

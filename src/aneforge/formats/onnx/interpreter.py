@@ -68,7 +68,7 @@ class Scope:
             if name in scope.names:
                 return scope.names[name]
             scope = scope.outer
-        raise GraphError(f"value {name!r} is made by no node")
+        raise GraphError(f"value {name!r} is not produced by any node")
 
 
 @dataclass(slots=True, kw_only=True)

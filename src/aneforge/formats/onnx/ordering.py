@@ -122,7 +122,7 @@ def cycle_error(nodes: Sequence[onnx.NodeProto], cycle: Sequence[int], file: str
     left_out = len(names) - CYCLE_SHOWN
     listed = names if left_out <= 0 else [*names[: CYCLE_SHOWN - 1], f"{left_out} more nodes", names[-1]]
     return GraphError(
-        f"it reads {read!r}, which node {names[1]} makes only later, out of what this node makes",
+        f"it reads {read!r}, which node {names[1]} computes later, from the result of this node",
         location=Location(file, node=node_name(nodes[reader], reader)),
         seen="a cycle: " + " reads from ".join(listed),
         remedy="nodes must be free of cycles; export the model again",

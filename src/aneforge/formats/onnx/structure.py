@@ -46,7 +46,7 @@ def check_graph(graph: onnx.GraphProto, file: str | None, outer: Scopes = ()) ->
         expect_once("output", [value.name for value in graph.output], file)
     for value in graph.output:
         if not known_in(scopes, value.name):
-            raise GraphError(f"output {value.name!r} is made by no node", location=in_file(file))
+            raise GraphError(f"output {value.name!r} is not produced by any node", location=in_file(file))
 
 
 def check_nodes(nodes: Sequence[onnx.NodeProto], given: Iterable[str], file: str | None, outer: Scopes) -> set[str]:
@@ -142,7 +142,7 @@ def check_functions(functions: Sequence[onnx.FunctionProto], file: str | None) -
         made = check_nodes(function.node, function.input, file, ())
         for name in function.output:
             if name not in made:
-                raise GraphError(f"output {name!r} of function {function.name!r} is made by no node")
+                raise GraphError(f"output {name!r} of function {function.name!r} is not produced by any node")
         calls[key] = {(node.domain, node.op_type, node.overload) for node in every_node(function.node)}
     expect_no_cycle(calls, file)
 

@@ -198,7 +198,7 @@ def sparse_constant_of(sparse: onnx.SparseTensorProto, folder: Path | None) -> C
         raise GraphError(f"sparse tensor {name!r} is too large", seen=list(shape), limit=f"{SPARSE_MASK_MOST} elements")
     places = flat_places(name, indices.dense(), shape)
     if values.type.rank != 1 or len(places) != values.type.size:
-        raise GraphError(f"sparse tensor {name!r} has not one place for each value", seen=len(places))
+        raise GraphError(f"sparse tensor {name!r} must have one place for each value", seen=len(places))
     if places.size and not (int(places.min()) >= 0 and int(places.max()) < size and np.all(np.diff(places) > 0)):
         raise GraphError(f"sparse tensor {name!r} has places outside of it or not in order", limit=list(shape))
     mask = np.zeros(size, np.bool_)

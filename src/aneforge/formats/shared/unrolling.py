@@ -74,7 +74,7 @@ def turn_count(rows: Sequence[Rows]) -> int:
     """
     counts = {row.tensor.type.shape[row.axis : row.axis + 1] for row in rows}
     if len(counts) != 1 or () in counts:
-        raise GraphError("the tensors that it goes through have not one length", seen=sorted(counts))
+        raise GraphError("the tensors that it goes through must have one length", seen=sorted(counts))
     return counts.pop()[0]
 
 

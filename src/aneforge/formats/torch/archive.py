@@ -131,7 +131,7 @@ def checked_entries(listed: list[zipfile.ZipInfo], size: int) -> dict[str, zipfi
     for entry in listed:
         folder, _, name = entry.filename.partition("/")
         if not folder or folder == ".." or not name or ".." in name.split("/") or "\\" in entry.filename:
-            refuse("a file of the archive lies outside of its folder", seen=repr(entry.filename)[:120])
+            refuse("a file of the archive is outside of its folder", seen=repr(entry.filename)[:120])
         if entry.compress_type != zipfile.ZIP_STORED:
             refuse("a file of the archive is compressed, which torch.export never does", seen=repr(name)[:120])
         if name in entries or folder != listed[0].filename.partition("/")[0]:

@@ -144,7 +144,7 @@ class Call(Operands[str]):
         if len(found) == 1:
             return found * count
         if len(found) != count:
-            raise GraphError(f"argument {name!r} has not one number for each axis", seen=list(found), limit=count)
+            raise GraphError(f"argument {name!r} must have one number for each axis", seen=list(found), limit=count)
         return found
 
     def axis(self, name: str, rank: int) -> int:

@@ -60,7 +60,7 @@ def parsed(name: str, contents: bytes) -> object:
     try:
         return json.loads(contents)
     except (ValueError, RecursionError) as error:
-        raise GraphError(f"{name} is no JSON: {str(error)[:120] or type(error).__name__}") from None
+        raise GraphError(f"{name} is not valid JSON: {str(error)[:120] or type(error).__name__}") from None
 
 
 def every_item(tree: object) -> Iterator[tuple[str, object]]:
@@ -127,11 +127,11 @@ def check_expression(text: object) -> None:
         GraphError: It is something else.
     """
     if not isinstance(text, str) or len(text) > EXPRESSION_MOST:
-        raise GraphError("a symbolic length of the program is no short text", seen=repr(text)[:120])
+        raise GraphError("a symbolic length of the program is not a short text", seen=repr(text)[:120])
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise GraphError("a symbolic length of the program is no expression", seen=repr(text)[:120]) from None
+        raise GraphError("a symbolic length of the program is not an expression", seen=repr(text)[:120]) from None
     if not all(is_arithmetic(node) for node in ast.walk(tree)):
         raise GraphError("a symbolic length of the program is more than arithmetic", seen=repr(text)[:120])
 
@@ -160,7 +160,7 @@ def check_tree(text: str) -> None:
         plain = value is None or isinstance(value, str)
         if name == "type" and (not plain or value not in CONTAINERS):
             raise GraphError(
-                "the program takes or gives a container that is none of Python's own",
+                "the program takes or gives a container that is not Python's own",
                 seen=repr(value)[:120],
                 limit="tuple, list, dict",
                 remedy="export it with these, or import the module itself",
@@ -205,7 +205,7 @@ def check_payload(name: str, payload: object, folder: str, sizes: Mapping[str, i
     reach = offset + sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=False)) + 1
     if len(strides) != len(extents) or (math.prod(extents) and reach > sizes[file]):
         raise GraphError(
-            f"weight {name} does not lie in its file", seen=f"{reach} elements", limit=f"{sizes[file]} bytes"
+            f"weight {name} is outside of its file", seen=f"{reach} elements", limit=f"{sizes[file]} bytes"
         )
 
 

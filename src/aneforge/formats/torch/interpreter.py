@@ -308,7 +308,7 @@ def unknown_operator(schema: Schema) -> UnsupportedNodeError:
     if schema.space not in ("aten", "prims"):
         return UnsupportedNodeError(
             Reason.OPERATOR,
-            f"{schema.space}::{schema.name} is an operator of somebody else's",
+            f"{schema.space}::{schema.name} is a custom operator",
             workaround="write it with PyTorch's own operators, or register a decomposition and run it before",
         )
     return UnsupportedNodeError(

@@ -49,7 +49,7 @@ def from_torch(
             nodes that make no sense.
         NotSupportedError: PyTorch cannot export the module, or nodes have no form here: `UnsupportedModelError` lists
             all of them, with reason and workaround.
-        GraphTypeError: An argument is of the wrong sort.
+        GraphTypeError: An argument has the wrong type.
         UnknownNameError: `shapes` names something that the program does not have.
         MissingTorchError: PyTorch is not installed.
     """

@@ -245,7 +245,7 @@ def expect_mask(mask: object, op: str, scores: tuple[int, ...] | None = None) ->
     if not is_float(found.type.dtype):
         raise misuse(
             op,
-            "the mask is added, and does not hold floating-point numbers",
+            "the mask is added, and must hold floating-point numbers",
             seen=found.type.dtype,
             remedy="for a tensor of bool write where(mask, 0.0, -65504.0)",
             error=GraphTypeError,

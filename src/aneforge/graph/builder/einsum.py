@@ -165,7 +165,7 @@ def split_labels(part: str, text: str) -> list[str]:
     for character in before + after:
         if character not in string.ascii_letters:
             found = "a second ellipsis" if dots and ELLIPSIS in after else repr(character)
-            raise malformed(text, f"{found} in {part!r} is no label", limit="letters and one '...'")
+            raise malformed(text, f"{found} in {part!r} is not a label", limit="letters and one '...'")
     return [*before, *([ELLIPSIS] if dots else []), *after]
 
 

@@ -23,7 +23,7 @@ class ArithmeticMethods(Methods):
 
     def __bool__(self) -> bool:
         raise GraphTypeError(
-            "a tensor has no boolean while the graph is built",
+            "a tensor has no boolean value while the graph is built",
             location=users_location(),
             remedy="use select(cond, a, b); ask `is None` whether there is a tensor",
         )

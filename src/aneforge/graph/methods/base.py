@@ -97,7 +97,7 @@ def in_half_precision(array: Array) -> Constant:
         half = array.astype(np.float16, copy=False)
     if array.dtype != half.dtype and np.isinf(half).any() and (lost := np.isinf(half) & np.isfinite(array)).any():
         values = f"{np.count_nonzero(lost)} values such as {array[lost].flat[0]:g}"
-        message = f"{users_location()}: {values} have no fp16 and become infinite; the largest is {FP16_MAX:g}"
+        message = f"{users_location()}: {values} do not fit in fp16 and become infinite; the largest is {FP16_MAX:g}"
         warn(message, PrecisionWarning)
     place = (array.ctypes.data, array.shape, array.strides, array.dtype.str)
     known = WEIGHTS_IN_USE.get(place)

@@ -45,12 +45,12 @@ def cross_product_type(a: TensorType, b: TensorType) -> TensorType:
         expect_float(vectors, what)
         if vectors.rank == 0 or vectors.shape[0] != 3:
             raise GraphError(
-                f"{what} does not hold vectors of three numbers along its first axis",
+                f"{what} must hold vectors of three numbers along its first axis",
                 seen=list(vectors.shape),
                 limit="[3] or [3, ...]",
             )
     if a.shape != b.shape:
-        raise GraphError("a and b do not hold equally many vectors", seen=f"{list(a.shape)} and {list(b.shape)}")
+        raise GraphError("a and b must hold equally many vectors", seen=f"{list(a.shape)} and {list(b.shape)}")
     return TensorType(a.shape, common_dtype(a, b))
 
 

@@ -163,7 +163,9 @@ def affine_weights(quantized_data: Array, scale: Array, zero_point: Array, *, ax
 def table_vector(indices: TensorType, lut: TensorType, vector_axis: int | None) -> int:
     """Return how many numbers of the result one index stands for, all of the table checked."""
     if indices.dtype not in PALETTE_INDICES:
-        raise GraphError("palette indices are no small numbers", seen=indices.dtype, limit=" or ".join(PALETTE_INDICES))
+        raise GraphError(
+            "palette indices have the wrong element type", seen=indices.dtype, limit=" or ".join(PALETTE_INDICES)
+        )
     if lut.rank not in (1, indices.rank + 2):
         raise GraphError(
             f"a table of shape {list(lut.shape)} has the wrong rank", seen=lut.rank, limit=f"1 or {indices.rank + 2}"

@@ -48,7 +48,7 @@ def drawn_type(*, shape: tuple[int, ...], dtype: str, **_: object) -> TensorType
 def uniform_type(*, shape: tuple[int, ...], low: float, high: float, dtype: str, **_: object) -> TensorType:
     """Return the type that the attributes state, the range checked."""
     if low > high:
-        raise GraphError("the range has its end before its begin", seen=f"{low:g} to {high:g}")
+        raise GraphError("the end of the range is before its start", seen=f"{low:g} to {high:g}")
     return TensorType(shape, dtype)
 
 

@@ -239,7 +239,7 @@ def lstm_types(
         raise GraphError("the two directions have different hidden sizes", limit=hidden)
     if ways == 1 and any(weight is not None for weight in back):
         raise GraphError(
-            "there are weights for the way back, and one direction alone",
+            "there are weights for the backward direction, and direction is not 'bidirectional'",
             seen=repr(attributes["direction"]),
             remedy="set direction to 'bidirectional'",
         )
@@ -256,7 +256,9 @@ def one_way_hidden_size(x: TensorType, weights: tuple[TensorType | None, ...], s
     """
     weight_ih, weight_hh, bias, peephole = weights
     if weight_ih is None or weight_hh is None:
-        raise GraphError("the weights for the way back are missing", remedy="give weight_ih_back and weight_hh_back")
+        raise GraphError(
+            "the weights of the backward direction are missing", remedy="give weight_ih_back and weight_hh_back"
+        )
     hidden = hidden_size(x, weight_ih, weight_hh, 4)
     expect_part(f"bias{suffix}", bias, x, (4 * hidden,))
     expect_part(f"peephole{suffix}", peephole, x, (3 * hidden,))

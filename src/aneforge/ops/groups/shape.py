@@ -146,7 +146,7 @@ def matrix_shape(old: tuple[int, ...], axis: int) -> tuple[int, int]:
     """
     rank = len(old)
     if not -rank <= axis <= rank:
-        raise GraphError(f"axis does not part a tensor of rank {rank}", seen=axis, limit=f"{-rank} to {rank}")
+        raise GraphError(f"axis is out of range for a tensor of rank {rank}", seen=axis, limit=f"{-rank} to {rank}")
     cut = axis + rank if axis < 0 else axis
     return math.prod(old[:cut]), math.prod(old[cut:])
 

@@ -103,7 +103,7 @@ def cropped_type(
     if box_indices is None:
         if x.shape[0] != 1 and count > x.shape[0]:
             raise GraphError(
-                f"it is open which of {x.shape[0]} images each of {count} boxes is cut from",
+                f"box_indices must say which of {x.shape[0]} images each of {count} boxes is cut from",
                 limit="1 image, or at least as many as boxes",
                 remedy="give box_indices",
             )
@@ -305,7 +305,7 @@ def sample_affine(chooser: Chooser) -> Sample:
 CROP_RESIZE = Op(
     name="crop_resize",
     category=CATEGORY,
-    summary="what lies in each box of x, brought to one height and width bilinearly; beyond x is pad_value",
+    summary="the content of each box of x, brought to one height and width bilinearly; beyond x is pad_value",
     operands=(Operand("x"), Operand("boxes"), Operand("box_indices", optional=True)),
     attributes=(
         Attribute("target_height", AttributeKind.INTEGER, 1, least=1),

@@ -27,7 +27,7 @@ def checked_weight(weight: object, dtype: str) -> Array:
     >>> checked_weight(np.array([[1.0, np.nan]]), "fp16")
     Traceback (most recent call last):
     ...
-    aneforge.errors.GraphError: a weight to encode is not finite (seen nan at [0, 1]). Remedy: mend or mask the weight
+    aneforge.errors.GraphError: a weight to encode is not finite (seen nan at [0, 1]). Remedy: fix or mask the weight
 
     Raises:
         GraphTypeError: It is not an array of float16, float32 or float64.
@@ -77,7 +77,7 @@ def expect_finite(weight: Array) -> None:
     raise GraphError(
         "a weight to encode is not finite",
         seen=f"{float(weight[tuple(place)])} at {place}",
-        remedy="mend or mask the weight",
+        remedy="fix or mask the weight",
     )
 
 

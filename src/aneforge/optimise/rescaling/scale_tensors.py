@@ -202,9 +202,9 @@ def find_unscalable(graph: Graph) -> tuple[tuple[Node, str], ...]:
 def explain_unscalable(node: Node) -> str:
     """Return why nothing of a product can be multiplied."""
     if node.op.name in ATTENTION:
-        return "its values are constants, and the sums of its scores lie within the operation, where no factor can go"
+        return "its values are constants, and the sums of its scores are inside the operation, where no factor can go"
     if node.op.name not in PRODUCTS:
-        return "its sums lie within the operation, where no factor can go"
+        return "its sums are inside the operation, where no factor can go"
     x, y = node.operands.get("x"), node.operands.get(get_second(node))
     constant = next((one for one in (x, y) if isinstance(one, Constant)), None)
     if constant is not None and not can_scale(constant):

@@ -203,7 +203,7 @@ def checked_prefix(start: bytes, size: int) -> tuple[int, bytes]:
         ProgramFileError: It is no such file, of another version, or cut off.
     """
     if start[: len(MAGIC)] != MAGIC[: len(start)] or not start:
-        raise ProgramFileError("this is no saved program: it does not begin as one", remedy="model.save writes one")
+        raise ProgramFileError("this is not a saved program: it has no header", remedy="model.save writes one")
     if len(start) < PREFIX.size:
         raise cut_off(size, PREFIX.size)
     _, version, header_bytes, digest = cast("tuple[bytes, int, int, bytes]", PREFIX.unpack(start))
@@ -293,11 +293,16 @@ def check_layout(header: Header, body: Array) -> None:
     """
     end = header.text.nbytes
     if header.text.offset != 0 or not 0 <= end <= header.nbytes:
-        raise damaged("its text lies elsewhere than it must")
+        raise damaged(
+            f"wrong place of the text section (expected offset 0 and at most {header.nbytes} bytes, "
+            f"got offset {header.text.offset} and {end} bytes)"
+        )
     for part in parts_of(header):
         begin = aligned(end)
-        if part.dtype not in DTYPES or min(part.shape, default=0) < 0 or part.offset != begin:
-            raise damaged(f"array {part.name!r} lies elsewhere than it must")
+        if part.dtype not in DTYPES or min(part.shape, default=0) < 0:
+            raise damaged(f"array {part.name!r} has the type {part.dtype} {list(part.shape)}")
+        if part.offset != begin:
+            raise damaged(f"wrong offset of array {part.name!r} (expected {begin}, got {part.offset})")
         if part.bits != 8 and not (0 < part.bits < 8 and part.dtype in PACKED):
             raise damaged(f"array {part.name!r} has elements of {part.bits} bits")
         if begin + part.nbytes > header.nbytes:

@@ -171,7 +171,9 @@ def constant_of(record: ConstantRecord, parts: Mapping[str, Array]) -> Constant:
     try:
         return assembled(record.encoding, parts)
     except (AneforgeError, KeyError, TypeError, ValueError) as error:
-        raise ProgramFileError(f"constant @{record.symbol} is no {record.encoding} constant: {error}") from error
+        raise ProgramFileError(
+            f"constant @{record.symbol} is not a valid {record.encoding} constant: {error}"
+        ) from error
 
 
 def assembled(encoding: str, parts: Mapping[str, Array]) -> Constant:

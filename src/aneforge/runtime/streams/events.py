@@ -38,7 +38,7 @@ class Event:
         if not name:
             raise GraphError(NO_NAME, seen="an empty name", remedy="name the event")
         if type(initial) is not int or initial < 0:
-            raise GraphError(f"event {name!r} starts from no integer", seen=repr(initial), limit="0 or more")
+            raise GraphError(f"event {name!r} must start from an integer", seen=repr(initial), limit="0 or more")
         note_use()
         self.name = name
         self._value = initial

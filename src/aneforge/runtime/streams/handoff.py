@@ -172,7 +172,7 @@ class Handoff:
             )
             return cls(str(held["program"]), str(held["identity"]), int(held["process"]), tensors)
         except (ValueError, KeyError, TypeError) as error:
-            raise GraphError(f"this is no hand-off of a program: {error}", seen=f"{text[:60]!r}") from None
+            raise GraphError(f"this is not a hand-off of a program: {error}", seen=f"{text[:60]!r}") from None
 
     def load(self, *, backend: str | Backend | None = None) -> LoadedProgram:
         """Load the program here, with the tensors bound to its ports; on the software engine unless a backend is given.

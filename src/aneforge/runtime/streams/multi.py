@@ -66,7 +66,7 @@ def execute_multi(
         )
     if unknown := sorted(set(first) - set(pairs.values())):
         raise GraphError(
-            "a seed is for no resident input",
+            "a seed must be for a resident input",
             operation="execute_multi",
             seen=", ".join(unknown),
             limit=list(pairs.values()),

@@ -224,7 +224,7 @@ class Operation:
     def _expect_own(self, port: Port, action: str) -> None:
         if (port.name, port.direction) in self._sharing:
             raise RuntimeStateError(
-                f"{port} shares its buffer, and would be parted from it",
+                f"{port} shares its buffer, and would be separated from it",
                 operation=f"{action} of operation {self.name!r}",
                 remedy="bind first, then share; or make a new operation",
             )
@@ -250,4 +250,4 @@ def expect_kind(value: object, kind: type, action: str, remedy: str | None = Non
         GraphTypeError: It is something else.
     """
     if not isinstance(value, kind):
-        raise GraphTypeError(f"this is no {kind.__name__}", operation=action, seen=type(value).__name__, remedy=remedy)
+        raise GraphTypeError(f"expected {kind.__name__}", operation=action, seen=type(value).__name__, remedy=remedy)

@@ -197,22 +197,22 @@ def test_outputs_have_their_parts_in_dram_too() -> None:
 @pytest.mark.parametrize(
     ("layers", "values", "result", "reasons"),
     [
-        ("", "[%a, %a]", "fp16[8, 32]", [("a", "it stands there twice"), ("a", "it stands there twice")]),
+        ("", "[%a, %a]", "fp16[8, 32]", [("a", "it is read twice"), ("a", "it is read twice")]),
         ("", "[%a, %x]", "fp16[8, 32]", [("x", "it is not written in this segment")]),
         (
             "%b = DMA anec.reshape(x = %a) {shape = [4, 32]} : fp16[4, 32]\n  ",
             "[%a, %b]",
             "fp16[8, 32]",
             [
-                ("a", "it lies in or around another tensor already"),
-                ("b", "it lies in or around another tensor already"),
+                ("a", "it is already inside another tensor, or contains one"),
+                ("b", "it is already inside another tensor, or contains one"),
             ],
         ),
         (
             "%b = DMA anec.concat(values = [%a, %x]) {axis = 0} : fp16[8, 32]\n  ",
             "[%b]",
             "fp16[8, 32]",
-            [("x", "it is not written in this segment"), ("b", "it lies in or around another tensor already")],
+            [("x", "it is not written in this segment"), ("b", "it is already inside another tensor, or contains one")],
         ),
         (
             "%b = DMA anec.ring_buffer_writer(buffer = %a, x = %x) {axis = 0} : fp16[4, 32]\n  ",
@@ -270,7 +270,7 @@ def test_a_part_that_is_viewed_is_not_moved_again() -> None:
   output "y" = %t
   output "z" = %s""")
     assert inside(made) == {"a": ("c", 0)}
-    assert ("v", "its operand lies between others") in refused(made)
+    assert ("v", "its operand is between others") in refused(made)
 
 
 PAD = """

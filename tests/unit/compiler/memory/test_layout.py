@@ -199,7 +199,7 @@ def test_room_that_is_free_cannot_be_given_back(begin: int, size: int) -> None:
     assert [arena.take(100) for _ in range(3)] == [0, 100, 200]
     arena.give_back(0, 100)
     arena.give_back(200, 100)
-    with pytest.raises(GraphError, match="room is given back that is free already"):
+    with pytest.raises(GraphError, match="memory is freed twice"):
         arena.give_back(begin, size)
 
 

@@ -231,8 +231,8 @@ def test_rewriting_a_copy_that_is_still_needed() -> None:
 @pytest.mark.parametrize(
     ("value", "changes", "message"),
     [
-        ("b", {"home": "output y"}, "%b lies inside %c, which is elsewhere or not there in time"),
-        ("a", {"offset": the("a").offset + 1024}, "%a lies inside %c and reaches out of it"),
+        ("b", {"home": "output y"}, "%b is inside %c, which is elsewhere or not there in time"),
+        ("a", {"offset": the("a").offset + 1024}, "%a is inside %c and reaches out of it"),
         ("a", {"offset": the("a").offset + 16}, "%a is not where %c would put it inside %c"),
         ("b", {"offset": the("a").offset}, "%b is not where %c would put it inside %c"),
         ("r", {"offset": the("r").offset + 16}, "%r is not where %p would put it inside %p"),
@@ -257,7 +257,7 @@ def test_folds_of_the_wrong_layer(value: str, changes: dict[str, str]) -> None:
 
 
 def test_folds_that_nobody_explains() -> None:
-    refuse(replace(PLAN, folds=PLAN.folds[1:]), f"%{PLAN.folds[0].value} lies inside %c, and no layer says why")
+    refuse(replace(PLAN, folds=PLAN.folds[1:]), f"%{PLAN.folds[0].value} is inside %c, and no layer says why")
 
 
 # Windows.

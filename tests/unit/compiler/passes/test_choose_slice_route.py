@@ -53,7 +53,7 @@ def test_the_fields_alone_decide() -> None:
 
 def test_a_format_that_no_source_gives_is_said() -> None:
     made = routed(changed("h13", width_slice_crop_x16=None), part((0, 4)))
-    assert made.notes[0].text == "no source tells in which format its crop copies here"
+    assert made.notes[0].text == "not known: the format of its crop here"
 
 
 def test_whole_numbers_keep_their_format() -> None:

@@ -239,7 +239,7 @@ def test_every_rule_has_a_reason_and_says_how_it_is_known() -> None:
 
 @pytest.mark.parametrize(("margin", "share"), [(1.0, 0.1), (0.0, 0.1), (0.75, 0.3), (0.75, 0.0)])
 def test_shares_that_are_none_of_one_memory(margin: float, share: float) -> None:
-    with pytest.raises(DataFileError, match="are no shares of one memory"):
+    with pytest.raises(DataFileError, match="must be shares of one memory"):
         replace(RULES, working_set_margin=margin, stream_share=share)
 
 
@@ -289,7 +289,7 @@ def test_a_schedule_that_forgets_a_layer() -> None:
 
 def test_a_schedule_that_has_a_layer_twice() -> None:
     program, made = broken(steps=(("a",), ("b",), ("c",), ("d",), ("e",), ("e",)))
-    with pytest.raises(GraphError, match="a layer that stands there twice"):
+    with pytest.raises(GraphError, match="a layer that is scheduled twice"):
         verify_schedule(program, made)
 
 

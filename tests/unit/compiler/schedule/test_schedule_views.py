@@ -142,7 +142,7 @@ def test_the_schedule_that_is_broken_below_is_whole() -> None:
     [
         ({"chained": (Pair("n", "s"),)}, "%n and %s are a pair and do not follow each other"),
         ({"chained": (Pair("c", "z"),)}, "%c and %z are a pair and in two partitions"),
-        ({"coissued": (Pair("q", "s"),)}, "%q and %s run together and are no layers of both engines"),
+        ({"coissued": (Pair("q", "s"),)}, "%q and %s run together and are not layers of two engines"),
         ({"coissued": (Pair("n", "q"),)}, "%n and %q run together and one needs the other"),
         ({"chained": (Pair("v", "k"),)}, "%v is chained or runs together with two layers"),
         ({"coissued": (Pair("p", "v"), Pair("p", "v"))}, "%p is chained or runs together with two layers"),

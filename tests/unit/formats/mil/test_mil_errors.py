@@ -94,9 +94,9 @@ def test_an_error_is_a_graph_error_with_its_parts() -> None:
 
 
 def test_a_name_that_is_nearly_right_is_suggested() -> None:
-    with pytest.raises(MilError, match="Remedy: relu, relu6 or prelu may be meant"):
+    with pytest.raises(MilError, match="Remedy: did you mean relu, relu6 or prelu"):
         parse_mil(program(RELU.replace("relu", "rellu"))).graph()
-    with pytest.raises(MilError, match="alpha may be meant"):
+    with pytest.raises(MilError, match="did you mean alpha"):
         parse_mil(program(call("elu(alpah = fp16(1.0), x = x)"))).graph()
     with pytest.raises(MilError) as caught:
         parse_mil(program(const("fp16", "scale", "fp16(1.0)"), call("mul(x = x, y = scael)"))).graph()

@@ -56,7 +56,7 @@ def item(path: str) -> dict[str, object]:
         ("com.apple.CoreML\\model.mlmodel", "the model file is not inside of the package"),
         ("com.apple.CoreML/\0model.mlmodel", "the model file is not inside of the package"),
         ("com.apple.CoreML/none.mlmodel", "the model file cannot be opened: No such file or directory"),
-        ("com.apple.CoreML", "the model file is no plain file"),
+        ("com.apple.CoreML", "the model file is not a regular file"),
         ("x" * 5000, "the model file cannot be opened: File name too long"),
         ("com.apple.CoreML/" + "é\u202e", "the model file cannot be opened: No such file or directory"),
     ],
@@ -84,7 +84,7 @@ def test_a_manifest_without_a_model(package: Path) -> None:
     with pytest.raises(GraphError, match=r"the manifest is too large \(seen 1048577 bytes, limit 1048576 bytes\)"):
         load_mlpackage(package)
     (package / "Manifest.json").unlink()
-    with pytest.raises(GraphError, match=r"the folder is no ML package \(seen no Manifest.json\)"):
+    with pytest.raises(GraphError, match=r"the folder is not an ML package \(seen no Manifest.json\)"):
         load_mlpackage(package)
 
 
@@ -100,7 +100,7 @@ def test_links_out_of_the_package_are_not_followed(package: Path, tmp_path: Path
         load_mlpackage(package)
     (package / WEIGHTS).unlink()
     os.mkfifo(package / WEIGHTS)
-    with pytest.raises(MilError, match="no plain file"):
+    with pytest.raises(MilError, match="not a regular file"):
         load_mlpackage(package)
 
 

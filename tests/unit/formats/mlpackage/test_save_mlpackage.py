@@ -37,7 +37,7 @@ pytest.importorskip("coremltools", reason="coremltools, whose protobuf classes w
 DRAWN = {name for name in ops() if name.startswith("random")}
 """Operations whose numbers are drawn."""
 REFUSALS = (
-    "no public operation of Core ML",
+    "not a public operation of Core ML",
     "no form in MIL text",
     "a graph cannot write it",
     "no port of Core ML has",
@@ -203,7 +203,7 @@ def test_nothing_else_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "b.mlpackage").mkdir()
     (tmp_path / "c.mlpackage").write_text("mine", encoding="utf-8")
     for name in ("b", "c"):
-        with pytest.raises(GraphError, match="something is there that is no ML package"):
+        with pytest.raises(GraphError, match="the path exists and is not an ML package"):
             af.save_mlpackage(x, tmp_path / f"{name}.mlpackage")
     assert (tmp_path / "c.mlpackage").read_text(encoding="utf-8") == "mine"
 

@@ -230,7 +230,7 @@ REFUSED: list[tuple[Tensor, str]] = [
     (op("cast", deep(2, dtype="uint8"), dtype="fp16"), "no layer converts"),
     (op("cast", op("cast", af.input((2,)), dtype="int32"), dtype="fp16"), "no layer converts"),
     (op("cast", af.input((2,)), dtype="uint16"), "no layer cuts numbers towards zero"),
-    (op("dropout", af.input((2,)), rate=0.25), "no source says how a layer is told a rate of dropout"),
+    (op("dropout", af.input((2,)), rate=0.25), "no source says how a layer gets a dropout rate"),
     (op("gather", af.input((2,)), op("cast", af.input((1,)), dtype="int32")), "one row of constant indices"),
     (op("gather", af.input((2,)), Dense(np.array([2], np.int32))), "an index is past the axis"),
     (op("gather", deep(1 << 17), Dense(np.array([70000], np.int32))), "an index does not fit into UInt16"),

@@ -64,15 +64,15 @@ def test_xml_has_lines_and_binary_has_none() -> None:
         ("<key>a</key><integer>٣</integer>", "a.plist:3: it is not an integer (seen '٣')"),
         ("<key>a</key><integer/>", "a.plist:3: it is not an integer (seen '')"),
         ("<key>a</key><real>1,5</real>", "a.plist:3: it is not a number (seen '1,5')"),
-        ("<key>a</key><data>?</data>", "a.plist:3: it is no data in base 64 (seen '?')"),
-        ("<key>a</key><data>ü</data>", "a.plist:3: it is no data in base 64 (seen 'ü')"),
+        ("<key>a</key><data>?</data>", "a.plist:3: it is not valid base64 (seen '?')"),
+        ("<key>a</key><data>ü</data>", "a.plist:3: it is not valid base64 (seen 'ü')"),
         (
             "<key>a</key><strnig>x</strnig>",
-            f"a.plist:3: the element is none of a property list (seen <strnig>, {TAGS})",
+            f"a.plist:3: the element is not allowed in a property list (seen <strnig>, {TAGS})",
         ),
         ("<key>a</key><string><b/></string>", "a.plist:3: <string> holds text alone (seen <b>)"),
         ("stray", "a.plist:4: there is text between elements (seen 'stray')"),
-        ("<array><key>a</key></array>", "a.plist:3: a key stands outside of a dictionary (seen 'a')"),
+        ("<array><key>a</key></array>", "a.plist:3: a key is outside of a dictionary (seen 'a')"),
         ("<key>a</key><true/><key>a</key><true/>", "a.plist:2: a key is given twice (seen 'a')"),
     ],
 )
@@ -92,7 +92,7 @@ def test_xml_that_is_no_property_list(inner: str, message: str) -> None:
         (b"<plist/>", "the description is not a dictionary (seen None)"),
         (b"<plist><array/></plist>", "the description is not a dictionary (seen a list of 0)"),
         (b"<plist><dict/><dict/></plist>", "there are two values at the top (seen a dictionary of 0)"),
-        (b"<key>a</key>", "a key stands outside of a dictionary (seen 'a')"),
+        (b"<key>a</key>", "a key is outside of a dictionary (seen 'a')"),
         (b'<?xml version="1.0" encoding="nonsense"?><plist/>', "the file is not a property list: unknown encoding"),
         (
             b'<?xml version="1.0" encoding="hex"?><plist/>',
@@ -168,7 +168,7 @@ def binary_of(objects: list[bytes]) -> bytes:
 
 def test_binary_that_holds_itself() -> None:
     looped = binary_of([b"\xd1\x00\x01\x00\x00", b"\x51a"])
-    with pytest.raises(GraphError, match="the description holds itself") as caught:
+    with pytest.raises(GraphError, match="the description contains itself") as caught:
         parse_plist(looped, "loop.plist")
     assert caught.value.location is not None
     assert caught.value.location.file == "loop.plist"
@@ -178,7 +178,7 @@ def test_binary_that_shares_without_end() -> None:
     # Each of thirty lists holds the next one three times: 3 to the power 30 values written out.
     lists = [b"\xa3" + struct.pack(">H", place + 3) * 3 for place in range(30)] + [b"\xa0"]
     shared = binary_of([b"\xd1\x00\x01\x00\x02", b"\x51a", *lists])
-    with pytest.raises(GraphError, match="shares its parts so often") as caught:
+    with pytest.raises(GraphError, match="repeats its parts too often") as caught:
         parse_plist(shared)
     assert caught.value.limit == max(16 * len(shared), 1 << 16)
 
@@ -202,7 +202,7 @@ def test_binary_with_a_key_that_is_no_text() -> None:
 
 
 def test_binary_with_a_list_as_a_key() -> None:
-    with pytest.raises(GraphError, match="not a binary property list that holds together"):
+    with pytest.raises(GraphError, match="binary property list is corrupt"):
         parse_plist(binary_of([b"\xd1\x00\x01\x00\x01", b"\xa0"]))
 
 

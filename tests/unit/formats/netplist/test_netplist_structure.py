@@ -181,15 +181,15 @@ ERRORS: list[tuple[Path, Plain, str]] = [
     (("net", "Extra"), {}, "network 'net': a key is neither a unit, a constant nor an output (seen 'Extra')"),
     (("net", "y", "Bottom"), ["u", "u"], "output 'y': an output shows another number of tensors (seen 2, limit 1)"),
     (("net", "y", "Bottom"), "lost", "unknown symbol 'lost'; known: x, u"),
-    (("net", "y", "OutputName"), "z", "OutputName is not the key that it stands under (seen 'z', limit 'y')"),
+    (("net", "y", "OutputName"), "z", "OutputName is not the key under which it is listed (seen 'z', limit 'y')"),
     (("net", "y", "OutputType"), "UInt16", "output 'y' is of another element type (seen UInt16, limit fp16)"),
     (("net", "y", "Extra"), 1, "output 'y': unknown key 'Extra'"),
-    (("net", "u", "Name"), "v", "unit 'u': Name is not the key that it stands under (seen 'v', limit 'u')"),
+    (("net", "u", "Name"), "v", "unit 'u': Name is not the key under which it is listed (seen 'v', limit 'u')"),
     (("net", "u", "Type"), DELETED, "unit 'u': key 'Type' is missing"),
-    (("net", "u", "Bottom"), DELETED, "unit 'u': key 'Bottom' is missing. Remedy: is 'Bottoms' meant to be it?"),
+    (("net", "u", "Bottom"), DELETED, "unit 'u': key 'Bottom' is missing. Remedy: did you mean 'Bottoms'?"),
     (("net", "u", "Bottom"), {}, "unit 'u': Bottom is not a list of texts (seen a dictionary of 0)"),
     (("net", "u", "Bottom"), ["X"], "unknown symbol 'X'; nearest: x"),
-    (("net", "u", "Bottom"), ["u"], "units read each other in a circle (seen 'u')"),
+    (("net", "u", "Bottom"), ["u"], "units form a cycle (seen 'u')"),
     (("net", "u", "Params"), [], "unit 'u': Params is not a dictionary (seen a list of 0)"),
     (("net", "u", "InputType"), [], ""),
     (
@@ -298,7 +298,7 @@ def test_a_circle_of_units() -> None:
     for here, there in (("a", "b"), ("b", "c"), ("c", "a")):
         sketch.unit(here, "ElementWise", ["x", there], {"Type": "Add"})
     sketch.output("y", "c")
-    assert "units read each other in a circle (seen 'a' -> 'b' -> 'c')" in message_of(sketch)
+    assert "units form a cycle (seen 'a' -> 'b' -> 'c')" in message_of(sketch)
 
 
 def test_a_long_chain_does_not_recurse() -> None:

@@ -77,7 +77,7 @@ def test_interleaved_channels_are_taken_apart(interleave: int) -> None:
 
 def test_channels_that_do_not_interleave() -> None:
     text = message_of(constant_sketch(np.zeros((1, 5, 1, 1, 1), np.float16), ConstantInterleave=2))
-    assert "constant 'c': 5 channels do not lie side by side in groups of 2" in text
+    assert "constant 'c': 5 channels cannot be interleaved in groups of 2" in text
     assert "no source says how a last group is filled up" in text
 
 
@@ -105,7 +105,7 @@ def test_two_constants_in_the_same_bytes() -> None:
         ("ConstantWidth", 2**62, "constant 'c' passes the end of 'weights.1' (seen bytes 0 to 9223372036854775808"),
         ("ConstantWidth", 0, "constant 'c': ConstantWidth is out of range (seen 0"),
         ("ConstantType", "Float32", "constant 'c': unknown element type in ConstantType 'Float32'"),
-        ("ConstantName", "d", "constant 'c': ConstantName is not the key that it stands under"),
+        ("ConstantName", "d", "constant 'c': ConstantName is not the key under which it is listed"),
         ("ConstantInterleave", 0, "constant 'c': ConstantInterleave is out of range (seen 0"),
         ("ConstantPadding", 0, "constant 'c': unknown key 'ConstantPadding'"),
         ("ConstantIndex", 0, "constant 'c' passes the end of 'weights.0' (seen bytes 0 to 8, limit 0 bytes)"),
@@ -125,7 +125,7 @@ def test_extents_whose_product_has_no_end() -> None:
 
 def test_a_weights_file_that_is_missing() -> None:
     sketch = constant_sketch(np.zeros((1, 1, 1, 1, 4), np.float16))
-    assert "constant 'c' lies in a weights file that is missing (seen 'weights.1', limit no weights files given)" in (
+    assert "constant 'c' is in a weights file that is missing (seen 'weights.1', limit no weights files given)" in (
         message_of(sketch, {})
     )
     assert "limit 'weights.0')" in message_of(sketch, {"weights.0": b""})
@@ -157,7 +157,7 @@ def test_a_kernel_that_overlaps_a_constant() -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"KernelIndex": 2}, "the kernel of 'u' lies in a weights file that the network does not list (seen 2"),
+        ({"KernelIndex": 2}, "the kernel of 'u' is in a weights file that the network does not list (seen 2"),
         ({"KernelOffset": 1}, "the kernel of 'u' passes the end of 'weights.1' (seen bytes 1 to 9, limit 8 bytes)"),
         ({"KernelWidth": 2**40}, "the kernel of 'u' passes the end of 'weights.1'"),
         ({"KernelType": "Int8"}, "unknown KernelType 'Int8'"),
@@ -272,9 +272,7 @@ def test_a_description_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_weights_file_that_is_not_there(folder: Path) -> None:
     (folder / "weights.1").unlink()
-    with pytest.raises(
-        GraphError, match=r"the kernel of 'u' lies in a weights file that is missing \(seen 'weights.1'"
-    ):
+    with pytest.raises(GraphError, match=r"the kernel of 'u' is in a weights file that is missing \(seen 'weights.1'"):
         load_netplist(folder)
 
 

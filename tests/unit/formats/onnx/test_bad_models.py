@@ -112,8 +112,8 @@ def function_without_its_output() -> onnx.ModelProto:
 
 
 STRUCTURE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
-    "cyclic": (cyclic, "it reads 'b', which node 'Relu_b' makes only later.*seen a cycle: 'Add_a' reads from 'Rel"),
-    "self-reading": (self_reading, "it reads 'y', which node 'Add_y' makes only later"),
+    "cyclic": (cyclic, "it reads 'b', which node 'Relu_b' computes later.*seen a cycle: 'Add_a' reads from 'Rel"),
+    "self-reading": (self_reading, "it reads 'y', which node 'Add_y' computes later"),
     "made twice": (made_twice, "value 'y' is made twice"),
     "input made again": (input_made_again, "value 'x' is made twice"),
     "two inputs": (two_inputs_of_one_name, "two inputs of the model are called 'x'"),
@@ -121,7 +121,7 @@ STRUCTURE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "two outputs": (two_outputs_of_one_name, "two outputs of the model are called 'y'"),
     "no name": (input_without_a_name, "an input of the model has no name"),
     "missing weight": (missing_weight, "it reads 'w', which no input, initialiser or node makes"),
-    "missing output": (missing_output, "output 'y' is made by no node"),
+    "missing output": (missing_output, "output 'y' is not produced by any node"),
     "no output": (no_output, "no graph with an output"),
     "negative weight": (lambda: weight_of([-2]), "axis of negative length"),
     "long weight": (lambda: weight_of([2**31]), "an axis that is too long"),
@@ -134,7 +134,7 @@ STRUCTURE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "recursion": (lambda: recursion(through=False), "functions call themselves"),
     "recursion through another": (lambda: recursion(through=True), r"functions call themselves.*seen F, G"),
     "two functions": (two_functions_of_one_name, "two functions of the model are called 'F'"),
-    "function without output": (function_without_its_output, "output 'c' of function 'F' is made by no node"),
+    "function without output": (function_without_its_output, "output 'c' of function 'F' is not produced by any node"),
 }
 
 
@@ -406,12 +406,12 @@ RULES: dict[str, tuple[onnx.NodeProto, str]] = {
     "permutation": (node("Transpose", ["x"], ["y"], {"perm": [0, 0]}), "perm is not an order"),
     "reshape": (node("Reshape", ["x", "five"], ["y"]), "cannot take the shape"),
     "two open lengths": (node("Reshape", ["x", "twice"], ["y"]), "at most one -1"),
-    "element type": (node("Cast", ["x"], ["y"], {"to": 77}), "is no element type"),
+    "element type": (node("Cast", ["x"], ["y"], {"to": 77}), "is not an element type"),
     "broadcast": (node("Add", ["x", "w"], ["y"]), "do not broadcast"),
     "choice": (node("Gelu", ["x"], ["y"], {"approximate": "exactly"}), "not one of its choices"),
     "text": (node("Gelu", ["x"], ["y"], {"approximate": b"\xff"}), "is not UTF-8"),
     "index": (node("Gather", ["x", "nine"], ["y"]), "the index is not an axis"),
-    "convolution": (node("Conv", ["x", "w"], ["y"]), "not the same spatial axes"),
+    "convolution": (node("Conv", ["x", "w"], ["y"]), "must have the same spatial axes"),
     "equation": (node("Einsum", ["x"], ["y"], {"equation": "ij,jk->ik"}), "one term for each operand"),
     "split": (node("Split", ["x", "five"], ["y"]), "do not make up the axis"),
     "twice": (helper.make_node("Relu", ["x"], ["y"], name="Relu_y"), "attribute 'a' comes twice"),

@@ -78,7 +78,7 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
     "product of rows": (one_node("Gemm", {"b": ROW}, {"a": ROW}, {"transA": 1}), "A and B are not matrices"),
     "unpooled": (
         one_node("MaxUnpool", {"a": IMAGE, "b": IMAGE.astype(np.int64)}, None, {"kernel_shape": [2]}),
-        "not a length for each spatial axis",
+        "one length for each spatial axis",
     ),
     "group of nothing": (
         one_node("GroupNormalization", {"a": ROW, "b": ROW, "c": ROW}, None, {"num_groups": 1}),
@@ -90,12 +90,12 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
     ),
     "deformed": (
         one_node("DeformConv", {"a": IMAGE, "b": IMAGE, "c": IMAGE}, None, {"pads": [1]}),
-        "pads has not two widths",
+        "pads must have two widths",
     ),
-    "norm of order 0": (one_node("LpNormalization", {"a": ROW}, None, {"p": 0}), "p is not a norm's"),
+    "norm of order 0": (one_node("LpNormalization", {"a": ROW}, None, {"p": 0}), "p must be 1 or more"),
     "sequence of one axis": (
         one_node("RNN", {"a": ROW, "b": numbers(1, 1, 1), "c": numbers(1, 1, 1)}, None, {"hidden_size": 1}),
-        "not three axes",
+        "three axes",
     ),
     "one-hot values": (one_node("OneHot", {"a": whole(1)}, {"b": whole(3), "c": ROW}), "the values are not two"),
     "one-hot depth": (
@@ -113,11 +113,11 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
         ),
         "images or regions are not",
     ),
-    "cache": (one_node("TensorScatter", {"a": ROW, "b": ROW}, None, {"axis": 0}), "not the same axes"),
-    "scan of nothing": (scanned({"num_scan_inputs": -(2**62)}), "not so many inputs to scan"),
+    "cache": (one_node("TensorScatter", {"a": ROW, "b": ROW}, None, {"axis": 0}), "the same axes"),
+    "scan of nothing": (scanned({"num_scan_inputs": -(2**62)}), "fewer inputs than are to be scanned"),
     "scan along more than there is": (scanned({"scan_output_axes": [0, 7]}), "scan_output_axes has not a number for"),
     "scan in more directions": (scanned({"scan_input_directions": [0, 1]}), "scan_input_directions has not a number"),
-    "scan without a batch": (batched(), "the inputs have not one batch"),
+    "scan without a batch": (batched(), "the inputs differ in batch size"),
     "transposed": (
         one_node("ConvTranspose", {"a": IMAGE, "b": IMAGE[:, :, :1, :1].repeat(2, 0)}, None, {"output_padding": [1]}),
         "output_padding has not 2 widths",
@@ -193,7 +193,7 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
             {"K": 32, "N": 3, "bits": 4, "block_size": 16},
             domain=RUNTIME,
         ),
-        "the zero points have not their size",
+        "the zero points have the wrong size",
     ),
     "channels after no places": (
         one_node("NhwcMaxPool", {"a": np.array(1, np.uint8)}, None, {"kernel_shape": [1]}, domain=RUNTIME),
@@ -205,7 +205,7 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
     ),
     "order of axes": (
         one_node("LSTM", {"a": ROW, "b": ROW, "c": ROW}, None, {"hidden_size": 1, "layout": 1}),
-        "not three axes",
+        "three axes",
     ),
 }
 

@@ -260,7 +260,7 @@ def test_a_shape_that_a_turn_would_compute_is_told() -> None:
     ]
     body = inner(nodes, ["w"], {"v": ("fp32", [3])})
     model = made([node("Scan", ["x"], ["y"], {"body": body, "num_scan_inputs": 1})], {"x": ("fp32", [0, 3])})
-    with pytest.raises(UnsupportedModelError, match="without a turn stacks values of unknown shape: ConstantOfSh"):
+    with pytest.raises(UnsupportedModelError, match="without iterations stacks values of unknown shape: ConstantOfSh"):
         from_onnx(model)
 
 

@@ -128,7 +128,7 @@ def test_a_cycle_through_a_graph_within_is_refused() -> None:
         node("Exp", ["a"], ["late"]),
         node("Neg", ["late"], ["y"]),
     ]
-    with pytest.raises(GraphError, match=r"node 'If_a': it reads 'late', which node 'Exp_late' makes only later"):
+    with pytest.raises(GraphError, match=r"node 'If_a': it reads 'late', which node 'Exp_late' computes later"):
         from_onnx(made(nodes, FED, weights={"c": CONDITION}))
 
 

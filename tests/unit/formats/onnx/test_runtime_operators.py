@@ -393,7 +393,7 @@ def test_layers_of_other_processors() -> None:
     ("operator", "inputs", "attributes", "message"),
     [
         ("FusedConv", [IMAGE, FILTERS], {"activation": "Swish"}, "its activation is not known here"),
-        ("QLinearConv", [CODES, *STEP, CODES, *STEP, *STEP], {"channels_last": 1}, "its channels lie after"),
+        ("QLinearConv", [CODES, *STEP, CODES, *STEP, *STEP], {"channels_last": 1}, "its channels are last"),
         ("BiasSoftmax", [ROW, numbers(3, 3, 8)], {"is_inner_broadcast": 0}, "repeated along outer axes"),
         ("Attention", [ROW, numbers(8, 24)], {"num_heads": 2, "do_rotary": 1}, "it turns its queries"),
         (
@@ -428,19 +428,19 @@ def test_forms_that_are_not_taken_say_why(
 @pytest.mark.parametrize(
     ("operator", "inputs", "attributes", "message"),
     [
-        ("QLinearConcat", [*STEP, CODES, *STEP, CODES], {"axis": 1}, "have not each a scale and a zero point"),
+        ("QLinearConcat", [*STEP, CODES, *STEP, CODES], {"axis": 1}, "must have a scale and a zero point"),
         ("FusedConv", [IMAGE, FILTERS], {"activation": "Relu", "activation_params": [1.0]}, "takes fewer parameters"),
         ("Attention", [ROW[0], numbers(8, 24)], {"num_heads": 2}, "input 0 has the wrong rank"),
         ("Attention", [ROW, numbers(8, 24)], {"num_heads": 2, "qkv_hidden_sizes": [8, 8, 4]}, "not all of the last"),
         ("MultiHeadAttention", [ROW, ROW], {"num_heads": 2}, "keys or values are missing"),
-        ("MultiHeadAttention", [numbers(2, 3, 2, 4, 4)], {"num_heads": 2}, "has not so many tensors in one"),
+        ("MultiHeadAttention", [numbers(2, 3, 2, 4, 4)], {"num_heads": 2}, "does not hold this many tensors"),
         ("MultiHeadAttention", [ROW[None], ROW, ROW], {"num_heads": 2}, "it is not .batch, length, width."),
         ("RotaryEmbedding", [numbers(2, 2, 3, 2), np.array([1]), *ANGLES], {}, "the angles are for wider heads"),
         (
             "MatMulNBits",
             [ROW[0], CODES, WIDE],
             {"K": 8, "N": 3, "block_size": 16},
-            "packed numbers have not their size",
+            "packed numbers have the wrong size",
         ),
         ("SkipLayerNormalization", [ROW, ROW], {}, "wrong number of inputs"),
         ("BiasSplitGelu", [ROW[..., :7], WIDE[:7]], {}, "the last axis into two halves is not divisible"),

@@ -124,8 +124,8 @@ def test_a_file_that_is_missing(tmp_path: Path, good: bytes, name: str) -> None:
 
 def test_texts_that_are_none(tmp_path: Path, good: bytes) -> None:
     files = unpacked(good)
-    refused(tmp_path, packed({**files, named(files, MODEL): b"{"}), "is no JSON")
-    refused(tmp_path, packed({**files, named(files, MODEL): b"[" * 100_000}), "is no JSON")
+    refused(tmp_path, packed({**files, named(files, MODEL): b"{"}), "is not valid JSON")
+    refused(tmp_path, packed({**files, named(files, MODEL): b"[" * 100_000}), "is not valid JSON")
     refused(tmp_path, packed({**files, named(files, MODEL): b"[]"}), "holds no program")
     refused(tmp_path, packed({**files, named(files, WEIGHTS): b"{}"}), "holds no weights")
 
@@ -167,11 +167,11 @@ def test_weights_are_never_unpickled(tmp_path: Path, good: bytes) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("sizes", [{"as_int": 4096}, {"as_int": 4096}], "does not lie in its file"),
+        ("sizes", [{"as_int": 4096}, {"as_int": 4096}], "is outside of its file"),
         ("sizes", [{"as_int": 2**40}, {"as_int": 2}], "too long"),
         ("sizes", [{"as_int": -1}, {"as_int": 2}], "not a number"),
-        ("strides", [{"as_int": 1}], "does not lie in its file"),
-        ("storage_offset", {"as_int": 2**33}, "does not lie in its file"),
+        ("strides", [{"as_int": 1}], "is outside of its file"),
+        ("storage_offset", {"as_int": 2**33}, "is outside of its file"),
         ("storage_offset", {"as_expr": {"expr_str": "s0"}}, "not a number"),
     ],
 )

@@ -150,9 +150,9 @@ def test_slices_of_different_numbers_make_no_loop() -> None:
     emitter = Emitter(None, Budget())
     rows = [emitter.constant(np.zeros(shape), "fp32") for shape in ((2, 3), (3, 3), (0, 3), ())]
     for listed, message in (
-        (rows[:2], "not one length"),
-        (rows[3:], "not one length"),
-        ([], "not one length"),
+        (rows[:2], "must have one length"),
+        (rows[3:], "must have one length"),
+        ([], "must have one length"),
         (rows[2:3], "no slices"),
         ([3], "something else than tensors"),
     ):

@@ -162,7 +162,7 @@ def test_decoded_values_have_the_element_type_that_was_asked_for(encoder: Encode
 @pytest.mark.parametrize(
     ("weight", "error", "text"),
     [
-        (np.array([[1.0, np.nan]]), GraphError, r"is not finite \(seen nan at \[0, 1\]\). Remedy: mend or mask"),
+        (np.array([[1.0, np.nan]]), GraphError, r"is not finite \(seen nan at \[0, 1\]\). Remedy: fix or mask"),
         (np.array([[-np.inf, 1.0]]), GraphError, r"is not finite \(seen -inf at \[0, 0\]\)"),
         (np.array([[1e5]]), GraphError, r"is beyond fp16 \(seen 100000.0, limit 65504.0\). Remedy: scale it down"),
         (np.zeros((0, 3)), GraphError, r"has no elements \(seen \[0, 3\]\)"),

@@ -153,9 +153,9 @@ def test_what_is_handed_over_must_be_there_and_fit(saved: Path, tmp_path: Path) 
         Handoff.of(saved, {"x": wide}).load()
     with pytest.raises(UnknownNameError, match="unknown port 'z'"):
         Handoff.of(saved, {"z": wide}).load()
-    with pytest.raises(GraphError, match="this is no hand-off of a program"):
+    with pytest.raises(GraphError, match="this is not a hand-off of a program"):
         Handoff.loads("{}")
-    with pytest.raises(GraphError, match="this is no hand-off of a program"):
+    with pytest.raises(GraphError, match="this is not a hand-off of a program"):
         Handoff.loads("not json")
 
 

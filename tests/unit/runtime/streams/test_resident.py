@@ -148,7 +148,7 @@ def test_wrong_steps() -> None:
             execute_multi(program, [{"x": [[1]]}, {}], {"y": "total"})
         with pytest.raises(GraphError, match=r"execute_multi, step 0: input 'x' .* was given another shape"):
             execute_multi(program, [{"x": [1]}], {"y": "total"})
-        with pytest.raises(GraphError, match="a seed is for no resident input"):
+        with pytest.raises(GraphError, match="a seed must be for a resident input"):
             execute_multi(program, [{"x": [[1]]}], {"y": "total"}, {"x": [[1]]})
         assert program.executions == 0
         assert execute_multi(program, [{"x": [[1]]}] * limit, {"y": "total"})[-1]["y"].item() == limit

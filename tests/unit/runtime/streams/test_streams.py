@@ -323,7 +323,7 @@ def test_a_shared_buffer_is_not_parted(plus_one: LoadedProgram) -> None:
     assert second.port("x").buffer is given
     for step, name, direction in ((first, "y", Direction.OUTPUT), (second, "x", Direction.INPUT)):
         with pytest.raises(
-            RuntimeStateError, match=rf"bind of operation '{step.name}': {direction} '{name}' .* parted"
+            RuntimeStateError, match=rf"bind of operation '{step.name}': {direction} '{name}' .* separated"
         ):
             step.bind(name, np.zeros((1, 4), np.float16), direction)
     with pytest.raises(RuntimeStateError, match=r"share_buffer of operation 'second': input 'x' .* shares its buffer"):
@@ -534,7 +534,7 @@ def test_events() -> None:
         Event(None)  # pyright: ignore[reportArgumentType] - what an untyped caller may do
     with pytest.raises(GraphError, match="eventName is NULL"):
         Event("")
-    with pytest.raises(GraphError, match=r"event 'e' starts from no integer \(seen -1"):
+    with pytest.raises(GraphError, match=r"event 'e' must start from an integer \(seen -1"):
         Event("e", -1)
 
 
@@ -562,14 +562,23 @@ def test_other_things_than_programs_operations_and_events() -> None:
     model = af.compile(af.input((1, 4), name="x") * 2.0, target="h16g")
     step = cast("Any", af.Operation(model.loaded))
     wrong: list[tuple[str, Callable[[], object]]] = [
-        ("make an operation: this is no LoadedProgram .*model.loaded is one", lambda: af.Operation(cast("Any", model))),
-        ("name an operation: this is no str", lambda: af.Operation(model.loaded, cast("Any", 3))),
-        ("encode: this is no Operation", lambda: cast("Any", af.ExecutionStream()).encode(model.loaded)),
-        ("share_buffer: this is no Operation", lambda: step.share_buffer("y", None, "x")),
-        ("bind_completion_event: this is no Event", lambda: step.bind_completion_event("done")),
-        ("wait_for: this is no Event", lambda: step.wait_for("done", 1)),
-        ("wait_for: this is no int", lambda: step.wait_for(af.Event("done"), 1.5)),
-        ("execute_multi: this is no LoadedProgram", lambda: af.execute_multi(cast("Any", model), [{}])),
+        (
+            "make an operation: expected LoadedProgram .*model.loaded is one",
+            lambda: af.Operation(cast("Any", model)),
+        ),
+        ("name an operation: expected str", lambda: af.Operation(model.loaded, cast("Any", 3))),
+        (
+            "encode: expected Operation",
+            lambda: cast("Any", af.ExecutionStream()).encode(model.loaded),
+        ),
+        ("share_buffer: expected Operation", lambda: step.share_buffer("y", None, "x")),
+        ("bind_completion_event: expected Event", lambda: step.bind_completion_event("done")),
+        ("wait_for: expected Event", lambda: step.wait_for("done", 1)),
+        ("wait_for: expected int", lambda: step.wait_for(af.Event("done"), 1.5)),
+        (
+            "execute_multi: expected LoadedProgram",
+            lambda: af.execute_multi(cast("Any", model), [{}]),
+        ),
     ]
     for text, act in wrong:
         with pytest.raises(GraphTypeError, match=text):

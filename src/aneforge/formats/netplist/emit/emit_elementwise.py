@@ -62,7 +62,7 @@ def dropout(call: Call) -> Held:
     """
     if call.number("rate"):
         raise call.to.refuse(
-            "no source says how a layer is told a rate of dropout, nor what it draws",
+            "no source says how a layer gets a dropout rate, or what it draws",
             seen=call.number("rate"),
             limit=0,
             nearest="a product with a mask that the caller gives",

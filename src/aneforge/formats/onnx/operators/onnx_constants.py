@@ -108,7 +108,7 @@ def eye_like(call: Call) -> Value:
     """Convert a matrix of 0 with 1 on a diagonal."""
     x = call.value(0)
     if x.type.rank != 2:
-        raise GraphError("its input is no matrix", seen=list(x.type.shape))
+        raise GraphError("its input must be a matrix", seen=list(x.type.shape))
     dtype = call.dtype("dtype") if call.has("dtype") else x.type.dtype
     rows, columns = x.type.shape
     call.emit.room(rows, columns)

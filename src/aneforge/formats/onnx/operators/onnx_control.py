@@ -72,7 +72,7 @@ def tensors(call: Call, results: Sequence[Held]) -> tuple[Value, ...]:
     """
     for one in expect_whole(tuple(results)):
         if isinstance(one, Foreign):
-            raise UnsupportedNodeError(one.reason, f"{call.operator} whose course is computed gives {one.what}")
+            raise UnsupportedNodeError(one.reason, f"{call.operator} with computed iterations returns {one.what}")
     return tuple(one for one in results if isinstance(one, Output | Constant))
 
 
@@ -133,7 +133,7 @@ def kept(call: Call, condition: Value | None, new: Held, old: Held) -> Value:
     one, other = tensors(call, (new, old))
     if one.type != other.type or condition is None:
         raise UnsupportedNodeError(
-            Reason.DATA_SHAPE, "a variable changes its shape, and whether a turn is taken is computed"
+            Reason.DATA_SHAPE, "a variable changes its shape, and the number of iterations is computed at run time"
         )
     return emit.select(emit.reshape(condition, ()), one, other)
 
@@ -157,7 +157,7 @@ def stacks(
         if problem:
             raise UnsupportedNodeError(
                 Reason.DATA_SHAPE,
-                "a loop without a turn stacks values of unknown shape: " + problem.partition(". Workaround")[0],
+                "a loop without iterations stacks values of unknown shape: " + problem.partition(". Workaround")[0],
                 workaround="declare the shapes of the body's outputs",
             )
         found = [one.type for one in tensors(call, results[len(results) - len(columns) :])]
@@ -177,7 +177,7 @@ def batched_scan(call: Call) -> tuple[Held, ...]:
     out_backward = (0,) * max(len(call.attribute("body").g.output) - states, 0)
     batches = {value.type.shape[:1] for value in given}
     if len(batches) != 1 or () in batches:
-        raise GraphError("the inputs have not one batch", seen=", ".join(str(value.type) for value in given)[:200])
+        raise GraphError("the inputs differ in batch size", seen=", ".join(str(value.type) for value in given)[:200])
     batch = given[0].type.shape[0]
     samples: list[tuple[Held, ...]] = []
     for sample in range(batch):
@@ -195,7 +195,7 @@ def state_count(call: Call, count: int) -> int:
     """
     scanned_inputs = call.integer("num_scan_inputs")
     if not 0 < scanned_inputs <= count:
-        raise GraphError("there are not so many inputs to scan", seen=scanned_inputs, limit=f"1 to {count}")
+        raise GraphError("there are fewer inputs than are to be scanned", seen=scanned_inputs, limit=f"1 to {count}")
     return count - scanned_inputs
 
 

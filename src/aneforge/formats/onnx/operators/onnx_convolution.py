@@ -32,7 +32,9 @@ def windows_of(call: Call, extents: Sequence[int], lengths: Sequence[int]) -> li
         GraphError: A list has not one entry for every axis.
     """
     if len(lengths) != len(extents) or not extents:
-        raise GraphError("the window has not a length for each spatial axis", seen=list(lengths), limit=list(extents))
+        raise GraphError(
+            "the window must have one length for each spatial axis", seen=list(lengths), limit=list(extents)
+        )
     strides, dilations = per_axis(call, "strides", len(extents)), per_axis(call, "dilations", len(extents))
     expect_lengths(call, lengths)
     mode = call.choice("auto_pad", *AUTO_PADS) if "auto_pad" in call.rules.attributes else "NOTSET"
@@ -40,7 +42,7 @@ def windows_of(call: Call, extents: Sequence[int], lengths: Sequence[int]) -> li
     if mode != "NOTSET":
         pads = (0,) * (2 * len(extents))
     if len(pads) != 2 * len(extents) or min(pads) < 0:
-        raise GraphError("pads has not two widths, 0 or more, for each axis", seen=list(pads), limit=2 * len(extents))
+        raise GraphError("pads must have two widths, 0 or more, for each axis", seen=list(pads), limit=2 * len(extents))
     found: list[Window] = []
     for axis, (extent, length) in enumerate(zip(extents, lengths, strict=True)):
         stride, dilation = strides[axis], dilations[axis]
@@ -60,7 +62,7 @@ def per_axis(call: Call, name: str, count: int) -> tuple[int, ...]:
     """
     found = (call.integers(name) if name in call.rules.attributes else None) or (1,) * count
     if len(found) != count or min(found) < 1:
-        raise GraphError(f"{name} has not one entry, 1 or more, for each spatial axis", seen=list(found), limit=count)
+        raise GraphError(f"{name} must have one entry, 1 or more, for each spatial axis", seen=list(found), limit=count)
     return found
 
 
@@ -78,7 +80,7 @@ def expect_lengths(call: Call, lengths: Sequence[int]) -> None:
 def convolution(call: Call, x: Value, weight: Value, bias: Value | None) -> Value:
     """Return a convolution with the attributes of the node."""
     if x.type.rank < 3 or weight.type.rank != x.type.rank:
-        raise GraphError("data and weights have not the same spatial axes", seen=f"{x.type} and {weight.type}")
+        raise GraphError("data and weights must have the same spatial axes", seen=f"{x.type} and {weight.type}")
     windows = windows_of(call, x.type.shape[2:], weight.type.shape[2:])
     return convolved(call.emit, x, weight, bias, windows, call.integer("group"))
 
@@ -139,7 +141,7 @@ def conv_transpose(call: Call) -> Value:
     """Convert a convolution backwards."""
     x, weight, emit = call.value(0), call.value(1), call.emit
     if x.type.rank < 3 or weight.type.rank != x.type.rank:
-        raise GraphError("data and weights have not the same spatial axes", seen=f"{x.type} and {weight.type}")
+        raise GraphError("data and weights must have the same spatial axes", seen=f"{x.type} and {weight.type}")
     windows, lengths = transposed_windows(call, x, weight)
     return transposed(emit, x, weight, call.optional(2), windows, lengths, call.integer("group"))
 
@@ -168,7 +170,7 @@ def transposed_windows(call: Call, x: Value, weight: Value) -> tuple[list[Window
     mode = call.choice("auto_pad", *AUTO_PADS)
     given = call.integers("output_shape")
     if given is not None and (len(given) not in (count, count + 2) or min(given) < 1):
-        raise GraphError("output_shape has not one length for each spatial axis", seen=list(given), limit=count)
+        raise GraphError("output_shape must have one length for each spatial axis", seen=list(given), limit=count)
     windows: list[Window] = []
     lengths: list[int] = []
     for axis, (extent, length) in enumerate(zip(x.type.shape[2:], weight.type.shape[2:], strict=True)):
@@ -210,7 +212,7 @@ def windows_of_columns(call: Call, image: tuple[int, ...], block: tuple[int, ...
     checked_extents("the block", block)
     pads = call.integers("pads") or (0,) * (2 * count)
     if len(block) != count or len(pads) != 2 * count or min((*block, *image), default=0) < 1 or min(pads) < 0:
-        raise GraphError("image, block and pads do not go together", seen=f"{image}, {block}, {pads}"[:200])
+        raise GraphError("image, block and pads do not match", seen=f"{image}, {block}, {pads}"[:200])
     strides, dilations = per_axis(call, "strides", count), per_axis(call, "dilations", count)
     found = [
         Window(image[axis], block[axis], strides[axis], dilations[axis], pads[axis], pads[axis + count])
@@ -272,7 +274,7 @@ def deformable_window(call: Call, axis: int, x: Value, weight: Value) -> Window:
     """Return how the window of a deformable convolution goes along rows or columns."""
     pads = call.integers("pads") or (0,) * 4
     if len(pads) != 4 or min(pads) < 0:
-        raise GraphError("pads has not two widths, 0 or more, for each axis", seen=list(pads), limit=4)
+        raise GraphError("pads must have two widths, 0 or more, for each axis", seen=list(pads), limit=4)
     expect_lengths(call, weight.type.shape[2:])
     return Window(
         x.type.shape[2 + axis],

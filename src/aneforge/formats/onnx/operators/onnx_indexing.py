@@ -53,9 +53,7 @@ def region(
     named = normalised_axes(range(len(starts)) if axes is None else axes, x.type.rank)
     by = (1,) * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(named) == len(by) or 0 in by:
-        raise GraphError(
-            "starts, ends, axes and steps do not go together", seen=f"{starts}, {ends}, {axes}, {steps}"[:200]
-        )
+        raise GraphError("starts, ends, axes and steps do not match", seen=f"{starts}, {ends}, {axes}, {steps}"[:200])
     bounds = {
         axis: bounded(start, end, step, x.type.shape[axis])
         for axis, start, end, step in zip(named, starts, ends, by, strict=True)
@@ -149,7 +147,7 @@ def tensor_scatter(call: Call) -> Value:
     """Convert a cache with new rows written from a place on, one for every sequence of the batch."""
     cache, update, emit = call.value(0), call.value(1), call.emit
     if update.type.rank != cache.type.rank or cache.type.rank < 2:
-        raise GraphError("cache and update have not the same axes", seen=f"{cache.type} and {update.type}")
+        raise GraphError("cache and update must have the same axes", seen=f"{cache.type} and {update.type}")
     axis = call.axis(cache.type.rank)
     circular = call.choice("mode", "linear", "circular") == "circular"
     shape, extent = update.type.shape, cache.type.shape[axis]

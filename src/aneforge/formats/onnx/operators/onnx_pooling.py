@@ -38,7 +38,7 @@ def pool_windows(call: Call, x: Value) -> tuple[list[Window], list[int]]:
     lengths = call.integers("kernel_shape") or ()
     if x.type.rank != len(lengths) + 2:
         raise GraphError(
-            "kernel_shape has not one length for each spatial axis", seen=list(lengths), limit=x.type.rank - 2
+            "kernel_shape must have one length for each spatial axis", seen=list(lengths), limit=x.type.rank - 2
         )
     windows = windows_of(call, x.type.shape[2:], lengths)
     return windows, [places_of(call, window) for window in windows]
@@ -100,7 +100,7 @@ def power_norm(call: Call, x: Value, axes: Sequence[int], exponent: float, *, ke
         GraphError: It is none.
     """
     if not exponent >= 1:
-        raise GraphError("p is not a norm's", seen=exponent, limit="1 or more")
+        raise GraphError("p must be 1 or more", seen=exponent, limit="1 or more")
     return norm(call.emit, x, exponent, axes, keep=keep)
 
 

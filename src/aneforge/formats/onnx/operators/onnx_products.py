@@ -84,7 +84,9 @@ def labels(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     inputs, arrow, result = equation.replace(" ", "").partition("->")
     operands = inputs.split(",")
     if len(operands) != len(ranks):
-        raise GraphError("the equation has not one term for each operand", seen=repr(equation)[:100], limit=len(ranks))
+        raise GraphError(
+            "the equation must have one term for each operand", seen=repr(equation)[:100], limit=len(ranks)
+        )
     free = [letter for letter in string.ascii_letters if letter not in equation]
     dots = [
         rank - len(one.replace("...", "")) if "..." in one else 0 for one, rank in zip(operands, ranks, strict=True)
@@ -105,7 +107,7 @@ def determinant(call: Call) -> Value:
     """Convert the determinant by the recurrence of Faddeev and LeVerrier: products and traces, no pivot to be 0."""
     x, emit = call.value(0), call.emit
     if x.type.rank < 2 or x.type.shape[-1] != x.type.shape[-2] or not x.type.shape[-1]:
-        raise GraphError("its input does not hold square matrices", seen=list(x.type.shape))
+        raise GraphError("its input must hold square matrices", seen=list(x.type.shape))
     count = x.type.shape[-1]
     if count > DETERMINANT_MOST:
         raise GraphError("the matrices are too large to be unrolled", seen=count, limit=DETERMINANT_MOST)

@@ -133,7 +133,7 @@ def dequantize(call: Call) -> Value:
     if "output_dtype" in call.rules.attributes and call.integer("output_dtype"):
         out = call.dtype("output_dtype")
     if not is_float(scale.type.dtype):
-        raise GraphError("the scale does not hold floating-point numbers", seen=scale.type.dtype)
+        raise GraphError("the scale must hold floating-point numbers", seen=scale.type.dtype)
     weights = compressed(call, x, scale, zero) if out == scale.type.dtype else None
     if weights is not None:
         return weights

@@ -141,7 +141,9 @@ def recurrent(call: Call) -> tuple[Value, ...]:
     """Convert a recurrent layer."""
     emit = call.emit
     if call.value(0).type.rank != 3 or call.value(1).type.rank != 3 or call.value(2).type.rank != 3:
-        raise GraphError("sequence or weights have not three axes", seen=f"{call.value(0).type}, {call.value(1).type}")
+        raise GraphError(
+            "sequence and weights must have three axes", seen=f"{call.value(0).type}, {call.value(1).type}"
+        )
     batch_first = "layout" in call.rules.attributes and call.flag("layout")
     x = emit.transpose(call.value(0), (1, 0, 2)) if batch_first else call.value(0)
     count = check_shapes(call, x)

@@ -176,7 +176,7 @@ def cropped_axes(alongs: dict[int, Along], axes: Sequence[int], region: Array) -
     """
     bounds = [float(one) for one in np.ravel(region)]
     if len(bounds) != 2 * len(axes):
-        raise GraphError("the region has not a start and an end for each axis", seen=len(bounds), limit=2 * len(axes))
+        raise GraphError("the region must have a start and an end for each axis", seen=len(bounds), limit=2 * len(axes))
     if not all(abs(one) <= FARTHEST for one in bounds):
         raise GraphError("the region is not at a place that can be computed", seen=bounds[:16], limit=FARTHEST)
     return {

@@ -79,7 +79,7 @@ def along_fourth(call: Call, packed: Value, count: int) -> list[Value]:
     """Return the parts of a tensor [batch, length, heads, count, width]."""
     shape = packed.type.shape
     if shape[3] != count:
-        raise GraphError("it has not so many tensors in one", seen=list(shape), limit=count)
+        raise GraphError("its input does not hold this many tensors", seen=list(shape), limit=count)
     return [call.emit.at(packed, 3, place) for place in range(count)]
 
 

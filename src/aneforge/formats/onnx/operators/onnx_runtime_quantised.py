@@ -94,7 +94,7 @@ def quantised_concat(call: Call) -> Value:
         GraphError: A tensor has none.
     """
     if len(call.inputs) < 5 or len(call.inputs) % 3 != 2:
-        raise GraphError("its tensors have not each a scale and a zero point", seen=len(call.inputs))
+        raise GraphError("each of its tensors must have a scale and a zero point", seen=len(call.inputs))
     parts = [opened(call, place, place + 1, place + 2) for place in range(2, len(call.inputs), 3)]
     return closed(call, call.emit.concat(parts, call.axis(parts[0].type.rank)), 0, 1)
 
@@ -145,7 +145,7 @@ def quantised_convolution(call: Call) -> Value:
     """
     if call.flag("channels_last"):
         raise UnsupportedNodeError(
-            Reason.FORM, "its channels lie after", workaround="save with ORT_ENABLE_EXTENDED or less"
+            Reason.FORM, "its channels are last", workaround="save with ORT_ENABLE_EXTENDED or less"
         )
     return convolved_codes(call)
 
@@ -215,7 +215,7 @@ def packed_product(call: Call) -> Value:
     elif is_float(zeros.type.dtype):
         shift = call.known(3, "the zero points")
         if shift.size != columns * blocks:
-            raise GraphError("the zero points have not their size", seen=shift.size, limit=columns * blocks)
+            raise GraphError("the zero points have the wrong size", seen=shift.size, limit=columns * blocks)
         shift = shift.reshape(columns, blocks)
     else:
         shift = unpacked(call.known(3, "the zero points"), bits, columns, blocks)
@@ -233,7 +233,7 @@ def unpacked(packed: Array, bits: int, lines: int, count: int) -> Array:
     each = WHOLE_BYTE // bits
     needed = lines * -(-count // each)
     if packed.size != needed or packed.dtype != np.uint8:
-        raise GraphError("the packed numbers have not their size", seen=packed.size, limit=needed)
+        raise GraphError("the packed numbers have the wrong size", seen=packed.size, limit=needed)
     shifts = np.arange(each, dtype=np.uint8) * bits
     codes = (packed.reshape(lines, -1, 1) >> shifts) & (2**bits - 1)
     return codes.reshape(lines, -1)[:, :count]

@@ -56,7 +56,7 @@ def flatten(call: Call) -> Value:
     x, axis = call.value(0), call.integer("axis")
     rank = x.type.rank
     if not -rank <= axis <= rank:
-        raise GraphError("axis does not part the tensor", seen=axis, limit=f"{-rank} to {rank}")
+        raise GraphError("axis is out of range for the tensor", seen=axis, limit=f"{-rank} to {rank}")
     cut = axis + rank if axis < 0 else axis
     return call.emit.reshape(x, (math.prod(x.type.shape[:cut]), math.prod(x.type.shape[cut:])))
 

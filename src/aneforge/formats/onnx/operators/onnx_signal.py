@@ -38,7 +38,7 @@ def transform(call: Call, axis: int) -> Value:
     """Return the transform of a real or complex signal, whose parts stand along the last axis."""
     x, emit = call.value(0), call.emit
     if axis == x.type.rank - 1 or x.type.shape[-1] not in (1, 2):
-        raise GraphError("the last axis does not hold a real, or a real and an imaginary part", seen=list(x.type.shape))
+        raise GraphError("the last axis must hold a real, or a real and an imaginary part", seen=list(x.type.shape))
     inverse, onesided = call.flag("inverse"), call.flag("onesided")
     usual = 2 * (x.type.shape[axis] - 1) if inverse and onesided else x.type.shape[axis]
     length = usual if call.optional(1) is None else call.known_integer(1, "the length of the transform")

@@ -27,7 +27,7 @@ def embedding_bag(call: Call) -> tuple[Value, ...]:
     """
     table, indices, emit = call.value("weight"), call.value("indices"), call.emit
     if call.has("padding_idx") and call.integer("padding_idx") >= 0:
-        raise UnsupportedNodeError(Reason.FORM, "rows that do not count are known at run time alone")
+        raise UnsupportedNodeError(Reason.FORM, "the rows to ignore are only known at run time")
     rows = emit.apply("gather", {"x": table, "indices": emit.cast(indices, "int32")}, axis=0)
     weights = call.optional("per_sample_weights")
     if weights is not None:

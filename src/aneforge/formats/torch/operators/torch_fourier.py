@@ -67,7 +67,7 @@ def transformed_axes(call: Call) -> tuple[int, ...]:
     """
     found = call.integers("dim")
     if not found:
-        raise GraphError("a transform goes along axes, and there are none")
+        raise GraphError("the transform has no axes")
     return found
 
 

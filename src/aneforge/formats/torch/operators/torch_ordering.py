@@ -79,7 +79,7 @@ def median(call: Call) -> Value:
     """Convert the lower one of the middle elements of all."""
     x, emit = call.value("self"), call.emit
     if not x.type.size:
-        raise GraphError("the median of no elements is not a number here")
+        raise GraphError("the median of no elements is not defined here")
     flat = emit.reshape(x, (x.type.size,))
     values = ordered(emit, flat, 0, ascending=True)[0]
     middle = (x.type.size - 1) // 2
@@ -111,7 +111,7 @@ def histogram(call: Call) -> Value:
     x, emit = call.value("self"), call.emit
     low, high, bins = float(call.number("min")), float(call.number("max")), call.integer("bins")
     if low >= high:
-        raise UnsupportedNodeError(Reason.FORM, "the parts lie between the extremes of the data")
+        raise UnsupportedNodeError(Reason.FORM, "the bins depend on the extremes of the data")
     emit.room(bins)
     step = (high - low) / bins
     row = emit.reshape(x, (x.type.size,))

@@ -50,7 +50,7 @@ def parameter(call: Call, name: str, x: Value, axis: int | None) -> Value:
     """Return a scale or zero point in the element type of the numbers, in a shape that broadcasts to theirs.
 
     Raises:
-        GraphError: It has not one number for each channel.
+        GraphError: It must have one number for each channel.
     """
     emit = call.emit
     given = call.arguments.get(name)
@@ -59,7 +59,9 @@ def parameter(call: Call, name: str, x: Value, axis: int | None) -> Value:
     if axis is None:
         return emit.reshape(found, ())
     if found.type.size != x.type.shape[axis]:
-        raise GraphError(f"{name} has not one number for each channel", seen=found.type.size, limit=x.type.shape[axis])
+        raise GraphError(
+            f"{name} must have one number for each channel", seen=found.type.size, limit=x.type.shape[axis]
+        )
     return emit.reshape(found, [found.type.size if one == axis else 1 for one in range(x.type.rank)])
 
 
