@@ -51,8 +51,9 @@ class Threshold:
     min_native: float = 0.0
     """The least share of operations that must be native on every target."""
     evidence: EvidenceKind | None = None
-    """The weakest evidence with which a finding counts; None counts also those whose limit is unknown. What was measured
-    on chips of other targets is inferred here."""
+    """The weakest evidence with which a finding counts; None counts also those whose limit is unknown.
+
+    What was measured on chips of other targets is inferred."""
 
     def believes(self, evidence: Evidence | None, target: str) -> bool:
         """Tell whether findings with that evidence count on a target."""

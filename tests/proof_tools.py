@@ -1,0 +1,276 @@
+"""The proof that all answers agree: everything that is said of a drawn case, and what of it cannot be true together.
+
+Each kind of contradiction is a function that yields a sentence, the same for all cases of its class, and details.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import aneforge as af
+from aneforge.analysis.cost import cost_of
+from aneforge.analysis.exactness import labels_of_layers
+from aneforge.commands.checking import CheckOptions, check
+from aneforge.compiler.compile import compile_graph, route_to
+from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
+from aneforge.engine.exactness import Exactness, label_of_all
+from aneforge.engine.execution.run import run
+from aneforge.errors import GraphError, NotSupportedError
+from aneforge.evidence import EvidenceKind
+from aneforge.graph.precision import to_fp16
+from aneforge.report.gate import FAIL_ON, STRICT, Threshold, outcome
+from aneforge.report.model import DIFFERS, NO, SAME, SPLIT
+from aneforge.report.written import report_from_json, report_to_json
+from aneforge.targets import Target, place_of, resolve
+from aneforge.targets.queries import was_measured_on
+from engine.test_labels_by_evidence import ARITHMETIC, ORDER, claim, least
+from report_readers import disagreeing_forms
+from verdict_tools import ask, disagreements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from aneforge.compiler.compile import Compiled
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.engine.execution.run import Run
+    from aneforge.report.model import Report, TargetReport
+    from proof_cases import Case
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = ["KNOWN", "MET", "Contradiction", "Judged", "judge"]
+
+MEASURED = Threshold(FAIL_ON, evidence=EvidenceKind.MEASURED)
+GATES = (Threshold(), Threshold(STRICT), Threshold(("saturation", "divergence")))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A class of contradictions that is there and should not be."""
+
+    case: tuple[int, int]
+    """The number of a case that has it."""
+    reason: str
+
+
+KNOWN: Mapping[str, Known] = {}
+"""Classes of contradictions that are known; one that is gone is to be taken out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two answers of which one is wrong."""
+
+    what: str
+    """The class, without names of the case."""
+    details: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What was compiled and run for one target of a case, and what the report says of it."""
+
+    name: str
+    target: Target
+    told: TargetReport
+    compiled: Compiled | None
+    ran: Run | None
+    """None without a program or samples, and where no source gives the mathematics of an operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came of one case."""
+
+    contradictions: tuple[Contradiction, ...]
+    met: frozenset[str]
+    """Which of `MET` the case has: without them, nothing would be proven."""
+
+
+def judge(case: Case) -> Judged:
+    """Ask every door about a case, and find what cannot be true together."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        names = list({place_of(name).target.name: name for name in case.targets}.values())
+        report = check(case.graph, names, CheckOptions(samples=case.samples))
+        answered = [answer(case, name, told) for name, told in zip(names, report.targets, strict=True)]
+        return Judged(tuple(contradictions(case, report, answered)), frozenset(met_by(report, answered)))
+
+
+def contradictions(case: Case, report: Report, answered: Sequence[Answered]) -> Iterator[Contradiction]:
+    """Yield what is said of a case and cannot be true together."""
+    yield from rows(case, answered)
+    yield from infinities(answered)
+    yield from differences(report, answered)
+    for one in answered:
+        yield from times(case, one)
+        yield from labels(one)
+    yield from forms(report)
+    yield from evidence(report)
+
+
+MET = (
+    "refused on a target",
+    "split on a target",
+    "below the floor of MIL",
+    "outputs that are infinite",
+    "equal bits on two targets",
+    "different bits on two targets",
+    "all layers exact",
+    "a finding that was measured there",
+)
+
+
+def met_by(report: Report, answered: Sequence[Answered]) -> Iterator[str]:
+    """Yield what a case has of `MET`."""
+    refused, split, older, infinite, equal, different, exact, measured = MET
+    outputs = [value for one in answered if one.ran is not None for value in one.ran.outputs.values()]
+    tests = {
+        refused: any(one.told.failure is not None for one in answered),
+        split: any(one.told.runs == SPLIT for one in answered),
+        older: any(not one.target.limits.flag("mil_programs") for one in answered),
+        infinite: any(bool(np.isinf(value).any()) for value in outputs if value.dtype.kind == "f"),
+        equal: any(pair.differing == 0 for pair in report.divergences),
+        different: any(pair.differing for pair in report.divergences),
+        exact: any(one.ran is not None and one.ran.label.exactness is Exactness.EXACT for one in answered),
+        measured: bool(outcome(report, MEASURED).failures),
+    }
+    yield from (name for name, holds in tests.items() if holds)
+
+
+def answer(case: Case, name: str, told: TargetReport) -> Answered:
+    """Compile and run a case for one target."""
+    target = place_of(name).target
+    try:
+        compiled = compile_graph(to_fp16(case.graph).graph, name, route=route_to(target))
+    except GraphError:
+        return Answered(name, target, told, None, None)
+    if case.samples is None:
+        return Answered(name, target, told, compiled, None)
+    try:
+        ran = run(compiled.program, compiled.feed(case.samples))
+    except NotSupportedError:
+        ran = None
+    return Answered(name, target, told, compiled, ran)
+
+
+def rows(case: Case, answered: Sequence[Answered]) -> Iterator[Contradiction]:
+    """Every door gives one row of the table; what is below the floor of MIL is refused at all of them."""
+    runs_mil = [one for one in answered if one.target.limits.flag("mil_programs")]
+    for one in runs_mil[:1]:
+        for what in disagreements(ask(case.graph, one.target)):
+            yield Contradiction(what, one.name)
+    for one in answered:
+        if one not in runs_mil and (one.told.runs != NO or af.preflight(case.graph, one.name).ok):
+            yield Contradiction("below the floor of MIL and not refused", one.name)
+
+
+def infinities(answered: Sequence[Answered]) -> Iterator[Contradiction]:
+    """Finite inputs become infinite only with a hazard in the verdict."""
+    for one in answered:
+        if one.ran is None:
+            continue
+        values = [value for value in one.ran.outputs.values() if value.dtype.kind == "f"]
+        if any(np.isinf(value).any() for value in values) and one.told.risk != "saturation":
+            yield Contradiction("infinite without a hazard", f"{one.name}: {one.told.risk}: {one.told.risk_reason}")
+        if any(np.isnan(value).any() for value in values) and one.told.risk != "saturation":
+            yield Contradiction("no number without a hazard", f"{one.name}: {one.told.risk}: {one.told.risk_reason}")
+
+
+def bits(value: Array) -> Array:
+    """Return what two values are compared by; all that is no number is one."""
+    if value.dtype != np.float16:
+        return value
+    return np.where(np.isnan(value), np.uint16(0x7E00), np.ascontiguousarray(value).view(np.uint16))
+
+
+def differences(report: Report, answered: Sequence[Answered]) -> Iterator[Contradiction]:
+    """`none` and `same` mean equal bits for the samples, `differs` means different ones."""
+    by_name = {one.told.target: one for one in answered}
+    with_program = [one.told.target for one in answered if one.compiled is not None]
+    if [pair.second for pair in report.divergences] != with_program[1:]:
+        yield Contradiction("targets are not compared", f"{with_program}, {report.divergences}")
+    for pair in report.divergences:
+        first, second = by_name[pair.first].ran, by_name[pair.second].ran
+        if first is None or second is None:
+            continue
+        differing = sum(
+            int(np.count_nonzero(bits(value) != bits(second.outputs[name]))) for name, value in first.outputs.items()
+        )
+        said = f"{pair.first} and {pair.second}: {differing} differ; {pair.word}, {pair.strength}, {pair.differing}"
+        if differing and SAME in (pair.word, {"none": SAME}.get(pair.strength)):
+            yield Contradiction("bits differ where none was said", said)
+        if (pair.word == DIFFERS) is not bool(differing) or pair.differing != differing:
+            yield Contradiction("differs means different bits", said)
+        if (pair.strength == "none") is not (pair.word == SAME):
+            yield Contradiction("the word and the strength disagree", said)
+
+
+def times(case: Case, one: Answered) -> Iterator[Contradiction]:
+    """Check, cost and compile have one number of microseconds."""
+    latency = one.told.latency
+    if (latency is None) is not (one.compiled is None):
+        yield Contradiction("a time without a program", f"{one.name}: {latency}, {one.told.failure}")
+    if latency is None or one.compiled is None:
+        return
+    found = {"what was compiled": cost_of(one.compiled).microseconds}
+    if one.target.limits.flag("mil_programs"):
+        model = af.compile(case.graph, target=one.name, opt=None)
+        found |= {
+            "cost": af.cost(case.graph, one.name).microseconds,
+            "estimate": af.estimate(case.graph, target=one.name),
+            "the model": af.cost(model).microseconds,
+        }
+    wrong = {name: value for name, value in found.items() if abs(value - latency.microseconds) > 0.001}
+    if wrong:
+        yield Contradiction(f"times differ: {', '.join(wrong)}", f"{one.name}: {latency.microseconds}, {wrong}")
+
+
+def labels(one: Answered) -> Iterator[Contradiction]:
+    """No label is surer than the least evidence along its steps; none of a run is surer than that of its program."""
+    if one.compiled is None:
+        return
+    program = one.compiled.program
+    known = labels_of_layers(program)
+    for layer in program.layers:
+        allowed = least("exact", *(claim(step, one.target.name) for step in steps_of(layer)))
+        if ORDER.index(known[layer.name].exactness) < ORDER.index(allowed):
+            yield Contradiction(f"surer than its evidence: {layer.kind.name}", f"{one.name}: {layer}, {allowed}")
+        if one.ran is not None and one.ran.labels[layer.name].exactness.doubt < known[layer.name].exactness.doubt:
+            yield Contradiction("a run is surer than its program", f"{one.name}: {layer}")
+    if one.told.exactness != label_of_all(known.values()).exactness:
+        yield Contradiction("the report has another label", f"{one.name}: {one.told.exactness}")
+
+
+def steps_of(layer: Layer) -> Iterator[str]:
+    """Yield the names by which the evidence knows what a layer computes, slots included."""
+    call = call_of_layer(layer)
+    calls = [call, *(call_of_kind(stage.kind, stage.attributes, (1, 1, 1, 1)) for _, stage in layer.epilogue.stages)]
+    for one in calls:
+        name = "muls" if one is None else one.op
+        if name in ARITHMETIC:
+            yield name
+
+
+def forms(report: Report) -> Iterator[Contradiction]:
+    """Every written form of a report says the same, and fails on the same."""
+    read = report_from_json(report_to_json(report))
+    if read != report:
+        yield Contradiction("JSON has another report", "")
+    for gate in GATES:
+        if outcome(read, gate) != outcome(report, gate):
+            yield Contradiction("JSON has another outcome", str(gate))
+        for what, details in disagreeing_forms(report, gate):
+            yield Contradiction(what, details)
+
+
+def evidence(report: Report) -> Iterator[Contradiction]:
+    """Yield findings that a gate counts as measured and that were measured on chips of other targets."""
+    for one in outcome(report, MEASURED).failures:
+        known = None if one.finding is None else one.finding.evidence
+        if known is not None and not was_measured_on(resolve(one.target), known):
+            yield Contradiction("measured on another chip", f"{one.target}: {one.reason}, {known}")

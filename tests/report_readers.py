@@ -1,0 +1,215 @@
+"""Reads the written forms of a report back: what each says of findings, of every target, and of the outcome.
+
+One finding is one tuple in all forms, and one target is another, so that forms can be compared.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import csv
+import gzip
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
+
+import msgspec
+
+from aneforge.cli.showing import show_report
+from aneforge.evidence import Evidence
+from aneforge.report.gate import FAIL_ON, outcome
+from aneforge.report.html.page import html
+from aneforge.report.junit import junit
+from aneforge.report.model import Latency
+from aneforge.report.numbers import latency_text
+from aneforge.report.sarif import sarif
+from aneforge.report.tables import csv_text, markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from aneforge.report.gate import Threshold
+    from aneforge.report.model import Report
+
+__all__ = ["disagreeing_forms"]
+
+Finding = tuple[str, str, str, str, str]
+"""Target, rule, severity, name of the node, evidence."""
+NO_LIMIT = "none, the limit is unknown"
+WIDE = {"COLUMNS": "400"}
+
+
+class Line(NamedTuple):
+    """What a form says of one target."""
+
+    latency: str
+    risk: str
+    exactness: str
+
+
+def disagreeing_forms(report: Report, threshold: Threshold) -> Iterator[tuple[str, str]]:
+    """Yield the forms that do not say what the report says, each with how."""
+    findings, lines = sorted(in_order(report)), lines_of(report)
+    page = page_blocks(report)
+    shown = terminal(report, threshold)
+    for form, found in (
+        ("SARIF", sarif_findings(report)),
+        ("Markdown", markdown_findings(report)),
+        ("HTML", page_findings(page)),
+    ):
+        if sorted(found) != findings:
+            yield f"{form} has other findings", f"{sorted(found)}\n{findings}"
+    for form, said in (
+        ("Markdown", markdown_lines(report)),
+        ("HTML", page_lines(page)),
+        ("terminal", terminal_lines(shown, lines)),
+    ):
+        if said != lines:
+            yield f"{form} has another line for a target", f"{said}\n{lines}"
+    worst = {(target, node): (rule, severity) for target, rule, severity, node, _ in reversed(in_order(report)) if node}
+    if csv_worst(report) != worst:
+        yield "CSV has other findings", f"{csv_worst(report)}\n{worst}"
+    yield from other_outcomes(report, threshold, shown)
+
+
+def in_order(report: Report) -> list[Finding]:
+    """Return the findings of a report, those of a target worst first."""
+    return [
+        (
+            target.target,
+            one.rule,
+            one.severity,
+            "" if one.node is None else report.nodes[one.node].name,
+            one.evidence_text,
+        )
+        for target in report.targets
+        for one in target.findings
+    ]
+
+
+def lines_of(report: Report) -> Mapping[str, Line]:
+    """Return what a report says of its targets."""
+    return {
+        one.target: Line(
+            "no program" if one.failure is not None else latency_text(one.latency),
+            one.risk,
+            "" if one.failure is not None else one.exactness,
+        )
+        for one in report.targets
+    }
+
+
+def sarif_findings(report: Report) -> Iterator[Finding]:
+    """Yield the findings that SARIF has."""
+    for one in json.loads(sarif(report))["runs"][0]["results"]:
+        logical, own = one["locations"][0].get("logicalLocations"), one["properties"]
+        node = logical[0]["name"] if logical else ""
+        for target in own["targets"]:
+            yield target, one["ruleId"], own["severity"], node, own["evidence"] or NO_LIMIT
+
+
+HEAD = re.compile(r"- \*\*(\S+)\*\* (\w+): `[^`]*`(?: at `([^`]*)`)? on (.*)")
+
+
+def markdown_findings(report: Report) -> Iterator[Finding]:
+    """Yield the findings that Markdown has."""
+    head: re.Match[str] | None = None
+    for line in markdown(report).splitlines():
+        head = HEAD.fullmatch(line) or head
+        kind, _, evidence = line.partition("evidence: ")
+        if kind == "    - " and head is not None:
+            for target in head[4].split(", "):
+                yield target, head[1], head[2], head[3] or "", evidence
+
+
+def markdown_lines(report: Report) -> Mapping[str, Line]:
+    """Return what Markdown says of the targets."""
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in markdown(report).splitlines() if line[:1] == "|"
+    ]
+    names = {name: place for place, name in enumerate(rows[0])}
+    return {row[0]: Line(row[names["latency"]], row[names["fp16 risk"]], row[names["exactness"]]) for row in rows[2:]}
+
+
+BLOCK = re.compile(r'<script type="application/octet-stream" id="block-\d+">([^<]*)</script>')
+
+
+def page_blocks(report: Report) -> list[Any]:
+    """Return what the page unpacks."""
+    return [json.loads(gzip.decompress(base64.b64decode(block))) for block in BLOCK.findall(html(report))]
+
+
+def column(values: Any) -> list[Any]:  # noqa: ANN401 - of JSON
+    """Return a column of the page, whether its values are written once or not."""
+    return [values["values"][place] for place in values["places"]] if isinstance(values, dict) else values
+
+
+def page_findings(blocks: list[Any]) -> Iterator[Finding]:
+    """Yield the findings that the page has."""
+    names = column(blocks[blocks[0]["nodes"]]["name"])
+    for target in blocks[0]["targets"]:
+        rows = {name: column(values) for name, values in blocks[target["findings"]].items()}
+        for rule, severity, node, known in zip(
+            rows["rule"], rows["severity"], rows["node"], rows["evidence"], strict=True
+        ):
+            evidence = NO_LIMIT if known is None else msgspec.convert(known, Evidence).short
+            yield target["target"], rule, severity, "" if node is None else names[node], evidence
+
+
+def page_lines(blocks: list[Any]) -> Mapping[str, Line]:
+    """Return what the page says of the targets."""
+    found: dict[str, Line] = {}
+    for one in blocks[0]["targets"]:
+        latency = None if one["latency"] is None else msgspec.convert(one["latency"], Latency)
+        failed = one["failure"] is not None
+        found[one["target"]] = Line(
+            "no program" if failed else latency_text(latency), one["risk"], "" if failed else one["exactness"]
+        )
+    return found
+
+
+def terminal(report: Report, threshold: Threshold) -> list[str]:
+    """Return the lines that `check` prints."""
+    stream = io.StringIO()
+    with patch.dict("os.environ", WIDE), contextlib.redirect_stdout(stream):
+        show_report(report, outcome(report, threshold), most=len(in_order(report)))
+    return stream.getvalue().splitlines()
+
+
+SHORT = {"?": "unknown", "inf": "saturation", "ok": "none", "model": "modelled", "-": ""}
+
+
+def terminal_lines(shown: list[str], expected: Mapping[str, Line]) -> Mapping[str, Line]:
+    """Return what the terminal says of the targets; without a program it has no risk to tell."""
+    begin = next(number for number, line in enumerate(shown) if line.startswith("target"))
+    found: dict[str, Line] = {}
+    for line in shown[begin + 1 : begin + 1 + len(expected)]:
+        name, *cells = line.split()
+        latency = re.search(r"no program|[\d.]+ (?:µs|ms|s)(?: ±\d+%)?", line)
+        risk, exactness = (SHORT.get(cell, cell) for cell in cells[-2:])
+        failed = latency is not None and latency[0] == "no program"
+        found[name] = Line("" if latency is None else latency[0], expected[name].risk if failed else risk, exactness)
+    return found
+
+
+def csv_worst(report: Report) -> Mapping[tuple[str, str], tuple[str, str]]:
+    """Return the worst finding of every node and target as CSV has it."""
+    rows = csv.DictReader(io.StringIO(csv_text(report)))
+    return {(row["target"], row["node"]): (row["rule"], row["severity"]) for row in rows if row["rule"]}
+
+
+def other_outcomes(report: Report, threshold: Threshold, shown: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the forms that pass or fail where the report does not."""
+    result = outcome(report, threshold)
+    printed = next(line for line in reversed(shown) if line.startswith(("passed", "failed")))
+    if printed.startswith("passed") is not result.ok:
+        yield "the terminal has another outcome", printed
+    counts = {word: int(number) for number, word in re.findall(rf"(\d+) ({'|'.join(FAIL_ON)})\b", printed)}
+    if counts != result.counts:
+        yield "the terminal counts otherwise", f"{printed}: {result.counts}"
+    cases = ET.fromstring(junit(report, threshold))  # noqa: S314 - it was just made
+    if (cases.get("failures") == "0") is not result.ok:
+        yield "JUnit has another outcome", f"{cases.get('failures')}: {result.failures}"
