@@ -24,8 +24,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "gives each operation its code in this room: arithmetic, lowering, spelling, cutting, ranges": (
         "formats/mil/forms.py:FORMS",
         "formats/netplist/",
-        "compiler/dialect.py:PAIRS",
-        "compiler/dialect.py:RESHAPES",
         "compiler/ir/calls.py:OWN_FORMS",
         "compiler/ir/meanings/convolution_meanings.py:FORMS",
         "compiler/ir/meanings/regions.py:FORMS",

@@ -22,6 +22,7 @@ from aneforge.graph.dialect import Dialect, Objection
 from aneforge.ops.constant import Constant
 from aneforge.ops.decomposition import Limits
 from aneforge.ops.op import Below, Trait
+from aneforge.ops.table import op_named
 from aneforge.rules.catalogue import explain
 from aneforge.rules.nodes import operation_of
 from aneforge.rules.operations import op_status
@@ -33,16 +34,13 @@ from aneforge.targets.queries import least_limit
 if TYPE_CHECKING:
     from aneforge.graph.node import Node, Value
 
-__all__ = ["DIRECT_FORMS", "Route", "engine_dialect", "is_flatten", "is_lowerable"]
+__all__ = ["Route", "engine_dialect", "has_direct_form", "is_flatten", "is_lowerable"]
 
 NOT_A_FLATTEN = "cannot be lowered as Flatten on ANE"
 """The compiler's own text for squeeze and expand_dims."""
-RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten2d")
-PAIRS = ("add", "sub", "mul", "maximum", "minimum", "pow")
-DIVISIONS = ("real_div", "floor_div")
+SPREAD, RECIPROCAL, RESHAPE = "spread first", "reciprocal", "reshape"
+"""The decompositions of pairs, divisions and changes of shape that the direct route asks for."""
 STRIDE_RULES = ("ANE-STRIDE-001", "ANE-STRIDE-002")
-DIRECT_FORMS = frozenset({*RESHAPES, *PAIRS, *DIVISIONS})
-"""Operations that the direct route has in a form of its own, whatever the rules of the ordinary one say."""
 DIVISION_STEPS = frozenset({"floor"})
 """Steps of a division that every family is likely to have (guide app. B: floor_divide), and users not by themselves."""
 
@@ -63,6 +61,12 @@ def common_limits() -> Limits:
 def is_lowerable(op: str) -> bool:
     """Tell whether an operation has layers."""
     return op in RULES or kind_of_op(op) is not None
+
+
+def has_direct_form(op: str) -> bool:
+    """Tell whether the direct route has a form of its own of an operation, whatever the rules of the other one say."""
+    entry = op_named(op)
+    return op == RESHAPE or any(entry.decomposition(name) is not None for name in (SPREAD, RECIPROCAL, RESHAPE))
 
 
 def engine_dialect(target: Target, route: Route = Route.MIL) -> Dialect:
@@ -136,26 +140,25 @@ def direct_route(target: Target) -> Dialect:
             return Objection(why, final=True)
         if family < support.floor and support.below is Below.DECOMPOSE:
             return Objection(f"{target.name} does not have it")
-        if family < support.floor and node.op.name not in DIRECT_FORMS | DIVISION_STEPS:
+        if family < support.floor and node.op.name not in DIVISION_STEPS and not has_direct_form(node.op.name):
             floor = Family(support.floor).name
             why = f"{target.name} does not have {node.op.name}, which needs family {floor}"
             return Objection(why, remedy=f"choose a target of family {floor} or later", final=True)
         return direct_form(node)
 
-    preferred: dict[str, str] = dict.fromkeys(DIVISIONS, "reciprocal")
-    return Dialect(f"the engine of {target.name}, direct", objection, common_limits(), preferred)
+    return Dialect(f"the engine of {target.name}, direct", objection, common_limits())
 
 
 def direct_form(node: Node) -> Objection | None:
     """Return what the engine of an old family has against the form of an operation."""
-    name = node.op.name
-    if name in RESHAPES:
+    op = node.op
+    if op.name == RESHAPE or op.decomposition(RESHAPE) is not None:
         return reshape_form(node)
-    if name in PAIRS:
-        return None if is_spread(node) else Objection("it broadcasts", decomposition="spread first")
-    if name in DIVISIONS:
-        return Objection("the engine does not divide")
-    return None if is_lowerable(name) else Objection("no layer of the engine computes it")
+    if op.decomposition(SPREAD) is not None:
+        return None if is_spread(node) else Objection("it broadcasts", decomposition=SPREAD)
+    if op.decomposition(RECIPROCAL) is not None:
+        return Objection("the engine does not divide", decomposition=RECIPROCAL)
+    return None if is_lowerable(op.name) else Objection("no layer of the engine computes it")
 
 
 def is_spread(node: Node) -> bool:
@@ -173,7 +176,7 @@ def reshape_form(node: Node) -> Objection | None:
     """Return what is to be said against a change of shape: it is a flatten, or nothing."""
     before, after = cast("Value", node.operands["x"]).type.shape, node.types[0].shape
     if before == after or is_flatten(before, after):
-        return None if node.op.name == "reshape" else Objection("a flatten is a reshape")
+        return None if node.op.name == RESHAPE else Objection("a flatten is a reshape")
     text = NOT_A_FLATTEN if node.op.name in ("squeeze", "expand_dims") else "does not collapse to a flatten"
     return Objection(
         f"{text} (verifyCompatibilityWithFlatten)",

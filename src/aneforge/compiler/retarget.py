@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.dialect import DIRECT_FORMS, Route, engine_dialect
+from aneforge.compiler.dialect import Route, engine_dialect, has_direct_form
 from aneforge.errors import IllegalGraphError, UnknownNameError
 from aneforge.graph.convert import Change, Converted, convert
 from aneforge.graph.graph import Graph, as_graph
@@ -94,7 +94,7 @@ def refuse(verdict: Preflight, route: Route) -> None:
         for report in verdict.reports
         for finding in report.findings
         if finding.severity is Severity.REJECT
-        and not (route is Route.DIRECT and (finding.rule == MIL_FLOOR or report.op in DIRECT_FORMS))
+        and not (route is Route.DIRECT and (finding.rule == MIL_FLOOR or has_direct_form(report.op)))
     ]
     if stopping:
         raise IllegalGraphError.of(verdict.target, stopping)

@@ -199,7 +199,7 @@ def choose(op: Op, objection: Objection, dialect: Dialect) -> Decomposition | No
     wanted = dialect.preferred.get(op.name) if objection.decomposition is None else objection.decomposition
     if wanted is None:
         return next((one for one in op.decompositions if not one.same_operation), None)
-    return next((one for one in op.decompositions if one.name == wanted), None)
+    return op.decomposition(wanted)
 
 
 def results_of(

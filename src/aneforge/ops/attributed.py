@@ -63,6 +63,13 @@ class Attributed:
             return cast("tuple[int, ...] | None", value)
         raise mistaken(name, value, "a list of integers")
 
+    def optional_flags(self, name: str) -> tuple[bool, ...] | None:
+        """Return an attribute that is a list of booleans, or None where it is left out."""
+        value = self.attributes[name]
+        if value is None or (isinstance(value, tuple) and all(isinstance(one, bool) for one in value)):
+            return cast("tuple[bool, ...] | None", value)
+        raise mistaken(name, value, "a list of flags")
+
 
 def mistaken(name: str, value: object, wanted: str) -> TypeError:
     """Return the error of one who reads an attribute as what it is not."""

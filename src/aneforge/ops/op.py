@@ -222,6 +222,10 @@ class Op(Definition):
         alone = [operand.name for operand in self.operands] == ["x"]
         return alone and Trait.ELEMENTWISE in self.traits and Trait.RANDOM not in self.traits
 
+    def decomposition(self, name: str) -> Decomposition | None:
+        """Return the decomposition of that name; None where it has none."""
+        return next((one for one in self.decompositions if one.name == name), None)
+
     def attributes_by_name(self, name: str, given: Mapping[str, object]) -> Mapping[str, object]:
         """Return the attributes of a call by the operation's name or an alias: what the alias says, and what is given.
 

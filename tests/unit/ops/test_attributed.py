@@ -15,12 +15,16 @@ class Holder(Attributed):
 
 
 def test_attributes_come_in_their_types() -> None:
-    held = Holder(axis=-1, epsilon=1e-5, k=2, mode="EXACT", keep_dims=True, axes=(0, 1), left_out=None)
+    held = Holder(
+        axis=-1, epsilon=1e-5, k=2, mode="EXACT", keep_dims=True, axes=(0, 1), left_out=None, mask=(True, False)
+    )
     assert (held.integer("axis"), held.number("epsilon"), held.text("mode")) == (-1, 1e-5, "EXACT")
     assert isinstance(held.number("k"), float)
     assert held.flag("keep_dims") is True
     assert held.integers("axes") == held.optional_integers("axes") == (0, 1)
     assert held.optional_integers("left_out") is None
+    assert held.optional_flags("mask") == (True, False)
+    assert held.optional_flags("left_out") is None
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,7 @@ def test_attributes_come_in_their_types() -> None:
         ("integers", (1.5,)),
         ("integers", 3),
         ("optional_integers", ("a",)),
+        ("optional_flags", (1, 0)),
     ],
 )
 def test_another_type_is_a_mistake(reader: str, value: AttributeValue) -> None:

@@ -107,7 +107,7 @@ def optional_part(emit: Emitter, name: str) -> Array | None:
 
 def affine(emit: Emitter) -> Constant | None:
     """Return an int8 weight with a scale for every row."""
-    axis = cast("int", emit.node.attributes["axis"])
+    axis = emit.node.integer("axis")
     quantized = part(emit, "quantized_data")
     if quantized.dtype != np.int8:
         return None

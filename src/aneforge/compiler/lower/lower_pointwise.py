@@ -26,7 +26,7 @@ CHANNEL_AXIS = 1
 
 def number(emit: Emitter, name: str) -> float:
     """Return an attribute that is a number."""
-    return float(cast("float", emit.node.attributes[name]))
+    return emit.node.number(name)
 
 
 def plus_number(emit: Emitter) -> tuple[Ref, ...]:

@@ -29,14 +29,14 @@ def block(emit: Emitter, begin: tuple[int, ...], size: tuple[int, ...], *, step:
 
 def slice_by_size(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a block of given begin and size."""
-    return (block(emit, cast("tuple[int, ...]", emit.node.attributes["begin"]), emit.node.types[0].shape),)
+    return (block(emit, emit.node.integers("begin"), emit.node.types[0].shape),)
 
 
 def crop(emit: Emitter) -> tuple[Ref, ...]:
     """Lower the cropping of height and width: the first number of a pair is what goes at the begin."""
     rank = emit.ref("x").type.rank
-    top, _ = cast("tuple[int, int]", emit.node.attributes["crop_height"])
-    left, _ = cast("tuple[int, int]", emit.node.attributes["crop_width"])
+    top, _ = emit.node.integers("crop_height")
+    left, _ = emit.node.integers("crop_width")
     return (block(emit, (*(0,) * (rank - 2), top, left), emit.node.types[0].shape),)
 
 
@@ -70,7 +70,7 @@ def slice_by_index(emit: Emitter) -> tuple[Ref, ...]:
 def split(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a split: a slice for every part."""
     shape = emit.ref("x").type.shape
-    axis = normalised_axis(cast("int", emit.node.attributes["axis"]), len(shape))
+    axis = normalised_axis(emit.node.integer("axis"), len(shape))
     parts: list[Ref] = []
     first = 0
     for number, part in enumerate(emit.node.types):
@@ -91,7 +91,7 @@ def concat(emit: Emitter) -> tuple[Ref, ...]:
 def stack(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a stack: every tensor gets an axis, and they are joined along it."""
     values, shape = emit.refs("values"), emit.node.types[0].shape
-    axis = normalised_axis(cast("int", emit.node.attributes["axis"]), len(shape))
+    axis = normalised_axis(emit.node.integer("axis"), len(shape))
     one = (*shape[:axis], 1, *shape[axis + 1 :])
     if len(values) == 1:
         return (emit.add("reshape", {"x": values[0]}, {"shape": one}),)

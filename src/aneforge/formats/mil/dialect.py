@@ -76,7 +76,7 @@ def rows_of_linear(node: Node) -> Objection | None:
 def several_images(node: Node) -> Objection | None:
     """Object to blocks of several images, which MIL counts in another order."""
     batch = cast("Value", node.operands["x"]).type.shape[0]
-    high, wide = cast("tuple[int, int]", node.attributes["block_shape"])
+    high, wide = node.integers("block_shape")
     images = batch // (high * wide) if node.op.name == "batch_to_space" else batch
     return None if images == 1 else Objection("MIL counts blocks of several images in another order")
 

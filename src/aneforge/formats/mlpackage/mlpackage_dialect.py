@@ -78,7 +78,7 @@ def constant_bias(node: Node) -> Objection | None:
 
 def convolved(node: Node) -> Objection | None:
     """Refuse dilations of a convolution with computed weights, and object to a computed bias."""
-    dilations = cast("tuple[int, ...]", node.attributes["dilations"] or ())
+    dilations = node.optional_integers("dilations") or ()
     if not isinstance(operand(node, "weight"), Constant) and any(count > 1 for count in dilations):
         return Objection(
             "Core ML does not take dilations where the weights are computed",
@@ -191,7 +191,7 @@ def mirrored(node: Node) -> Objection | None:
 def stated_lengths(node: Node) -> Objection | None:
     """Object to a resize that MIL would not read so, and to lengths that do not change."""
     found = mil_objection(node)
-    shape, count = cast("tuple[int, ...]", node.attributes["shape"]), cast("int", node.attributes["resized_dims"])
+    shape, count = node.integers("shape"), node.integer("resized_dims")
     if found is not None or len(shape) <= count:
         return found
     return Objection("Core ML takes the lengths that change", restated={"shape": shape[-count:]})
@@ -204,9 +204,9 @@ def stated_slice(node: Node) -> Objection | None:
     begin or an end beyond 32 bits, by which files say "to the end", is the largest of 32 bits: both lie beyond the
     axis.
     """
-    given, shape = node.attributes, operand(node, "x").type.shape
-    begin, end = (cast("tuple[int, ...]", given[name]) for name in ("begin", "end"))
-    stride, mask = (cast("tuple[int, ...] | None", given[name]) for name in ("stride", "end_mask"))
+    shape = operand(node, "x").type.shape
+    begin, end = node.integers("begin"), node.integers("end")
+    stride, mask = node.optional_integers("stride"), node.optional_flags("end_mask")
     marks, steps = mask or (False,) * len(end), stride or (1,) * len(end)
     past = [step < 0 and stop < -extent for step, stop, extent in zip(steps, end, shape, strict=True)]
     short_begin, short_end = in_32_bits(begin), in_32_bits(end)
@@ -226,14 +226,14 @@ def in_32_bits(places: Sequence[int]) -> tuple[int, ...]:
 
 def stated_shape(node: Node) -> Objection | None:
     """Object to lengths that a reshape takes over from its operand, which Core ML allows at the same rank alone."""
-    if 0 not in cast("tuple[int, ...]", node.attributes["shape"]):
+    if 0 not in node.integers("shape"):
         return None
     return Objection("Core ML takes stated lengths", restated={"shape": node.types[0].shape})
 
 
 def counted_axis(node: Node) -> Objection | None:
     """Object to the axis of a running sum that is counted from the end."""
-    axis = cast("int", node.attributes["axis"])
+    axis = node.integer("axis")
     if axis >= 0:
         return None
     return Objection("Core ML counts the axis from the front", restated={"axis": axis % node.types[0].rank})

@@ -12,6 +12,7 @@ from aneforge.graph.node import Output, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant
+from aneforge.ops.op import Trait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,17 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["with_implicit_broadcasts"]
 
-PAIRS = ("add", "sub", "mul", "maximum", "minimum", "real_div")
-
 
 def with_implicit_broadcasts(graph: Graph) -> Graph:
-    """Return a graph in which a pair reads a constant itself, not a broadcast of it."""
+    """Return a graph in which elementwise operations read a constant itself, not a broadcast of it."""
     return rewrite(graph, implicit) if any(node.op.name == "broadcast" for node in graph.nodes) else graph
 
 
 def implicit(node: Node, operands: Mapping[str, Argument]) -> Sequence[Tensor] | None:
-    """Rebuild a pair with the constants that were broadcast to it, where its result stays as it is."""
-    if node.op.name not in PAIRS:
+    """Rebuild an elementwise operation with the constants that were broadcast to it, where its result stays."""
+    if Trait.ELEMENTWISE not in node.op.traits:
         return None
     direct = {name: constant_before(argument) for name, argument in operands.items()}
     if all(direct[name] is argument for name, argument in operands.items()):

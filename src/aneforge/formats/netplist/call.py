@@ -1,11 +1,9 @@
-"""One operation on its way into a description: its operands as they are held, its attributes in their types."""
+"""One operation on its way into a description: the node, and its operands as they are held."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
-
-from aneforge.formats.netplist.attributes import Attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +18,7 @@ __all__ = ["Call"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Attributes):
+class Call:
     """A node, what its operands are, and where it is written."""
 
     to: Emitter
@@ -51,4 +49,4 @@ class Call(Attributes):
 
     def axis(self, name: str = "axis") -> int:
         """Return an attribute that names an axis of x, counted from the front."""
-        return self.whole(name) % len(self.x.shape)
+        return self.node.integer(name) % len(self.x.shape)

@@ -138,7 +138,12 @@ def transposed_convolution(node: Node) -> Objection | None:
     x, weight = (cast("Value", node.operands[name]) for name in ("x", "weight"))
     if not isinstance(weight, Constant) or node.operands.get("bias") is not None:
         return Objection("a Deconv unit has a kernel of ones, and no bias", decomposition="zeros")
-    given = cast("WindowAttributes", {name: node.attributes[name] for name in WINDOW})
+    given: WindowAttributes = {
+        "strides": node.optional_integers("strides"),
+        "pad_type": node.text("pad_type"),
+        "pad": node.optional_integers("pad"),
+        "dilations": node.optional_integers("dilations"),
+    }
     along = slides(node.types[0].shape[2:], weight.type.shape[2:], given)
     pads = [transposed_padding(slide, extent) for slide, extent in zip(along, x.type.shape[2:], strict=True)]
     single = weight.type.shape[1] == 1 and node.attributes["groups"] == x.type.shape[1]
@@ -171,19 +176,18 @@ def built_attention(node: Node) -> Objection | None:
 
 def padded_blocks(node: Node) -> Objection | None:
     """Object to borders around blocks."""
-    if not any(cast("tuple[int, ...]", node.attributes["paddings"] or ())):
+    if not any(node.optional_integers("paddings") or ()):
         return None
     return Objection("the layer pads nothing", decomposition="pad first")
 
 
 def cropped_blocks(node: Node) -> Objection | None:
     """Object to borders that are cut off."""
-    if not any(cast("tuple[int, ...]", node.attributes["crops"] or ())):
+    if not any(node.optional_integers("crops") or ()):
         return None
     return Objection("the layer crops nothing", decomposition="crop after")
 
 
-WINDOW = ("strides", "pad_type", "pad", "dilations")
 CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(
         (

@@ -7,7 +7,7 @@ What the grid asks for is that its rounding of all products of a sum stays far b
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -138,9 +138,9 @@ def read_gain(node: Node) -> float | None:
     name = node.op.name
     constants = {name: value.dense().astype(np.float64) for name, value in node.values() if isinstance(value, Constant)}
     if name in FACTORS:
-        return find_smallest(np.array(cast("float", node.attributes[FACTORS[name]])))
+        return find_smallest(np.array(node.number(FACTORS[name])))
     if name == "batch_norm":
-        scale = np.sqrt(constants["variance"] + cast("float", node.attributes["epsilon"]))
+        scale = np.sqrt(constants["variance"] + node.number("epsilon"))
         return find_smallest(constants.get("gamma", np.ones(1)) / scale)
     if name == "mul" and constants:
         return find_smallest(next(iter(constants.values())))

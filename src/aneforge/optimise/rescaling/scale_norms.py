@@ -9,7 +9,7 @@ bounds.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -115,9 +115,9 @@ def split_rows(node: Node, values: Array) -> Array:
     rank = values.ndim
     match node.op.name:
         case "layer_norm":
-            axes = reduced_axes(rank, cast("tuple[int, ...] | None", node.attributes["axes"]))
+            axes = reduced_axes(rank, node.optional_integers("axes"))
         case "l2_norm":
-            axes = normalised_axes(cast("tuple[int, ...]", node.attributes["axes"]), rank)
+            axes = normalised_axes(node.integers("axes"), rank)
         case "rms_norm":
             axes = (rank - 1,)
         case "channel_layer_norm":
@@ -125,7 +125,7 @@ def split_rows(node: Node, values: Array) -> Array:
         case "instance_norm":
             axes = tuple(range(2, rank))
         case _:
-            return values.reshape(values.shape[0] * cast("int", node.attributes["num_groups"]), -1)
+            return values.reshape(values.shape[0] * node.integer("num_groups"), -1)
     others = tuple(axis for axis in range(rank) if axis not in axes)
     return values.transpose(*others, *axes).reshape(math.prod(values.shape[axis] for axis in others), -1)
 
@@ -174,7 +174,7 @@ def measure_norm_margin(reach: float) -> float:
 
 def scale_epsilon(node: Node, exponent: int) -> Edit:
     """Return what a norm needs for what it reads times a power of two."""
-    return Edit(attributes={"epsilon": cast("float", node.attributes["epsilon"]) * 4.0**exponent})
+    return Edit(attributes={"epsilon": node.number("epsilon") * 4.0**exponent})
 
 
 def describe_lost_squares(exponent: int) -> str:

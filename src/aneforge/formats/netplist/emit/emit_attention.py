@@ -57,8 +57,8 @@ def matmul(call: Call) -> Held:
     """Write products of matrices; a vector is a row on the left and a column on the right."""
     x, y = call.x, call.operand("y")
     if "transpose_x" in call.node.attributes:
-        x = exchanged(call.to, x) if call.flag("transpose_x") and len(x.shape) > 1 else x
-        y = exchanged(call.to, y) if call.flag("transpose_y") and len(y.shape) > 1 else y
+        x = exchanged(call.to, x) if call.node.flag("transpose_x") and len(x.shape) > 1 else x
+        y = exchanged(call.to, y) if call.node.flag("transpose_y") and len(y.shape) > 1 else y
     left = x if len(x.shape) > 1 else x.reshaped((1, *x.shape))
     right = y if len(y.shape) > 1 else y.reshaped((*y.shape, 1))
     return product(call.to, left, right).reshaped(call.shape)
@@ -122,7 +122,7 @@ def attention(call: Call) -> Held:
     heads = call.shape[:-2]
     bottoms = [to.spread(one, (*heads, *one.shape[-2:]), matrix_axes(len(call.shape))) for one in (query, key, value)]
     stated = call.node.attributes["scale"]
-    factor = 1 / math.sqrt(query.shape[-1]) if stated is None else call.number("scale")
+    factor = 1 / math.sqrt(query.shape[-1]) if stated is None else call.node.number("scale")
     scale = to.place(to.known(np.array([to.number(factor, "the scale")])), (Dim.WIDTH,))
     mask = mask_of(call, query.shape[-2], key.shape[-2])
     if not to.subtract_max:
@@ -164,7 +164,7 @@ def mask_of(call: Call, queries: int, keys: int) -> Held | None:
         NotSupportedError: Every head has its own.
     """
     to, given = call.to, call.optional("attn_mask")
-    if call.flag("is_causal"):
+    if call.node.flag("is_causal"):
         to.note(f"the causal mask is a constant of 0 and {HIDDEN:g}")
         return to.known(np.where(np.tri(queries, keys, dtype=np.bool_), 0.0, HIDDEN))
     if given is None:

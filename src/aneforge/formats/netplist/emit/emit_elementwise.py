@@ -60,14 +60,14 @@ def dropout(call: Call) -> Held:
     Raises:
         NotSupportedError: It drops something.
     """
-    if call.number("rate"):
+    if call.node.number("rate"):
         raise call.to.refuse(
             "no source says how a layer gets a dropout rate, or what it draws",
-            seen=call.number("rate"),
+            seen=call.node.number("rate"),
             limit=0,
             nearest="a product with a mask that the caller gives",
         )
-    return write_row(call, seed=max(call.whole("seed"), 0))
+    return write_row(call, seed=max(call.node.integer("seed"), 0))
 
 
 # Pairs
@@ -136,7 +136,7 @@ def cast_to(call: Call) -> Held:
     Raises:
         NotSupportedError: Elements would have to change.
     """
-    to, x, dtype = call.to, call.x, call.text("dtype")
+    to, x, dtype = call.to, call.x, call.node.text("dtype")
     if x.dtype == dtype:
         return x
     if isinstance(x, Known):

@@ -39,7 +39,7 @@ def reshape(call: Call) -> Held:
 
 def transpose(call: Call) -> Held:
     """Take the axes in another order."""
-    x, perm = call.x, [axis % len(call.shape) for axis in call.wholes("perm") or ()]
+    x, perm = call.x, [axis % len(call.shape) for axis in call.node.integers("perm")]
     held = x if isinstance(x, Known) else call.to.settle(x)
     return held.transposed(perm)
 
@@ -59,13 +59,13 @@ def concat(call: Call) -> Held:
         NotSupportedError: They are to be interleaved.
     """
     to, parts = call.to, call.several("values")
-    if call.flag("interleave"):
+    if call.node.flag("interleave"):
         raise to.refuse(
             "a Concat unit does not interleave", nearest="stack along a new axis after, transposed and reshaped"
         )
     if len(parts) == 1:
         return parts[0]
-    axis = call.whole("axis") % len(call.shape)
+    axis = call.node.integer("axis") % len(call.shape)
     axes = to.common_axes(call.shape, *parts)
     along = cast("Dim", axes[axis])  # of two parts together the axis is longer than 1
     bottoms = [to.place(part, axes) for part in parts]
@@ -91,7 +91,9 @@ def viewed(to: Emitter, x: Held, axis: int, offset: int, size: int, step: int = 
 
 def input_view(call: Call) -> Held:
     """Write a view of a part along one axis."""
-    return viewed(call.to, call.x, call.axis(), call.whole("offset"), call.whole("size"), call.whole("step"))
+    return viewed(
+        call.to, call.x, call.axis(), call.node.integer("offset"), call.node.integer("size"), call.node.integer("step")
+    )
 
 
 def broadcast(call: Call) -> Held:
@@ -133,10 +135,10 @@ def gather(call: Call) -> Held:
         NotSupportedError: The indices are computed at run time, or every batch has its own.
     """
     to, x, indices = call.to, call.x, call.operand("indices")
-    if not isinstance(indices, Known) or call.whole("batch_dims"):
+    if not isinstance(indices, Known) or call.node.integer("batch_dims"):
         raise to.refuse(
             "a Gather unit takes one row of constant indices",
-            seen="indices of every batch" if call.whole("batch_dims") else "indices computed at run time",
+            seen="indices of every batch" if call.node.integer("batch_dims") else "indices computed at run time",
             nearest="gather with constant indices",
         )
     axis = call.axis()
@@ -166,11 +168,11 @@ def dynamic_slice(call: Call) -> Held:
     index = to.settle(index_of(begin).reshaped((1,)))
     infos: dict[str, Parameter] = {
         "CoordinateInfo": "NonNormalized",
-        "DynamicSliceInfo": call.whole("size"),
+        "DynamicSliceInfo": call.node.integer("size"),
         "PaddingInfo": "Background",
     }
     params: dict[str, Parameter] = {
-        "BackgroundValue": call.number("background_value"),
+        "BackgroundValue": call.node.number("background_value"),
         "CoordinateMode": "NonNormalized",
         "DynamicSliceAxisOrder": (Dim.WIDTH.spelling,),
         **{name: records_of("DynamicSlice", name, [(Dim.WIDTH, value)]) for name, value in infos.items()},

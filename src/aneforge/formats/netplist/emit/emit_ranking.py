@@ -83,18 +83,18 @@ def ordered(
 
 def sort(call: Call) -> Held:
     """Write the elements in order."""
-    return ordered(call, ascending=not call.flag("descending"))
+    return ordered(call, ascending=not call.node.flag("descending"))
 
 
 def argsort(call: Call) -> Held:
     """Write the places of the elements in order, when they are asked for."""
-    ascending = call.flag("ascending")
+    ascending = call.node.flag("ascending")
     return Places(lambda stored: ordered(call, ascending=ascending, stored=stored, indices=True), call.shape, "int32")
 
 
 def topk(call: Call) -> tuple[Held, ...]:
     """Write the largest or smallest elements, and their places when they are asked for."""
-    ascending, count = call.flag("ascending"), call.whole("k")
+    ascending, count = call.node.flag("ascending"), call.node.integer("k")
     values = ordered(call, ascending=ascending, count=count)
     if len(call.node.types) == 1:
         return (values,)
@@ -162,7 +162,7 @@ def argmax(call: Call) -> Held:
 
 def global_arg(call: Call) -> Held:
     """Write the place of the extreme element of a whole tensor, laid out in one row."""
-    to, x, largest = call.to, call.x, call.text("mode") == "max"
+    to, x, largest = call.to, call.x, call.node.text("mode") == "max"
 
     def source(stored: str) -> Placed:
         row = to.place(to.floats(x).reshaped((math.prod(x.shape),)), (Dim.WIDTH,))

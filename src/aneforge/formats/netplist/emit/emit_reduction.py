@@ -19,7 +19,7 @@ def reduction(call: Call) -> Held:
     to = call.to
     x = to.floats(call.x)
     rank = len(x.shape)
-    given = call.wholes("axes")
+    given = call.node.optional_integers("axes")
     axes = range(rank) if given is None else sorted(axis % rank for axis in given)
     dims = [dim for axis in axes if (dim := x.axes[axis]) is not None]
     if not dims:
@@ -37,7 +37,7 @@ def response_norm(call: Call) -> Held:
         NotSupportedError: The window is not as long as there are channels.
     """
     to, native = call.to, call.node.op.name == "lrn"
-    size = call.whole("kernel_channel" if native else "size")
+    size = call.node.integer("kernel_channel" if native else "size")
     channels = call.shape[0 if native else 1]
     if size != channels:
         raise to.refuse(

@@ -31,14 +31,14 @@ def image_axes(rank: int) -> tuple[Dim, ...]:
 def window_attributes(call: Call) -> WindowAttributes:
     """Return the attributes that say how a window goes."""
     found: WindowAttributes = {
-        "strides": call.wholes("strides"),
-        "pad_type": call.text("pad_type"),
-        "pad": call.wholes("pad"),
+        "strides": call.node.optional_integers("strides"),
+        "pad_type": call.node.text("pad_type"),
+        "pad": call.node.optional_integers("pad"),
     }
     if "dilations" in call.node.attributes:
-        found["dilations"] = call.wholes("dilations")
+        found["dilations"] = call.node.optional_integers("dilations")
     if "ceil_mode" in call.node.attributes:
-        found["ceil_mode"] = call.flag("ceil_mode")
+        found["ceil_mode"] = call.node.flag("ceil_mode")
     return found
 
 
@@ -94,7 +94,7 @@ def convolution(call: Call) -> Held:
         **window(weight.shape[2:], steps, pads).params(),
     }
     kernel = None if unity else weight.values
-    return to.unit("Conv", [x], params, to.result(call.shape, axes), groups=call.whole("groups"), kernel=kernel)
+    return to.unit("Conv", [x], params, to.result(call.shape, axes), groups=call.node.integer("groups"), kernel=kernel)
 
 
 def transposed_convolution(call: Call) -> Held:
@@ -127,7 +127,7 @@ def upsample_nearest(call: Call) -> Held:
     Raises:
         NotSupportedError: A factor is not whole.
     """
-    factors = [call.number(f"scale_factor_{side}") for side in ("height", "width")]
+    factors = [call.node.number(f"scale_factor_{side}") for side in ("height", "width")]
     if any(factor != int(factor) for factor in factors):
         raise call.to.refuse("an upsampling has whole factors", seen=factors, nearest="a whole factor")
     steps = [int(factor) for factor in factors]
@@ -147,9 +147,9 @@ def pooling(call: Call) -> Held:
     """
     to, op = call.to, call.node.op.name
     row, attributes = row_of(call)
-    along = slides(call.x.shape[2:], call.wholes("kernel_sizes") or (), window_attributes(call))
+    along = slides(call.x.shape[2:], call.node.integers("kernel_sizes"), window_attributes(call))
     pads = [padding_of(slide) for slide in along]
-    excluding = op == "avg_pool" and call.flag("exclude_padding_from_average")
+    excluding = op == "avg_pool" and call.node.flag("exclude_padding_from_average")
     over = [pad[1] - slide.after for slide, pad in zip(along, pads, strict=True)]
     if op == "avg_pool" and not excluding and max(over) > 0:
         raise to.refuse(
