@@ -1,4 +1,4 @@
-"""How a number is known: the evidence that stands beside every value of the target database and every finding.
+"""How a number is known: the evidence of every value of the target database and every finding.
 
 A value without evidence does not exist in aneforge. `measured` was seen on a chip, `decoded` was read out of a
 compiler or a compiled program, `inferred` is a conclusion (ours or a source's) that nobody has checked.

@@ -90,7 +90,7 @@ def test_cross_compile_check_says_that_compile_would_split() -> None:
 def test_what_is_only_moved_is_inferred_and_says_so() -> None:
     compiled = compile_graph(af.input((1, 1, 1, 16_385)).relu(), af.targets.Family.A13)
     (change,) = compiled.changes
-    assert change.detail.endswith("moves of the whole tensor, which are taken to work (inferred)")
+    assert change.detail.endswith("moves of the whole tensor, which are assumed to work (inferred)")
     moved = [one for one in validate_program(compiled.program).findings if one.stage == "moved"]
     assert {one.finding.rule for one in moved} == {"ANE-EXTENT-001"}
 

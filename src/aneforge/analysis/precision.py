@@ -63,7 +63,7 @@ def precision_risk(
     """Return the operations of a graph that may lose precision, and the error to expect of the whole.
 
     `ranges` are magnitudes or ends of inputs; inputs that promise a `max_abs` have theirs. With either, operations
-    count that can pass an edge of the target, this machine's if none is named.
+    count that can pass an edge of the target, by default this machine's.
 
     >>> import aneforge as af
     >>> found = precision_risk(af.input((4, 1024)).sum(-1))

@@ -95,7 +95,7 @@ class TargetWriter:
         """Return the report of a model that Core ML runs: what the engine does not take runs elsewhere."""
         placement, found = placed(self.graph, chosen, COREML)
         times = rounded(found.microseconds or 0.0), rounded(found.low or 0.0), rounded(found.high or 0.0)
-        note = () if direct.failure is None else (f"dispatched directly there is no program: {direct.failure}",)
+        note = () if direct.failure is None else (f"no program for direct dispatch: {direct.failure}",)
         findings = tuple(
             msgspec.structs.replace(one, severity=Severity.WARN, message=f"Core ML runs it elsewhere: {one.message}")
             if one.severity in STOPPING

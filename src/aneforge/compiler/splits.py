@@ -27,7 +27,7 @@ SPLITTING = frozenset({"split-extents", "split-matmul", "split-windows", "split-
 OVERSIZE = "it is oversize"
 """Why such a change was made."""
 JOINED = "part of other layers: nothing of that length is left"
-MOVED = "moves of the whole tensor, which are taken to work (inferred)"
+MOVED = "moves of the whole tensor, which are assumed to work (inferred)"
 
 
 def node_named(layer: str, graph: Graph) -> Node | None:

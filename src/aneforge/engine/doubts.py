@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 SPECIAL_VALUES = "an operand is infinite or NaN: exponent 31 is read as an ordinary one, which few figures confirm"
-ERF_BEYOND_ITS_TABLE = "erf from 2 on is taken to be 1: its table ends there and no source gives its tail"
+ERF_BEYOND_ITS_TABLE = "erf from 2 on is assumed to be 1: its table ends there and no source gives its tail"
 ZEROS_OF_BOTH_SIGNS = "the larger or smaller of zeros of both signs: no source says which of them comes out"
 REASONS = (SPECIAL_VALUES, ERF_BEYOND_ITS_TABLE, ZEROS_OF_BOTH_SIGNS)
 LABELS = tuple(Label(Exactness.MODELLED, reason) for reason in REASONS)

@@ -59,7 +59,7 @@ def load_model(
     ['input', 'relu']
 
     Raises:
-        GraphError: There is no model, it is of no format that is known, or it cannot be read.
+        GraphError: There is no model, its format is not known, or it cannot be read.
         ImportError: A package that the format needs is not installed; the message has the line that installs it.
     """
     if not isinstance(path, str) and not hasattr(path, "__fspath__"):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped

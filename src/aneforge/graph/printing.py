@@ -1,7 +1,7 @@
 """A graph as text, for people; `parsing` reads it back exactly.
 
 One line per node: result, operation, operands by name, attributes that differ from their defaults, types, place.
-Constants stand outside the text, by symbol; a line at the end gives each one's type, encoding and hash.
+Constants are outside the text, by symbol; a line at the end gives each one's type, encoding and hash.
 
     graph {
       %0 = input() {shape = [1, 4], dtype = "fp16"} : fp16[1, 4]

@@ -40,7 +40,7 @@ def reference(graph: GraphLike, inputs: Feed = (), states: Mapping[str, Array] |
     Raises:
         GraphError: A value is missing, unknown, of the wrong shape or out of range; or an operation has no meaning of
             its own.
-        GraphTypeError: A value is of a type that its input does not take, or the values are no list and no mapping.
+        GraphTypeError: A value has a type that its input does not take, or the values are neither list nor mapping.
     """
     results, _ = evaluate(as_graph(graph), inputs, states)
     return results

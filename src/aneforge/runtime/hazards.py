@@ -107,7 +107,7 @@ def oversize_text(verdict: Preflight, program: Program) -> str | None:
     ops = ", ".join(dict.fromkeys(f"{report.op} of {list(report.shape)}" for report in verdict.oversize))
     rules = ", ".join(dict.fromkeys(found.rule for one in verdict.oversize for found in one.findings))
     texts = dict.fromkeys(text for _, text in split_texts(program))
-    made = "; ".join(texts) or "layers that move it, which is taken to work (inferred)"
+    made = "; ".join(texts) or "layers that move it, which is assumed to work (inferred)"
     return f"oversize on {program.target.name} ({rules}): {ops}. Compile splits it: {made}"
 
 

@@ -54,7 +54,7 @@ class LoadedProgram:
 
     Raises:
         RuntimeStateError: This process holds as many programs as the runtime loads, was forked from one that had used
-            the runtime, or has not the memory that the tensors need.
+            the runtime, or does not have the memory that the tensors need.
     """
 
     def __init__(self, program: Program, executable: Executable, supplied: Sequence[SuppliedInput] = ()) -> None:

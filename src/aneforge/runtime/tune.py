@@ -72,7 +72,7 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
 
     At most `budget` forms are tried, none that is predicted to take `prune_factor` times as long as the fastest; a form
     with other weights must be `min_lossy_speedup` times as fast as the best with the user's own. Errors are relative,
-    on `inputs` (by name, or in order), or on drawn ones. `target_error`, where it is given, stands in place of `atol`.
+    on `inputs` (by name, or in order), or on drawn ones. `target_error`, where it is given, replaces `atol`.
     `reps` is how often the original timed a candidate: nothing is timed here. The model's remarks say what was tried.
 
     >>> import aneforge as af
@@ -120,7 +120,7 @@ def tune_precision(
 ) -> tuple[AnyModel, PrecisionTuning]:
     """Compile the fastest form of a graph whose error is at most `target_error`, and report what was tried.
 
-    A form that is predicted to take longer than `cost_budget_us` is not taken. Where none is exact enough, the most
+    A form that is predicted to take longer than `cost_budget_us` is not taken. If no form is exact enough, the most
     exact one is compiled, the report says so, and a `PrecisionWarning` is given.
 
     >>> import aneforge as af

@@ -1,6 +1,6 @@
 """How large values get in a program: from declared ranges, by proof, or from sample inputs, by looking.
 
-Every layer is held against the edges of the engine: fp16's largest number, the accumulator's 2^15, the 4,094 of the
+Every layer is compared with the edges of the engine: fp16's largest number, the accumulator's 2^15, the 4,094 of the
 fixed-point crop and of activations beside int8 weights, and the grid of 2^-16 under which products lose their bits. The
 margin is in bits: one bit is a factor of two.
 """

@@ -2,7 +2,7 @@
 
 A layer is a line: result, unit, kind, operands by name, attributes that differ from their defaults, types, place. The
 slots of its epilogue that are filled follow, one line each in the order of application, and then what legalisation
-chose. Constants stand outside the text, by symbol; a line at the end gives each one's type, encoding and hash.
+chose. Constants are outside the text, by symbol; a line at the end gives each one's type, encoding and hash.
 
     program for … {
       input "x" = %x : fp16[1, 3, 8, 8]

@@ -58,7 +58,7 @@ LOST_MULTIPLIER = (
     "a product with a number directly after floor, ceil or round: it is computed here, and was seen to be dropped on "
     "a chip (ANE-QUIRK-001)"
 )
-SUM_OF_PARTS = "a product too long for the target was cut; its parts are taken to round before they are added"
+SUM_OF_PARTS = "a product too long for the target was cut; its parts are assumed to be rounded before they are added"
 
 
 class Constants:

@@ -48,8 +48,8 @@ CHANNELS = 1
 """The axis of channels."""
 FOLDED_INT8 = "int8"
 """The encoding of `Int8Affine`, as the compiler notes it where weights fold."""
-INT8_WEIGHTS = "int8 weights enter as fp16 numbers, and activations are taken to pass the times-16 encoding"
-INT8_FOLDED = "int8 weights were folded to dense fp16, and activations are taken to pass no encoding (conflict S44)"
+INT8_WEIGHTS = "int8 weights enter as fp16 numbers, and activations are assumed to pass the times-16 encoding"
+INT8_FOLDED = "int8 weights were folded to dense fp16, and activations are assumed to pass no encoding (conflict S44)"
 
 
 @dataclass(frozen=True, slots=True)

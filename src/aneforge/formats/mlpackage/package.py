@@ -81,7 +81,7 @@ def save_mlpackage(
     The opset is the lowest that has all that is used, from ios15 to ios18. With `port_casts` the package takes and
     gives fp32 where the graph has fp16, and casts. A package that is already there is replaced.
 
-    Core ML has no tensors of 64 bits: integers become int32 and fp64 becomes fp32. Its ports are no booleans
+    Core ML has no tensors of 64 bits: integers become int32 and fp64 becomes fp32. Its ports cannot be booleans
     or small integers either: those become int32. A warning says so.
 
     >>> import tempfile
@@ -95,7 +95,7 @@ def save_mlpackage(
     Raises:
         MissingCoremlError: coremltools is not installed.
         NotSupportedError: An operation, a constant or a port has no form in Core ML.
-        GraphError: The path is no place for a package.
+        GraphError: The path cannot hold a package.
         OSError: A file cannot be written.
     """
     target = Path(path)

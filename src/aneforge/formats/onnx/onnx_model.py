@@ -71,7 +71,7 @@ def onnx_to_tensor(
     (1, 'relu')
 
     Raises:
-        GraphError: As for `from_onnx`; or the model has several outputs, and none is named.
+        GraphError: As for `from_onnx`; or the model has several outputs and `output` is missing.
         UnknownNameError: It has no such output.
     """
     graph = from_onnx(model, shapes, values=values)

@@ -43,7 +43,7 @@ Labels = tuple[str, ...]
 
 
 class EinsumUnsupported(NotSupportedError):  # noqa: N818 - the documented name
-    """An equation that makes sense and is no chain of (batched) matrix products within the builder's rank."""
+    """An equation that makes sense and is not a chain of (batched) matrix products within the builder's rank."""
 
 
 @dataclass(frozen=True, slots=True)

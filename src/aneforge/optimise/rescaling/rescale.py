@@ -60,7 +60,7 @@ def rescale(
     target: TargetLike = None,
     safety_bits: int | None = None,
 ) -> Rescaled:
-    """Return a graph that means the same and whose products stand clear of the accumulator's grid, with a report.
+    """Return a graph that means the same and whose products are well above the accumulator's grid, with a report.
 
     Weights are multiplied by powers of two, one for a product or for each of its output channels, and the inverse goes
     into the gain after the sum. What norms read is multiplied where its squares would not fit fp16. With `inputs`,
@@ -81,7 +81,7 @@ def rescale(
 
     Raises:
         GraphError: Both inputs and ranges are given, a sample or range does not fit, or safety_bits is out of range.
-        GraphTypeError: Samples are no arrays by name, ranges no numbers by name, or safety_bits is not an integer.
+        GraphTypeError: Samples are not arrays by name, ranges not numbers by name, or safety_bits is not an integer.
         UnknownNameError: There is no input of that name.
         IllegalGraphError: An operation cannot run on the target.
     """

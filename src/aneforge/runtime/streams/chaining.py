@@ -110,7 +110,7 @@ class ChainingPlan:
 def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
     """Return what ways there are to run programs, one after the other, in fewer dispatches, and what they save.
 
-    Layers that need a program of their own stay so; what lies between them, across the borders of programs, can be one
+    Layers that need a program of their own stay so; what is between them, across the borders of programs, can be one
     as far as a program holds the weights. Savings are of dispatches alone: what is computed stays the same.
 
     >>> import aneforge as af

@@ -135,7 +135,7 @@ class SharedTensor:
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """A saved program for another process: who made it, where it lies, and tensors for its ports."""
+    """A saved program for another process: who made it, where it is, and tensors for its ports."""
 
     program: str
     identity: str

@@ -47,7 +47,7 @@ def execute_multi(
     [1.0, 3.0, 6.0]
 
     Raises:
-        GraphTypeError: It is no loaded program.
+        GraphTypeError: It is not a loaded program.
         GraphError: There is no feed, a feed lacks an input or has one too many, or a value does not fit its port.
         RuntimeStateError: There are more steps than one call runs, or the program was released.
     """

@@ -54,7 +54,7 @@ class Operation:
     input 'x' : fp16[1, 2], output 'y' : fp16[1, 2]
 
     Raises:
-        GraphTypeError: It is no loaded program, or the name is not text.
+        GraphTypeError: It is not a loaded program, or the name is not text.
         RuntimeStateError: The program was released, or this process was forked from one that had used the runtime.
     """
 

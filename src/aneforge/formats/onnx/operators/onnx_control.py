@@ -229,7 +229,7 @@ def one_for_each(call: Call, name: str, count: int) -> tuple[int, ...]:
     """
     listed = call.integers(name) or (0,) * count
     if len(listed) != count:
-        raise GraphError(f"{name} has not a number for every tensor that is scanned", seen=len(listed), limit=count)
+        raise GraphError(f"{name} must have one number for each scanned tensor", seen=len(listed), limit=count)
     return tuple(listed)
 
 

@@ -154,7 +154,7 @@ def widths(call: Call, name: str, count: int) -> tuple[int, ...]:
     """
     found = call.integers(name) or (0,) * count
     if len(found) != count or min(found) < 0:
-        raise GraphError(f"{name} has not {count} widths of 0 or more", seen=list(found), limit=count)
+        raise GraphError(f"{name} must have {count} widths of 0 or more", seen=list(found), limit=count)
     return found
 
 
