@@ -219,7 +219,7 @@ def divergence_of_programs(
     sides: list[Side] = []
     for made in (first, second):
         found = flow(made.program, inputs)
-        sides.append(Side(made.graph, made.changes, numbering.program(made.program, found.ranges), found))
+        sides.append(Side(made.graph, made.retargeted.changes, numbering.program(made.program, found.ranges), found))
     return between(sides[0], sides[1], numbering)
 
 
@@ -428,7 +428,7 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
     elif ("square_after_reduction" in kinds[0]) != ("square_after_reduction" in kinds[1]):
         strength, cause = Strength.ROUND1, Cause.SQUARE
         detail = SQUARE_FUSED
-    elif first.changes != second.changes and texts:
+    elif rebuilt(first) != rebuilt(second) and texts:
         strength, cause, detail = Strength.APPROXIMATION, Cause.DECOMPOSITION, "; ".join(dict.fromkeys(texts))
     elif kinds[0] == kinds[1]:
         strength, cause, detail = Strength.ROUNDINGS, Cause.FUSION, "what is fused after an operation differs"
@@ -436,6 +436,11 @@ def group_finding(apart: Apart, first: Side, second: Side) -> Difference:
         strength, cause = Strength.ROUNDINGS, Cause.SPLIT
         detail = "; ".join(dict.fromkeys(notes)) or f"{named(apart.first)} against {named(apart.second)}"
     return Difference(last.name, op_of(last), located(layers), strength, cause, bound, on_engine=True, detail=detail)
+
+
+def rebuilt(side: Side) -> list[tuple[object, ...]]:
+    """Return the operations that were rebuilt, each with what it became; why differs from target to target."""
+    return [(change.op, change.location, change.detail, change.decomposition) for change in side.changes]
 
 
 def notes_on(side: Side, layers: Sequence[Layer]) -> list[Note]:

