@@ -279,9 +279,9 @@ def plain_form(graph: Graph) -> Form:
 
 def netplist_form(graph: Graph) -> Form:
     """Return what a network description holds: four axes, broadcasts and views as units of their own."""
-    from aneforge.formats.netplist.writing import described  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.netplist.writing import describe_graph  # noqa: PLC0415 - loaded when it is needed
 
-    made = described(graph)
+    made = describe_graph(graph)
     written = origins(graph, made.written)
     stamps = {node.created: number for number, node in enumerate(made.written.nodes)}
     origin = [written[stamps[source.created]] if (source := made.source(node)) else () for node in made.graph.nodes]
@@ -290,9 +290,9 @@ def netplist_form(graph: Graph) -> Form:
 
 def package_form(graph: Graph) -> Form:
     """Return what an ML package holds: operations and element types that Core ML has."""
-    from aneforge.formats.mlpackage.package import packaged  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mlpackage.package import package_graph  # noqa: PLC0415 - loaded when it is needed
 
-    made = packaged(graph)
+    made = package_graph(graph)
     return Form(made.graph, origins(graph, made.graph), made.changes, shared=CPU_PARTS)
 
 

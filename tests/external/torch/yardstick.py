@@ -22,7 +22,7 @@ import torch
 import aneforge as af
 from aneforge.formats.shared.findings import Reason
 from aneforge.formats.torch.conversion import Reading
-from aneforge.formats.torch.decomposition import decomposed
+from aneforge.formats.torch.decomposition import decompose_program
 from aneforge.formats.torch.interpreter import TorchInterpreter
 from aneforge.formats.torch.reading import ReadProgram
 from aneforge.formats.torch.tensors import array_of
@@ -187,7 +187,7 @@ def judge_in_halves(tally: Tally, samples: Sequence[Sample]) -> None:
 def exported(samples: Sequence[Sample]) -> torch.export.ExportedProgram:
     """Return samples as one program, taken apart as the importer takes it apart."""
     tensors = [in_pairs(tensor) for sample in samples for tensor in sample.tensors]
-    return decomposed(torch.export.export(Together(samples), tuple(tensors), strict=False))
+    return decompose_program(torch.export.export(Together(samples), tuple(tensors), strict=False))
 
 
 def judge_program(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import aneforge as af
-from aneforge.formats.shared.merging import MOST_AXES, merged_moves, with_merged_axes
+from aneforge.formats.shared.merging import MOST_AXES, merge_axes, merged_moves
 from aneforge.graph.node import build
 from aneforge.graph.reference import reference
 
@@ -43,7 +43,7 @@ def shape_and_order(draw: some.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]
 def test_elements_go_where_they_went(case: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     shape, order = case
     graph = af.Graph({"y": chain(shape, order)[-1]})
-    merged = with_merged_axes(graph)
+    merged = merge_axes(graph)
     places = np.arange(math.prod(shape), dtype=np.float16)
     assert most_axes(merged) <= MOST_AXES
     assert np.array_equal(reference(merged, {"x": places})["y"], reference(graph, {"x": places})["y"])
@@ -55,7 +55,7 @@ def test_several_transposes_are_one(case: tuple[tuple[int, ...], tuple[int, ...]
     again = tuple(random.sample(range(len(shape)), len(shape)))
     turned = moved("transpose", chain(shape, order)[1], perm=again)
     graph = af.Graph({"y": moved("reshape", turned, shape=(math.prod(shape),))})
-    merged = with_merged_axes(graph)
+    merged = merge_axes(graph)
     places = np.arange(math.prod(shape), dtype=np.float16)
     assert most_axes(merged) <= MOST_AXES
     assert np.array_equal(reference(merged, {"x": places})["y"], reference(graph, {"x": places})["y"])
@@ -69,10 +69,10 @@ def test_what_somebody_reads_stays() -> None:
     shape, order = (2, 2, 2, 2, 2, 2), (0, 1, 3, 2, 4, 5)
     view, turned, row = chain(shape, order)
     for others in ({"view": view}, {"turned": turned}, {"read": moved("relu", turned)}, {"read": moved("relu", view)}):
-        assert most_axes(with_merged_axes(af.Graph({"y": row, **others}))) == 6
-    assert most_axes(with_merged_axes(af.Graph({"y": row}))) == 4
+        assert most_axes(merge_axes(af.Graph({"y": row, **others}))) == 6
+    assert most_axes(merge_axes(af.Graph({"y": row}))) == 4
 
 
 def test_views_of_five_axes_are_left_alone() -> None:
     graph = af.Graph({"y": chain((2, 2, 2, 2, 2), (0, 1, 3, 2, 4))[-1]})
-    assert str(with_merged_axes(graph)) == str(graph)
+    assert str(merge_axes(graph)) == str(graph)

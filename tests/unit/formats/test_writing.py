@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import aneforge as af
 from aneforge.errors import GraphError
 from aneforge.formats.shared.emitter import Budget, Emitter
-from aneforge.formats.shared.writing import TIMES_MOST, written
+from aneforge.formats.shared.writing import TIMES_MOST, write_updates
 from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def places(coordinates: Sequence[object]) -> Dense:
 
 def written_graph(at: Constant, shape: tuple[int, ...], mode: str) -> af.Graph:
     updates = (*at.type.shape[:-1], *shape[at.type.shape[-1] :])
-    result = written(EMIT, af.input(shape, name="x"), at, af.input(updates, name="updates"), mode)
+    result = write_updates(EMIT, af.input(shape, name="x"), at, af.input(updates, name="updates"), mode)
     assert isinstance(result, af.Tensor)
     return af.Graph({"y": result})
 
@@ -78,7 +78,7 @@ def test_many_updates_of_one_element_stay_one_operation(times: int, found: set[s
 def test_updates_of_another_shape_are_refused() -> None:
     x, updates = af.input((4, 3)), af.input((3, 2))
     with pytest.raises(GraphError, match="updates"):
-        written(EMIT, x, places([[0], [1]]), updates, "update")
+        write_updates(EMIT, x, places([[0], [1]]), updates, "update")
 
 
 @pytest.mark.parametrize("coordinates", [[[4]], [[-5]]])

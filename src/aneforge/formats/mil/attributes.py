@@ -15,7 +15,7 @@ from aneforge.errors import NotSupportedError
 from aneforge.formats.mil.calls import FLATTENED, TUPLED
 from aneforge.formats.mil.elements import TEXT
 from aneforge.formats.mil.forms import TYPED_BY
-from aneforge.formats.mil.literals import array_text, quoted, scalar_text
+from aneforge.formats.mil.literals import array_text, quote_text, scalar_text
 from aneforge.formats.mil.syntax import Literal, Tuple, ValueType
 from aneforge.ops.constant import Constant
 from aneforge.ops.signature import Attribute, AttributeKind
@@ -71,7 +71,7 @@ def literal_of(node: Node, attribute: Attribute, value: AttributeValue, *, round
 def list_literal(key: tuple[str, str], kind: AttributeKind, items: list[int]) -> Literal | Tuple:
     """Return a list: of integers or booleans in one tensor, or of several scalars."""
     if kind is AttributeKind.TEXTS:
-        texts = ", ".join(quoted(str(item)) for item in items)
+        texts = ", ".join(quote_text(str(item)) for item in items)
         return Literal(ValueType(TEXT, (len(items),)), f"[{texts}]")
     dtype = {AttributeKind.FLAGS: "bool", AttributeKind.NUMBERS: "fp32"}.get(kind) or whole_dtype(*items)
     if key in TUPLED:

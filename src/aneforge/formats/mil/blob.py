@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.mil.elements import element_bits, pack, packed_bytes, unpack
+from aneforge.formats.mil.elements import count_packed_bytes, element_bits, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,8 +183,8 @@ class BlobFile:
         if entry.dtype != dtype:
             raise BlobError(BlobFault("dtype", entry.dtype, dtype))
         count = math.prod(shape)
-        if entry.count != count or entry.nbytes != packed_bytes(dtype, count):
-            expected = f"{count} elements in {packed_bytes(dtype, count)} bytes"
+        if entry.count != count or entry.nbytes != count_packed_bytes(dtype, count):
+            expected = f"{count} elements in {count_packed_bytes(dtype, count)} bytes"
             raise BlobError(BlobFault("size", f"{entry.count} elements in {entry.nbytes} bytes", expected))
         stored = np.frombuffer(self.content[entry.start : entry.end], np.uint8) if count else np.empty(0, np.uint8)
         values = unpack(stored, dtype, count).reshape(shape)
@@ -220,7 +220,7 @@ class BlobWriter:
         offset = self.nbytes + -self.nbytes % self.alignment
         if dtype not in CODES:
             raise KeyError(dtype)
-        nbytes = packed_bytes(dtype, values.size)
+        nbytes = count_packed_bytes(dtype, values.size)
         padding = nbytes * 8 - values.size * element_bits(dtype)
         entry = BlobEntry(offset, dtype, offset + DESCRIPTOR_BYTES, nbytes, padding)
         self.parts.append((entry, values))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aneforge.formats.mil.folding import folded
-from aneforge.formats.mil.mil_values import Encoded, Known, State, known_value, shown
+from aneforge.formats.mil.folding import fold_tensor
+from aneforge.formats.mil.mil_values import Encoded, Known, State, describe_bound, known_value
 from aneforge.formats.mil.text_rules import NO_GRAPH_FORM, PARAMETER_SORT, RESULT_COUNT, STATE_AS_TENSOR
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
@@ -128,7 +128,7 @@ def single(call: Call, name: str) -> Bound:
     """
     parameter = call.given.get(name)
     if parameter is None or isinstance(parameter.value, tuple):
-        found = "nothing" if parameter is None else shown(parameter.value)
+        found = "nothing" if parameter is None else describe_bound(parameter.value)
         raise PARAMETER_SORT.broken(call.statement.op_at, name=name, op=call.name, found=found, expected="one value")
     return parameter.value
 
@@ -137,13 +137,13 @@ def truth(value: Bound) -> bool | None:
     """Return a boolean that is known when the program is read."""
     if isinstance(value, Known) and not value.is_text and not value.kind.rank:
         return bool(value.scalar())
-    constant = folded(value) if isinstance(value, Tensor) else None
+    constant = fold_tensor(value) if isinstance(value, Tensor) else None
     return None if constant is None or constant.values.size != 1 else bool(constant.values.item())
 
 
 def settled(value: Bound) -> Bound:
     """Return a value between two turns; one that is known is from then on a constant, so that no chain grows."""
-    constant = folded(value) if isinstance(value, Tensor) and value.type.size <= 1 else None
+    constant = fold_tensor(value) if isinstance(value, Tensor) and value.type.size <= 1 else None
     if constant is None:
         return value
     return known_value(constant)
@@ -162,11 +162,11 @@ def as_value(call: Call, value: Bound) -> Value:
             return value.constant
         case State():
             raise STATE_AS_TENSOR.broken(
-                call.statement.op_at, name=value.name, op=call.name, found=shown(value), expected="a tensor"
+                call.statement.op_at, name=value.name, op=call.name, found=describe_bound(value), expected="a tensor"
             )
         case Known() if value.is_text:
             raise PARAMETER_SORT.broken(
-                call.statement.op_at, name="of a branch", op=call.name, found=shown(value), expected="a tensor"
+                call.statement.op_at, name="of a branch", op=call.name, found=describe_bound(value), expected="a tensor"
             )
         case _:
             return value.constant()

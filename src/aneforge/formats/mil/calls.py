@@ -7,9 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.errors import nearest_names
-from aneforge.formats.mil.diagnostics import listed
-from aneforge.formats.mil.folding import folded
-from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, known_value, shown
+from aneforge.formats.mil.diagnostics import list_names
+from aneforge.formats.mil.folding import fold_tensor
+from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, describe_bound, known_value
 from aneforge.formats.mil.text_rules import (
     LIST,
     MISSING_PARAMETER,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value as NodeValue
     from aneforge.ops.op import Op
 
-__all__ = ["FLATTENED", "TUPLED", "Call", "Parameter", "collected", "mil_ops", "not_fitting", "op_called"]
+__all__ = ["FLATTENED", "TUPLED", "Call", "Parameter", "collect_parameters", "mil_ops", "not_fitting", "op_called"]
 
 FLATTENED = {("batch_to_space", "crops"), ("space_to_batch", "paddings")}
 """Attributes that MIL gives as a matrix and the op table as a list, row by row."""
@@ -85,7 +85,7 @@ def op_called(statement: Statement) -> Op:
     if entry is None:
         close = nearest_names(statement.op, mil_ops())
         raise UNKNOWN_OP.broken(
-            statement.op_at, name=statement.op, expected=listed(close) if close else None, suggestion=meant(close)
+            statement.op_at, name=statement.op, expected=list_names(close) if close else None, suggestion=meant(close)
         )
     return entry
 
@@ -102,7 +102,7 @@ def not_fitting(statement: Statement, error: AneforgeError) -> MilError:
     )
 
 
-def collected(statement: Statement, resolve: Callable[[Argument], Bound | tuple[Bound, ...]]) -> Parameters:
+def collect_parameters(statement: Statement, resolve: Callable[[Argument], Bound | tuple[Bound, ...]]) -> Parameters:
     """Return the parameters of a statement by name; those that stand in brackets too, but for its own name.
 
     Raises:
@@ -162,7 +162,7 @@ class Call:
         if operand.variadic != isinstance(value, tuple):
             wanted = "several values, as (a, b)" if operand.variadic else "one value"
             raise PARAMETER_SORT.broken(
-                parameter.at, name=operand.name, op=self.name, found=shown(value), expected=wanted
+                parameter.at, name=operand.name, op=self.name, found=describe_bound(value), expected=wanted
             )
         if isinstance(value, tuple):
             return tuple(self.single(one, operand, parameter.at) for one in value)
@@ -172,19 +172,23 @@ class Call:
         """Return one value for an operand."""
         match value:
             case State():
-                raise STATE_AS_TENSOR.broken(at, name=value.name, op=self.name, found=shown(value), expected="a tensor")
+                raise STATE_AS_TENSOR.broken(
+                    at, name=value.name, op=self.name, found=describe_bound(value), expected="a tensor"
+                )
             case Tensor() if operand.kind is OperandKind.CONSTANT:
-                constant = folded(value)
+                constant = fold_tensor(value)
                 if constant is not None:
                     return constant
-                raise NOT_CONSTANT.broken(at, name=operand.name, op=self.name, found=shown(value), expected="a const")
+                raise NOT_CONSTANT.broken(
+                    at, name=operand.name, op=self.name, found=describe_bound(value), expected="a const"
+                )
             case Tensor():
                 return value
             case Encoded():
                 return value.constant
             case Known() if value.is_text:
                 raise PARAMETER_SORT.broken(
-                    at, name=operand.name, op=self.name, found=shown(value), expected="a tensor"
+                    at, name=operand.name, op=self.name, found=describe_bound(value), expected="a tensor"
                 )
             case _:
                 return value.constant()
@@ -225,7 +229,7 @@ class Call:
             raise self.wrong_sort(attribute, value, at)
         if known.kind.rank:
             expected = f"{known.kind.dtype}(…)"
-            raise SCALAR.broken(at, name=attribute.name, op=self.name, found=shown(value), expected=expected)
+            raise SCALAR.broken(at, name=attribute.name, op=self.name, found=describe_bound(value), expected=expected)
         scalar = known.scalar()
         return float(scalar) if kind is AttributeKind.NUMBER else scalar
 
@@ -237,23 +241,25 @@ class Call:
         axes = 2 if (self.name, attribute.name) in FLATTENED else 1
         if known.kind.rank != axes:
             expected = EXAMPLES[attribute.kind]
-            raise LIST.broken(at, name=attribute.name, op=self.name, found=shown(value), expected=expected)
+            raise LIST.broken(at, name=attribute.name, op=self.name, found=describe_bound(value), expected=expected)
         return list(known.items())
 
     def known(self, attribute: Attribute, value: Bound, at: int) -> Known:
         """Return a value that must be known when the program is compiled."""
         if isinstance(value, Known):
             return value
-        constant = folded(value) if isinstance(value, Tensor) else None
+        constant = fold_tensor(value) if isinstance(value, Tensor) else None
         if constant is not None:
             return known_value(constant)
-        raise NOT_CONSTANT.broken(at, name=attribute.name, op=self.name, found=shown(value), expected="a const")
+        raise NOT_CONSTANT.broken(
+            at, name=attribute.name, op=self.name, found=describe_bound(value), expected="a const"
+        )
 
     def wrong_sort(self, attribute: Attribute, value: Bound | tuple[Bound, ...], at: int) -> MilError:
         """Return the error for a value that is of another sort than an attribute."""
         rule = TRUTH_VALUE if attribute.kind is AttributeKind.FLAG else PARAMETER_SORT
         expected = EXAMPLES[attribute.kind]
-        return rule.broken(at, name=attribute.name, op=self.name, found=shown(value), expected=expected)
+        return rule.broken(at, name=attribute.name, op=self.name, found=describe_bound(value), expected=expected)
 
     def check_names(self, also: tuple[str, ...] = ()) -> None:
         """Check that the operation has every parameter that is given.
@@ -273,7 +279,7 @@ class Call:
 
 def meant(names: list[str]) -> str:
     """Return the suggestion of names that are nearly the one that was written."""
-    return f"did you mean {listed(names)}?" if names else ""
+    return f"did you mean {list_names(names)}?" if names else ""
 
 
 def of_kind(known: Known, kind: AttributeKind) -> bool:

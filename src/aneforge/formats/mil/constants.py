@@ -16,7 +16,7 @@ import numpy as np
 from aneforge.errors import NotSupportedError
 from aneforge.formats.mil.blob import CODES
 from aneforge.formats.mil.elements import pack
-from aneforge.formats.mil.literals import array_of, array_text, quoted
+from aneforge.formats.mil.literals import array_of, array_text, quote_text
 from aneforge.formats.mil.syntax import Blob, Literal, ValueType
 from aneforge.ops.composed import INDICES, is_mask
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
@@ -48,7 +48,7 @@ class ConstantForms:
         """Equal arrays of different constants stand once in the blob, as functions of one package mostly have them."""
         self.packed = packed
         """Palettes and sparse tensors are in the form of opsets before ios18, where these have one for them."""
-        self.path = Literal(ValueType("string"), quoted(path))
+        self.path = Literal(ValueType("string"), quote_text(path))
         self.offsets: dict[tuple[int | bytes, str], int] = {}
         """Where arrays stand in the blob; functions of one program share them."""
 

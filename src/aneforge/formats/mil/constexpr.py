@@ -18,8 +18,8 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.formats.mil.calls import not_fitting
 from aneforge.formats.mil.diagnostics import MilError
-from aneforge.formats.mil.elements import STORED_ONLY, element_bits, packed_bytes, unpack
-from aneforge.formats.mil.mil_values import Encoded, Known, shown
+from aneforge.formats.mil.elements import STORED_ONLY, count_packed_bytes, element_bits, unpack
+from aneforge.formats.mil.mil_values import Encoded, Known, describe_bound
 from aneforge.formats.mil.text_rules import LITERAL_SHAPE, MISSING_PARAMETER, NOT_CONSTANT, TYPE_TOO_LARGE
 from aneforge.ops.composed import INDICES, Composed, Recipe
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
@@ -197,7 +197,9 @@ def known(call: Call, name: str) -> Constant:
         case Encoded() as value:
             return value.constant
         case value:
-            raise NOT_CONSTANT.broken(parameter.at, name=name, op=call.name, found=shown(value), expected="a const")
+            raise NOT_CONSTANT.broken(
+                parameter.at, name=name, op=call.name, found=describe_bound(value), expected="a const"
+            )
 
 
 def part(call: Call, name: str) -> Array:
@@ -215,8 +217,10 @@ def packed(call: Call, name: str, stored: Array, width: int) -> Array:
     shape = tuple(int(str(one)) for one in sizes)
     count = math.prod(shape)
     dtype = f"uint{width}"
-    if width not in PACKED_WIDTHS or stored.dtype != np.uint8 or stored.size != packed_bytes(dtype, count):
-        expected = f"{packed_bytes(dtype, count)} bytes of uint8" if width in PACKED_WIDTHS else "1, 2, 4, 6 or 8 bits"
+    if width not in PACKED_WIDTHS or stored.dtype != np.uint8 or stored.size != count_packed_bytes(dtype, count):
+        expected = (
+            f"{count_packed_bytes(dtype, count)} bytes of uint8" if width in PACKED_WIDTHS else "1, 2, 4, 6 or 8 bits"
+        )
         found = f"{stored.size} of {stored.dtype}, {width} bits each"
         raise LITERAL_SHAPE.broken(call.given[name].at, op=call.name, found=found, expected=expected)
     return unpack(stored.reshape(-1), dtype, count).astype(np.uint8).reshape(shape)

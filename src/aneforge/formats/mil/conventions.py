@@ -21,7 +21,7 @@ import numpy as np
 
 from aneforge.errors import GraphError, Location
 from aneforge.formats.mil.calls import Call, Parameter
-from aneforge.formats.mil.folding import folded
+from aneforge.formats.mil.folding import fold_tensor
 from aneforge.formats.mil.mil_values import Encoded, Known, known_value
 from aneforge.formats.mil.resizing import as_read
 from aneforge.formats.mil.syntax import ValueType
@@ -34,7 +34,7 @@ from aneforge.ops.types import bits, is_float
 if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Value
 
-__all__ = ["CONVENTIONS", "Form", "Made", "built", "generic"]
+__all__ = ["CONVENTIONS", "Form", "Made", "build_results", "generic"]
 
 Made = Sequence[Tensor | Encoded]
 Form = Callable[[Call, Location], Made]
@@ -46,10 +46,10 @@ VOLUME_RANK = 5
 def generic(call: Call, place: Location) -> Made:
     """Build the operation as the table has it."""
     call.check_names()
-    return built(call.entry.name, call.operands(), call.attributes(), place)
+    return build_results(call.entry.name, call.operands(), call.attributes(), place)
 
 
-def built(
+def build_results(
     op: str, operands: dict[str, Argument | None], attributes: dict[str, object], place: Location
 ) -> list[Tensor]:
     """Return the results of a new node."""
@@ -59,7 +59,7 @@ def built(
 
 def one(op: str, x: Value, place: Location, **attributes: object) -> Tensor:
     """Return the result of an operation of one tensor."""
-    return built(op, {"x": x}, attributes, place)[0]
+    return build_results(op, {"x": x}, attributes, place)[0]
 
 
 def normalised(call: Call, place: Location) -> Made:
@@ -117,7 +117,7 @@ def recurrent(call: Call, place: Location) -> Made:
     if attributes.get("direction") == "reverse" and attributes.get("output_sequence"):
         operands["x"] = one("reverse", cast("Value", operands["x"]), place, axes=(0,))
         attributes["direction"] = "forward"
-    return built(call.entry.name, operands, attributes, place)
+    return build_results(call.entry.name, operands, attributes, place)
 
 
 def batch_to_space(call: Call, place: Location) -> Made:
@@ -127,7 +127,7 @@ def batch_to_space(call: Call, place: Location) -> Made:
     x, blocks = cast("Value", operands["x"]), block_count(attributes)
     if x.type.rank == 4 and x.type.shape[0] > blocks and not x.type.shape[0] % blocks:
         operands["x"] = images_moved(x, blocks, x.type.shape[0] // blocks, place)
-    return built(call.entry.name, operands, attributes, place)
+    return build_results(call.entry.name, operands, attributes, place)
 
 
 def space_to_batch(call: Call, place: Location) -> Made:
@@ -190,11 +190,11 @@ def of_one_type(call: Call, place: Location) -> Made:
     dtypes = {value.type.dtype for value in values.values()}
     floats = [dtype for dtype in dtypes if is_float(dtype)]
     if len(dtypes) < 2 or not floats:
-        return built(call.entry.name, operands, call.attributes(), place)
+        return build_results(call.entry.name, operands, call.attributes(), place)
     widest = max(floats, key=bits)
     for name, value in values.items():
         operands[name] = value if value.type.dtype == widest else widened(value, widest, place)
-    (result,) = built(call.entry.name, operands, call.attributes(), place)
+    (result,) = build_results(call.entry.name, operands, call.attributes(), place)
     stated = [port.type.dtype for port in call.statement.results if isinstance(port.type, ValueType)]
     return [one("cast", result, place, dtype=stated[0])] if stated and stated[0] != widest else [result]
 
@@ -202,7 +202,7 @@ def of_one_type(call: Call, place: Location) -> Made:
 def widened(value: Value, dtype: str, place: Location) -> Value:
     """Return a value in a wider floating-point type; a constant stays one, for weights must be."""
     computed = one("cast", value, place, dtype=dtype)
-    return folded(computed) or computed
+    return fold_tensor(computed) or computed
 
 
 CONVENTIONS: dict[str, Form] = {

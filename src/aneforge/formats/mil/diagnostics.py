@@ -18,7 +18,7 @@ from aneforge.rules.rule import Finding, Severity, split_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MilError", "MilFinding", "MilRule", "excerpt", "listed", "mil_rules", "position"]
+__all__ = ["MilError", "MilFinding", "MilRule", "excerpt", "list_names", "mil_rules", "position"]
 
 SHOWN = 60
 """Characters of a line that an error shows on each side of the place."""
@@ -209,10 +209,10 @@ def shortened(value: object, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest // 3]}… ({len(text)} characters)"
 
 
-def listed(words: list[str]) -> str:
+def list_names(words: list[str]) -> str:
     """Return alternatives as a sentence has them.
 
-    >>> listed(["a", "b", "c"])
+    >>> list_names(["a", "b", "c"])
     'a, b or c'
     """
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

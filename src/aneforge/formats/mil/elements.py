@@ -18,7 +18,7 @@ from aneforge.ops.types import DTYPES, bits, is_integer
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
-__all__ = ["ELEMENTS", "STORED_ONLY", "TEXT", "array_dtype", "element_bits", "pack", "packed_bytes", "unpack"]
+__all__ = ["ELEMENTS", "STORED_ONLY", "TEXT", "array_dtype", "count_packed_bytes", "element_bits", "pack", "unpack"]
 
 TEXT = "string"
 STORED_ONLY = {"uint1": 1, "uint2": 2, "uint3": 3, "uint6": 6}
@@ -45,10 +45,10 @@ def array_dtype(dtype: str) -> np.dtype[Any]:
     return np.dtype(np.uint8) if dtype in STORED_ONLY else DTYPES[dtype][0]
 
 
-def packed_bytes(dtype: str, count: int) -> int:
+def count_packed_bytes(dtype: str, count: int) -> int:
     """Return how many bytes elements take in storage.
 
-    >>> packed_bytes("uint3", 7), packed_bytes("fp16", 3)
+    >>> count_packed_bytes("uint3", 7), count_packed_bytes("fp16", 3)
     (3, 6)
     """
     return (count * element_bits(dtype) + 7) // 8
@@ -73,7 +73,7 @@ def pack(values: Array, dtype: str) -> Array:
     stored = np.empty(words.size * group, np.uint8)
     for place in range(group):
         stored[place::group] = words >> (8 * place) & 0xFF
-    return stored[: packed_bytes(dtype, flat.size)]
+    return stored[: count_packed_bytes(dtype, flat.size)]
 
 
 def unpack(stored: Array, dtype: str, count: int) -> Array:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.graph.tensor import Tensor
     from aneforge.ops.types import Array
 
-__all__ = ["folded"]
+__all__ = ["fold_tensor"]
 
 SHAPE = "shape"
 MOST_ELEMENTS = 2**22
@@ -30,14 +30,14 @@ MOST_NODES = 4096
 UNKNOWN = {INPUT, STATE}
 
 
-def folded(tensor: Tensor) -> Dense | None:
+def fold_tensor(tensor: Tensor) -> Dense | None:
     """Return a value that constants and shapes alone decide; None for any other, and for one that is much work.
 
     >>> import aneforge as af
     >>> x = af.input((2, 3))
     >>> from aneforge.graph.node import build
     >>> from aneforge.graph.tensor import Tensor
-    >>> folded(Tensor(build("shape", {"x": x}, {}))).values.tolist(), folded(x.relu())
+    >>> fold_tensor(Tensor(build("shape", {"x": x}, {}))).values.tolist(), fold_tensor(x.relu())
     ([2, 3], None)
     """
     nodes = nodes_before(tensor)

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, Location
-from aneforge.formats.mil.conventions import CONVENTIONS, Form, Made, built, generic
+from aneforge.formats.mil.conventions import CONVENTIONS, Form, Made, build_results, generic
 from aneforge.formats.mil.mil_values import Encoded, Known
 from aneforge.formats.mil.syntax import Immediate, Literal, ValueType
 from aneforge.formats.mil.text_rules import NO_GRAPH_FORM
@@ -51,7 +51,7 @@ def with_number(scalar_op: str) -> Form:
         if not is_number(y, operand.type.dtype):
             return generic(call, place)
         call.check_names()
-        return built(scalar_op, {"x": operand}, {"k": cast("Known", y).scalar()}, place)
+        return build_results(scalar_op, {"x": operand}, {"k": cast("Known", y).scalar()}, place)
 
     return form
 
@@ -86,7 +86,7 @@ def typed_by_parameter(call: Call, place: Location) -> Made:
     reference = operands.get("ref_tensor")
     if reference is None or cast("Value", reference).type.dtype != dtype:
         attributes["dtype"] = dtype
-    return built(call.entry.name, operands, attributes, place)
+    return build_results(call.entry.name, operands, attributes, place)
 
 
 def image_norm(call: Call, place: Location) -> Made:
@@ -103,10 +103,10 @@ def image_norm(call: Call, place: Location) -> Made:
             "it normalises over three axes", seen=cast("Value", operands["x"]).type, limit="3 axes or more"
         )
     epsilon = attributes.get("epsilon", L2_EPSILON)
-    (squares,) = built("reduce_sum_square", operands, {"axes": IMAGE_AXES, "keep_dims": True}, place)
-    (shifted,) = built("adds", {"x": squares}, {"k": epsilon}, place)
-    (length,) = built("sqrt", {"x": shifted}, {}, place)
-    return built("real_div", {**operands, "y": length}, {}, place)
+    (squares,) = build_results("reduce_sum_square", operands, {"axes": IMAGE_AXES, "keep_dims": True}, place)
+    (shifted,) = build_results("adds", {"x": squares}, {"k": epsilon}, place)
+    (length,) = build_results("sqrt", {"x": shifted}, {}, place)
+    return build_results("real_div", {**operands, "y": length}, {}, place)
 
 
 def refused(remedy: str) -> Form:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
 
 import lark
 
-from aneforge.formats.mil.diagnostics import listed
+from aneforge.formats.mil.diagnostics import list_names
 from aneforge.formats.mil.text_rules import UNEXPECTED
 
 if TYPE_CHECKING:
     from aneforge.formats.mil.diagnostics import MilError
 
-__all__ = ["Child", "Tree", "is_token", "parsed", "start", "subtrees", "tokens"]
+__all__ = ["Child", "Tree", "is_token", "parse_piece", "start", "subtrees", "tokens"]
 
 GRAMMAR = r"""
     head: "program" "(" NUMBER ")"
@@ -108,7 +108,7 @@ def parser() -> TextParser:
     return cast("TextParser", lark_parser())
 
 
-def parsed(text: str, rule: str, at: int) -> Tree:
+def parse_piece(text: str, rule: str, at: int) -> Tree:
     """Return the tree of a piece that begins at a place.
 
     Raises:
@@ -131,7 +131,7 @@ def unexpected(error: lark.exceptions.UnexpectedInput, text: str, at: int) -> Mi
         place = error.pos_in_stream or 0
         found = text[place : place + 1]
     words = sorted({WORDS.get(word) or terminal_text(word) for word in wanted})
-    expected = SUMMARY.get(frozenset(words)) or listed(words)
+    expected = SUMMARY.get(frozenset(words)) or list_names(words)
     return UNEXPECTED.broken(at + place, found=repr(found) if found else "the end", expected=expected)
 
 

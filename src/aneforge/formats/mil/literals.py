@@ -26,7 +26,7 @@ __all__ = [
     "array_of",
     "array_text",
     "number_text",
-    "quoted",
+    "quote_text",
     "scalar_of",
     "scalar_text",
     "texts_of",
@@ -202,10 +202,10 @@ def nesting(text: str) -> tuple[int, ...] | None:
         return None
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     r"""Return a text in quotation marks.
 
-    >>> print(quoted('a "b"'))
+    >>> print(quote_text('a "b"'))
     "a \"b\""
     """
     return json.dumps(text, ensure_ascii=False)
@@ -230,7 +230,7 @@ def scalar_text(value: Scalar, dtype: str) -> str:
     ('true', '2', '0x1p+1', '"EXACT"')
     """
     if isinstance(value, str):
-        return quoted(value)
+        return quote_text(value)
     if dtype == "bool":
         return "true" if value else "false"
     return number_text(float(value)) if is_float(dtype) else str(int(value))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Statement
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Bound", "Encoded", "Known", "State", "const_of", "known_value", "shown"]
+__all__ = ["Bound", "Encoded", "Known", "State", "const_of", "describe_bound", "known_value"]
 
 
 class Known:
@@ -152,7 +152,7 @@ def known_value(constant: Dense) -> Known:
     return Known(Immediate(ValueType.of(constant.type), constant.values), WeightsStore(None))
 
 
-def shown(bound: Bound | tuple[Bound, ...]) -> str:
+def describe_bound(bound: Bound | tuple[Bound, ...]) -> str:
     """Return what a value is, as errors show it."""
     match bound:
         case Tensor():
@@ -164,7 +164,7 @@ def shown(bound: Bound | tuple[Bound, ...]) -> str:
         case State():
             return f"state<{ValueType.of(bound.kind)}>"
         case _:
-            return f"({', '.join(map(shown, bound))})"
+            return f"({', '.join(map(describe_bound, bound))})"
 
 
 def short(value: Literal | Immediate | Blob) -> bool:

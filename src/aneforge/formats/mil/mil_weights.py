@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphTypeError, nearest_names
 from aneforge.formats.mil.blob import CODES, DESCRIPTOR_BYTES, BlobError, BlobFile
-from aneforge.formats.mil.diagnostics import MilRule, listed
+from aneforge.formats.mil.diagnostics import MilRule, list_names
 from aneforge.formats.mil.literals import scalar_of
 from aneforge.formats.mil.text_rules import UNKNOWN_EXTENT
 from aneforge.ops.constant import Dense
@@ -203,7 +203,9 @@ class WeightsStore:
             if name in given:
                 return given[name]
         close = nearest_names(path, given)
-        raise NO_FILE.broken(at, name=path, found="no weights" if not given else f"only {listed(close or list(given))}")
+        raise NO_FILE.broken(
+            at, name=path, found="no weights" if not given else f"only {list_names(close or list(given))}"
+        )
 
     def relative(self, path: str, at: int) -> str:
         """Return the path of a file beside the program.

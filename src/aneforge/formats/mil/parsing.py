@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.elements import TEXT
-from aneforge.formats.mil.grammar import Child, Tree, is_token, parsed, start, subtrees, tokens
+from aneforge.formats.mil.grammar import Child, Tree, is_token, parse_piece, start, subtrees, tokens
 from aneforge.formats.mil.literals import text_of
 from aneforge.formats.mil.scanner import (
     DEEPEST,
@@ -66,7 +66,7 @@ def parse_program(text: str) -> Program:
     found = pieces(text)
     head = next(found)  # the scanner's first piece, or its error
     end, attributes = split_head(text, head)
-    version = tokens(parsed(text[head.at : end], "head", head.at))[0]
+    version = tokens(parse_piece(text[head.at : end], "head", head.at))[0]
     functions: dict[str, Function] = {}
     for piece in found:
         function = function_of(text, piece, found)
@@ -81,13 +81,13 @@ def parse_program(text: str) -> Program:
 def function_of(text: str, head: Piece, following: Iterator[Piece]) -> Function:
     """Read a function: its head, and the pieces that follow up to its tail."""
     end, attributes = split_head(text, head)
-    tree = parsed(text[head.at : end], "function", head.at)
+    tree = parse_piece(text[head.at : end], "function", head.at)
     name, opset = tokens(tree)[:2]
     inputs = tuple(named_of(one, head.at) for one in tree.children[2:])
     statements: list[Statement] = []
     for piece in following:
         if piece.kind is PieceKind.TAIL:
-            tail = parsed(text[piece.at : piece.end], "tail", piece.at)
+            tail = parse_piece(text[piece.at : piece.end], "tail", piece.at)
             outputs = tuple(Reference(str(one), piece.at + start(one)) for one in tail.children if is_token(one))
             return Function(name, opset, inputs, tuple(statements), outputs, attributes, head.at)
         statements.append(statement_of(text[piece.at : piece.end], piece.at))
@@ -137,7 +137,7 @@ def parse_pairs(text: str, at: int) -> dict[str, str]:
     Raises:
         MilError: It is none.
     """
-    pairs = [tokens(one) for one in subtrees(parsed(text, "pairs", at)) if one.data == "pair"]
+    pairs = [tokens(one) for one in subtrees(parse_piece(text, "pairs", at)) if one.data == "pair"]
     return {text_of(key, at): text_of(value, at) for key, value in pairs}
 
 
@@ -146,7 +146,7 @@ def statement_of(text: str, at: int) -> Statement:
     if text.count("(") + text.count("[") > DEEPEST:
         check_brackets(text, at)
     try:
-        tree = parsed(text, "statement", at)
+        tree = parse_piece(text, "statement", at)
     except MilError:
         check_brackets(text, at)  # which says more, where it is they that are wrong
         raise

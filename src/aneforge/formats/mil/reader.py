@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import AneforgeError, nearest_names
 from aneforge.formats.mil.blocks import branches, turns
-from aneforge.formats.mil.calls import Call, collected, not_fitting, op_called
+from aneforge.formats.mil.calls import Call, collect_parameters, not_fitting, op_called
 from aneforge.formats.mil.checks import FOLDED, PORT_DTYPE, UNUSED_INPUT, checks_of
 from aneforge.formats.mil.constexpr import CONSTEXPR, constexpr_constants
-from aneforge.formats.mil.diagnostics import MilError, listed
+from aneforge.formats.mil.diagnostics import MilError, list_names
 from aneforge.formats.mil.forms import FORMS, generic
 from aneforge.formats.mil.literals import number_text
-from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, const_of, known_value, shown
+from aneforge.formats.mil.mil_values import Bound, Encoded, Known, State, const_of, describe_bound, known_value
 from aneforge.formats.mil.opsets import first_opset
 from aneforge.formats.mil.ports import DIRECT_PORTS, ENGINE, HOST, PortCasts, placeholder
 from aneforge.formats.mil.rows import with_known_rows
-from aneforge.formats.mil.states import as_tensor, read_state, write_state, written_unread
+from aneforge.formats.mil.states import as_tensor, find_written_unread, read_state, write_state
 from aneforge.formats.mil.syntax import Blob, Immediate, ListType, Literal, Reference, ValueType
 from aneforge.formats.mil.text_rules import (
     LATER,
@@ -34,7 +34,7 @@ from aneforge.formats.mil.text_rules import (
     UNNAMED,
     WRONG_SORT,
 )
-from aneforge.formats.shared.merging import with_merged_axes
+from aneforge.formats.shared.merging import merge_axes
 from aneforge.graph.graph import Graph, topological_order
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.types import TensorType, is_float
@@ -113,7 +113,7 @@ class FunctionReader:
         if statement.op == "const":
             self.bind(statement, [self.const(statement)])
             return
-        call = Call(statement, op_called(statement), collected(statement, self.resolved))
+        call = Call(statement, op_called(statement), collect_parameters(statement, self.resolved))
         try:
             self.bind(statement, self.results(call))
         except MilError:
@@ -204,7 +204,7 @@ class FunctionReader:
                 found = f"its definition {self.source.words(statement.at)}"
                 raise LATER.broken(at, name=name, found=found, expected="one before")
         close = nearest_names(name, self.scope)
-        raise UNDEFINED.broken(at, name=name, expected=listed(close) if close else None)
+        raise UNDEFINED.broken(at, name=name, expected=list_names(close) if close else None)
 
     def bind(self, statement: Statement, values: Sequence[Bound]) -> None:
         """Give the results of a statement their names, their number and types checked."""
@@ -322,10 +322,10 @@ class FunctionReader:
             raise NO_OUTPUT.broken(self.function.at, name=self.function.name, expected="-> (y)")
         reached = set(topological_order([*outputs.values(), *written.values()]))
         for name in [name for name in written if states[name].placeholder.node not in reached]:
-            written[name] = written_unread(states[name])
+            written[name] = find_written_unread(states[name])
             reached.add(states[name].placeholder.node)
         self.note_unused(reached)
-        return with_merged_axes(with_known_rows(Graph(outputs, written)))
+        return merge_axes(with_known_rows(Graph(outputs, written)))
 
     def output(self, reference: Reference) -> Tensor:
         """Return a value that the function returns."""
@@ -337,11 +337,15 @@ class FunctionReader:
             case Encoded():
                 found = as_tensor(value.constant, place)
             case Known() if value.is_text:
-                raise WRONG_SORT.broken(reference.at, name=reference.name, found=shown(value), expected="a tensor")
+                raise WRONG_SORT.broken(
+                    reference.at, name=reference.name, found=describe_bound(value), expected="a tensor"
+                )
             case Known():
                 found = as_tensor(value.constant(), place)
             case State():
-                raise STATE_AS_TENSOR.broken(reference.at, name=reference.name, found=shown(value), expected="a tensor")
+                raise STATE_AS_TENSOR.broken(
+                    reference.at, name=reference.name, found=describe_bound(value), expected="a tensor"
+                )
         if found.dtype not in DIRECT_PORTS:
             expected = " or ".join(DIRECT_PORTS)
             self.note(PORT_DTYPE.broken(reference.at, name=reference.name, found=found.dtype, expected=expected))

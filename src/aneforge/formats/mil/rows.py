@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.formats.mil.folding import folded
+from aneforge.formats.mil.folding import fold_tensor
 from aneforge.graph.node import Output, build
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
@@ -144,7 +144,7 @@ def known_places(indices: Argument) -> list[int] | None:
     if isinstance(indices, Constant):
         known = indices.dense()
     else:
-        found = folded(indices) if isinstance(indices, Tensor) else None
+        found = fold_tensor(indices) if isinstance(indices, Tensor) else None
         if found is None:
             return None
         known = found.values
@@ -171,7 +171,7 @@ def scattered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, 
 
 def is_zero(value: Value) -> bool:
     """Tell whether a value is known to hold zeros alone."""
-    known = value if isinstance(value, Constant) else folded(value) if isinstance(value, Tensor) else None
+    known = value if isinstance(value, Constant) else fold_tensor(value) if isinstance(value, Tensor) else None
     return known is not None and not known.dense().any()
 
 

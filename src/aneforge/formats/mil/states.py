@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from aneforge.formats.mil.mil_values import State, shown
+from aneforge.formats.mil.mil_values import State, describe_bound
 from aneforge.formats.mil.syntax import ValueType
 from aneforge.formats.mil.text_rules import MISSING_PARAMETER, NOT_A_STATE, STATE_DATA
 from aneforge.graph.node import new_node
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
     from aneforge.ops.constant import Constant
 
-__all__ = ["as_tensor", "read_state", "write_state", "written_unread"]
+__all__ = ["as_tensor", "find_written_unread", "read_state", "write_state"]
 
 DATA = Operand("data")
 
@@ -60,7 +60,7 @@ def state_of(call: Call) -> State:
     if parameter is None:
         raise MISSING_PARAMETER.broken(call.statement.op_at, name="input", op=call.name, expected="input = state")
     if not isinstance(parameter.value, State):
-        found = shown(parameter.value)
+        found = describe_bound(parameter.value)
         raise NOT_A_STATE.broken(parameter.at, name="input", op=call.name, found=found, expected="a state")
     return parameter.value
 
@@ -70,7 +70,7 @@ def as_tensor(constant: Constant, place: Location) -> Tensor:
     return Tensor(new_node(op_named("identity"), {"x": constant}, {}, place))
 
 
-def written_unread(state: State) -> Tensor:
+def find_written_unread(state: State) -> Tensor:
     """Return what a state is written that nothing reads, in a form that reads it; a graph reads what it writes.
 
     Such a form is written as an identity, which is therefore taken out when it is read.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.formats.mil.blob import BlobWriter
 from aneforge.formats.mil.constants import ConstantForms
-from aneforge.formats.mil.literals import quoted
+from aneforge.formats.mil.literals import quote_text
 from aneforge.formats.mil.metadata import BUILD_INFO
 from aneforge.formats.mil.printing import program_text
 from aneforge.formats.mil.syntax import Program, RawAttribute
@@ -80,7 +80,7 @@ def mil_text(
 
 def build_info_attribute(info: Mapping[str, str]) -> RawAttribute:
     """Return build info as an attribute of a program."""
-    pairs = ", ".join(f"{{{quoted(key)}, {quoted(value)}}}" for key, value in info.items())
+    pairs = ", ".join(f"{{{quote_text(key)}, {quote_text(value)}}}" for key, value in info.items())
     return RawAttribute(BUILD_INFO, f"dict<string, string>({{{pairs}}})")
 
 

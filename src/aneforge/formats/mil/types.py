@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import lark
 
 from aneforge.errors import nearest_names
-from aneforge.formats.mil.diagnostics import MilError, listed
+from aneforge.formats.mil.diagnostics import MilError, list_names
 from aneforge.formats.mil.elements import ELEMENTS
 from aneforge.formats.mil.grammar import Child, Tree, is_token, start, tokens
 from aneforge.formats.mil.syntax import ListType, StateType, Type, ValueType
@@ -120,4 +120,4 @@ def check_dtype(name: str, at: int) -> None:
     """
     if name not in ELEMENTS:
         close = nearest_names(name, ELEMENTS)
-        raise UNKNOWN_DTYPE.broken(at, name=name, expected=listed(close or ["fp16", "int32", "bool", "string"]))
+        raise UNKNOWN_DTYPE.broken(at, name=name, expected=list_names(close or ["fp16", "int32", "bool", "string"]))

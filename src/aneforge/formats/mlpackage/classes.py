@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Type
     from aneforge.formats.mlpackage.messages import MilOperation
 
-__all__ = ["CLASSIFY", "Classified", "classified"]
+__all__ = ["CLASSIFY", "Classified", "read_classification"]
 
 CLASSIFY = "classify"
 PASSED_ON = "identity"
@@ -47,7 +47,9 @@ class Classified:
         return LABEL_LEFT_OUT.broken(self.statement.at, name=self.statement.results[0].name, found=self.label)
 
 
-def classified(operation: MilOperation, name: Argument, types: Mapping[str, Type], at: int) -> Classified | None:
+def read_classification(
+    operation: MilOperation, name: Argument, types: Mapping[str, Type], at: int
+) -> Classified | None:
     """Return a classification that passes on what it reads; None for one in no form that is known."""
     given = list(operation.inputs[READS].arguments) if READS in operation.inputs else []
     read = given[0].name if len(given) == 1 and given[0].WhichOneof("binding") == "name" else ""

@@ -20,7 +20,7 @@ from aneforge.formats.mlpackage.flexible import flexible_inputs, listed_inputs
 from aneforge.formats.mlpackage.messages import messages
 from aneforge.formats.mlpackage.mlpackage_files import MOST_MODEL, inside, model_file, read_limited
 from aneforge.formats.mlpackage.sizes import check_stated_sizes
-from aneforge.formats.mlpackage.translation import translated
+from aneforge.formats.mlpackage.translation import translate_program
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import is_float, numpy_dtype
 
@@ -71,7 +71,7 @@ class MlPackage:
             )
         self.file = file
         self.specification_version = model.specificationVersion
-        self.syntax, self.source, self.notes = translated(model.mlProgram, file)
+        self.syntax, self.source, self.notes = translate_program(model.mlProgram, file)
         described = model.description.defaultFunctionName
         names = list(self.syntax.functions)
         self.default_function = described or ("main" if "main" in names else names[0])

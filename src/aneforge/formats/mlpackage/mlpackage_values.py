@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.formats.mil.elements import TEXT, array_dtype, element_bits, packed_bytes, unpack
-from aneforge.formats.mil.literals import quoted
+from aneforge.formats.mil.elements import TEXT, array_dtype, count_packed_bytes, element_bits, unpack
+from aneforge.formats.mil.literals import quote_text
 from aneforge.formats.mil.syntax import Blob, Immediate, ListType, Literal, StateType, ValueType
 from aneforge.formats.mil.text_rules import (
     LITERAL_SHAPE,
@@ -124,7 +124,7 @@ def value_of(value: MilValue, name: str, at: int) -> Immediate | Blob:
     match value.WhichOneof("value"):
         case "blobFileValue":
             kind = value_type(value.type, name, at)
-            path = Literal(ValueType(TEXT), quoted(value.blobFileValue.fileName), at, at)
+            path = Literal(ValueType(TEXT), quote_text(value.blobFileValue.fileName), at, at)
             return Blob(kind, path, Literal(ValueType("uint64"), str(value.blobFileValue.offset), at, at), at)
         case "immediateValue" if value.immediateValue.WhichOneof("value") == "tensor":
             kind = value_type(value.type, name, at)
@@ -181,7 +181,7 @@ def unpacked(stored: bytes, kind: ValueType, count: int, at: int) -> Array:
     """
     if kind.dtype == TEXT:
         raise NUMBER.broken(at, found="bytes", expected=TEXT)
-    if count < 0 or len(stored) != packed_bytes(kind.dtype, count):
+    if count < 0 or len(stored) != count_packed_bytes(kind.dtype, count):
         expected = f"{kind}, {element_bits(kind.dtype)} bits each"
         raise LITERAL_SHAPE.broken(at, found=f"{len(stored)} bytes", expected=expected)
     if kind.dtype == "bool":

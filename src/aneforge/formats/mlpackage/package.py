@@ -161,11 +161,11 @@ def in_package_form(graph: Graph) -> Converted:
     return replace(made, graph=with_casts(made.graph))
 
 
-def packaged(graph: Graph) -> Converted:
+def package_graph(graph: Graph) -> Converted:
     """Return what the ML package of a graph says.
 
     >>> import aneforge as af
-    >>> made = packaged(af.Graph({"y": af.input((1, 4), name="x").cast("bool")}))
+    >>> made = package_graph(af.Graph({"y": af.input((1, 4), name="x").cast("bool")}))
     >>> print(made.graph.outputs["y"].type)
     int32[1, 4]
 

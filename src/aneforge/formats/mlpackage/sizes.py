@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.formats.mil.blob import CODES, DESCRIPTOR_BYTES
 from aneforge.formats.mil.diagnostics import MilRule
-from aneforge.formats.mil.elements import packed_bytes
+from aneforge.formats.mil.elements import count_packed_bytes
 from aneforge.formats.mil.literals import scalar_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check_stated_sizes(blobs: Iterable[Blob], files: Mapping[str, Path]) -> None
         if key in seen or not kind.known or kind.dtype not in CODES:  # the two last are refused where they are read
             continue
         seen.add(key)
-        stated[path] += DESCRIPTOR_BYTES + packed_bytes(kind.dtype, math.prod(kind.shape))
+        stated[path] += DESCRIPTOR_BYTES + count_packed_bytes(kind.dtype, math.prod(kind.shape))
         if stated[path] > room[path]:
             found = f"{stated[path]} bytes up to this one"
             raise MORE_THAN_THE_FILE.broken(blob.at, name=path, found=found, expected=f"up to {room[path]} bytes")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from aneforge.formats.mil.calls import TUPLED, mil_ops
 from aneforge.formats.mil.diagnostics import MilError, MilRule
 from aneforge.formats.mil.elements import TEXT
-from aneforge.formats.mil.literals import quoted
+from aneforge.formats.mil.literals import quote_text
 from aneforge.formats.mil.metadata import BUILD_INFO
 from aneforge.formats.mil.source import PackageSource
 from aneforge.formats.mil.syntax import (
@@ -30,7 +30,7 @@ from aneforge.formats.mil.syntax import (
     ValueType,
 )
 from aneforge.formats.mil.text_rules import NO_FUNCTION, NO_GRAPH_FORM
-from aneforge.formats.mlpackage.classes import CLASSIFY, Classified, classified
+from aneforge.formats.mlpackage.classes import CLASSIFY, Classified, read_classification
 from aneforge.formats.mlpackage.mlpackage_values import type_of, value_of
 from aneforge.formats.mlpackage.sizes import MOST_PARTS, TOO_MANY_PARTS
 from aneforge.rules.rule import Severity
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         Repeated,
     )
 
-__all__ = ["Translation", "translated"]
+__all__ = ["Translation", "translate_program"]
 
 OPSET = re.compile(r"CoreML([0-9]{1,2})", re.ASCII)
 OPSETS = {5: "ios15", 6: "ios16", 7: "ios17", 8: "ios18"}
@@ -140,7 +140,7 @@ class Translation:
         if self.parts > MOST_PARTS:
             raise TOO_MANY_PARTS.broken(at, found=f"more than {MOST_PARTS}", expected=f"up to {MOST_PARTS}")
         name = Argument("name", Immediate(TEXT_TYPE, (self.names[at],), at), at)
-        if operation.type == CLASSIFY and (found := classified(operation, name, self.types, at)) is not None:
+        if operation.type == CLASSIFY and (found := read_classification(operation, name, self.types, at)) is not None:
             self.found.append(found)
             return found.statement
         arguments = tuple(
@@ -182,7 +182,9 @@ class Translation:
         return len(self.names) - 1
 
 
-def translated(program: MilProgram, file: str) -> tuple[Program, PackageSource, Mapping[str, tuple[MilError, ...]]]:
+def translate_program(
+    program: MilProgram, file: str
+) -> tuple[Program, PackageSource, Mapping[str, tuple[MilError, ...]]]:
     """Return a program, its places, and what the author of each function should know.
 
     Raises:
@@ -217,7 +219,7 @@ def build_info(program: MilProgram) -> tuple[RawAttribute, ...]:
     pairs = program.attributes[BUILD_INFO].immediateValue.dictionary.values
     texts = [(text_of(one.key), text_of(one.value)) for one in pairs]
     shown = ", ".join(
-        f"{{{quoted(key)}, {quoted(value)}}}" for key, value in texts if key is not None and value is not None
+        f"{{{quote_text(key)}, {quote_text(value)}}}" for key, value in texts if key is not None and value is not None
     )
     return (RawAttribute(BUILD_INFO, f"dict<string, string>({{{shown}}})"),)
 

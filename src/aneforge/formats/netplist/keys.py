@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, Location, UnknownNameError, nearest_names
-from aneforge.formats.netplist.plist import PlistDict, PlistValue, shown
+from aneforge.formats.netplist.plist import PlistDict, PlistValue, quote_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -145,7 +145,7 @@ class Keys:
             raise self.wrong(key, found, "integer")
         lowest = -MOST_WHOLE - 1 if least is None else least
         if not lowest <= found <= MOST_WHOLE:
-            raise self.error(f"{key} is out of range", seen=shown(found), limit=f"{lowest} to {MOST_WHOLE}")
+            raise self.error(f"{key} is out of range", seen=quote_value(found), limit=f"{lowest} to {MOST_WHOLE}")
         return found
 
     def as_number(self, key: str, found: object) -> float:
@@ -157,7 +157,7 @@ class Keys:
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise self.wrong(key, found, "number")
         if isinstance(found, int) and abs(found) > MOST_WHOLE:
-            raise self.error(f"{key} is out of range", seen=shown(found), limit=f"{-MOST_WHOLE} to {MOST_WHOLE}")
+            raise self.error(f"{key} is out of range", seen=quote_value(found), limit=f"{-MOST_WHOLE} to {MOST_WHOLE}")
         if not math.isfinite(found):
             raise self.error(f"{key} is not a finite number", seen=found)
         return float(found)
@@ -194,7 +194,7 @@ class Keys:
     def wrong(self, key: str, found: object, wanted: str) -> GraphError:
         """Return the error for a value of the wrong type."""
         article = "an" if wanted[0] in "aeiou" else "a"
-        return self.error(f"{key} is not {article} {wanted}", seen=shown(found))
+        return self.error(f"{key} is not {article} {wanted}", seen=quote_value(found))
 
     def finish(self) -> None:
         """Check that every key was asked for.

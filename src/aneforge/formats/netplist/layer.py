@@ -12,7 +12,7 @@ from aneforge.callsite import warn
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.formats.netplist.document import Dims
 from aneforge.formats.netplist.parameters import Parameters
-from aneforge.formats.netplist.plist import shown
+from aneforge.formats.netplist.plist import quote_value
 from aneforge.formats.netplist.schema import Dim, layer_table
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
@@ -68,7 +68,7 @@ class Layer:
     ) -> GraphError:
         """Return an error about this unit."""
         return GraphError(
-            f"unit {shown(self.unit.name)}: {message}",
+            f"unit {quote_value(self.unit.name)}: {message}",
             operation=self.unit.type,
             location=self.unit.location,
             seen=seen,
@@ -79,7 +79,7 @@ class Layer:
     def without_meaning(self, message: str, *, seen: object = None, limit: object = None) -> NotSupportedError:
         """Return the error for a form of which no source says what it means."""
         return NotSupportedError(
-            f"unit {shown(self.unit.name)}: {message}",
+            f"unit {quote_value(self.unit.name)}: {message}",
             operation=self.unit.type,
             location=self.unit.location,
             seen=seen,
@@ -190,7 +190,7 @@ class Layer:
             self.params.whole("KernelOffset"),
             self.params.text("KernelType"),
             shape,
-            f"the kernel of {shown(self.unit.name)}",
+            f"the kernel of {quote_value(self.unit.name)}",
             self.unit.location,
         )
         return flat.reshape(shape)
@@ -204,7 +204,7 @@ class Layer:
         Raises:
             GraphError: It is of another element type.
         """
-        warn_of_channels(f"unit {shown(self.unit.name)}", self.unit.output_channels, value)
+        warn_of_channels(f"unit {quote_value(self.unit.name)}", self.unit.output_channels, value)
         dtype = layer_table().element_types[self.unit.output_type].dtype
         if value.type.dtype != dtype:
             raise self.error(

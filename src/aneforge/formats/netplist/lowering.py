@@ -10,7 +10,7 @@ from aneforge.formats.netplist.call import Call
 from aneforge.formats.netplist.document import RESERVED
 from aneforge.formats.netplist.draft import Payload, Port
 from aneforge.formats.netplist.emit import WRITERS
-from aneforge.formats.netplist.emit.emit_movement import rearranged
+from aneforge.formats.netplist.emit.emit_movement import emit_rearrangement
 from aneforge.formats.netplist.emit.emit_ranking import columns
 from aneforge.formats.netplist.emitter import Emitter
 from aneforge.formats.netplist.netplist_dialect import netplist_dialect
@@ -159,7 +159,7 @@ class Lowering:
         """Write several operations that are one layer."""
         source, shape = self.value(pattern.source), node.types[0].shape
         if isinstance(pattern, Blocks):
-            return rearranged(self.emitter, pattern.kind, source, pattern.factors, shape)
+            return emit_rearrangement(self.emitter, pattern.kind, source, pattern.factors, shape)
         return columns(self.emitter, pattern, source, shape)
 
     def argument(self, argument: Argument) -> Held | tuple[Held, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.formats.netplist.plist import shown
+from aneforge.formats.netplist.plist import quote_value
 from aneforge.formats.netplist.schema import layer_table
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import numpy_dtype
@@ -81,7 +81,7 @@ class WeightFiles:
             GraphError: Its file is missing or too short, or its channels cannot be interleaved so.
         """
         dims, interleave = entry.dims, entry.interleave
-        owner = f"constant {shown(entry.symbol)}"
+        owner = f"constant {quote_value(entry.symbol)}"
         values = self.array(network, entry.file, entry.offset, entry.type, dims.extents, owner, entry.location)
         if interleave == 1:
             return Dense(values.reshape(dims.shape))
@@ -124,8 +124,8 @@ class WeightFiles:
             raise GraphError(
                 f"{owner} is in a weights file that is missing",
                 location=location,
-                seen=shown(name),
-                limit=", ".join(map(shown, self.files)) or "no weights files given",
+                seen=quote_value(name),
+                limit=", ".join(map(quote_value, self.files)) or "no weights files given",
                 remedy="put the file beside the description, or give its bytes",
             )
         dtype = numpy_dtype(layer_table().element_types[element_type].dtype).newbyteorder("<")
@@ -134,7 +134,7 @@ class WeightFiles:
         held = bytes_of(name, self.files[name], location)
         if end > held.nbytes:
             raise GraphError(
-                f"{owner} passes the end of {shown(name)}",
+                f"{owner} passes the end of {quote_value(name)}",
                 location=location,
                 seen=f"bytes {offset} to {end}" if end < 1 << 64 else "more bytes than any file has",
                 limit=f"{held.nbytes} bytes",
@@ -155,7 +155,7 @@ class WeightFiles:
                 same = (before.start, before.end) == (after.start, after.end)
                 if after.start < before.end and not same:
                     raise GraphError(
-                        f"{after.owner} and {before.owner} overlap in {shown(name)}",
+                        f"{after.owner} and {before.owner} overlap in {quote_value(name)}",
                         location=after.location,
                         seen=f"bytes {after.start} to {after.end}",
                         limit=f"from {before.end} on",
@@ -172,5 +172,5 @@ def bytes_of(name: str, held: object, location: Location | None) -> memoryview[A
         return memoryview(cast("bytes", held)).cast("B")
     except TypeError:
         raise GraphTypeError(
-            f"weights file {shown(name)} is not given as bytes", location=location, seen=type(held).__name__
+            f"weights file {quote_value(name)} is not given as bytes", location=location, seen=type(held).__name__
         ) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.errors import NotSupportedError
-from aneforge.formats.netplist.plist import PlistDict, PlistValue, shown
+from aneforge.formats.netplist.plist import PlistDict, PlistValue, quote_value
 from aneforge.formats.netplist.rows import row_of_unit
 from aneforge.formats.netplist.schema import DIMENSIONS, Dim, ParamEntry, ParamKind, layer_table
 
@@ -195,7 +195,7 @@ def check_known(name: str, entry: ParamEntry, value: Parameter, keys: Keys, laye
             f"{keys.what}: {name} has a value without a known meaning: {entry.why}",
             operation=layer,
             location=keys.location,
-            seen=shown(value),
+            seen=quote_value(value),
             limit=", ".join(map(str, entry.only)),
         )
 

@@ -20,7 +20,7 @@ from aneforge.errors import GraphError, GraphTypeError, Location
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MOST_BYTES", "PlistDict", "PlistValue", "parse_plist", "shown"]
+__all__ = ["MOST_BYTES", "PlistDict", "PlistValue", "parse_plist", "quote_value"]
 
 MOST_BYTES = 1 << 28
 """A description of 256 MiB would have a million units; weights are in files of their own."""
@@ -74,15 +74,15 @@ def parse_plist(data: bytes, file: str | None = None) -> PlistDict:
         )
     root = parse_binary(data, place) if data.startswith(BINARY_MAGIC) else parse_xml(data, place)
     if not isinstance(root, PlistDict):
-        raise GraphError("the description is not a dictionary", location=place, seen=shown(root))
+        raise GraphError("the description is not a dictionary", location=place, seen=quote_value(root))
     check_tree(root, place, MOST_SHARED * len(data))
     return root
 
 
-def shown(value: object) -> str:
+def quote_value(value: object) -> str:
     """Return a value as an error shows it: short, whatever it is.
 
-    >>> shown(10 ** 5000), shown([1, 2]), shown("a" * 100)
+    >>> quote_value(10 ** 5000), quote_value([1, 2]), quote_value("a" * 100)
     ('an integer of 16610 bits', 'a list of 2', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'...")
     """
     if isinstance(value, str):
@@ -186,7 +186,7 @@ class XmlReader:
         if self.open and self.open[-1].tag not in CONTAINERS:
             self.open[-1].text.append(text)
         elif text.strip():
-            raise self.error("there is text between elements", seen=shown(text.strip()))
+            raise self.error("there is text between elements", seen=quote_value(text.strip()))
 
     def end(self, _: str) -> None:
         """Close an element and put its value where it belongs."""
@@ -194,7 +194,7 @@ class XmlReader:
         if closed.tag == "plist":
             return
         if closed.tag == "dict" and closed.key is not None:
-            raise self.error("a key has no value", seen=shown(closed.key))
+            raise self.error("a key has no value", seen=quote_value(closed.key))
         text = "".join(closed.text)
         if closed.tag == "key":
             self.take_key(text)
@@ -205,9 +205,9 @@ class XmlReader:
         """Remember a key until its value comes."""
         parent = self.open[-1] if self.open else None
         if parent is None or parent.tag != "dict":
-            raise self.error("a key is outside of a dictionary", seen=shown(name))
+            raise self.error("a key is outside of a dictionary", seen=quote_value(name))
         if parent.key is not None:
-            raise self.error("a key has no value", seen=shown(parent.key))
+            raise self.error("a key has no value", seen=quote_value(parent.key))
         parent.key = name
 
     def put(self, value: PlistValue) -> None:
@@ -215,12 +215,12 @@ class XmlReader:
         parent = self.open[-1] if self.open else None
         if parent is None or parent.value is None:
             if self.root is not None:
-                raise self.error("there are two values at the top", seen=shown(value))
+                raise self.error("there are two values at the top", seen=quote_value(value))
             self.root = value
         elif isinstance(parent.value, list):
             parent.value.append(value)
         elif parent.key is None:
-            raise self.error("a value in a dictionary has no key", seen=shown(value))
+            raise self.error("a value in a dictionary has no key", seen=quote_value(value))
         else:
             parent.value[parent.key] = value
             parent.key = None
@@ -237,7 +237,7 @@ class XmlReader:
             case "data":
                 return self.data(text)
             case "date":
-                raise self.error("nothing in a description is a date", seen=shown(text))
+                raise self.error("nothing in a description is a date", seen=quote_value(text))
             case _:
                 return tag == "true"
 
@@ -246,13 +246,13 @@ class XmlReader:
         if len(text) > MOST_DIGITS:
             raise self.error("the integer is too long", seen=f"{len(text)} digits", limit=f"{MOST_DIGITS} digits")
         if not WHOLE.fullmatch(text):
-            raise self.error("it is not an integer", seen=shown(text))
+            raise self.error("it is not an integer", seen=quote_value(text))
         return int(text, 16 if "x" in text.lower() else 10)
 
     def real(self, text: str) -> float:
         """Return a number."""
         if len(text) > 16 * MOST_DIGITS or not REAL.fullmatch(text):
-            raise self.error("it is not a number", seen=shown(text))
+            raise self.error("it is not a number", seen=quote_value(text))
         return float(text)
 
     def data(self, text: str) -> bytes:
@@ -260,7 +260,7 @@ class XmlReader:
         try:
             return base64.b64decode("".join(text.split()), validate=True)
         except (binascii.Error, ValueError):
-            raise self.error("it is not valid base64", seen=shown(text)) from None
+            raise self.error("it is not valid base64", seen=quote_value(text)) from None
 
 
 CONTAINERS = ("plist", "dict", "array")
@@ -309,7 +309,7 @@ def check_tree(root: PlistDict, place: Location, most: int) -> None:
             sizes[id(value)] = 1 + sum(sizes.get(id(child), 1) for child in children(value))
             continue
         if id(value) in path:
-            raise GraphError("the description contains itself", location=place, seen=shown(value))
+            raise GraphError("the description contains itself", location=place, seen=quote_value(value))
         if id(value) in sizes:
             continue
         check_value(value, place)
@@ -350,12 +350,12 @@ def check_value(value: object, place: Location) -> None:
     if isinstance(value, PlistDict):
         line = Location(place.file or "the description", value.line) if value.line else place
         if value.repeated is not None:
-            raise GraphError("a key is given twice", location=line, seen=shown(value.repeated))
+            raise GraphError("a key is given twice", location=line, seen=quote_value(value.repeated))
         for key in value:
             if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a binary file may have others
-                raise GraphError("a key is not text", location=line, seen=shown(key))
+                raise GraphError("a key is not text", location=line, seen=quote_value(key))
     elif not isinstance(value, bool | int | float | str | bytes | list):
-        raise GraphError("nothing in a description is such a value", location=place, seen=shown(value))
+        raise GraphError("nothing in a description is such a value", location=place, seen=quote_value(value))
 
 
 def too_deep(place: Location) -> GraphError:

@@ -15,7 +15,7 @@ from aneforge.formats.netplist.broadcasts import with_implicit_broadcasts
 from aneforge.formats.netplist.keys import unknown_name
 from aneforge.formats.netplist.layer import warn_of_channels
 from aneforge.formats.netplist.netplist_weights import WeightFiles
-from aneforge.formats.netplist.plist import MOST_BYTES, shown
+from aneforge.formats.netplist.plist import MOST_BYTES, quote_value
 from aneforge.formats.netplist.schema import layer_table
 from aneforge.formats.netplist.structure import parse_document
 from aneforge.formats.netplist.wiring import Wiring
@@ -107,7 +107,7 @@ def readable(path: Path, place: Location) -> Generator[None]:
         raise
     except (OSError, ValueError) as error:  # ValueError: a name with a null character
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise GraphError(f"the file cannot be read: {reason}", location=place, seen=shown(path.name)) from None
+        raise GraphError(f"the file cannot be read: {reason}", location=place, seen=quote_value(path.name)) from None
 
 
 def plain_size(path: Path, place: Location) -> int:
@@ -118,7 +118,7 @@ def plain_size(path: Path, place: Location) -> int:
     """
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise GraphError("it is not a plain file", location=place, seen=shown(path.name))
+        raise GraphError("it is not a plain file", location=place, seen=quote_value(path.name))
     return found.st_size
 
 
@@ -134,7 +134,7 @@ def mapped_files(folder: Path, names: Iterable[str], place: Location) -> Mapping
             raise GraphError(
                 "the name of a weights file is not that of a file beside the description",
                 location=place,
-                seen=shown(name),
+                seen=quote_value(name),
                 limit="a name without slashes",
             )
         path = folder / name
@@ -174,8 +174,8 @@ def graph_of(
         if value is None:
             known = [symbol for name, symbol in shown_symbols if name == entry.operation]
             raise unknown_name("output symbol", entry.symbol, known, chosen.location)
-        check_port_type(entry.type, value, f"output {shown(entry.symbol)}", chosen.location)
-        warn_of_channels(f"output {shown(entry.symbol)}", entry.channels, value)
+        check_port_type(entry.type, value, f"output {quote_value(entry.symbol)}", chosen.location)
+        warn_of_channels(f"output {quote_value(entry.symbol)}", entry.channels, value)
         outputs[shown_names[entry.operation, entry.symbol]] = value
     graph = named_graph(outputs, chosen)
     warn_unread(graph, chosen, names)
@@ -196,7 +196,7 @@ def chosen_procedure(document: Document, name: str | None, place: Location | Non
         raise GraphError(
             "the description has several procedures, and each one is a graph",
             location=place,
-            seen=", ".join(map(shown, known[:8])),
+            seen=", ".join(map(quote_value, known[:8])),
             remedy="name the one that is meant with procedure=",
         )
     return document.procedures[0 if name is None else known.index(name)]
@@ -217,7 +217,7 @@ def port_names(
         names[port.operation, port.symbol] = port.symbol if alone else f"{port.operation}/{port.symbol}"
     for name, count in Counter(names.values()).items():
         if count > 1:
-            raise GraphError(f"{count} {what}s have one name", location=procedure.location, seen=shown(name))
+            raise GraphError(f"{count} {what}s have one name", location=procedure.location, seen=quote_value(name))
     return names
 
 
@@ -252,5 +252,7 @@ def warn_unread(graph: Graph, procedure: Procedure, names: Mapping[tuple[str, st
     """Warn of ports that nothing reads: the graph does not have them."""
     unread = [port.symbol for port in procedure.inputs if names[port.operation, port.symbol] not in graph.inputs]
     if unread:
-        message = f"procedure {procedure.name!r}: no output depends on {', '.join(map(shown, unread[:8]))}; left out"
+        message = (
+            f"procedure {procedure.name!r}: no output depends on {', '.join(map(quote_value, unread[:8]))}; left out"
+        )
         warn(message, UserWarning)

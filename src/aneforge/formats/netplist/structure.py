@@ -21,7 +21,7 @@ from aneforge.formats.netplist.document import (
 )
 from aneforge.formats.netplist.keys import Keys
 from aneforge.formats.netplist.parameters import read_params
-from aneforge.formats.netplist.plist import PlistDict, parse_plist, shown
+from aneforge.formats.netplist.plist import PlistDict, parse_plist, quote_value
 from aneforge.formats.netplist.schema import layer_table
 
 if TYPE_CHECKING:
@@ -53,15 +53,15 @@ def parse_document(data: bytes, file: str | None = None) -> Document:
         raise NotSupportedError(
             "the description is of another version",
             location=Location(file),
-            seen=shown(version),
+            seen=quote_value(version),
             limit=layer_table().version,
         )
     names = top.texts("Networks")
     refuse_twice(top, "network", names)
     for name in names:
         if name in TOP:
-            raise top.error("a network is called like a key of the description", seen=shown(name))
-    networks = tuple(read_network(name, top.child(name, f"network {shown(name)}")) for name in names)
+            raise top.error("a network is called like a key of the description", seen=quote_value(name))
+    networks = tuple(read_network(name, top.child(name, f"network {quote_value(name)}")) for name in names)
     procedures = tuple(read_procedure(keys, set(names)) for keys in top.children("ProcedureList", "procedure"))
     if not procedures:
         raise top.error("there is no procedure to call", seen="an empty ProcedureList")
@@ -78,7 +78,9 @@ def refuse_twice(keys: Keys, what: str, names: Iterable[str]) -> None:
     """
     for name, count in Counter(names).items():
         if count > 1:
-            raise keys.error(f"{count} {what}s have one name", seen=shown(name), remedy="give them different names")
+            raise keys.error(
+                f"{count} {what}s have one name", seen=quote_value(name), remedy="give them different names"
+            )
 
 
 # Procedures
@@ -91,7 +93,7 @@ def read_procedure(keys: Keys, networks: set[str]) -> Procedure:
         GraphError: A key is missing, unknown or wrong, or two ports have one name.
     """
     name = keys.text("Name")
-    keys.what = f"procedure {shown(name)}"
+    keys.what = f"procedure {quote_value(name)}"
     operations = tuple(read_operation(one, networks) for one in keys.children("OperationList", "operation"))
     if not operations:
         raise keys.error("there is nothing to do", seen="an empty OperationList")
@@ -133,7 +135,7 @@ def read_operation(keys: Keys, networks: set[str]) -> Operation:
     if not spellings:
         raise keys.error("key 'OperationName' is missing")
     if len(set(spellings)) > 1:
-        raise keys.error("OperationName and Name differ", seen=" and ".join(map(shown, spellings)))
+        raise keys.error("OperationName and Name differ", seen=" and ".join(map(quote_value, spellings)))
     network = keys.text("NetworkName")
     if network not in networks:
         raise keys.unknown("network", network, sorted(networks))
@@ -149,7 +151,7 @@ def read_input(keys: Keys, operations: set[str]) -> InputEntry:
         UnknownNameError: Its element type or operation is unknown.
     """
     symbol = keys.text("InputName")
-    keys.what = f"input {shown(symbol)}"
+    keys.what = f"input {quote_value(symbol)}"
     extents = [
         keys.whole(entry.extent, least=1, default=1 if name == "Depth" else None)
         for name, entry in layer_table().dimensions.items()
@@ -174,7 +176,7 @@ def read_output(keys: Keys, operations: set[str]) -> OutputEntry:
         UnknownNameError: Its element type or operation is unknown.
     """
     symbol = keys.text("OutputName")
-    keys.what = f"output {shown(symbol)}"
+    keys.what = f"output {quote_value(symbol)}"
     entry = OutputEntry(
         name=keys.text("Name", symbol),
         symbol=symbol,
@@ -238,14 +240,14 @@ def read_network(name: str, keys: Keys) -> Network:
     refuse_twice(keys, "symbol", (*unit_names, *constant_names))
     for symbol in (*unit_names, *constant_names):
         if symbol in RESERVED:
-            raise keys.error("a symbol is called like a key of a network", seen=shown(symbol))
+            raise keys.error("a symbol is called like a key of a network", seen=quote_value(symbol))
     weights = keys.optional_texts("Weights")
     refuse_twice(keys, "weights file", weights)
     constants = tuple(
-        read_constant(symbol, keys.child(symbol, f"constant {shown(symbol)}", symbol), weights)
+        read_constant(symbol, keys.child(symbol, f"constant {quote_value(symbol)}", symbol), weights)
         for symbol in constant_names
     )
-    units = tuple(read_unit(symbol, keys.child(symbol, f"unit {shown(symbol)}", symbol)) for symbol in unit_names)
+    units = tuple(read_unit(symbol, keys.child(symbol, f"unit {quote_value(symbol)}", symbol)) for symbol in unit_names)
     outputs = tuple(read_network_output(symbol, keys) for symbol in keys.values if symbol not in keys.asked)
     if not outputs:
         raise keys.error("it shows no symbol", remedy="give a dictionary with the key Bottom for every output")
@@ -301,7 +303,9 @@ def own_name(keys: Keys, key: str, symbol: str) -> None:
     """
     stated = keys.text(key, symbol)
     if stated != symbol:
-        raise keys.error(f"{key} is not the key under which it is listed", seen=shown(stated), limit=shown(symbol))
+        raise keys.error(
+            f"{key} is not the key under which it is listed", seen=quote_value(stated), limit=quote_value(symbol)
+        )
 
 
 def read_unit(symbol: str, keys: Keys) -> Unit:
@@ -359,12 +363,12 @@ def read_network_output(symbol: str, network: Keys) -> NetworkOutput:
     if not isinstance(found, PlistDict) or "Bottom" not in found:
         raise network.error(
             "a key is neither a unit, a constant nor an output",
-            seen=shown(symbol),
+            seen=quote_value(symbol),
             remedy="list it in Units or Constants, or give an output the key Bottom",
         )
-    keys = network.child(symbol, f"output {shown(symbol)}", symbol)
+    keys = network.child(symbol, f"output {quote_value(symbol)}", symbol)
     if "Type" in found or "Params" in found:
-        raise keys.error("a unit is not listed in Units", remedy=f"put {shown(symbol)} into Units")
+        raise keys.error("a unit is not listed in Units", remedy=f"put {quote_value(symbol)} into Units")
     own_name(keys, "OutputName", symbol)
     bottoms = keys.texts("Bottom")
     if len(bottoms) != 1:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import AneforgeError, GraphError
 from aneforge.formats.netplist.keys import unknown_name
 from aneforge.formats.netplist.layer import Layer
-from aneforge.formats.netplist.plist import shown
+from aneforge.formats.netplist.plist import quote_value
 from aneforge.formats.netplist.schema import layer_table
 from aneforge.formats.netplist.units import READERS
 from aneforge.graph.node import build
@@ -46,7 +46,9 @@ class Wiring:
         """
         if symbol in self.values:
             raise GraphError(
-                "an input has the name of a unit or a constant", location=self.network.location, seen=shown(symbol)
+                "an input has the name of a unit or a constant",
+                location=self.network.location,
+                seen=quote_value(symbol),
             )
 
     def check_symbols(self) -> None:
@@ -77,7 +79,7 @@ class Wiring:
             dtype = layer_table().element_types[output.type].dtype
             if value.type.dtype != dtype:
                 raise GraphError(
-                    f"output {shown(output.symbol)} is of another element type",
+                    f"output {quote_value(output.symbol)} is of another element type",
                     location=output.location,
                     seen=output.type,
                     limit=value.type.dtype,
@@ -116,7 +118,7 @@ class Wiring:
         return GraphError(
             "units form a cycle",
             location=self.units[names[0]].location,
-            seen=" -> ".join(shown(name) for name in names[:8]),
+            seen=" -> ".join(quote_value(name) for name in names[:8]),
         )
 
     def read(self, unit: Unit) -> Value:
@@ -131,7 +133,7 @@ class Wiring:
             dtype = layer_table().element_types[stated].dtype
             if value.type.dtype != dtype:
                 raise layer.error(
-                    f"InputType of {shown(bottom)} is not what it holds", seen=stated, limit=value.type.dtype
+                    f"InputType of {quote_value(bottom)} is not what it holds", seen=stated, limit=value.type.dtype
                 )
         try:
             return layer.checked(READERS[unit.type](layer))

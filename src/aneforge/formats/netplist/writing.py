@@ -16,7 +16,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.netplist.document import Document
 from aneforge.formats.netplist.draft import PAYLOAD_FILE, Payload
 from aneforge.formats.netplist.lowering import lower
-from aneforge.formats.netplist.plist import shown
+from aneforge.formats.netplist.plist import quote_value
 from aneforge.formats.netplist.reading import DESCRIPTION_FILE, graph_of
 from aneforge.formats.netplist.written_plist import document_bytes
 from aneforge.graph.convert import Converted
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import GraphLike
     from aneforge.graph.node import Node
 
-__all__ = ["Described", "Netplist", "described", "netplist", "save_netplist"]
+__all__ = ["Described", "Netplist", "describe_graph", "netplist", "save_netplist"]
 
 PROCEDURE = "main"
 NO_NAMES = ("Version", "Networks", "ProcedureList")
@@ -144,11 +144,11 @@ class Described:
         return self.sources.get(id(node.location))
 
 
-def described(graph: Graph) -> Described:
+def describe_graph(graph: Graph) -> Described:
     """Return what the network description of a graph says: four axes, broadcasts and views as units of their own.
 
     >>> import aneforge as af
-    >>> made = described(af.Graph({"y": af.input((2, 3), name="x").softmax()}))
+    >>> made = describe_graph(af.Graph({"y": af.input((2, 3), name="x").softmax()}))
     >>> [str(node.types[0]) for node in made.graph.nodes if made.source(node) is not None]
     ['fp16[1, 1, 2, 3]']
 
@@ -199,7 +199,7 @@ def named_graphs(given: GraphLike | Retargeted | Mapping[str, Graph]) -> Mapping
         for name in graphs:
             check_name("procedure", name)
             if name in NO_NAMES:
-                raise GraphError("a procedure is called like a key of a description", seen=shown(name))
+                raise GraphError("a procedure is called like a key of a description", seen=quote_value(name))
         return graphs
     return {PROCEDURE: as_graph(cast("GraphLike", given))}
 
@@ -215,10 +215,11 @@ def with_interleave(document: Document, interleave: int | Mapping[str, int]) -> 
     factors = dict(interleave) if isinstance(interleave, Mapping) else dict.fromkeys(names, interleave)
     for name, factor in factors.items():
         if name not in names:
-            raise GraphError(f"there is no port {shown(name)}", limit=", ".join(map(shown, sorted(names))))
+            raise GraphError(f"there is no port {quote_value(name)}", limit=", ".join(map(quote_value, sorted(names))))
         if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise GraphError(
-                f"the interleave of port {shown(name)} is not an integer number of channels", seen=shown(factor)
+                f"the interleave of port {quote_value(name)} is not an integer number of channels",
+                seen=quote_value(factor),
             )
     procedures = tuple(
         replace(

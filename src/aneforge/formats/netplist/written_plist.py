@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError
 from aneforge.formats.netplist.parameters import bits_of
-from aneforge.formats.netplist.plist import shown
+from aneforge.formats.netplist.plist import quote_value
 from aneforge.formats.netplist.schema import ParamKind, layer_table
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def check_characters(value: Plain) -> None:
             if NOT_IN_XML.search(value):
                 raise GraphError(
                     "a name has a character that XML does not have",
-                    seen=shown(value),
+                    seen=quote_value(value),
                     remedy="write it with binary=True",
                 )
         case list():

@@ -11,9 +11,17 @@ from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 from aneforge.formats.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
 from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.onnx.structure import check_texts
-from aneforge.formats.shared.extents import checked_extents
+from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.findings import Reason
-from aneforge.formats.shared.shapes import Input, Shapes, bound_shape, checked_shapes, expect_bound, named, placeholder
+from aneforge.formats.shared.shapes import (
+    Input,
+    Shapes,
+    bound_shape,
+    check_names,
+    check_shapes,
+    expect_bound,
+    placeholder,
+)
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import Array, TensorType, is_float, is_integer, numpy_dtype, value_range
 
@@ -50,7 +58,7 @@ def bound_inputs(
     given = [value for value in graph.input if value.name not in stored]
     described = {value.name: description(value) for value in given}
     inputs = [one for one in described.values() if isinstance(one, Input)]
-    lengths = unified_lengths(inputs, checked_shapes(shapes, inputs))
+    lengths = unified_lengths(inputs, check_shapes(shapes, inputs))
     fixed = checked_values(values, inputs)
     wanted = [one for one in inputs if one.name not in fixed]
     expect_bound(wanted, lengths, file)
@@ -113,7 +121,7 @@ def description(value: onnx.ValueInfoProto) -> Input | Foreign:
     lengths = None
     if value.type.tensor_type.HasField("shape"):
         lengths = tuple(length_of(dimension) for dimension in value.type.tensor_type.shape.dim)
-        checked_extents(f"input {value.name!r}", (one if isinstance(one, int) else 1 for one in lengths))
+        check_extents(f"input {value.name!r}", (one if isinstance(one, int) else 1 for one in lengths))
     return Input(value.name, ELEMENT_TYPES[number], lengths)
 
 
@@ -137,7 +145,7 @@ def checked_values(values: object, inputs: Sequence[Input]) -> dict[str, object]
         UnknownNameError: A name is no input.
     """
     known = [one.name for one in inputs]
-    found = named(values, "values")
+    found = check_names(values, "values")
     for name in found:
         if name not in known:
             raise UnknownNameError.of("input", name, known)

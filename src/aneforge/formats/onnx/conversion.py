@@ -10,7 +10,7 @@ from aneforge.formats.onnx.binding import bound_inputs, declared_type
 from aneforge.formats.onnx.interpreter import OnnxInterpreter, Scope
 from aneforge.formats.onnx.reading import read_model
 from aneforge.formats.onnx.tensors import constant_of, sparse_constant_of
-from aneforge.formats.shared.merging import with_merged_axes
+from aneforge.formats.shared.merging import merge_axes
 from aneforge.formats.shared.shapes import in_file
 from aneforge.graph.graph import Graph
 
@@ -52,7 +52,7 @@ def converted(model: ReadModel, shapes: Shapes | None, values: Values | None) ->
     interpreter.gathering.raise_if_any()
     for value in model.proto.graph.output:
         compare_declared(value, outputs[value.name], model.file)
-    return with_merged_axes(Graph(outputs))
+    return merge_axes(Graph(outputs))
 
 
 def store_weights(model: ReadModel, scope: Scope) -> None:

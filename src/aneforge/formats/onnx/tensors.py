@@ -16,7 +16,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.onnx.dtypes import ELEMENT_TYPES, FOREIGN_TYPES, element_type_name
 from aneforge.formats.onnx.external import external_data, read_external
 from aneforge.formats.onnx.onnx_values import Foreign
-from aneforge.formats.shared.extents import checked_extents
+from aneforge.formats.shared.extents import check_extents
 from aneforge.ops.constant import Constant, Dense, Sparse
 from aneforge.ops.types import Array, bits, numpy_dtype
 
@@ -73,7 +73,7 @@ def constant_of(tensor: onnx.TensorProto, folder: Path | None, cut: CutData | No
     if tensor.HasField("segment"):
         raise GraphError(f"tensor {tensor.name!r} is a segment of another", remedy="save the model in one piece")
     dtype = ELEMENT_TYPES[number]
-    shape = checked_extents(f"tensor {tensor.name!r}", tensor.dims)
+    shape = check_extents(f"tensor {tensor.name!r}", tensor.dims)
     return Dense(numbers_of(tensor, dtype, shape, folder, cut))
 
 
@@ -192,7 +192,7 @@ def sparse_constant_of(sparse: onnx.SparseTensorProto, folder: Path | None) -> C
         return values
     if isinstance(indices, Foreign) or indices.type.dtype != "int64":
         raise GraphError(f"sparse tensor {name!r} has indices that are not int64")
-    shape = checked_extents(f"sparse tensor {name!r}", sparse.dims)
+    shape = check_extents(f"sparse tensor {name!r}", sparse.dims)
     size = math.prod(shape)
     if size > SPARSE_MASK_MOST:
         raise GraphError(f"sparse tensor {name!r} is too large", seen=list(shape), limit=f"{SPARSE_MASK_MOST} elements")

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.graph.node import Value
 
-__all__ = ["bits_combined", "bits_inverted", "bits_shifted"]
+__all__ = ["combine_bits", "invert_bits", "shift_bits"]
 
 
-def bits_inverted(emit: Emitter, x: Value) -> Value:
+def invert_bits(emit: Emitter, x: Value) -> Value:
     """Return all bits turned round: −1 − x, or the greatest value − x where there is no sign."""
     if x.type.dtype == "bool":
         return emit.unary("logical_not", x)
@@ -23,7 +23,7 @@ def bits_inverted(emit: Emitter, x: Value) -> Value:
     return emit.binary("sub", emit.constant(high if low == 0 else -1, x.type.dtype), x)
 
 
-def bits_shifted(emit: Emitter, x: Value, y: Value, *, left: bool) -> Value:
+def shift_bits(emit: Emitter, x: Value, y: Value, *, left: bool) -> Value:
     """Return bits shifted: a product with, or a quotient by, a power of two.
 
     What is shifted out of all bits, or by a negative number, leaves copies of the sign to the right and 0 to the left.
@@ -47,7 +47,7 @@ def separate_bits(emit: Emitter, x: Value) -> tuple[Value, Value]:
     return emit.binary("mod", emit.binary("floor_div", emit.expand(x, -1), weights), 2), weights
 
 
-def bits_combined(emit: Emitter, kind: str, x: Value, y: Value) -> Value:
+def combine_bits(emit: Emitter, kind: str, x: Value, y: Value) -> Value:
     """Return "and", "or" or "xor" of bits.
 
     x and y share the bits whose product is 1; "or" and "xor" follow from that and the sum.

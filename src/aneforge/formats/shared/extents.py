@@ -10,7 +10,7 @@ from aneforge.errors import GraphError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ELEMENTS_MOST", "EXTENT_MOST", "RANK_MOST", "checked_extents"]
+__all__ = ["ELEMENTS_MOST", "EXTENT_MOST", "RANK_MOST", "check_extents"]
 
 ELEMENTS_MOST = 2**40
 """No tensor of a model has more elements: what says so is damaged."""
@@ -20,10 +20,10 @@ RANK_MOST = 32
 """Most axes of a tensor: NumPy broadcasts no more."""
 
 
-def checked_extents(what: str, extents: Iterable[int]) -> tuple[int, ...]:
+def check_extents(what: str, extents: Iterable[int]) -> tuple[int, ...]:
     """Return a shape from a file.
 
-    >>> checked_extents("the input", [2, 3])
+    >>> check_extents("the input", [2, 3])
     (2, 3)
 
     Raises:

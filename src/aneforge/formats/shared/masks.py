@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
     from aneforge.ops.types import Array
 
-__all__ = ["HIDDEN", "added_mask", "leaves_a_key", "repeated_heads"]
+__all__ = ["HIDDEN", "add_mask", "leaves_a_key", "repeat_heads"]
 
 HIDDEN = -1e4
 """What is added to the score of a key that is not seen. Its weight, at most e to this power, is 0 in every element type
@@ -23,7 +23,7 @@ as long as scores do not lie nearly as far apart; and half precision holds it, w
 sees no key."""
 
 
-def added_mask(emit: Emitter, mask: Value, dtype: str) -> Value:
+def add_mask(emit: Emitter, mask: Value, dtype: str) -> Value:
     """Return a mask as what is added to scores of an element type."""
     if mask.type.dtype != "bool":
         return emit.cast(mask, dtype)
@@ -35,7 +35,7 @@ def leaves_a_key(mask: Array) -> bool:
     return bool(np.all(np.any(mask if mask.dtype == np.bool_ else mask > -np.inf, axis=-1)))
 
 
-def repeated_heads(emit: Emitter, x: Value, times: int) -> Value:
+def repeat_heads(emit: Emitter, x: Value, times: int) -> Value:
     """Return keys or values with every head repeated for the queries that share it."""
     if times == 1:
         return x

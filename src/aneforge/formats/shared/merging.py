@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Argument
 
-__all__ = ["merged_moves", "with_merged_axes"]
+__all__ = ["merge_axes", "merged_moves"]
 
 MOST_AXES = 5
 """Of a tensor that an engine holds, whatever its generation."""
@@ -28,7 +28,7 @@ Move = tuple[tuple[int, ...], tuple[int, ...]]
 """A shape that the elements are seen in, and the order in which its axes are taken."""
 
 
-def with_merged_axes(graph: Graph) -> Graph:
+def merge_axes(graph: Graph) -> Graph:
     """Return a graph without views of more than five axes that are made to be transposed and reshaped again.
 
     >>> import aneforge as af
@@ -36,7 +36,7 @@ def with_merged_axes(graph: Graph) -> Graph:
     >>> def moved(op, x, **how):
     ...     return Tensor(build(op, {"x": x}, how))
     >>> windows = moved("transpose", moved("reshape", x, shape=(2, 3, 2, 3, 2, 4)), perm=(0, 1, 3, 2, 4, 5))
-    >>> made = with_merged_axes(af.Graph({"y": moved("reshape", windows, shape=(18, 2, 2, 4))}))
+    >>> made = merge_axes(af.Graph({"y": moved("reshape", windows, shape=(18, 2, 2, 4))}))
     >>> [str(node.types[0]) for node in made.nodes]
     ['fp16[2, 6, 6, 4]', 'fp16[6, 2, 3, 8]', 'fp16[6, 3, 2, 8]', 'fp16[18, 2, 2, 4]']
     """

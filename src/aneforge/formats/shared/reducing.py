@@ -22,7 +22,7 @@ __all__ = [
     "reduced",
     "seen_so_far",
     "softmax",
-    "sorted_extremes",
+    "sort_extremes",
     "triangle",
 ]
 
@@ -113,7 +113,7 @@ def extreme_place(emit: Emitter, x: Value, axis: int, *, largest: bool, keep: bo
     return emit.cast(place, "int64")
 
 
-def sorted_extremes(emit: Emitter, x: Value, count: int, axis: int, *, largest: bool) -> tuple[Value, Value]:
+def sort_extremes(emit: Emitter, x: Value, count: int, axis: int, *, largest: bool) -> tuple[Value, Value]:
     """Return the so many largest or smallest along an axis, in order, and their places."""
     shape = [count if one == axis else extent for one, extent in enumerate(x.type.shape)]
     if 0 in shape:

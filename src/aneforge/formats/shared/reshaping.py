@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.graph.node import Value
 
-__all__ = ["EXACT_MOST", "padded", "parts", "repeated", "resolved_shape", "without_negative"]
+__all__ = ["EXACT_MOST", "pad_axes", "parts", "repeat_axes", "resolve_shape", "without_negative"]
 
 EXACT_MOST = 2**53
 """Integers up to here are exact as floats, which attributes of the op table are."""
 
 
-def resolved_shape(old: Sequence[int], wished: Sequence[int]) -> tuple[int, ...]:
+def resolve_shape(old: Sequence[int], wished: Sequence[int]) -> tuple[int, ...]:
     """Return a wished shape with −1 computed.
 
     Raises:
@@ -47,7 +47,7 @@ def parts(emit: Emitter, x: Value, axis: int, sizes: Sequence[int]) -> tuple[Val
     return emit.apply_all("split", {"x": x}, split_sizes=tuple(sizes), axis=axis)
 
 
-def repeated(emit: Emitter, x: Value, repeats: Sequence[int]) -> Value:
+def repeat_axes(emit: Emitter, x: Value, repeats: Sequence[int]) -> Value:
     """Return a tensor repeated along every axis."""
     shape = [one * extent for one, extent in zip(repeats, x.type.shape, strict=True)]
     if 0 in shape:
@@ -55,7 +55,7 @@ def repeated(emit: Emitter, x: Value, repeats: Sequence[int]) -> Value:
     return x if set(repeats) <= {1} else emit.apply("tile", {"x": x}, reps=tuple(repeats))
 
 
-def padded(emit: Emitter, x: Value, widths: Sequence[tuple[int, int]], value: Value) -> Value:
+def pad_axes(emit: Emitter, x: Value, widths: Sequence[tuple[int, int]], value: Value) -> Value:
     """Return a tensor with a value around it, which a mask chooses where it is computed; a negative width cuts."""
     inner = without_negative(emit, x, widths)
     wide = [(max(before, 0), max(after, 0)) for before, after in widths]

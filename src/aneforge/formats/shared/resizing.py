@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
     from aneforge.ops.types import Array
 
-__all__ = ["Along", "Reading", "resized"]
+__all__ = ["Along", "Reading", "resize_axes"]
 
 Precision: TypeAlias = type[np.float32] | type[np.float64]
 
@@ -167,7 +167,7 @@ def symmetric_points(along: Along, precision: Precision) -> Array:
     return (float(share) + middles - 0.5).astype(precision)
 
 
-def resized(emit: Emitter, x: Value, alongs: dict[int, Along], reading: Reading) -> Value:
+def resize_axes(emit: Emitter, x: Value, alongs: dict[int, Along], reading: Reading) -> Value:
     """Return a tensor resized along axes."""
     if any(along.extent == 0 or along.count == 0 for along in alongs.values()):
         shape = [alongs[axis].count if axis in alongs else extent for axis, extent in enumerate(x.type.shape)]

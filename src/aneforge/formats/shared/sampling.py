@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.graph.node import Value
 
-__all__ = ["Tap", "gathered", "sampled", "tap", "taps_around"]
+__all__ = ["Tap", "gather_taps", "sample_image", "tap", "taps_around"]
 
 CUBIC = -0.75
 """The number of the cubic kernel that grids are read with."""
@@ -24,7 +24,7 @@ Tap = tuple["Value", "Value"]
 """A whole place along an axis, and what it counts."""
 
 
-def sampled(emit: Emitter, x: Value, grid: Value, mode: str, padding: str, *, align: bool) -> Value:
+def sample_image(emit: Emitter, x: Value, grid: Value, mode: str, padding: str, *, align: bool) -> Value:
     """Return images read at a grid, by gathering the elements around every place."""
     extents = x.type.shape[2:]
     taps: list[list[Tap]] = []
@@ -35,7 +35,7 @@ def sampled(emit: Emitter, x: Value, grid: Value, mode: str, padding: str, *, al
         if mode != "cubic":
             place = within(emit, place, extent, padding, align=align)
         taps.append(taps_around(emit, place, extent, mode, padding, align=align))
-    return gathered(emit, x, taps)
+    return gather_taps(emit, x, taps)
 
 
 def within(emit: Emitter, place: Value, extent: int, padding: str, *, align: bool) -> Value:
@@ -96,7 +96,7 @@ def tap(emit: Emitter, whole: Value, weight: Value | None, extent: int, padding:
     return emit.cast(inside, "int32"), counts
 
 
-def gathered(emit: Emitter, x: Value, taps: Sequence[Sequence[Tap]]) -> Value:
+def gather_taps(emit: Emitter, x: Value, taps: Sequence[Sequence[Tap]]) -> Value:
     """Return the weighted sum of the elements that the taps of all axes name: x[n, :, taps…]."""
     batch, channels, *extents = x.type.shape
     flat = emit.reshape(x, (batch, channels, math.prod(extents)))

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, Location, UnknownNameError
-from aneforge.formats.shared.extents import checked_extents
+from aneforge.formats.shared.extents import check_extents
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.table import op_named
@@ -19,10 +19,10 @@ __all__ = [
     "Input",
     "Shapes",
     "bound_shape",
-    "checked_shapes",
+    "check_names",
+    "check_shapes",
     "expect_bound",
     "in_file",
-    "named",
     "placeholder",
 ]
 
@@ -45,7 +45,7 @@ def in_file(file: str | None) -> Location | None:
     return Location(file) if file else None
 
 
-def checked_shapes(shapes: object, inputs: Sequence[Input]) -> dict[str, int | tuple[int, ...]]:
+def check_shapes(shapes: object, inputs: Sequence[Input]) -> dict[str, int | tuple[int, ...]]:
     """Return the lengths and shapes that a user gives, their names checked.
 
     Raises:
@@ -56,7 +56,7 @@ def checked_shapes(shapes: object, inputs: Sequence[Input]) -> dict[str, int | t
     symbols = {length for one in inputs for length in one.lengths or () if isinstance(length, str)}
     ranks = {one.name: one for one in inputs}
     found: dict[str, int | tuple[int, ...]] = {}
-    for name, length in named(shapes, "shapes").items():
+    for name, length in check_names(shapes, "shapes").items():
         if name not in symbols and name not in ranks:
             raise UnknownNameError.of("symbolic dimension or input", name, [*sorted(symbols), *ranks])
         found[name] = checked_length(name, length)
@@ -82,11 +82,11 @@ def checked_length(name: str, length: object) -> int | tuple[int, ...]:
             seen=reprlib.repr(length),
             remedy='give shapes={"batch": 1} or shapes={"input": (1, 3, 224, 224)}',
         )
-    shape = checked_extents(f"shapes[{name!r}]", whole)
+    shape = check_extents(f"shapes[{name!r}]", whole)
     return shape if several else shape[0]
 
 
-def named(given: object, what: str) -> dict[str, object]:
+def check_names(given: object, what: str) -> dict[str, object]:
     """Return a mapping of names that a user gives; nothing is an empty one.
 
     Raises:
@@ -162,6 +162,6 @@ def bound_length(length: int | str | None, lengths: Mapping[str, int | tuple[int
 
 def placeholder(one: Input, shape: tuple[int, ...], file: str | None) -> Tensor:
     """Return an input of the graph."""
-    checked_extents(f"input {one.name!r}", shape)
+    check_extents(f"input {one.name!r}", shape)
     attributes = {"shape": shape, "dtype": one.dtype, "name": one.name}
     return Tensor(new_node(op_named("input"), {}, attributes, Location(file, node=one.name)))

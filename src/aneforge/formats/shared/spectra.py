@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Pair = tuple[Value, Value]
     """A real and an imaginary part."""
 
-__all__ = ["along", "angles", "real_signal", "transformed"]
+__all__ = ["along", "angles", "real_signal", "transform_pair"]
 
 
 def angles(emit: Emitter, length: int, count: int) -> Table:
@@ -37,7 +37,7 @@ def along(emit: Emitter, x: Value, axis: int, table: Table) -> Value:
     return emit.moved(result, -1, axis)
 
 
-def transformed(
+def transform_pair(
     emit: Emitter, real: Value, imaginary: Value | None, axis: int, count: int, *, back: bool = False, scale: float = 1
 ) -> Pair:
     """Return so many frequencies of a signal along an axis, of which the imaginary part may be 0 and left out."""

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.graph.node import Value
 
-__all__ = ["Rows", "chosen", "known_truth", "stacked", "turn_count", "unrolled"]
+__all__ = ["Rows", "chosen", "read_condition", "stack_values", "turn_count", "unroll_loop"]
 
 Held = TypeVar("Held")
 
 
-def known_truth(condition: object) -> bool | None:
+def read_condition(condition: object) -> bool | None:
     """Return a condition as a boolean, if it is known.
 
     Raises:
@@ -78,7 +78,7 @@ def turn_count(rows: Sequence[Rows]) -> int:
     return counts.pop()[0]
 
 
-def unrolled(
+def unroll_loop(
     emit: Emitter,
     body: Callable[[Sequence[Value | Held]], tuple[Held, ...]],
     carried: Sequence[Held],
@@ -101,6 +101,6 @@ def unrolled(
     return now, given
 
 
-def stacked(emit: Emitter, values: Sequence[Value]) -> Value:
+def stack_values(emit: Emitter, values: Sequence[Value]) -> Value:
     """Return the values of all turns along a new first axis."""
     return emit.apply("stack", {"values": tuple(values)}, axis=0)

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Window",
+    "add_columns",
     "average",
-    "columns_added",
-    "convolved",
-    "gathered",
+    "convolve",
+    "convolve_transposed",
+    "gather_windows",
     "is_plain",
     "largest",
     "largest_with_places",
     "place_count",
     "plain",
     "reaching",
-    "transposed",
 ]
 
 
@@ -99,7 +99,7 @@ def reaching(windows: Sequence[Window], places: Sequence[int]) -> list[Window]:
     ]
 
 
-def gathered(emit: Emitter, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float) -> Value:
+def gather_windows(emit: Emitter, x: Value, windows: Sequence[Window], places: Sequence[int], padding: float) -> Value:
     """Return what every window sees: [N, C, places…, elements of the window]."""
     seen = listed(emit, x, windows, places, padding)
     return emit.reshape(seen, (*x.type.shape[:2], *places, seen.type.shape[1]))
@@ -158,7 +158,7 @@ def largest_with_places(
 
     Spatial places count rows first, or columns first where asked.
     """
-    seen = gathered(emit, x, windows, places, lowest(x.type.dtype))
+    seen = gather_windows(emit, x, windows, places, lowest(x.type.dtype))
     emit.room(seen.type.size)
     chosen = emit.apply("reduce_argmax", {"x": seen}, axis=-1, keep_dims=True)
     table = element_places(windows, places, columns=columns)
@@ -214,7 +214,7 @@ def elements_seen(window: Window, places: int, *, counted: bool) -> Array:
     return np.count_nonzero((at >= first) & (at < last), axis=1)
 
 
-def convolved(
+def convolve(
     emit: Emitter, x: Value, weight: Value, bias: Value | None, windows: Sequence[Window], groups: int
 ) -> Value:
     """Return a convolution; one that sums over no elements is its bias alone."""
@@ -239,7 +239,7 @@ def sum_of_nothing(emit: Emitter, shape: Sequence[int], dtype: str, bias: Value 
     return zeros if bias is None else emit.add(zeros, emit.reshape(bias, (bias.type.size, *[1] * (len(shape) - 2))))
 
 
-def transposed(
+def convolve_transposed(
     emit: Emitter,
     x: Value,
     weight: Value,
@@ -268,7 +268,7 @@ def transposed(
     return result if bias is None else emit.add(result, emit.reshape(bias, (bias.type.size, *[1] * len(lengths))))
 
 
-def columns_added(emit: Emitter, x: Value, image: Sequence[Window]) -> Value:
+def add_columns(emit: Emitter, x: Value, image: Sequence[Window]) -> Value:
     """Return columns of windows [N, C · elements, places] added up to the image that the windows go over.
 
     It is a transposed convolution whose kernels have a single 1.
@@ -282,4 +282,4 @@ def columns_added(emit: Emitter, x: Value, image: Sequence[Window]) -> Value:
         replace(one, extent=count, after=(count - 1) * one.stride + one.span - one.before - one.extent)
         for one, count in zip(image, counts, strict=True)
     ]
-    return transposed(emit, spread, emit.constant(kernels, x.type.dtype), None, windows, extents, channels)
+    return convolve_transposed(emit, spread, emit.constant(kernels, x.type.dtype), None, windows, extents, channels)

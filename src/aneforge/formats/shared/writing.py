@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
     from aneforge.ops.types import Array
 
-__all__ = ["coordinates", "laid", "written"]
+__all__ = ["broadcast_places", "coordinates", "write_updates"]
 
 TIMES_MOST = 8
 """How often the updates of one element may be combined one after another; past it the operation stays whole."""
@@ -28,7 +28,7 @@ COMBINED = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
 """The operation on pairs of elements for each way to combine."""
 
 
-def laid(extent: int, axis: int, rank: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def broadcast_places(extent: int, axis: int, rank: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Return the places along one axis, in a shape that broadcasts along it."""
     return np.arange(extent, dtype=np.int64).reshape([extent if one == axis else 1 for one in range(rank)])
 
@@ -38,13 +38,15 @@ def coordinates(emit: Emitter, indices: Value, axis: int) -> Value:
     shape = indices.type.shape
     emit.room(len(shape), *shape)
     own = [
-        emit.constant(np.broadcast_to(laid(extent, one, len(shape)), shape), "int32") if one != axis else indices
+        emit.constant(np.broadcast_to(broadcast_places(extent, one, len(shape)), shape), "int32")
+        if one != axis
+        else indices
         for one, extent in enumerate(shape)
     ]
     return emit.apply("stack", {"values": tuple(own)}, axis=-1)
 
 
-def written(emit: Emitter, x: Value, at: Value, updates: Value, mode: str) -> Value:
+def write_updates(emit: Emitter, x: Value, at: Value, updates: Value, mode: str) -> Value:
     """Return a tensor with updates written or combined at coordinates, which lie along the last axis."""
     rounds = rounds_of(emit, x, at, mode) if isinstance(at, Constant) and fits(x, at, updates, mode) else None
     if rounds is None:

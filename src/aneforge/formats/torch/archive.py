@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Never
 import torch
 
 from aneforge.errors import AneforgeError, GraphError, Location
-from aneforge.formats.torch.contents import check_payloads, check_program, parsed
+from aneforge.formats.torch.contents import check_payloads, check_program, parse_json
 from aneforge.formats.torch.quiet import quiet_loggers
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def check_contents(archive: zipfile.ZipFile, entries: dict[str, zipfile.ZipInfo]
         if not KNOWN.fullmatch(name):
             refuse("the archive holds a file that torch.export does not write", seen=repr(name)[:120])
     texts = {
-        name: parsed(name, contents_of(archive, entries, name))
+        name: parse_json(name, contents_of(archive, entries, name))
         for name in (
             "models/model.json",
             "data/weights/model_weights_config.json",

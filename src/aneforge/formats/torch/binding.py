@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 import torch
 
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.formats.shared.extents import checked_extents
-from aneforge.formats.shared.shapes import Input, bound_shape, checked_shapes, expect_bound
+from aneforge.formats.shared.extents import check_extents
+from aneforge.formats.shared.shapes import Input, bound_shape, check_shapes, expect_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ def bound_shapes(
         UnknownNameError: A name in `shapes` is none of the program's.
     """
     ports = [one.input for one in inputs]
-    lengths = checked_shapes(shapes, ports)
+    lengths = check_shapes(shapes, ports)
     symbols = symbol_lengths(inputs, lengths)
     for one in inputs:
         for expression in one.expressions:
@@ -149,7 +149,7 @@ def evaluated(expression: Length, symbols: Mapping[Length, int]) -> int | None:
         return None
     if not value.is_Integer:
         raise GraphError(f"the length {expression} is not an integer", seen=str(value))
-    return checked_extents(f"the length {expression}", (int(value),))[0]
+    return check_extents(f"the length {expression}", (int(value),))[0]
 
 
 def consistent_shape(one: Described, lengths: Mapping[str, int | tuple[int, ...]]) -> tuple[int, ...]:

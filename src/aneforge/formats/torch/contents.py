@@ -16,13 +16,13 @@ import torch
 from torch._export.serde.schema import SCHEMA_VERSION
 
 from aneforge.errors import GraphError
-from aneforge.formats.shared.extents import checked_extents
+from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.torch.torch_numbers import MATH_NAMES, OPERATOR_NAMES, SYMBOLIC_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["check_payloads", "check_program", "parsed"]
+__all__ = ["check_payloads", "check_program", "parse_json"]
 
 OPERATOR = re.compile(r"torch\.ops\.[A-Za-z]\w*\.\w+(\.\w+)?")
 PLAIN_TARGETS = frozenset(
@@ -51,7 +51,7 @@ CONTAINERS = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict"
 """Containers of inputs and outputs; another would be looked up by name, and its module imported."""
 
 
-def parsed(name: str, contents: bytes) -> object:
+def parse_json(name: str, contents: bytes) -> object:
     """Return a text of the archive, read as JSON.
 
     Raises:
@@ -156,7 +156,7 @@ def check_tree(text: str) -> None:
     Raises:
         GraphError: They are not.
     """
-    for name, value in every_item(parsed("a tree specification", text.encode())):
+    for name, value in every_item(parse_json("a tree specification", text.encode())):
         plain = value is None or isinstance(value, str)
         if name == "type" and (not plain or value not in CONTAINERS):
             raise GraphError(
@@ -201,7 +201,7 @@ def check_payload(name: str, payload: object, folder: str, sizes: Mapping[str, i
     described = cast("dict[str, object]", meta)
     extents, strides = (whole_numbers(name, listed(described.get(key))) for key in ("sizes", "strides"))
     offset = whole_numbers(name, [described.get("storage_offset")])[0]
-    checked_extents(f"weight {name}", extents)
+    check_extents(f"weight {name}", extents)
     reach = offset + sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=False)) + 1
     if len(strides) != len(extents) or (math.prod(extents) and reach > sizes[file]):
         raise GraphError(

@@ -14,10 +14,10 @@ from aneforge.callsite import warn
 from aneforge.errors import AneforgeError, Location
 from aneforge.formats.shared.findings import ImportProblem, Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import LOST
-from aneforge.formats.shared.merging import with_merged_axes
-from aneforge.formats.shared.shapes import in_file, named, placeholder
+from aneforge.formats.shared.merging import merge_axes
+from aneforge.formats.shared.shapes import check_names, in_file, placeholder
 from aneforge.formats.torch.binding import Described, Length, bound_shapes, described_input, example_shapes
-from aneforge.formats.torch.decomposition import decomposed
+from aneforge.formats.torch.decomposition import decompose_program
 from aneforge.formats.torch.dtypes import element_type
 from aneforge.formats.torch.interpreter import TorchInterpreter
 from aneforge.formats.torch.reading import flat_inputs, read_program
@@ -54,7 +54,7 @@ def graph_of(
     """Return the graph of a program; `from_torch` says what it raises."""
     read = read_program(source, example_inputs)
     try:
-        program = decomposed(read.program)
+        program = decompose_program(read.program)
         reading = Reading(program, read, TorchInterpreter(file=read.file), copied=not (share_weights or read.owned))
         return reading.graph(example_inputs, shapes)
     except AneforgeError as error:
@@ -64,7 +64,7 @@ def graph_of(
 
 def states_of(source: ProgramSource, example_inputs: ExampleInputs | None) -> dict[str, Array]:
     """Return what the buffers that a program writes hold; `torch_states` says what it raises."""
-    program = decomposed(read_program(source, example_inputs).program)
+    program = decompose_program(read_program(source, example_inputs).program)
     return {name: array_of(stored_tensor(program, name)).copy() for name in written_names(program)}
 
 
@@ -101,7 +101,7 @@ class Reading:
         """
         outputs, writes = self.ports(example_inputs, shapes)
         self.interpreter.gathering.raise_if_any()
-        return with_merged_axes(Graph(outputs, writes))
+        return merge_axes(Graph(outputs, writes))
 
     def ports(
         self, example_inputs: ExampleInputs | None, shapes: Shapes | None
@@ -114,7 +114,7 @@ class Reading:
         if example_inputs is not None and not self.read.traced:
             self.interpreter.gathering.raise_if_any()  # an input that is lost would be missed among the examples
             whole = example_shapes(list(ports.values()), flat_inputs(example_inputs))
-            given = cast("Shapes", {**whole, **named(shapes, "shapes")})
+            given = cast("Shapes", {**whole, **check_names(shapes, "shapes")})
         ranges = cast("Mapping[Length, object]", getattr(self.program, "range_constraints"))  # noqa: B009 - untyped
         bound = bound_shapes(list(ports.values()), given, ranges, self.read.file)
         states: dict[str, Tensor] = {}

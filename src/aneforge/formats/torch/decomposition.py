@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Table = dict[object, Callable[..., object]]
 
-__all__ = ["decomposed"]
+__all__ = ["decompose_program"]
 
 FURTHER = (
     "embedding_dense_backward",
@@ -60,7 +60,7 @@ def decompositions() -> Table:
     return {**further(forms), **table}
 
 
-def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+def decompose_program(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Return a program of operators that are core, or have a converter.
 
     Raises:

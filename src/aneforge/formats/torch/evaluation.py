@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from aneforge.formats.torch.schemas import Schema
     from aneforge.formats.torch.torch_values import Held
 
-__all__ = ["ELEMENTS_MOST", "evaluated_by_torch", "is_evaluated"]
+__all__ = ["ELEMENTS_MOST", "evaluate_by_torch", "is_evaluated"]
 
 ELEMENTS_MOST = 2**20
 """Elements of all operands together, and of all results: a matrix of a thousand rows is decomposed within seconds."""
@@ -61,7 +61,7 @@ def is_evaluated(schema: Schema) -> bool:
     return schema.space == "aten" and schema.name in FUNCTIONS | SETS | MATRICES
 
 
-def evaluated_by_torch(
+def evaluate_by_torch(
     target: Callable[..., object],
     schema: Schema,
     positional: Sequence[Held],

@@ -16,11 +16,11 @@ import torch
 from aneforge.errors import GraphError, Location
 from aneforge.formats.shared.findings import ImportProblem, Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import LOST, Interpreter, Lost, Place, expect_whole
-from aneforge.formats.shared.unrolling import chosen, known_truth
+from aneforge.formats.shared.unrolling import chosen, read_condition
 from aneforge.formats.torch.call import Call
 from aneforge.formats.torch.dtypes import part_type
-from aneforge.formats.torch.evaluation import evaluated_by_torch, is_evaluated
-from aneforge.formats.torch.loops import UNROLLED, scanned, tensors, while_known
+from aneforge.formats.torch.evaluation import evaluate_by_torch, is_evaluated
+from aneforge.formats.torch.loops import UNROLLED, scan_rows, tensors, while_known
 from aneforge.formats.torch.places import is_users
 from aneforge.formats.torch.registry import complex_converter_of, converter_of
 from aneforge.formats.torch.schemas import Schema, operator_name, runs_graphs, schema_of
@@ -183,7 +183,7 @@ class TorchInterpreter(Interpreter):
         known = schema.space in ("aten", "prims")
         if known and is_evaluated(schema):
             function = cast("Callable[..., object]", target)
-            return evaluated_by_torch(function, schema, positional, named, types, shapes)
+            return evaluate_by_torch(function, schema, positional, named, types, shapes)
         if known and call.is_complex:
             convert = complex_converter_of(schema.name)
             if convert is None:
@@ -251,7 +251,7 @@ class TorchInterpreter(Interpreter):
             return while_known(bodies[0], bodies[1], groups[0], groups[1])
         carried = groups[0] if name == "scan" else ()
         emitter = self.emitter(location_of(node, self.file))
-        return scanned(emitter, bodies[0], carried, groups[-2], groups[-1])
+        return scan_rows(emitter, bodies[0], carried, groups[-2], groups[-1])
 
     def turn(self, body: torch.fx.GraphModule, depth: int, inputs: Sequence[Held]) -> tuple[Held, ...]:
         """Return the outputs of a body that is run once more; all of its nodes count, whatever they come to."""
@@ -283,7 +283,7 @@ class TorchInterpreter(Interpreter):
         condition = self.resolved(node.args[0], held)
         branches = [self.graph_within(module, one) for one in node.args[1:3]]
         inputs = [self.resolved(one, held) for one in cast("Sequence[object]", node.args[3])]
-        known = known_truth(condition)
+        known = read_condition(condition)
         if known is not None:
             return self.run(branches[0 if known else 1], inputs, depth + 1)
         both = [tensors(expect_whole(self.run(branch, inputs, depth + 1))) for branch in branches]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphError
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import expect_whole
-from aneforge.formats.shared.unrolling import Rows, known_truth, stacked, turn_count, unrolled
+from aneforge.formats.shared.unrolling import Rows, read_condition, stack_values, turn_count, unroll_loop
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     Body = Callable[[Sequence[Held]], tuple[Held, ...]]
     """Runs a graph on inputs, and counts its nodes."""
 
-__all__ = ["UNROLLED", "scanned", "tensors", "while_known"]
+__all__ = ["UNROLLED", "scan_rows", "tensors", "while_known"]
 
 UNROLLED = "unroll it in Python, with a number of turns that is known"
 
 
-def scanned(emit: Emitter, body: Body, carried: Sequence[Held], rows: Sequence[Held], fixed: Sequence[Held]) -> Held:
+def scan_rows(emit: Emitter, body: Body, carried: Sequence[Held], rows: Sequence[Held], fixed: Sequence[Held]) -> Held:
     """Return what is carried after the last turn, and what the turns give, stacked along a first axis.
 
     Raises:
@@ -35,8 +35,8 @@ def scanned(emit: Emitter, body: Body, carried: Sequence[Held], rows: Sequence[H
     listed = tensors(rows)
     if not turn_count([Rows(one) for one in listed]):
         raise GraphError("the tensors that it goes through have no slices")
-    last, given = unrolled(emit, body, carried, [Rows(one) for one in listed], fixed)
-    return (*last, *(stacked(emit, tensors(column)) for column in zip(*given, strict=True)))
+    last, given = unroll_loop(emit, body, carried, [Rows(one) for one in listed], fixed)
+    return (*last, *(stack_values(emit, tensors(column)) for column in zip(*given, strict=True)))
 
 
 def tensors(listed: Sequence[Held]) -> list[Value]:
@@ -60,7 +60,7 @@ def while_known(condition: Body, body: Body, carried: Sequence[Held], fixed: Seq
     now = tuple(carried)
     while True:
         (holds,) = expect_whole(condition((*now, *fixed)))
-        known = known_truth(holds)
+        known = read_condition(holds)
         if known is None:
             raise UnsupportedNodeError(
                 Reason.CONTROL, "how often its body runs depends on the data", workaround=UNROLLED

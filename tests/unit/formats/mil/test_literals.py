@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aneforge.formats.mil.diagnostics import MilError
-from aneforge.formats.mil.elements import ELEMENTS, STORED_ONLY, TEXT, array_dtype, pack, packed_bytes, unpack
-from aneforge.formats.mil.literals import array_of, array_text, number_text, quoted, scalar_of, scalar_text, texts_of
+from aneforge.formats.mil.elements import ELEMENTS, STORED_ONLY, TEXT, array_dtype, count_packed_bytes, pack, unpack
+from aneforge.formats.mil.literals import (
+    array_of,
+    array_text,
+    number_text,
+    quote_text,
+    scalar_of,
+    scalar_text,
+    texts_of,
+)
 from aneforge.formats.mil.syntax import Literal, ValueType
 from aneforge.ops.types import is_float, value_range
 
@@ -86,7 +94,7 @@ def test_hexadecimal_whole_numbers() -> None:
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_every_text_reads_back(text: str) -> None:
-    written = quoted(text)
+    written = quote_text(text)
     assert "\n" not in written
     assert scalar_of(literal(TEXT, written)) == text
 
@@ -158,7 +166,7 @@ def test_arrays_read_back(dtype: str, seed: int, shape: list[int]) -> None:
     assert again.shape == values.shape
     assert again.tobytes() == values.tobytes()
     stored = pack(values, dtype)
-    assert stored.size == packed_bytes(dtype, values.size)
+    assert stored.size == count_packed_bytes(dtype, values.size)
     assert unpack(stored, dtype, values.size).tobytes() == values.tobytes()
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from aneforge.errors import AneforgeError, GraphError, GraphTypeError
 from aneforge.formats.netplist import plist
-from aneforge.formats.netplist.plist import PlistDict, parse_plist, shown
+from aneforge.formats.netplist.plist import PlistDict, parse_plist, quote_value
 
 if TYPE_CHECKING:
     from aneforge.formats.netplist.sketch import Plain
@@ -259,9 +259,9 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 def test_values_are_shown_short() -> None:
-    assert shown("a" * 61) == f"'{'a' * 60}'..."
-    assert shown(-(10**5000)) == "an integer of 16610 bits"
-    assert shown(b"ab") == "data of 2"
-    assert shown((1, 2)) == "a list of 2"
-    assert shown({}) == "a dictionary of 0"
-    assert shown(None) == "None"
+    assert quote_value("a" * 61) == f"'{'a' * 60}'..."
+    assert quote_value(-(10**5000)) == "an integer of 16610 bits"
+    assert quote_value(b"ab") == "data of 2"
+    assert quote_value((1, 2)) == "a list of 2"
+    assert quote_value({}) == "a dictionary of 0"
+    assert quote_value(None) == "None"

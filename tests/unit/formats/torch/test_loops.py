@@ -18,9 +18,9 @@ from torch._higher_order_ops.while_loop import while_loop
 import aneforge as af
 from aneforge.formats.shared.emitter import Budget, Emitter
 from aneforge.formats.shared.findings import Reason, TooLargeModelError, UnsupportedModelError
-from aneforge.formats.torch.decomposition import decomposed
+from aneforge.formats.torch.decomposition import decompose_program
 from aneforge.formats.torch.interpreter import TorchInterpreter
-from aneforge.formats.torch.loops import scanned
+from aneforge.formats.torch.loops import scan_rows
 from aneforge.formats.torch.torch_model import from_torch
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_a_loop_that_its_data_end_is_told_of() -> None:
 
 
 def test_a_loop_that_never_ends_is_one_error() -> None:
-    program = decomposed(torch.export.export(Counting(10**9), (torch.ones(2),)))
+    program = decompose_program(torch.export.export(Counting(10**9), (torch.ones(2),)))
     budget = Budget(nodes=500)
     inputs = [Emitter(None, budget).constant(np.zeros(shape), kind) for shape, kind in (((), "int64"), ((2,), "fp32"))]
     with pytest.raises(TooLargeModelError, match="unrolls to too many operations"):
@@ -157,4 +157,4 @@ def test_slices_of_different_numbers_make_no_loop() -> None:
         ([3], "something else than tensors"),
     ):
         with pytest.raises(af.errors.GraphError, match=message):
-            scanned(emitter, tuple, (), listed, ())
+            scan_rows(emitter, tuple, (), listed, ())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.formats.netplist.document import Parameter
     from aneforge.formats.netplist.emitter import Emitter
 
-__all__ = ["MOVEMENT", "axis_along", "rearranged", "viewed"]
+__all__ = ["MOVEMENT", "axis_along", "emit_rearrangement", "emit_view"]
 
 (VIEW,) = (row for row in rows() if row.op == "input_view")
 MOST_INDEX = 0xFFFF
@@ -73,7 +73,7 @@ def concat(call: Call) -> Held:
     return to.unit("Concat", bottoms, {"Dimension": along.spelling}, like)
 
 
-def viewed(to: Emitter, x: Held, axis: int, offset: int, size: int, step: int = 1) -> Held:
+def emit_view(to: Emitter, x: Held, axis: int, offset: int, size: int, step: int = 1) -> Held:
     """Write a view of a part along one axis."""
     if isinstance(x, Known):
         index = [slice(None)] * len(x.shape)
@@ -91,7 +91,7 @@ def viewed(to: Emitter, x: Held, axis: int, offset: int, size: int, step: int = 
 
 def input_view(call: Call) -> Held:
     """Write a view of a part along one axis."""
-    return viewed(
+    return emit_view(
         call.to, call.x, call.axis(), call.node.integer("offset"), call.node.integer("size"), call.node.integer("step")
     )
 
@@ -192,7 +192,7 @@ def index_of(begin: Held) -> Held:
 # Blocks
 
 
-def rearranged(to: Emitter, kind: str, x: Held, factors: tuple[int, int], shape: tuple[int, ...]) -> Placed:
+def emit_rearrangement(to: Emitter, kind: str, x: Held, factors: tuple[int, int], shape: tuple[int, ...]) -> Placed:
     """Write a layer that moves blocks; the factors are those of height and width."""
     placed = to.place(to.floats(x), IMAGE)
     params = {"FactorX": factors[1], "FactorY": factors[0]}
@@ -204,7 +204,7 @@ def exchange(kind: str) -> Writer:
 
     def write(call: Call) -> Held:
         factors = REARRANGEMENTS[kind].factors(call.node.attributes)
-        return rearranged(call.to, kind, call.x, factors, call.shape)
+        return emit_rearrangement(call.to, kind, call.x, factors, call.shape)
 
     return write
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from aneforge.formats.netplist.emit.emit_movement import axis_along, viewed
+from aneforge.formats.netplist.emit.emit_movement import axis_along, emit_view
 from aneforge.formats.netplist.netplist_values import FLOAT, Held, Placed, Places
 from aneforge.formats.netplist.schema import Dim
 
@@ -64,7 +64,7 @@ def by_rows(to: Emitter, x: Held, axis: int, size: int, write: Callable[[Placed]
             nearest="fewer rows in one description",
         )
     matrix = to.place(moved.reshaped((rows, extent)), ROW)
-    parts = [write(to.place(viewed(to, matrix, 0, row, 1), ROW)) for row in range(rows)]
+    parts = [write(to.place(emit_view(to, matrix, 0, row, 1), ROW)) for row in range(rows)]
     like = to.result((rows, size), ROW, parts[0].dtype, parts[0].stored)
     joined = parts[0] if rows == 1 else to.unit("Concat", parts, {"Dimension": Dim.CHANNEL.spelling}, like)
     return to.settle(joined.reshaped((*others, size))).transposed([order.index(one) for one in range(rank)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.formats.netplist.layer import dims_of
-from aneforge.formats.netplist.plist import shown
+from aneforge.formats.netplist.plist import quote_value
 from aneforge.formats.netplist.rows import row_of_unit
 from aneforge.formats.netplist.schema import Dim
 from aneforge.formats.netplist.window import SPATIAL, Window
@@ -80,7 +80,7 @@ def ones(layer: Layer, shape: tuple[int, ...]) -> Array:
         GraphError: It is too large to be made.
     """
     nbytes = math.prod(shape) * np.dtype(np.float16).itemsize
-    layer.weights.make_room(nbytes, f"the kernel of {shown(layer.unit.name)}", layer.unit.location)
+    layer.weights.make_room(nbytes, f"the kernel of {quote_value(layer.unit.name)}", layer.unit.location)
     return np.ones(shape, np.float16)
 
 

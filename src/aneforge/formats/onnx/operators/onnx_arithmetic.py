@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared.bits import bits_combined, bits_shifted
+from aneforge.formats.shared.bits import combine_bits, shift_bits
 from aneforge.formats.shared.elementary import signed_remainder
 from aneforge.ops.shapes import normalised_axis
 from aneforge.ops.types import is_float
@@ -91,14 +91,14 @@ def modulo(call: Call) -> Value:
 def shift(call: Call) -> Value:
     """Convert a shift of bits."""
     left = call.choice("direction", "LEFT", "RIGHT") == "LEFT"
-    return bits_shifted(call.emit, call.value(0), call.value(1), left=left)
+    return shift_bits(call.emit, call.value(0), call.value(1), left=left)
 
 
 @operator("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def bitwise(call: Call) -> Value:
     """Convert logic on bits."""
     kind = {"BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor"}[call.operator]
-    return bits_combined(call.emit, kind, call.value(0), call.value(1))
+    return combine_bits(call.emit, kind, call.value(0), call.value(1))
 
 
 @operator("Where")

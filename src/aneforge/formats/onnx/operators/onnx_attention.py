@@ -12,7 +12,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared.masks import added_mask, leaves_a_key, repeated_heads
+from aneforge.formats.shared.masks import add_mask, leaves_a_key, repeat_heads
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import divisible
 from aneforge.ops.types import is_float
@@ -69,11 +69,11 @@ def by_table(call: Call) -> tuple[Value, ...] | None:
     causal = call.flag("is_causal") and call.optional(3) is None and square and not past
     operands = {
         "query": query,
-        "key": repeated_heads(emit, key, repeats),
-        "value": repeated_heads(emit, value, repeats),
+        "key": repeat_heads(emit, key, repeats),
+        "value": repeat_heads(emit, value, repeats),
         "attn_mask": None
         if causal or seen is None
-        else added_mask(
+        else add_mask(
             emit, emit.constant(seen, "bool" if seen.dtype == np.bool_ else query.type.dtype), query.type.dtype
         ),
     }

@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared.extents import checked_extents
+from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.reshaping import EXACT_MOST
 from aneforge.ops.types import is_float
@@ -55,7 +55,7 @@ def constant(call: Call) -> Held:
 @operator("ConstantOfShape")
 def constant_of_shape(call: Call) -> Value:
     """Convert a tensor of one value; 0 as fp32 by default."""
-    shape = checked_extents("its shape", call.known_integers(0, "the shape") or ())
+    shape = check_extents("its shape", call.known_integers(0, "the shape") or ())
     if not call.has("value"):
         return call.emit.filled(shape, 0, "fp32")
     value = call.surroundings.constant(call.attribute("value").t)
@@ -97,7 +97,7 @@ def value_range(call: Call) -> Value:
     if step == 0 or not all(map(math.isfinite, (start, limit, step))):
         raise GraphError("the range never ends", seen=f"from {start} to {limit} by {step}")
     count = max(0, math.ceil((limit - start) / step) if is_float(dtype) else int(-((start - limit) // step)))
-    checked_extents("the range", (count,))
+    check_extents("the range", (count,))
     if not call.emit.budget.may_fold(count * 8, 0):
         raise GraphError("the range is too long to be known", seen=count)
     return call.emit.constant(start + np.arange(count) * step, dtype)
@@ -119,7 +119,7 @@ def eye_like(call: Call) -> Value:
 def window(call: Call) -> Value:
     """Convert a window of a known length."""
     count = call.known_integer(0, "the length")
-    checked_extents("the window", (count,))
+    check_extents("the window", (count,))
     call.emit.room(count)
     first, second, third = WINDOWS[call.operator]
     angle = 2 * np.pi * np.arange(count) / max(count if call.flag("periodic") else count - 1, 1)
@@ -132,7 +132,7 @@ def mel_weights(call: Call) -> Value:
     names = ("number of bands", "length of the transform", "sample rate", "lower edge", "upper edge")
     bands, length, rate, low, high = (call.known_number(place, f"the {name}") for place, name in enumerate(names))
     bins = int(length) // 2 + 1
-    checked_extents("the matrix", (bins, int(bands)))
+    check_extents("the matrix", (bins, int(bands)))
     call.emit.room(bins, int(bands))
     edges = mel_edges(int(bands), float(low), float(high))
     places = np.floor((length + 1) * edges / rate).astype(np.int64)

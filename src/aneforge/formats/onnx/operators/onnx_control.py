@@ -14,7 +14,7 @@ from aneforge.formats.onnx.onnx_values import Foreign
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.interpretation import expect_whole
-from aneforge.formats.shared.unrolling import Rows, chosen, known_truth, stacked, unrolled
+from aneforge.formats.shared.unrolling import Rows, chosen, read_condition, stack_values, unroll_loop
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axis
@@ -36,7 +36,7 @@ def branch(call: Call) -> tuple[Held, ...]:
         raise GraphError("the condition is not one bool", seen=list(condition.type.shape))
     graphs = call.attribute("then_branch").g, call.attribute("else_branch").g
     if isinstance(condition, Constant):
-        taken = graphs[0 if known_truth(condition) else 1]
+        taken = graphs[0 if read_condition(condition) else 1]
         return checked_results(call, call.surroundings.run_body(taken, ()))
     both: list[tuple[Value, ...]] = []
     for graph in graphs:
@@ -94,7 +94,7 @@ def loop(call: Call) -> tuple[Held, ...]:
     columns: list[list[Held]] = [[] for _ in range(len(body.output) - 1 - len(variables))]
     turn = 0
     while count is None or turn < count:
-        known = True if condition is None else known_truth(condition)
+        known = True if condition is None else read_condition(condition)
         if known is False:
             break
         if isinstance(condition, Output) and (columns or count is None):
@@ -149,7 +149,7 @@ def stacks(
         UnsupportedNodeError: Neither is so.
     """
     if all(columns):
-        return tuple(stacked(call.emit, tensors(call, values)) for values in columns)
+        return tuple(stack_values(call.emit, tensors(call, values)) for values in columns)
     described = body.output[len(body.output) - len(columns) :]
     kinds = [declared_type(one) for one in described]
     if None in kinds:
@@ -184,7 +184,9 @@ def batched_scan(call: Call) -> tuple[Held, ...]:
         own = [Rows(one).slice(emit, sample) for one in given]
         rows = [Rows(one, 0, bool(back)) for one, back in zip(own[states:], backward, strict=True)]
         samples.append(scanned(call, own[:states], rows, out_backward))
-    return tuple(stacked(emit, tensors(call, [results[place] for results in samples])) for place in range(call.outputs))
+    return tuple(
+        stack_values(emit, tensors(call, [results[place] for results in samples])) for place in range(call.outputs)
+    )
 
 
 def state_count(call: Call, count: int) -> int:
@@ -240,7 +242,7 @@ def scanned(
     body = call.attribute("body").g
     if len(body.output) < len(carried):
         raise GraphError("the body does not give every state", seen=len(body.output), limit=len(carried))
-    states, given = unrolled(call.emit, partial(call.surroundings.run_body, body), carried, rows)
+    states, given = unroll_loop(call.emit, partial(call.surroundings.run_body, body), carried, rows)
     columns: list[list[Held]] = [[one[place] for one in given] for place in range(len(body.output) - len(carried))]
     ordered = [values[::-1] if back else values for values, back in zip(columns, out_backward, strict=True)]
     # Without a turn the body is looked at with slices of which nothing is known.

@@ -10,8 +10,8 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.operators.onnx_quantisation import dequantised, quantised
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared.extents import checked_extents
-from aneforge.formats.shared.windows import Window, columns_added, convolved, place_count, transposed
+from aneforge.formats.shared.extents import check_extents
+from aneforge.formats.shared.windows import Window, add_columns, convolve, convolve_transposed, place_count
 from aneforge.ops.shapes import divisible
 from aneforge.ops.windows import same_padding
 
@@ -82,7 +82,7 @@ def convolution(call: Call, x: Value, weight: Value, bias: Value | None) -> Valu
     if x.type.rank < 3 or weight.type.rank != x.type.rank:
         raise GraphError("data and weights must have the same spatial axes", seen=f"{x.type} and {weight.type}")
     windows = windows_of(call, x.type.shape[2:], weight.type.shape[2:])
-    return convolved(call.emit, x, weight, bias, windows, call.integer("group"))
+    return convolve(call.emit, x, weight, bias, windows, call.integer("group"))
 
 
 @operator("Conv")
@@ -143,7 +143,7 @@ def conv_transpose(call: Call) -> Value:
     if x.type.rank < 3 or weight.type.rank != x.type.rank:
         raise GraphError("data and weights must have the same spatial axes", seen=f"{x.type} and {weight.type}")
     windows, lengths = transposed_windows(call, x, weight)
-    return transposed(emit, x, weight, call.optional(2), windows, lengths, call.integer("group"))
+    return convolve_transposed(emit, x, weight, call.optional(2), windows, lengths, call.integer("group"))
 
 
 def widths(call: Call, name: str, count: int) -> tuple[int, ...]:
@@ -185,7 +185,7 @@ def transposed_windows(call: Call, x: Value, weight: Value) -> tuple[list[Window
             before = total // 2 if mode == "SAME_UPPER" else total - total // 2
         windows.append(Window(extent, length, stride, dilation, before, reach - before - wanted))
         lengths.append(wanted)
-    return windows, list(checked_extents("the result", lengths))
+    return windows, list(check_extents("the result", lengths))
 
 
 @operator("Col2Im")
@@ -198,7 +198,7 @@ def columns_to_image(call: Call) -> Value:
     places, taps = math.prod(map(place_count, windows)), math.prod(block)
     if x.type.rank != 3 or x.type.shape[2] != places or x.type.shape[1] % taps:
         raise GraphError("the columns are not those of the image", seen=list(x.type.shape), limit=[taps, places])
-    return columns_added(call.emit, x, windows)
+    return add_columns(call.emit, x, windows)
 
 
 def windows_of_columns(call: Call, image: tuple[int, ...], block: tuple[int, ...]) -> list[Window]:
@@ -208,8 +208,8 @@ def windows_of_columns(call: Call, image: tuple[int, ...], block: tuple[int, ...
         GraphError: The lists do not fit one another, or the block does not fit the padded image.
     """
     count = len(image)
-    checked_extents("the image", image)
-    checked_extents("the block", block)
+    check_extents("the image", image)
+    check_extents("the block", block)
     pads = call.integers("pads") or (0,) * (2 * count)
     if len(block) != count or len(pads) != 2 * count or min((*block, *image), default=0) < 1 or min(pads) < 0:
         raise GraphError("image, block and pads do not match", seen=f"{image}, {block}, {pads}"[:200])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aneforge.formats.onnx.call import single_number
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared import elementary
-from aneforge.formats.shared.bits import bits_inverted
+from aneforge.formats.shared.bits import invert_bits
 from aneforge.ops.constant import Constant
 from aneforge.ops.types import is_float
 
@@ -214,4 +214,4 @@ def bound(call: Call, place: int) -> Value | float | None:
 @operator("BitwiseNot")
 def bitwise_not(call: Call) -> Value:
     """Convert all bits turned round."""
-    return bits_inverted(call.emit, call.value(0))
+    return invert_bits(call.emit, call.value(0))

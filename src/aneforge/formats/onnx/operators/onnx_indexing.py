@@ -9,10 +9,10 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared import reducing
-from aneforge.formats.shared.extents import checked_extents
+from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.reshaping import padded, without_negative
-from aneforge.formats.shared.writing import coordinates, laid, written
+from aneforge.formats.shared.reshaping import pad_axes, without_negative
+from aneforge.formats.shared.writing import broadcast_places, coordinates, write_updates
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalised_axes, normalised_axis
 
@@ -121,7 +121,7 @@ def gather_nd(call: Call) -> Value:
 def scatter_nd(call: Call) -> Value:
     """Convert a tensor with parts written by coordinates."""
     x, indices, updates = (call.value(place) for place in range(3))
-    return written(call.emit, x, indices, updates, scatter_mode(call))
+    return write_updates(call.emit, x, indices, updates, scatter_mode(call))
 
 
 @operator("Scatter", "ScatterElements")
@@ -132,7 +132,7 @@ def scatter_elements(call: Call) -> Value:
     expect_rank_of(x, indices)
     if not indices.type.size:
         return x
-    return written(emit, x, coordinates(emit, emit.cast(indices, "int32"), axis), updates, scatter_mode(call))
+    return write_updates(emit, x, coordinates(emit, emit.cast(indices, "int32"), axis), updates, scatter_mode(call))
 
 
 def scatter_mode(call: Call) -> str:
@@ -156,11 +156,11 @@ def tensor_scatter(call: Call) -> Value:
     begin = emit.constant(np.zeros(shape[0]), "int32") if starts is None else emit.cast(starts, "int32")
     places = emit.add(
         emit.reshape(begin, (shape[0], *[1] * (len(shape) - 1))),
-        emit.constant(laid(shape[axis], axis, len(shape)), "int32"),
+        emit.constant(broadcast_places(shape[axis], axis, len(shape)), "int32"),
     )
     if circular:
         places = emit.binary("mod", places, extent)
-    return written(emit, cache, coordinates(emit, emit.spread(places, shape), axis), update, "update")
+    return write_updates(emit, cache, coordinates(emit, emit.spread(places, shape), axis), update, "update")
 
 
 @operator("Compress")
@@ -203,9 +203,9 @@ def surrounded(call: Call, x: Value, widths: tuple[int, ...], axes: tuple[int, .
     both = [(0, 0)] * x.type.rank
     for place, axis in enumerate(axes):
         both[axis] = widths[place], widths[place + len(axes)]
-    checked_extents("the padded tensor", (sum(pair) + extent for pair, extent in zip(both, x.type.shape, strict=True)))
+    check_extents("the padded tensor", (sum(pair) + extent for pair, extent in zip(both, x.type.shape, strict=True)))
     if mode == "constant":
-        return padded(call.emit, x, both, value)
+        return pad_axes(call.emit, x, both, value)
     inner = without_negative(call.emit, x, both)
     return by_places(call, inner, [(max(before, 0), max(after, 0)) for before, after in both], PAD_MODES[mode])
 
@@ -238,12 +238,12 @@ def one_hot(call: Call) -> Value:
     depth = call.known_integer(1, "the depth")
     if call.value(2).type.shape != (2,):
         raise GraphError("the values are not two", seen=list(call.value(2).type.shape))
-    checked_extents("the one-hot vectors", (depth,))
+    check_extents("the one-hot vectors", (depth,))
     emit.room(depth)
     axis = normalised_axis(call.integer("axis"), indices.type.rank + 1)
     whole = emit.cast(indices, "int64")
     counted = emit.select(emit.binary("less", whole, 0), emit.add(whole, depth), whole)
-    places = emit.constant(laid(depth, axis, indices.type.rank + 1), "int64")
+    places = emit.constant(broadcast_places(depth, axis, indices.type.rank + 1), "int64")
     off, on = (emit.reshape(emit.part(call.value(2), 0, place, place + 1), ()) for place in (0, 1))
     return emit.select(emit.binary("equal", emit.expand(counted, axis), places), on, off)
 
@@ -266,7 +266,7 @@ def top_k(call: Call) -> tuple[Value, Value]:
     x = call.value(0)
     count = call.integer("k") if "k" in call.rules.attributes else call.known_integer(1, "the number of elements")
     largest = "largest" not in call.rules.attributes or call.flag("largest")
-    return reducing.sorted_extremes(call.emit, x, count, call.axis(x.type.rank), largest=largest)
+    return reducing.sort_extremes(call.emit, x, count, call.axis(x.type.rank), largest=largest)
 
 
 @operator("NonZero")

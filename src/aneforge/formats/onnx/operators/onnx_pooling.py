@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.operators.onnx_convolution import AUTO_PADS, windows_of
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared.extents import checked_extents
+from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.reducing import norm
 from aneforge.formats.shared.windows import (
     Window,
     average,
-    gathered,
+    gather_windows,
     is_plain,
     largest,
     largest_with_places,
@@ -89,7 +89,7 @@ def power_pool(call: Call) -> Value:
     wide = reaching(windows, places)
     if exponent == 2 and is_plain(x, wide, places):
         return plain(emit, "l2_pool", x, wide)
-    seen = gathered(emit, x, windows, places, 0.0)
+    seen = gather_windows(emit, x, windows, places, 0.0)
     return power_norm(call, seen, (-1,), exponent, keep=False)
 
 
@@ -142,7 +142,7 @@ def max_unpool(call: Call) -> Value:
     lengths = call.integers("kernel_shape") or ()
     windows = windows_of(call, x.type.shape[2:], lengths)
     inferred = [(one.extent - 1) * one.stride + one.length - one.before - one.after for one in windows]
-    shape = (*x.type.shape[:2], *checked_extents("the result", inferred))
+    shape = (*x.type.shape[:2], *check_extents("the result", inferred))
     zeros = emit.filled((math.prod(shape),), 0, x.type.dtype)
     flat = {"data": zeros, "indices": emit.reshape(indices, (x.type.size,)), "updates": emit.reshape(x, (x.type.size,))}
     result = emit.reshape(emit.apply("scatter", flat, axis=0, mode="update"), shape)
@@ -154,5 +154,5 @@ def max_unpool(call: Call) -> Value:
     widths = [(0, new - old) for new, old in zip(wanted, shape, strict=True)]
     if min(after for _, after in widths) < 0:
         raise GraphError("the result is smaller than what is put into it", seen=list(wanted), limit=list(shape))
-    checked_extents("the result", wanted)
+    check_extents("the result", wanted)
     return emit.apply("pad", {"x": result}, pad=[one for pair in widths for one in pair], mode="constant")

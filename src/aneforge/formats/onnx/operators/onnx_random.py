@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared.extents import checked_extents
+from aneforge.formats.shared.extents import check_extents
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def drawn(call: Call, shape: tuple[int, ...], dtype: str) -> Value:
 @operator("RandomNormal", "RandomUniform")
 def random(call: Call) -> Value:
     """Convert numbers drawn for a shape."""
-    return drawn(call, checked_extents("the shape", call.integers("shape") or ()), call.dtype("dtype"))
+    return drawn(call, check_extents("the shape", call.integers("shape") or ()), call.dtype("dtype"))
 
 
 @operator("RandomNormalLike", "RandomUniformLike")

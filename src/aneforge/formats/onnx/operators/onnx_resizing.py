@@ -10,8 +10,8 @@ import numpy as np
 from aneforge.callsite import warn
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared.extents import checked_extents
-from aneforge.formats.shared.resizing import Along, Reading, resized
+from aneforge.formats.shared.extents import check_extents
+from aneforge.formats.shared.resizing import Along, Reading, resize_axes
 from aneforge.ops.shapes import normalised_axes
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def upsampled(call: Call, scales: Array) -> Value:
     ]
     alongs = scaled_axes(x, tuple(range(x.type.rank)), scales)
     reading = Reading(mode, "asymmetric", "ceil_if_shrunk")
-    return x if copied(alongs, reading) else resized(call.emit, x, alongs, reading)
+    return x if copied(alongs, reading) else resize_axes(call.emit, x, alongs, reading)
 
 
 @operator("Resize", since=11)
@@ -91,7 +91,7 @@ def resize(call: Call) -> Value:
         return x
     if reading.transform == "tf_crop_and_resize":
         alongs = cropped_axes(alongs, axes, call.known(1, "the region of interest"))
-    return extrapolated(call, resized(call.emit, x, alongs, reading), alongs, reading)
+    return extrapolated(call, resize_axes(call.emit, x, alongs, reading), alongs, reading)
 
 
 def scaled_axes(x: Value, axes: Sequence[int], scales: Array) -> dict[int, Along]:
@@ -107,7 +107,7 @@ def scaled_axes(x: Value, axes: Sequence[int], scales: Array) -> dict[int, Along
     for axis, scale in zip(axes, given, strict=True):
         extent = x.type.shape[axis]
         product = float(np.float32(extent) * scale)
-        checked_extents("the result", (int(product),))
+        check_extents("the result", (int(product),))
         found[axis] = Along(extent, math.floor(product), float(scale))
     return found
 
@@ -151,7 +151,7 @@ def sized_axes(call: Call, x: Value, axes: Sequence[int]) -> dict[int, Along]:
     sizes = call.known_integers(3, "the list of sizes") or ()
     if len(sizes) != len(axes) or min(sizes, default=0) < 0:
         raise GraphError("there is not one size for each axis", seen=list(sizes), limit=len(axes))
-    checked_extents("the result", sizes)
+    check_extents("the result", sizes)
     extents = [x.type.shape[axis] for axis in axes]
     policy = "stretch"
     if "keep_aspect_ratio_policy" in call.rules.attributes:

@@ -10,7 +10,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.onnx.contributed import RUNTIME_DOMAIN
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.masks import repeated_heads
+from aneforge.formats.shared.masks import repeat_heads
 from aneforge.ops.shapes import divisible
 
 if TYPE_CHECKING:
@@ -241,6 +241,6 @@ def grouped_attention(call: Call) -> tuple[Held, ...]:
     if past:
         key, value = emit.concat([call.value(3), key], 2), emit.concat([call.value(4), value], 2)
     times = divisible("the number of query heads", heads, shared)
-    shared_keys, shared_values = repeated_heads(emit, key, times), repeated_heads(emit, value, times)
+    shared_keys, shared_values = repeat_heads(emit, key, times), repeat_heads(emit, value, times)
     result = attention_of(call, query, shared_keys, shared_values, None, causal=length > 1)
     return result, key, value

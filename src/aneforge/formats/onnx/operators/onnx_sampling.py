@@ -13,7 +13,7 @@ from aneforge.callsite import warn
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.sampling import Tap, gathered, sampled
+from aneforge.formats.shared.sampling import Tap, gather_taps, sample_image
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def grid_sample(call: Call) -> Value:
             coordinates_mode="normalized_minus_one_to_one",
             align_corners=align,
         )
-    return sampled(call.emit, x, grid, mode, padding, align=align)
+    return sample_image(call.emit, x, grid, mode, padding, align=align)
 
 
 @operator("AffineGrid")
@@ -179,9 +179,9 @@ def aligned(call: Call, bounds: Value, images: Value, size: Pair, ratios: Pair, 
     ]
     cells = (count, channels, size[0], ratios[0], size[1], ratios[1])
     if mode == "avg":
-        return emit.reduce("reduce_mean", emit.reshape(gathered(emit, chosen, taps), cells), (3, 5), keep=False)
+        return emit.reduce("reduce_mean", emit.reshape(gather_taps(emit, chosen, taps), cells), (3, 5), keep=False)
     # The largest is that of the weighted neighbours, not of what lies between them: so ONNX's cases have it.
-    terms = [gathered(emit, chosen, [[row], [column]]) for row, column in product(*taps)]
+    terms = [gather_taps(emit, chosen, [[row], [column]]) for row, column in product(*taps)]
     largest = reduce(lambda one, other: emit.binary("maximum", one, other), terms)
     return emit.reduce("reduce_max", emit.reshape(largest, cells), (3, 5), keep=False)
 

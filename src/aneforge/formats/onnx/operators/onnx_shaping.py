@@ -9,9 +9,9 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared.extents import checked_extents
+from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.reshaping import parts, repeated, resolved_shape
+from aneforge.formats.shared.reshaping import parts, repeat_axes, resolve_shape
 from aneforge.ops.shapes import divisible, normalised_axes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def reshape(call: Call) -> Value:
     x = call.value(0)
     wished = call.integers("shape") if "shape" in call.rules.attributes else call.known_integers(1, "the shape")
     literal = "allowzero" in call.rules.attributes and call.flag("allowzero")
-    return call.emit.reshape(x, resolved_shape(x.type.shape, filled_shape(x.type.shape, wished or (), literal=literal)))
+    return call.emit.reshape(x, resolve_shape(x.type.shape, filled_shape(x.type.shape, wished or (), literal=literal)))
 
 
 def filled_shape(old: tuple[int, ...], wished: Sequence[int], *, literal: bool) -> list[int]:
@@ -144,7 +144,7 @@ def equal_parts(call: Call, extent: int) -> tuple[int, ...]:
 def expand(call: Call) -> Value:
     """Convert a tensor repeated to a shape, either of which may be the longer."""
     x = call.value(0)
-    wished = checked_extents("the shape", call.known_integers(1, "the shape") or ())
+    wished = check_extents("the shape", call.known_integers(1, "the shape") or ())
     try:
         shape = np.broadcast_shapes(x.type.shape, wished)
     except ValueError:
@@ -161,7 +161,7 @@ def tile(call: Call) -> Value:
     repeats = call.known_integers(1, "the list of repeats") or ()
     if len(repeats) != x.type.rank or min(repeats, default=0) < 0:
         raise GraphError("there is not one repeat for each axis", seen=list(repeats), limit=x.type.rank)
-    return repeated(call.emit, x, repeats)
+    return repeat_axes(call.emit, x, repeats)
 
 
 @operator("DepthToSpace")

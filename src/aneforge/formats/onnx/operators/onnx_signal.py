@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
-from aneforge.formats.shared.spectra import real_signal, transformed
+from aneforge.formats.shared.spectra import real_signal, transform_pair
 from aneforge.ops.shapes import normalised_axis
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def complex_transform(emit: Emitter, x: Value, count: int, *, inverse: bool) -> 
     """Return `count` frequencies of signals […, length, parts] as […, count, 2]."""
     imaginary = emit.at(x, -1, 1) if x.type.shape[-1] == 2 else None
     axis, scale = x.type.rank - 2, 1 / x.type.shape[-2] if inverse else 1.0
-    found = transformed(emit, emit.at(x, -1, 0), imaginary, axis, count, back=inverse, scale=scale)
+    found = transform_pair(emit, emit.at(x, -1, 0), imaginary, axis, count, back=inverse, scale=scale)
     return emit.apply("stack", {"values": found}, axis=-1)
 
 

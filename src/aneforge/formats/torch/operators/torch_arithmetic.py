@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aneforge.formats.shared import elementary
-from aneforge.formats.shared.bits import bits_combined, bits_shifted
+from aneforge.formats.shared.bits import combine_bits, shift_bits
 from aneforge.formats.torch.registry import operator
 from aneforge.ops.types import is_float
 
@@ -260,14 +260,14 @@ def bitwise(call: Call) -> Value:
     """Convert logic on bits."""
     dtype, kind = call.dtype(), BITS[call.operator]
     x, y = pair(call, dtype)
-    return call.emit.binary(f"logical_{kind}", x, y) if dtype == "bool" else bits_combined(call.emit, kind, x, y)
+    return call.emit.binary(f"logical_{kind}", x, y) if dtype == "bool" else combine_bits(call.emit, kind, x, y)
 
 
 @operator(*SHIFTS)
 def shift(call: Call) -> Value:
     """Convert a shift of bits."""
     x, y = pair(call, call.dtype())
-    return bits_shifted(call.emit, x, y, left=SHIFTS[call.operator])
+    return shift_bits(call.emit, x, y, left=SHIFTS[call.operator])
 
 
 @operator("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")

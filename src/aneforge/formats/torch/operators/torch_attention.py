@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.masks import added_mask, leaves_a_key, repeated_heads
+from aneforge.formats.shared.masks import add_mask, leaves_a_key, repeat_heads
 from aneforge.formats.torch.registry import operator
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import divisible
@@ -34,7 +34,7 @@ def attention(call: Call) -> Value:
         )
     if "enable_gqa" in call.arguments and call.flag("enable_gqa"):
         repeats = divisible("the number of query heads", query.type.shape[-3], key.type.shape[-3])
-        key, value = repeated_heads(emit, key, repeats), repeated_heads(emit, value, repeats)
+        key, value = repeat_heads(emit, key, repeats), repeat_heads(emit, value, repeats)
     mask = call.optional("attn_mask")
     causal = call.flag("is_causal")
     queries, keys = query.type.shape[-2], key.type.shape[-2]
@@ -47,7 +47,7 @@ def attention(call: Call) -> Value:
         return emit.empty(shape, query.type.dtype)
     if not key.type.size:
         return emit.filled(shape, 0, query.type.dtype)
-    added = None if mask is None else added_mask(emit, mask, query.type.dtype)
+    added = None if mask is None else add_mask(emit, mask, query.type.dtype)
     operands = {"query": query, "key": key, "value": value, "attn_mask": added}
     result = emit.apply("sdpa", operands, scale=scale, is_causal=causal)
     return result if mask is None or sees_something(mask) else guarded(emit, result, mask)

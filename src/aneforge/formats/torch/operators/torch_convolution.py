@@ -10,15 +10,15 @@ import numpy as np
 
 from aneforge.formats.shared.windows import (
     Window,
+    add_columns,
     average,
-    columns_added,
-    convolved,
-    gathered,
+    convolve,
+    convolve_transposed,
+    gather_windows,
     largest,
     largest_with_places,
     place_count,
     plain,
-    transposed,
 )
 from aneforge.formats.torch.registry import operator
 
@@ -43,7 +43,7 @@ def convolution(call: Call) -> Value:
         result = convolved_back(call, batch, weight, bias, count)
     else:
         windows = windows_of(call, batch, weight.type.shape[-count:])
-        result = convolved(emit, batch, weight, bias, windows, call.integer("groups"))
+        result = convolve(emit, batch, weight, bias, windows, call.integer("groups"))
     return result if whole else emit.reshape(result, result.type.shape[1:])
 
 
@@ -70,7 +70,7 @@ def convolved_back(call: Call, x: Value, weight: Value, bias: Value | None, coun
         wanted = reach + more - 2 * one.before
         windows.append(replace(one, after=reach - one.before - wanted))
         lengths.append(wanted)
-    return transposed(call.emit, x, weight, bias, windows, lengths, call.integer("groups"))
+    return convolve_transposed(call.emit, x, weight, bias, windows, lengths, call.integer("groups"))
 
 
 # Pooling.
@@ -243,7 +243,7 @@ def image_to_columns(call: Call) -> Value:
     if not full.type.size:
         result = emit.empty(shape, x.type.dtype)
     else:
-        seen = gathered(emit, full, windows, places, 0.0)
+        seen = gather_windows(emit, full, windows, places, 0.0)
         result = emit.reshape(emit.transpose(seen, (0, 1, 4, 2, 3)), shape)
     return result if x.type.rank == 4 else emit.reshape(result, shape[1:])
 
@@ -260,5 +260,5 @@ def columns_to_image(call: Call) -> Value:
         Window(extent, block[axis], strides[axis], dilations[axis], pads[axis], pads[axis])
         for axis, extent in enumerate(image)
     ]
-    result = columns_added(emit, full, windows)
+    result = add_columns(emit, full, windows)
     return result if x.type.rank == 3 else emit.reshape(result, result.type.shape[1:])

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aneforge.formats.shared import elementary
-from aneforge.formats.shared.bits import bits_inverted
+from aneforge.formats.shared.bits import invert_bits
 from aneforge.formats.torch.registry import operator
 from aneforge.ops.types import is_float
 
@@ -150,7 +150,7 @@ def logical_not(call: Call) -> Value:
 @operator("bitwise_not")
 def bitwise_not(call: Call) -> Value:
     """Convert all bits turned round."""
-    return bits_inverted(call.emit, call.value("self"))
+    return invert_bits(call.emit, call.value("self"))
 
 
 @operator("isnan")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.shared.spectra import real_signal, transformed
+from aneforge.formats.shared.spectra import real_signal, transform_pair
 from aneforge.formats.torch.operators.torch_complexes import complex_of
 from aneforge.formats.torch.registry import complex_operator
 from aneforge.formats.torch.torch_values import Complex
@@ -29,7 +29,7 @@ def of_real(call: Call) -> Held:
     scale = normalised(call, [x.type.shape[axis] for axis in axes])
     last = x.type.shape[axes[-1]]
     count = last // 2 + 1 if call.flag("onesided") else last
-    found = Complex(*transformed(call.emit, x, None, axes[-1], count))
+    found = Complex(*transform_pair(call.emit, x, None, axes[-1], count))
     return rescaled(call, along_axes(call, found, axes[:-1]), scale)
 
 
@@ -55,7 +55,7 @@ def along_axes(call: Call, x: Complex, axes: Iterable[int], *, back: bool = Fals
     found = x
     for axis in axes:
         count = found.real.type.shape[axis]
-        found = Complex(*transformed(call.emit, found.real, found.imaginary, axis, count, back=back))
+        found = Complex(*transform_pair(call.emit, found.real, found.imaginary, axis, count, back=back))
     return found
 
 

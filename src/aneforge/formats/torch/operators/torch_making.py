@@ -9,8 +9,8 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.shared import reducing
-from aneforge.formats.shared.extents import checked_extents
-from aneforge.formats.shared.reshaping import EXACT_MOST, padded
+from aneforge.formats.shared.extents import check_extents
+from aneforge.formats.shared.reshaping import EXACT_MOST, pad_axes
 from aneforge.formats.torch.registry import operator
 from aneforge.ops.types import is_float
 
@@ -25,7 +25,7 @@ ZEROS = ("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty",
 def filled(call: Call, shape: tuple[int, ...], value: float) -> Value:
     """Return a tensor of one value."""
     dtype = call.dtype()
-    checked_extents("its shape", shape)
+    check_extents("its shape", shape)
     if is_float(dtype) or abs(value) <= EXACT_MOST:
         return call.emit.filled(shape, value, dtype)
     return call.emit.spread(call.emit.constant(value, dtype), shape)
@@ -94,7 +94,7 @@ def iota(call: Call) -> Value:
 
 def counted(call: Call, count: int, start: float, step: float) -> Value:
     """Return numbers a step apart."""
-    checked_extents("the range", (count,))
+    check_extents("the range", (count,))
     call.emit.room(count)
     return call.emit.constant(start + np.arange(count) * step, call.dtype())
 
@@ -132,7 +132,7 @@ def repeated_places(call: Call) -> Value:
     if np.any(repeats < 0):
         raise GraphError("an element is repeated less than 0 times", seen=int(repeats.min()))
     count = int(repeats.sum())
-    checked_extents("its length", (count,))
+    check_extents("its length", (count,))
     call.emit.room(count)
     return call.emit.constant(np.repeat(np.arange(repeats.size), repeats), call.dtype())
 
@@ -145,7 +145,7 @@ def pad(call: Call) -> Value:
     given = call.integers("pad") or ()
     for place in range(len(given) // 2):
         widths[-1 - place] = given[2 * place], given[2 * place + 1]
-    return padded(emit, x, widths, emit.constant(call.number("value"), x.type.dtype))
+    return pad_axes(emit, x, widths, emit.constant(call.number("value"), x.type.dtype))
 
 
 @operator(

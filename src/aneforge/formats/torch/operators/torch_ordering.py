@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.reducing import sorted_extremes
-from aneforge.formats.shared.writing import laid
+from aneforge.formats.shared.reducing import sort_extremes
+from aneforge.formats.shared.writing import broadcast_places
 from aneforge.formats.torch.registry import operator
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def top(call: Call) -> tuple[Value, Value]:
     if not x.type.rank:
         return x, emit.constant(0, "int64")
     axis = call.axis("dim", x.type.rank)
-    return sorted_extremes(emit, x, call.integer("k"), axis, largest=call.flag("largest"))
+    return sort_extremes(emit, x, call.integer("k"), axis, largest=call.flag("largest"))
 
 
 @operator("kthvalue")
@@ -117,7 +117,7 @@ def histogram(call: Call) -> Value:
     row = emit.reshape(x, (x.type.size,))
     place = emit.unary("floor", emit.div(emit.sub(emit.cast(row, "fp64"), low), step))
     place = emit.select(emit.binary("equal", emit.cast(row, "fp64"), high), emit.constant(bins - 1.0, "fp64"), place)
-    hits = emit.binary("equal", emit.expand(place, 0), emit.constant(laid(bins, 0, 2), "fp64"))
+    hits = emit.binary("equal", emit.expand(place, 0), emit.constant(broadcast_places(bins, 0, 2), "fp64"))
     if not hits.type.size:
         return emit.filled((bins,), 0, x.type.dtype)
     return emit.reduce("reduce_sum", emit.cast(hits, x.type.dtype), (-1,), keep=False)

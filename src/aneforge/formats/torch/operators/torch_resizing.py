@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.resizing import Along, Reading, resized
-from aneforge.formats.shared.sampling import sampled
+from aneforge.formats.shared.resizing import Along, Reading, resize_axes
+from aneforge.formats.shared.sampling import sample_image
 from aneforge.formats.torch.registry import operator
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def upsample(call: Call) -> Value:
         by_size = reading.transform == "align_corners" or (stays and size == extent)
         scale = exact if factor is None or by_size else factor
         alongs[axis] = Along(extent, size, between_corners(extent, size) if corners else scale)
-    return resized(call.emit, x, alongs, reading)
+    return resize_axes(call.emit, x, alongs, reading)
 
 
 def reading_of(call: Call, x: Value, sizes: tuple[int, ...]) -> Reading:
@@ -139,7 +139,7 @@ def grid_sample(call: Call) -> Value:
         return emit.empty((*x.type.shape[:2], *grid.type.shape[1:-1]), x.type.dtype)
     plain = x.type.rank == 4 and mode != "cubic" and (mode, padding, align) != ("nearest", 2, False)
     if not plain:
-        return sampled(emit, x, grid, mode, PADDINGS[padding], align=align)
+        return sample_image(emit, x, grid, mode, PADDINGS[padding], align=align)
     return emit.apply(
         "resample",
         {"x": x, "coordinates": grid},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.writing import coordinates, written
+from aneforge.formats.shared.writing import coordinates, write_updates
 from aneforge.formats.torch.operators.torch_indexing import (
     counted_back,
     joined,
@@ -61,13 +61,13 @@ def combined(emit: Emitter, x: Value, at: Value, updates: Value, mode: str, *, i
     if not included:
         neutral = neutral_value(x.type.dtype, mode)
         start = emit.spread(emit.constant(neutral, x.type.dtype), updates.type.shape)
-        base = written(emit, x, at, start, "update")
-    result = written(emit, base, at, updates, "add" if mode == "mean" else mode)
+        base = write_updates(emit, x, at, start, "update")
+    result = write_updates(emit, base, at, updates, "add" if mode == "mean" else mode)
     if mode != "mean":
         return result
     ones = emit.spread(emit.constant(1, "int32"), updates.type.shape)
     zeros = emit.spread(emit.constant(0, "int32"), x.type.shape)
-    counts = written(emit, zeros, at, ones, "add")
+    counts = write_updates(emit, zeros, at, ones, "add")
     counts = emit.add(counts, 1) if included else emit.binary("maximum", counts, 1)
     divisor = emit.cast(counts, x.type.dtype)
     return emit.div(result, divisor) if is_float(x.type.dtype) else emit.binary("floor_div", result, divisor)
@@ -186,7 +186,7 @@ def index_fill(call: Call) -> Value:
     turned = emit.moved(base, axis, 0)
     updates = emit.spread(call.operand("value", x.type.dtype), (indices.type.size, *turned.type.shape[1:]))
     places = emit.expand(counted_back(emit, indices, base.type.shape[axis]), -1)
-    return emit.reshape(emit.moved(written(emit, turned, places, updates, "update"), 0, axis), x.type.shape)
+    return emit.reshape(emit.moved(write_updates(emit, turned, places, updates, "update"), 0, axis), x.type.shape)
 
 
 @operator("put")

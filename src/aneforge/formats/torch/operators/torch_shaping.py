@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from aneforge.formats.shared.reshaping import parts, repeated, resolved_shape
+from aneforge.formats.shared.reshaping import parts, repeat_axes, resolve_shape
 from aneforge.formats.torch.registry import operator
 from aneforge.ops.shapes import normalised_axis
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def reshape(call: Call) -> Value:
     """Convert another shape; −1 is computed."""
     x = call.value("self")
-    return call.emit.reshape(x, resolved_shape(x.type.shape, call.integers("size") or call.integers("shape") or ()))
+    return call.emit.reshape(x, resolve_shape(x.type.shape, call.integers("size") or call.integers("shape") or ()))
 
 
 @operator("permute", "permute_copy")
@@ -160,7 +160,7 @@ def repeat(call: Call) -> Value:
     x, emit = call.value("self"), call.emit
     repeats = call.integers("repeats") or ()
     full = emit.reshape(x, (1,) * (len(repeats) - x.type.rank) + x.type.shape)
-    return repeated(emit, full, repeats)
+    return repeat_axes(emit, full, repeats)
 
 
 @operator("pixel_shuffle")
