@@ -76,7 +76,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "formats/mlpackage/mlpackage_dialect.py:CHECKS",
         "formats/mlpackage/mlpackage_dialect.py:NORMS",
         "formats/mlpackage/element_types.py:SAME_IN_WHOLE",
-        "formats/mlpackage/opsets.py:PADDED",
         "formats/mil/checks.py:encoded_weights_keep_their_shape",
         "formats/mil/checks.py:epsilon_is_of_the_parameters_type",
         "formats/mil/constexpr.py:COMPOSED",

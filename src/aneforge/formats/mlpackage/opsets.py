@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["for_opset", "needed_opset"]
 
-PADDED = ("avg_pool", "conv", "conv_transpose", "l2_pool", "max_pool")
 LATER_VALUES = {
-    **{(op, "pad_type", "same_lower"): "ios16" for op in PADDED},
-    **{("cast", "dtype", dtype): "ios17" for dtype in ("int16", "int8", "uint16", "uint8")},
+    ("pad_type", "same_lower"): "ios16",
+    **{("dtype", dtype): "ios17" for dtype in ("int16", "int8", "uint16", "uint8")},
 }
-"""Values of parameters that came later than the parameter."""
+"""Values of parameters that came later than the parameter, whatever the operation."""
 HALF_PORTS = "ios16"
 """The first opset whose ports can be fp16."""
 HALVED = "write af.to_fp16(graph).graph"
@@ -93,7 +92,7 @@ def statement_opset(statement: Statement, kinds: Mapping[str, Type], known: Mapp
         )
     entry = mil_ops().get(statement.op)
     earliest = entry.opset if entry is not None and not is_packed(statement) else OPSETS[0]
-    first = max(earliest, *(value_opset(statement.op, one) for one in given), OPSETS[0])
+    first = max(earliest, *(value_opset(one) for one in given), OPSETS[0])
     for opset in OPSETS[OPSETS.index(first) :]:
         taken = parameters_at(public, opset)
         if taken is not None and not any(refused(one, taken, entry) for one in given):
@@ -158,11 +157,11 @@ def check_cast(statement: Statement, kinds: Mapping[str, Type]) -> None:
         )
 
 
-def value_opset(op: str, given: Typed) -> str:
+def value_opset(given: Typed) -> str:
     """Return the first opset that has the value of a parameter."""
     literal = given.value
     text = "" if literal is None or literal.type.dtype != TEXT or literal.type.rank else str(scalar_of(literal))
-    return LATER_VALUES.get((op, given.name, text), OPSETS[0])
+    return LATER_VALUES.get((given.name, text), OPSETS[0])
 
 
 def for_opset(function: Function, opset: str) -> Function:
