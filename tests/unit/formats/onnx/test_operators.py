@@ -285,6 +285,28 @@ def test_all_steps_read_the_same_weights(kind: str) -> None:
     assert sum(matrices) == sum(weight.nbytes for weight in weights.values())
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_known_weights_make_one_operation_that_means_what_the_steps_do(kind: str, direction: str) -> None:
+    hidden, gates = 3, {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
+    x = numbers(4, 2, 5)
+    weights = {
+        "w": numbers(1, gates * hidden, 5, seed=1),
+        "r": numbers(1, gates * hidden, hidden, seed=2),
+        "b": numbers(1, 2 * gates * hidden, seed=3),
+        "p": numbers(1, 3 * hidden, seed=4),
+    }
+    given = ["x", "w", "r", "b", "", "", "", "p"][: 8 if kind == "LSTM" else 4]
+    used = {name: value for name, value in weights.items() if name in given}
+    nodes = [node(kind, given, ["y", "h"], {"hidden_size": hidden, "direction": direction})]
+    known = made(nodes, {"x": ("fp32", x.shape)}, ["y", "h"], used)
+    fed = made(nodes, {name: ("fp32", value.shape) for name, value in {"x": x, **used}.items()}, ["y", "h"])
+    assert kind.lower() in {one.op.name for one in from_onnx(known).nodes}
+    assert kind.lower() not in {one.op.name for one in from_onnx(fed).nodes}
+    for name, value in results(known, {"x": x}).items():
+        close(value, results(fed, {"x": x, **used})[name])
+
+
 def test_a_short_sequence_keeps_its_state_and_gives_zeros() -> None:
     x, weight, recurrent = numbers(3, 2, 1), numbers(1, 2, 1, seed=1), numbers(1, 2, 2, seed=2)
     lengths = np.array([3, 1], np.int32)

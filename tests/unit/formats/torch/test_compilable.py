@@ -198,6 +198,12 @@ def test_pooling_that_is_rounded_up_is_one_operation(name: str) -> None:
     assert [node.op.name for node in graph.nodes if node.op.name != "input"] in (["max_pool"], ["avg_pool"])
 
 
+@pytest.mark.parametrize(("slopes", "op"), [(1, "leaky_relu"), (4, "prelu")])
+def test_known_slopes_are_one_operation(slopes: int, op: str) -> None:
+    graph = from_torch(torch.nn.PReLU(slopes).eval(), (torch.zeros(1, 4, 9, 10),))
+    assert [node.op.name for node in graph.nodes] == ["input", op]
+
+
 def test_infinite_values_stay_in_their_columns() -> None:
     x = torch.arange(16.0).reshape(1, 1, 4, 4)
     x[0, 0, 1, 1] = torch.inf

@@ -1,19 +1,23 @@
-"""Recurrent layers, unrolled: a step of the graph for every step of the sequence.
+"""Recurrent layers, one direction at a time: the op table's own where it has the form, else unrolled.
 
-One direction at a time: the products with the inputs are made for all steps at once, the rest step by step. A sequence
-that is shorter than the others keeps its state from its end on, and gives 0.
+Unrolled, the products with the inputs are made for all steps at once, the rest step by step. A sequence that is shorter
+than the others keeps its state from its end on, and gives 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
+from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aneforge.formats.onnx.call import Call
     from aneforge.formats.onnx.onnx_values import Value
     from aneforge.formats.shared.emitter import Emitter
@@ -25,7 +29,19 @@ ALPHAS = {"LeakyRelu": 0.01, "ThresholdedRelu": 1.0, "HardSigmoid": 0.2, "Elu": 
 BETAS = {"HardSigmoid": 0.5, "Affine": 0.0, "ScaledTanh": 1.0}
 PLAIN = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softsign": "softsign", "Softplus": "softplus"}
 
+OWN_GATES = {"RNN": (0,), "GRU": (1, 2, 0), "LSTM": (0, 2, 1, 3)}
+"""The op table's order of gates, in places of ONNX's."""
+OWN_ACTIVATIONS = {
+    "RNN": ("activation",),
+    "GRU": ("recurrent_activation", "activation"),
+    "LSTM": ("recurrent_activation", "cell_activation", "activation"),
+}
+"""What the op table calls the activations, in ONNX's order."""
+OWN_FUNCTIONS = frozenset({"relu", "tanh", "sigmoid"})
+
 Activation = Callable[["Value"], "Value"]
+Form = tuple[str, Mapping[str, float]]
+"""An operation, and its attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +56,7 @@ class Direction:
     bias: tuple[Value, Value] | None
     """For both, [gates · hidden] each."""
     peephole: Value | None
-    activations: tuple[Activation, ...]
+    forms: tuple[Form, ...]
     reverse: bool
     parts: dict[tuple[int, int, int], Value] = field(default_factory=dict["tuple[int, int, int]", "Value"])
     """Rows of weights by what they are of, the first gate and the number of gates: all steps read the same ones."""
@@ -54,6 +70,11 @@ class Direction:
     def hidden(self) -> int:
         """Length of the state."""
         return self.recurrent.type.shape[1]
+
+    @property
+    def activations(self) -> tuple[Activation, ...]:
+        """The activations, in ONNX's order."""
+        return tuple(partial(self.emit.unary, op, **attributes) for op, attributes in self.forms)
 
     def gate(self, value: Value, place: int) -> Value:
         """Return the part of a row that is one gate's."""
@@ -153,7 +174,7 @@ def recurrent(call: Call) -> tuple[Value, ...]:
     for number in range(count):
         one = direction(call, number, count)
         starts = tuple(start(call, place, number, x, one, batch_first=batch_first) for place in (5, 6)[:cells])
-        outputs, states = run(call, one, x, starts)
+        outputs, states = own_layer(call, one, x, starts) or run(call, one, x, starts)
         rows.append(outputs)
         for values, state in zip(finals, states, strict=True):
             values.append(state)
@@ -209,7 +230,7 @@ def direction(call: Call, number: int, count: int) -> Direction:
         recurrent_weight,
         both,
         None if peephole is None else one_of(emit, peephole, number),
-        activations(call, number),
+        activation_forms(call, number),
         backward,
     )
 
@@ -227,6 +248,49 @@ def start(call: Call, place: int, number: int, x: Value, one: Direction, *, batc
         return emit.filled((x.type.shape[1], one.hidden), 0, x.type.dtype)
     turned = emit.transpose(given, (1, 0, 2)) if batch_first else given
     return one_of(emit, turned, number)
+
+
+def own_layer(
+    call: Call, one: Direction, x: Value, states: tuple[Value, ...]
+) -> tuple[Value, tuple[Value, ...]] | None:
+    """Return what the op table's own layer gives in every step, and its final states; None where it has none."""
+    numbers = [part for part in (one.weight, one.recurrent, *(one.bias or ()), one.peephole) if part is not None]
+    plain = all(not attributes and op in OWN_FUNCTIONS for op, attributes in one.forms)
+    coupled = call.operator == "LSTM" and call.flag("input_forget")
+    if not plain or coupled or call.has("clip") or call.optional(4) is not None:
+        return None
+    if not all(isinstance(part, Constant) and part.type.dtype == x.type.dtype for part in numbers):
+        return None
+    emit, gates = call.emit, OWN_GATES[call.operator]
+    emit.budget.take_nodes(x.type.shape[0])
+    operands: dict[str, Value | None] = {
+        "x": x,
+        **dict(zip(("initial_h", "initial_c"), states, strict=False)),
+        "weight_ih": reordered(emit, one.weight, gates),
+        "weight_hh": reordered(emit, one.recurrent, gates),
+    }
+    if one.bias is not None and call.operator == "GRU":
+        operands["input_bias"], operands["bias"] = (reordered(emit, part, gates) for part in one.bias)
+    elif one.bias is not None:
+        operands["bias"] = reordered(emit, emit.add(*one.bias), gates)
+    if one.peephole is not None:
+        operands["peephole"] = reordered(emit, one.peephole, gates[:3])
+    attributes: dict[str, object] = dict(zip(OWN_ACTIVATIONS[call.operator], (op for op, _ in one.forms), strict=True))
+    if call.operator == "GRU":
+        attributes["reset_after"] = call.flag("linear_before_reset")
+    direction = "reverse" if one.reverse else "forward"
+    outputs, *last = emit.apply_all(
+        call.operator.lower(), operands, direction=direction, output_sequence=True, **attributes
+    )
+    return outputs, tuple(last)
+
+
+def reordered(emit: Emitter, value: Value, order: Sequence[int]) -> Value:
+    """Return constant rows of gates in another order of the gates."""
+    assert isinstance(value, Constant)  # noqa: S101 - the caller has looked
+    rows = value.dense()
+    blocks = rows.reshape(len(order), -1, *rows.shape[1:])[list(order)]
+    return emit.constant(blocks.reshape(rows.shape), value.type.dtype)
 
 
 def run(call: Call, one: Direction, x: Value, states: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
@@ -252,8 +316,8 @@ def run(call: Call, one: Direction, x: Value, states: tuple[Value, ...]) -> tupl
     return emit.apply("stack", {"values": tuple(outputs)}, axis=0), states
 
 
-def activations(call: Call, number: int) -> tuple[Activation, ...]:
-    """Return the activations of one direction.
+def activation_forms(call: Call, number: int) -> tuple[Form, ...]:
+    """Return the activations of one direction as operations.
 
     Raises:
         GraphError: There are too few, or one is not known.
@@ -275,22 +339,22 @@ def activations(call: Call, number: int) -> tuple[Activation, ...]:
     before = given[: number * count] if len(given) > count else []
     alpha_at = sum(name in ALPHAS for name in before)
     beta_at = sum(name in BETAS for name in before)
-    found: list[Activation] = []
+    found: list[Form] = []
     for name in names:
         alpha = alphas[alpha_at] if name in ALPHAS and alpha_at < len(alphas) else ALPHAS.get(name, 0.0)
         beta = betas[beta_at] if name in BETAS and beta_at < len(betas) else BETAS.get(name, 0.0)
         alpha_at, beta_at = alpha_at + (name in ALPHAS), beta_at + (name in BETAS)
-        found.append(activation(call.emit, name, alpha, beta))
+        found.append(activation_form(name, alpha, beta))
     return tuple(found)
 
 
-def activation(emit: Emitter, name: str, alpha: float, beta: float) -> Activation:
-    """Return an activation.
+def activation_form(name: str, alpha: float, beta: float) -> Form:
+    """Return an activation as an operation.
 
     Raises:
         GraphError: It is not known.
     """
-    numbers: dict[str, tuple[str, dict[str, float]]] = {
+    numbers: dict[str, Form] = {
         **{known: (op, {}) for known, op in PLAIN.items()},
         "LeakyRelu": ("leaky_relu", {"alpha": alpha}),
         "ThresholdedRelu": ("thresholded_relu", {"alpha": alpha}),
@@ -301,9 +365,4 @@ def activation(emit: Emitter, name: str, alpha: float, beta: float) -> Activatio
     }
     if name not in numbers:
         raise GraphError("an activation is not known", seen=name[:60], limit=", ".join(numbers))
-    op, attributes = numbers[name]
-
-    def apply(value: Value) -> Value:
-        return emit.unary(op, value, **attributes)
-
-    return apply
+    return numbers[name]
