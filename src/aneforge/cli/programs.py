@@ -70,7 +70,7 @@ def compile_(
 
     aneforge compile model.onnx -t {old} --dump-phases phases
     """
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.compiling import compile_model  # noqa: PLC0415 - as above
@@ -86,14 +86,14 @@ def compile_(
         typer.echo(made.text)
         return
     out = console()
-    wrapped(
+    print_wrapped(
         out, f"{made.model} for {made.target}: {counted(made.layers, 'layer')} in {counted(made.segments, 'program')}"
     )
     for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
-        wrapped(out, line, indent=2)
+        print_wrapped(out, line, indent=2)
     for path in (made.path, dump_phases):
         if path is not None:
-            wrapped(out, f"wrote {path}")
+            print_wrapped(out, f"wrote {path}")
 
 
 def run(
@@ -134,7 +134,7 @@ def run(
 
     aneforge run model.aneprg --inputs x.npz
     """
-    from aneforge.cli.showing import cut_text, wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import cut_text, print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - as above
@@ -152,18 +152,18 @@ def run(
         found = run_model(model, names, values, seed=seed, backend=backend, shapes=shapes)
     out = console()
     for note in found[0].notes:
-        wrapped(out, f"note: {note}", style="dim")
+        print_wrapped(out, f"note: {note}", style="dim")
     for one in found:
-        wrapped(out, f"{one.target} ({one.backend}): {one.exactness}, {one.seconds * 1e3:.1f} ms here")
-        wrapped(out, f"why {one.exactness}: {one.reason if verbose else cut_text(one.reason)}", indent=2)
+        print_wrapped(out, f"{one.target} ({one.backend}): {one.exactness}, {one.seconds * 1e3:.1f} ms here")
+        print_wrapped(out, f"why {one.exactness}: {one.reason if verbose else cut_text(one.reason)}", indent=2)
         states = ((f"state {name}", array) for name, array in one.states.items())
         for name, array in (*one.outputs.items(), *states):
-            wrapped(out, f"{name} {list(array.shape)} {array.dtype}: {statistics(array)}", indent=2)
+            print_wrapped(out, f"{name} {list(array.shape)} {array.dtype}: {statistics(array)}", indent=2)
     if not verbose and any(cut_text(one.reason) != one.reason for one in found):
-        wrapped(out, "… -v prints the whole reasons", style="dim")
+        print_wrapped(out, "… -v prints the whole reasons", style="dim")
     if output is not None:
         save_arrays(output, arrays_of(found))
-        wrapped(out, f"wrote {output}")
+        print_wrapped(out, f"wrote {output}")
 
 
 def statistics(array: Array) -> str:
@@ -246,7 +246,7 @@ def compare(
 
 def show_comparison(found: Comparison, most: int) -> None:
     """Print a comparison."""
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
 
     out = console()
@@ -258,9 +258,9 @@ def show_comparison(found: Comparison, most: int) -> None:
         out.print("every operation is an output, so these are not the programs that would run", style="dim")
     out.print(f"exactness: {found.first} {found.exactness[0]}, {found.second} {found.exactness[1]}", style="dim")
     if found.reference:
-        wrapped(out, f"{found.second}: {found.reference}", style="dim")
+        print_wrapped(out, f"{found.second}: {found.reference}", style="dim")
     for hazard in found.hazards[:SHOWN_HAZARDS]:
-        wrapped(out, f"finite values become infinite on {hazard}", style="dim")
+        print_wrapped(out, f"finite values become infinite on {hazard}", style="dim")
     if len(found.hazards) > SHOWN_HAZARDS:
         out.print(f"and in {counted(len(found.hazards) - SHOWN_HAZARDS, 'more operation')}", style="dim")
     first = found.first_difference
@@ -313,7 +313,7 @@ def reduce(
 
     aneforge reduce model.onnx --keep 'diverges {old} {new}' -o smallest
     """
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.outputs import refuse_folder, writing  # noqa: PLC0415 - as above
@@ -333,10 +333,10 @@ def reduce(
         beside = " and inputs.npz beside it"
     out = console()
     tried = counted(found.tried, "part")
-    wrapped(out, f"{found.model}: {counted(found.before, 'operation')} became {found.after}, {tried} tried")
+    print_wrapped(out, f"{found.model}: {counted(found.before, 'operation')} became {found.after}, {tried} tried")
     for line in str(found.graph).splitlines():
         out.print(line, markup=False, no_wrap=True, overflow="ellipsis")  # the file has it whole
-    wrapped(out, f"wrote {path}{beside}")
+    print_wrapped(out, f"wrote {path}{beside}")
 
 
 def bench(
@@ -352,7 +352,7 @@ def bench(
     Examples:
     aneforge bench model.onnx -t {old} --runs 20
     """
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
     from aneforge.commands.benching import bench as measured  # noqa: PLC0415 - as above
@@ -372,7 +372,7 @@ def bench(
     out.print(table)
     first = found[0]
     ran, threads = counted(first.runs, "run"), counted(first.threads, "thread")
-    wrapped(out, f"{ran} on this machine; kernels: {first.kernels}; {threads}", style="dim")
+    print_wrapped(out, f"{ran} on this machine; kernels: {first.kernels}; {threads}", style="dim")
 
 
 def counted(count: int, what: str) -> str:

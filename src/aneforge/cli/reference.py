@@ -31,43 +31,43 @@ def diff(
     Examples:
     aneforge check before.onnx --json a.json; aneforge check after.onnx --json b.json; aneforge diff a.json b.json
     """
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.commands.diffing import diff as changes  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
     found = changes(load_report(first), load_report(second))
     out = console()
-    wrapped(out, f"{found.first} ({found.nodes[0]} operations) and {found.second} ({found.nodes[1]} operations)")
+    print_wrapped(out, f"{found.first} ({found.nodes[0]} operations) and {found.second} ({found.nodes[1]} operations)")
     for name, only in ((first, found.only_first), (second, found.only_second)):
         if only:
-            wrapped(out, f"only in {name}: {', '.join(only)}")
+            print_wrapped(out, f"only in {name}: {', '.join(only)}")
     for one in found.targets:
         if one.changed:
             show_target_diff(out, one, most)
     if not found.changed:
-        wrapped(out, "nothing changed")
+        print_wrapped(out, "nothing changed")
     raise typer.Exit(1 if found.worse else 0)
 
 
 def show_target_diff(out: Console, one: TargetDiff, most: int) -> None:
     """Print what changed on one target."""
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
 
-    wrapped(out, f"{one.target}: {counts_text(one.before)} -> {counts_text(one.after)}")
+    print_wrapped(out, f"{one.target}: {counts_text(one.before)} -> {counts_text(one.after)}")
     before, after = one.latency
     if before is not None and after is not None and before != after:
-        wrapped(out, f"latency {before:.1f} -> {after:.1f} µs ({(after - before) / before:+.1%})", indent=2)
+        print_wrapped(out, f"latency {before:.1f} -> {after:.1f} µs ({(after - before) / before:+.1%})", indent=2)
     pairs = {"programs": one.segments, "weight bytes": one.weight_bytes, "peak on chip": one.peak}
     words = {"exactness": one.exactness, "fp16 risk": one.risk}
     for name, (old, new) in (*pairs.items(), *words.items()):
         if old != new:
-            wrapped(out, f"{name} {old} -> {new}", indent=2)
+            print_wrapped(out, f"{name} {old} -> {new}", indent=2)
     for sign, findings in (("+", one.new), ("-", one.gone)):
         for finding in findings[:most]:
-            wrapped(out, f"{sign} {finding_text(finding)}", indent=2)
+            print_wrapped(out, f"{sign} {finding_text(finding)}", indent=2)
         if len(findings) > most:
-            wrapped(out, f"{sign} and {len(findings) - most} more", indent=2)
+            print_wrapped(out, f"{sign} and {len(findings) - most} more", indent=2)
 
 
 def counts_text(counts: Counts) -> str:
@@ -107,19 +107,19 @@ def explain(
 
     aneforge explain segment
     """
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.commands.explaining import explain as explained  # noqa: PLC0415 - as above
 
     found = explained(words)
     out = console()
-    wrapped(out, f"{found.name} ({found.kind})", style="bold")
-    wrapped(out, found.summary)
+    print_wrapped(out, f"{found.name} ({found.kind})", style="bold")
+    print_wrapped(out, found.summary)
     shown = found.rows if every else found.rows[:SHOWN_ROWS]
     for row in shown:
-        wrapped(out, f"{row.label}: {row.value}", indent=2)
+        print_wrapped(out, f"{row.label}: {row.value}", indent=2)
         if row.evidence:
-            wrapped(out, row.evidence, indent=6, style="dim")
+            print_wrapped(out, row.evidence, indent=6, style="dim")
     if len(found.rows) > len(shown):
         out.print(f"and {len(found.rows) - len(shown)} more rows (--all prints them)")
 
@@ -128,7 +128,7 @@ def targets(
     which: Annotated[str, typer.Argument(metavar="[all|families|known]", help="Which targets.")] = "all",
 ) -> None:
     """List targets and the chips that have them."""
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.commands.listing import list_targets  # noqa: PLC0415 - as above
 
@@ -139,7 +139,7 @@ def targets(
         table.add_row(row.target, row.family or "-", row.tier or "-", extent, " ".join(row.folds), row.chips)
     out = console()
     out.print(table)
-    wrapped(
+    print_wrapped(
         out,
         f"{len(rows)} targets. --target all stands for those that run MIL programs; aneforge targets known lists every "
         "name; aneforge explain target NAME prints all that is known of one.",
@@ -156,7 +156,7 @@ def ops(
     ] = None,
 ) -> None:
     """List operations and what becomes of them on each family, or on the targets that are named."""
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.commands.listing import list_ops  # noqa: PLC0415 - as above
     from aneforge.commands.model_and_targets import parts_of  # noqa: PLC0415 - as above
@@ -169,29 +169,29 @@ def ops(
         table.add_row(row.op, row.category, *(row.status[name] for name in columns))
     out = console()
     out.print(table)
-    wrapped(out, f"{len(rows)} operations. aneforge explain op NAME prints more of one.", style="dim")
+    print_wrapped(out, f"{len(rows)} operations. aneforge explain op NAME prints more of one.", style="dim")
 
 
 def doctor() -> None:
     """Say what is installed here, which backends work, and why others do not."""
-    from aneforge.cli.showing import wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.commands.doctoring import doctor as examined  # noqa: PLC0415 - as above
 
     found = examined()
     out = console()
-    wrapped(out, f"aneforge {found.version}, {found.python}")
-    wrapped(out, f"system: {found.system}")
-    wrapped(out, f"this machine's engine: {found.host}")
-    wrapped(out, f"kernels: {found.kernels}; {found.threads} threads")
-    wrapped(out, "packages:")
+    print_wrapped(out, f"aneforge {found.version}, {found.python}")
+    print_wrapped(out, f"system: {found.system}")
+    print_wrapped(out, f"this machine's engine: {found.host}")
+    print_wrapped(out, f"kernels: {found.kernels}; {found.threads} threads")
+    print_wrapped(out, "packages:")
     for one in found.packages:
         state = one.version if one.version is not None else f"not installed: {one.install}"
-        wrapped(out, f"{one.name}: {state} (for {one.use})", indent=2)
-    wrapped(out, "backends:")
+        print_wrapped(out, f"{one.name}: {state} (for {one.use})", indent=2)
+    print_wrapped(out, "backends:")
     for backend in found.backends:
         state = "available" if backend.available else f"not available: {backend.reason}"
-        wrapped(out, f"{backend.name}: {backend.title}; {state}", indent=2)
+        print_wrapped(out, f"{backend.name}: {backend.title}; {state}", indent=2)
     raise typer.Exit(0 if found.ok else 1)
 
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from aneforge.cli.terminal import STYLES, console, plain_table
-from aneforge.report.grouping import folded
+from aneforge.report.grouping import fold_findings
 from aneforge.report.model import COREML, DIFFERS, MAY_DIFFER, SPLIT
 from aneforge.report.numbers import bytes_text, latency_text
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aneforge.report.grouping import Folded
     from aneforge.report.model import Divergence, Report, TargetReport
 
-__all__ = ["cut_text", "show_finding", "show_report", "summary_table", "wrapped"]
+__all__ = ["cut_text", "print_wrapped", "show_finding", "show_report", "summary_table"]
 
 NUMBERS = ("nat", "dec", "over", "rej", "prog", "latency", "weights", "on chip")
 LEGEND = (
@@ -58,20 +58,20 @@ def show_report(
     out = console()
     out.print(f"[bold]{escape(report.model)}[/]: {len(report.nodes)} operations, {report.format}")
     for note in report.notes:
-        wrapped(out, f"note: {note}", style="dim")
+        print_wrapped(out, f"note: {note}", style="dim")
     out.print()
     coreml = any(one.path == COREML for one in report.targets)
-    wrapped(out, THROUGH_COREML if coreml else DIRECTLY, style="dim")
+    print_wrapped(out, THROUGH_COREML if coreml else DIRECTLY, style="dim")
     if out.width >= TABLE_WIDTH:
         out.print(coreml_table(report.targets) if coreml else summary_table(report.targets))
-        wrapped(out, COREML_LEGEND if coreml else LEGEND, style="dim")
+        print_wrapped(out, COREML_LEGEND if coreml else LEGEND, style="dim")
     else:
         for one in report.targets:
-            wrapped(out, summary_text(one))
+            print_wrapped(out, summary_text(one))
     show_failures(out, report)
     kept = ", --json FILE keeps all" if command == CHECK else ""
     show_extras(out, report, f"… -v prints the whole reasons{kept}", verbose=verbose)
-    found = folded(report)
+    found = fold_findings(report)
     count = sum(1 + len(one.others) for one in found)
     if found:
         out.print(f"\n[bold]{findings_text(count)}, worst first[/]")
@@ -192,7 +192,7 @@ def show_failures(out: Console, report: Report) -> None:
     for one in report.targets:
         if one.failure is not None and not any(finding.severity == "reject" for finding in one.findings):
             out.print()
-            wrapped(out, f"{one.target}: no program: {one.failure}", style="red")
+            print_wrapped(out, f"{one.target}: no program: {one.failure}", style="red")
 
 
 def show_extras(out: Console, report: Report, rest: str, *, verbose: bool) -> None:
@@ -246,7 +246,7 @@ def show_extras(out: Console, report: Report, rest: str, *, verbose: bool) -> No
     ):
         was_cut |= show_shared(out, what, texts, verbose=verbose or what not in CUT)
     if was_cut:
-        wrapped(out, rest, style="dim")
+        print_wrapped(out, rest, style="dim")
 
 
 def differing(pair: Divergence, report: Report) -> str:
@@ -265,7 +265,7 @@ def show_shared(out: Console, what: str, texts: Sequence[tuple[str, str]], *, ve
     for target, text in texts:
         shared.setdefault(text, []).append(target)
     for text, targets in shared.items():
-        wrapped(out, f"{what} on {listed(targets)}: {text if verbose else cut_text(text)}", style="dim")
+        print_wrapped(out, f"{what} on {listed(targets)}: {text if verbose else cut_text(text)}", style="dim")
     return not verbose and any(cut_text(text) != text for text in shared)
 
 
@@ -307,21 +307,23 @@ def show_finding(out: Console, folded: Folded) -> None:
     more = f" and {others} more operation{'s' if others > 1 else ''}" if others else ""
     place = where(one.node, finding.location)
     head = f"{finding.rule} {finding.severity} {finding.op}{place}{more} on {listed(one.targets)}"
-    wrapped(out, head, word=(finding.severity, STYLES.get(finding.severity, "")))
-    wrapped(out, finding.message, indent=2)
+    print_wrapped(out, head, word=(finding.severity, STYLES.get(finding.severity, "")))
+    print_wrapped(out, finding.message, indent=2)
     if finding.limit is not None:
-        wrapped(out, f"seen: {finding.seen}, limit: {finding.limit}", indent=2)
+        print_wrapped(out, f"seen: {finding.seen}, limit: {finding.limit}", indent=2)
     if finding.remedy:
-        wrapped(out, f"remedy: {finding.remedy}", indent=2)
+        print_wrapped(out, f"remedy: {finding.remedy}", indent=2)
     known = finding.evidence_text if finding.evidence is None else str(finding.evidence)
-    wrapped(out, f"evidence: {known}", indent=2, style="dim")
+    print_wrapped(out, f"evidence: {known}", indent=2, style="dim")
     if finding.threads:
-        wrapped(out, f"reported in: {', '.join(finding.threads)}", indent=2, style="dim")
+        print_wrapped(out, f"reported in: {', '.join(finding.threads)}", indent=2, style="dim")
     if folded.others:
-        wrapped(out, f"also: {listed(names_once(folded.others))}", indent=2, style="dim")
+        print_wrapped(out, f"also: {listed(names_once(folded.others))}", indent=2, style="dim")
 
 
-def wrapped(out: Console, text: str, *, indent: int = 0, style: str = "", word: tuple[str, str] | None = None) -> None:
+def print_wrapped(
+    out: Console, text: str, *, indent: int = 0, style: str = "", word: tuple[str, str] | None = None
+) -> None:
     """Print a text within the width, every line indented and none with spaces at its end.
 
     A word can have a style of its own, where it comes first.
@@ -355,10 +357,10 @@ def show_outcome(out: Console, report: Report, result: Outcome, count: int, comm
         return
     head = "failed" if command == CHECK else "aneforge check would fail"
     out.print()
-    wrapped(out, f"{head}: {counting(result, count)}{known}", word=(head, "red"))
+    print_wrapped(out, f"{head}: {counting(result, count)}{known}", word=(head, "red"))
     split = [one.target for one in report.targets if one.runs == SPLIT]
     if split and "oversize" in result.counts:
-        wrapped(
+        print_wrapped(
             out,
             "oversize: as it is written it does not pass Apple's validator; the compiler splits it, so that it has a "
             f"program and runs after splitting on {listed(split)}. --fail-on reject lets that pass",
@@ -366,9 +368,9 @@ def show_outcome(out: Console, report: Report, result: Outcome, count: int, comm
         )
     whole = [one for one in result.failures if one.finding is None]
     for one in whole[:SHOWN_FAILURES]:
-        wrapped(out, f"{one.target}: {one.reason}", indent=2)
+        print_wrapped(out, f"{one.target}: {one.reason}", indent=2)
     if len(whole) > SHOWN_FAILURES:
-        wrapped(out, f"and {len(whole) - SHOWN_FAILURES} more", indent=2)
+        print_wrapped(out, f"and {len(whole) - SHOWN_FAILURES} more", indent=2)
 
 
 def counting(result: Outcome, count: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from aneforge.analysis.cost import price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
-from aneforge.commands.feeding import fed
+from aneforge.commands.feeding import feed_inputs
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.target_report import latency_of
 from aneforge.compiler.compile import compile_graph
@@ -76,7 +76,7 @@ def bench(
         IllegalGraphError: It cannot run on one of the targets.
     """
     subject = subject_of(model, shapes=shapes)
-    values, states = fed(subject.graph, inputs, seed)
+    values, states = feed_inputs(subject.graph, inputs, seed)
     macs = subject.graph.work().macs
     found: list[Benchmark] = []
     for chosen in chosen_targets(targets):

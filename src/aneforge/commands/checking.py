@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
-from aneforge.commands.divergences import compared
-from aneforge.commands.feeding import fed
+from aneforge.commands.divergences import compare_targets
+from aneforge.commands.feeding import feed_inputs
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.sharing import Compiler
 from aneforge.commands.target_report import Asked, TargetWriter
@@ -96,7 +96,7 @@ def check(
     subject = subject_of(model, shapes=asked.shapes, function=asked.function, name=asked.name)
     chosen = chosen_targets(targets)
     found = verdicts(as_written(subject), [one.target for one in chosen])
-    samples, states = (None, {}) if asked.samples is None else fed(subject.graph, asked.samples)
+    samples, states = (None, {}) if asked.samples is None else feed_inputs(subject.graph, asked.samples)
     compiler = Compiler(subject.graph)
     writer = TargetWriter(
         subject.graph,
@@ -120,7 +120,7 @@ def check(
         format=subject.format,
         nodes=writer.nodes,
         targets=tuple(reports),
-        divergences=compared(
+        divergences=compare_targets(
             subject.graph, made, asked.ranges, tell, deep=asked.deep or samples is not None, samples=samples
         ),
         notes=(*subject.notes, *shapes_bound(asked.shapes), *states_left(states), *where_it_runs(reports)),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.commands.feeding import fed
+from aneforge.commands.feeding import feed_inputs
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.report_nodes import NUMBER, origins, report_nodes
 from aneforge.compiler.compile import compile_graph
@@ -117,7 +117,7 @@ def compare(
     """
     subject = subject_of(model, shapes=shapes)
     graph = marked(subject.graph) if mark else subject.graph
-    values, states = fed(subject.graph, inputs, seed)
+    values, states = feed_inputs(subject.graph, inputs, seed)
     sides = [side(subject, graph, one, values, states) for one in (first, second)]
     if sides[0].name == REFERENCE:
         raise GraphError("the reference is the second of a comparison", remedy="name a target first")

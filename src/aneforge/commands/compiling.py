@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aneforge.commands.model_and_targets import chosen_targets, is_path, subject_of
-from aneforge.commands.noting import program_notes, told_once
+from aneforge.commands.noting import merge_notes, program_notes
 from aneforge.commands.outputs import (
     refuse_folder,
     refuse_folder_in_place,
@@ -17,7 +17,7 @@ from aneforge.commands.outputs import (
     save,
     writing,
 )
-from aneforge.commands.report_nodes import carried_out, origins, report_nodes
+from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.compiler.compile import compile_graph, route_to
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget
@@ -118,12 +118,12 @@ def compile_model(
         path=None if path is None else str(path),
         layers=len(program.layers),
         segments=len(program.segments),
-        rebuilt=told_once((f"{change.op} became {change.detail}", node_of(change)) for change in made.changes),
+        rebuilt=merge_notes((f"{change.op} became {change.detail}", node_of(change)) for change in made.changes),
         text=None if print_after is None else str(program),
         notes=(
             *subject.notes,
             *made.notes,
-            *told_once(program_notes(program, report_nodes(subject.graph), made.carried)),
+            *merge_notes(program_notes(program, report_nodes(subject.graph), made.carried)),
         ),
     )
 
@@ -185,7 +185,7 @@ def compile_form(
         for kept in origins(written.graph, compiled.graph)
     ]
     changes = (*retargeted.changes, *written.changes, *compiled.changes)
-    carried = carried_out(compiled.program, compiled.graph, last)
+    carried = trace_layers(compiled.program, compiled.graph, last)
     return CompiledForm(retargeted, compiled.program, changes, carried, notes)
 
 

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
     Ranges = Mapping[str, tuple[float, float] | float]
 
-__all__ = ["compared"]
+__all__ = ["compare_targets"]
 
 ANY = ""
 """Stands for any operation at a place."""
 
 
-def compared(
+def compare_targets(
     graph: Graph,
     made: Sequence[tuple[Target, Made]],
     ranges: Ranges,

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Feed", "fed", "fed_ports"]
+__all__ = ["Feed", "feed_inputs", "feed_ports"]
 
 REAL = "biuf"
 """Kinds of NumPy's types that hold real numbers."""
 Feed = "tuple[dict[str, Array], dict[str, Array]]"
 
 
-def fed(
+def feed_inputs(
     graph: Graph, given: Mapping[str, Array] | None, seed: int | None = None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the inputs and the states of a run; what is not given is drawn where there is a seed.
 
     >>> import aneforge as af
-    >>> inputs, _ = fed(af.Graph({"y": af.input((1, 2), name="x").relu()}), None, seed=0)
+    >>> inputs, _ = feed_inputs(af.Graph({"y": af.input((1, 2), name="x").relu()}), None, seed=0)
     >>> inputs["x"].shape
     (1, 2)
 
@@ -37,7 +37,7 @@ def fed(
         UnknownNameError: A value is given for an input that the model does not have.
         GraphError: An input has no value, or one that does not fit.
     """
-    return fed_ports(
+    return feed_ports(
         {name: node.types[0] for name, node in graph.inputs.items()},
         {name: node.types[0] for name, node in graph.state_placeholders.items()},
         given,
@@ -45,7 +45,7 @@ def fed(
     )
 
 
-def fed_ports(
+def feed_ports(
     inputs: Mapping[str, TensorType],
     states: Mapping[str, TensorType],
     given: Mapping[str, Array] | None,

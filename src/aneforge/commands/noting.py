@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from aneforge.errors import AneforgeError
     from aneforge.report.model import Node
 
-__all__ = ["folded_lines", "program_notes", "refusal_text", "told_once"]
+__all__ = ["folded_lines", "merge_notes", "program_notes", "refusal_text"]
 
 
-def told_once(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def merge_notes(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return texts in the order in which they come first, each with the operation that it is about, if it has one.
 
     A text that several operations share is told once, with the first of them and how many there are.
 
-    >>> told_once([("folded", "a"), ("cut", "b"), ("folded", "c"), ("chained", "")])
+    >>> merge_notes([("folded", "a"), ("cut", "b"), ("folded", "c"), ("chained", "")])
     ("folded (2 times, first at 'a')", "cut (at 'b')", 'chained')
     """
     places: dict[str, list[str]] = {}

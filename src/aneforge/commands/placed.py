@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.commands.timeline import rounded
+from aneforge.commands.timeline import round_time
 from aneforge.evidence import Evidence
 from aneforge.graph.graph import INPUT, STATE
 from aneforge.report.model import Placed, Placement
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.targets import Place
 
-__all__ = ["cuts", "own_programs", "placed"]
+__all__ = ["cuts", "own_programs", "predict_placement"]
 
 ENGINE = "ANE"
 """The device of segments that land on the engine."""
@@ -31,7 +31,7 @@ INSTEAD = {
 """What to write for an operation that needs a program of its own, where that is known."""
 
 
-def placed(graph: Graph, chosen: Place, path: str) -> tuple[Placement, Predicted]:
+def predict_placement(graph: Graph, chosen: Place, path: str) -> tuple[Placement, Predicted]:
     """Return where operations land, as a report holds it and as it was found.
 
     Raises:
@@ -67,13 +67,13 @@ def placed(graph: Graph, chosen: Place, path: str) -> tuple[Placement, Predicted
 
 def time_of(value: float | None) -> float | None:
     """Return a time without digits that mean nothing, where there is one."""
-    return None if value is None else rounded(value)
+    return None if value is None else round_time(value)
 
 
 def total(values: Iterable[float | None]) -> float | None:
     """Return a sum without digits that mean nothing; None where nothing is counted, or not in this unit."""
     known = list(values)
-    return rounded(sum(value or 0.0 for value in known)) if all(value is not None for value in known) else None
+    return round_time(sum(value or 0.0 for value in known)) if all(value is not None for value in known) else None
 
 
 def own_programs(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.commands.comparing import same_bits
-from aneforge.commands.feeding import fed
+from aneforge.commands.feeding import feed_inputs
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import run
@@ -105,7 +105,7 @@ def reduce_model(
 
 def started_with(graph: Graph, inputs: Mapping[str, Array] | None, seed: int) -> dict[str, Array]:
     """Return the values of inputs and states; a state that is not given starts at zero."""
-    values, states = fed(graph, inputs, seed)
+    values, states = feed_inputs(graph, inputs, seed)
     placeholders = graph.state_placeholders.items()
     return {**values, **{name: states.get(name, np.zeros(node.types[0].shape)) for name, node in placeholders}}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node as GraphNode
 
-__all__ = ["carried_out", "origins", "report_nodes"]
+__all__ = ["origins", "report_nodes", "trace_layers"]
 
 NUMBER = re.compile(r"t(\d+)(?:\.|$)")
 """How the compiler names a layer: by the number of a node of the retargeted graph, and what was done to it."""
@@ -86,7 +86,7 @@ def replaced_by(node: GraphNode, reader: GraphNode, before: GraphNode) -> GraphN
     return None
 
 
-def carried_out(
+def trace_layers(
     program: Program, retargeted: Graph, origin: Iterable[tuple[int, ...]]
 ) -> Mapping[str, tuple[int, ...]]:
     """Return the nodes of the original graph that each layer carries out, by the layer's name.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.commands.feeding import fed, fed_ports
+from aneforge.commands.feeding import feed_inputs, feed_ports
 from aneforge.commands.model_and_targets import chosen_targets, is_path, subject_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.errors import GraphError, Location
@@ -75,7 +75,7 @@ def run_model(
     if is_path(model) and is_program_file(model):
         return (run_program(model, targets, inputs, chosen, seed=seed, shapes=shapes),)
     subject = subject_of(model, shapes=shapes)
-    values, states = fed(subject.graph, inputs, seed)
+    values, states = feed_inputs(subject.graph, inputs, seed)
     runs: list[Ran] = []
     for one in chosen_targets(targets):
         made = compile_graph(subject.graph, one.target)
@@ -119,7 +119,7 @@ def run_program(
             remedy="give --shape when the model is compiled",
         )
     drawn = {one.name: one.draw() for one in facts.supplied}
-    values, states = fed_ports(
+    values, states = feed_ports(
         {port.name: port.value.type for port in program.inputs if port.name not in drawn},
         {state.name: state.read.type for state in program.states},
         inputs,

@@ -12,11 +12,11 @@ from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.work import work_of
 from aneforge.commands.model_and_targets import title_of_place
-from aneforge.commands.noting import program_notes, refusal_text, told_once
-from aneforge.commands.placed import ENGINE, cuts, own_programs, placed
-from aneforge.commands.report_nodes import carried_out, origins, report_nodes
+from aneforge.commands.noting import merge_notes, program_notes, refusal_text
+from aneforge.commands.placed import ENGINE, cuts, own_programs, predict_placement
+from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.commands.risk import Risks
-from aneforge.commands.timeline import memory_of, rounded, timeline_of
+from aneforge.commands.timeline import memory_of, round_time, timeline_of
 from aneforge.engine.exactness import label_of_all
 from aneforge.evidence import EvidenceKind
 from aneforge.report.gate import STOPPING
@@ -75,7 +75,7 @@ class TargetWriter:
         """Return the report of one target."""
         statuses = tuple(str(one.status) for one in verdict.reports)
         counts = Counts(*(statuses.count(status) for status in STATUSES))
-        placement = placed(self.graph, chosen, self.asked.placement)[0] if self.asked.placement else None
+        placement = predict_placement(self.graph, chosen, self.asked.placement)[0] if self.asked.placement else None
         cut = () if placement is None else tuple(cuts(self.graph, placement, chosen.target.name))
         judged = TargetReport(
             target=chosen.target.name,
@@ -93,8 +93,8 @@ class TargetWriter:
 
     def through_coreml(self, direct: TargetReport, chosen: Place) -> TargetReport:
         """Return the report of a model that Core ML runs: what the engine does not take runs elsewhere."""
-        placement, found = placed(self.graph, chosen, COREML)
-        times = rounded(found.microseconds or 0.0), rounded(found.low or 0.0), rounded(found.high or 0.0)
+        placement, found = predict_placement(self.graph, chosen, COREML)
+        times = round_time(found.microseconds or 0.0), round_time(found.low or 0.0), round_time(found.high or 0.0)
         note = () if direct.failure is None else (f"no program for direct dispatch: {direct.failure}",)
         findings = tuple(
             msgspec.structs.replace(one, severity=Severity.WARN, message=f"Core ML runs it elsewhere: {one.message}")
@@ -141,7 +141,7 @@ class TargetWriter:
             exactness_reason=sure.reason,
             timeline=timeline_of(compiled, priced, labels, carried),
             memory=memory_of(compiled),
-            notes=told_once(
+            notes=merge_notes(
                 (
                     *program_notes(program, self.nodes, carried),
                     *((text, "") for text in (*compiled.plan.notes, *priced.notes)),
@@ -171,7 +171,7 @@ class TargetWriter:
         if key not in self.carried:
             origin = origins(self.graph, compiled.graph)
             # The layers are kept with the answer, so that no others can come to lie at their address.
-            self.carried[key] = compiled.program.layers, carried_out(compiled.program, compiled.graph, origin)
+            self.carried[key] = compiled.program.layers, trace_layers(compiled.program, compiled.graph, origin)
         return self.carried[key][1]
 
 
@@ -188,6 +188,8 @@ def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def latency_of(priced: Cost) -> Latency:
     """Return a predicted time with its interval."""
     rests_on = EvidenceKind.MEASURED if priced.machine.measured else EvidenceKind.INFERRED
-    times = rounded(priced.microseconds), rounded(priced.low), rounded(priced.high)
-    parts = tuple(TimePart(part.name, rounded(part.microseconds), str(part.basis), part.text) for part in priced.parts)
+    times = round_time(priced.microseconds), round_time(priced.low), round_time(priced.high)
+    parts = tuple(
+        TimePart(part.name, round_time(part.microseconds), str(part.basis), part.text) for part in priced.parts
+    )
     return Latency(*times, priced.kind, rests_on, parts)

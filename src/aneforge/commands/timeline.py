@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from aneforge.compiler.compile import Compiled
     from aneforge.engine.exactness import Label
 
-__all__ = ["HOST", "memory_of", "rounded", "timeline_of"]
+__all__ = ["HOST", "memory_of", "round_time", "timeline_of"]
 
 HOST = "host"
 
 
-def rounded(microseconds: float) -> float:
+def round_time(microseconds: float) -> float:
     """Return a time without digits that mean nothing, so that reports compare well."""
     return round(microseconds, 3)
 
@@ -44,8 +44,8 @@ def timeline_of(
                     engine=HOST,
                     segment=segment,
                     partition=partitions[name],
-                    start=rounded(now),
-                    duration=rounded(duration),
+                    start=round_time(now),
+                    duration=round_time(duration),
                     nodes=(),
                     bound=HOST,
                     exactness="exact",
@@ -60,8 +60,8 @@ def timeline_of(
                 engine=layer.engine,
                 segment=layer.segment,
                 partition=partitions[name],
-                start=rounded(now),
-                duration=rounded(layer.microseconds),
+                start=round_time(now),
+                duration=round_time(layer.microseconds),
                 nodes=carried[name],
                 bound=str(layer.bound),
                 exactness=str(labels[name].exactness),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from aneforge.report.model import Report
     from aneforge.rules.rule import Finding
 
-__all__ = ["Folded", "Grouped", "folded", "grouped"]
+__all__ = ["Folded", "Grouped", "fold_findings", "group_findings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Folded:
     """Names of the other operations."""
 
 
-def grouped(report: Report) -> tuple[Grouped, ...]:
+def group_findings(report: Report) -> tuple[Grouped, ...]:
     """Return the findings of all targets, worst first, each once with the targets that have it.
 
     >>> import aneforge as af
     >>> from aneforge.report import check
     >>> wide = af.input((1, 8, 1, 17_000), name="x").relu()
-    >>> [(one.finding.rule, len(one.targets), one.node) for one in grouped(check(wide, af.targets.Family.A13))]
+    >>> [(one.finding.rule, len(one.targets), one.node) for one in group_findings(check(wide, af.targets.Family.A13))]
     [('ANE-EXTENT-001', 1, 'x'), ('ANE-EXTENT-001', 1, 'relu_1')]
     """
     found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
@@ -55,7 +55,7 @@ def grouped(report: Report) -> tuple[Grouped, ...]:
     )
 
 
-def folded(report: Report) -> tuple[Folded, ...]:
+def fold_findings(report: Report) -> tuple[Folded, ...]:
     """Return the findings of all targets, worst first.
 
     Those of one rule, limit and evidence on the same targets are one.
@@ -63,11 +63,11 @@ def folded(report: Report) -> tuple[Folded, ...]:
     >>> import aneforge as af
     >>> from aneforge.report import check
     >>> wide = af.input((1, 8, 1, 17_000), name="x").relu().abs()
-    >>> [(one.first.node, one.others) for one in folded(check(wide, af.targets.Family.A15))]
+    >>> [(one.first.node, one.others) for one in fold_findings(check(wide, af.targets.Family.A15))]
     [('x', ('relu_1', 'abs_2'))]
     """
     found: dict[tuple[object, ...], tuple[Grouped, list[str]]] = {}
-    for one in grouped(report):
+    for one in group_findings(report):
         key = (one.finding.rule, one.finding.severity, one.finding.limit, one.finding.evidence, one.targets)
         first, others = found.setdefault(key, (one, []))
         if first is not one:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from aneforge.report.grouping import grouped
+from aneforge.report.grouping import group_findings
 from aneforge.report.predicted import PREDICTED
 from aneforge.rules.catalogue import rules
 
@@ -155,7 +155,7 @@ def sarif(report: Report) -> str:
     >>> [result["ruleId"] for result in made["runs"][0]["results"]]
     ['ANE-EXTENT-001', 'ANE-EXTENT-001']
     """
-    found = grouped(report)
+    found = group_findings(report)
     ids = sorted({one.finding.rule for one in found})
     levels = {one.finding.rule: LEVELS[one.finding.severity] for one in reversed(found)}
     entries = [rule_entry(rule, levels[rule]) for rule in ids]

@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from aneforge.report.gate import shared_key
-from aneforge.report.grouping import grouped
+from aneforge.report.grouping import group_findings
 from aneforge.report.model import COREML, DIRECT
 from aneforge.report.numbers import bytes_text, latency_text
 
@@ -57,7 +57,7 @@ def markdown(report: Report) -> str:
     lines = [f"# {cell(report.model)}", "", f"{len(report.nodes)} operations, {report.format}. Path: {paths}.", ""]
     lines += [f"- {note}" for note in report.notes] + ([""] if report.notes else [])
     lines += markdown_table(rows)
-    found = grouped(report)
+    found = group_findings(report)
     if found:
         lines += ["", "## Findings", ""]
     for one in found:
@@ -140,7 +140,7 @@ def annotation_lines(report: Report, result: Outcome) -> str:
     failing = {id(one.finding) for one in result.failures}
     counted = {shared_key(one.finding) for one in result.failures if one.finding is not None}
     lines: list[str] = []
-    for one in grouped(report):
+    for one in group_findings(report):
         finding = one.finding
         fails = id(finding) in failing or shared_key(finding) in counted
         level = "error" if fails else LEVELS.get(finding.severity, "notice")

@@ -20,7 +20,7 @@ from aneforge.errors import CompileBackoffError, GraphError
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["guarded_compile", "reset_compile_breaker"]
+__all__ = ["guard_compile", "reset_compile_breaker"]
 
 SECONDS_VARIABLE, OFF_VARIABLE = "ANEFORGE_COMPILE_BACKOFF", "ANEFORGE_DISABLE_COMPILE_BREAKER"
 DEFAULT_SECONDS = 15.0
@@ -39,7 +39,7 @@ BREAKER = Breaker()
 
 
 @contextmanager
-def guarded_compile(device: str) -> Generator[None]:
+def guard_compile(device: str) -> Generator[None]:
     """Let a device compile; a failure starts a pause.
 
     Raises:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aneforge.runtime.options import Options
     from aneforge.targets import Place, Target
 
-__all__ = ["Built", "Prepared", "build", "keep_artifacts", "prepared"]
+__all__ = ["Built", "Prepared", "build", "keep_artifacts", "prepare_graph"]
 
 UNCOUNTED = PLACEHOLDERS | {"const"}
 
@@ -50,7 +50,7 @@ class Prepared:
     weights: tuple[WeightReport, ...]
 
 
-def prepared(graph: Graph, place: Place, options: Options) -> Prepared:
+def prepare_graph(graph: Graph, place: Place, options: Options) -> Prepared:
     """Return a graph in the form that the options ask for."""
     remarks: tuple[str, ...] = ()
     target = place.target
@@ -77,7 +77,7 @@ def build(graph: Graph, place: Place, options: Options) -> Built:
         IllegalGraphError: An operation cannot run there.
         NotSupportedError: An operation, or an option, has no form there.
     """
-    made = prepared(graph, place, options)
+    made = prepare_graph(graph, place, options)
     compiled = compile_graph(made.graph, place)
     counted = [node for node in made.graph.nodes if node.op.name not in UNCOUNTED and not is_bridge(node)]
     facts = ModelFacts(
@@ -110,7 +110,7 @@ def chosen_form(graph: Graph, place: Place, level: Level) -> tuple[Graph, tuple[
     if level is Level.COST:
         choice = choosing.cheapest(found, place)
         return choice.chosen.graph, (*remarks, choice.reason)
-    choice = choosing.searched(found, place, choosing.Search())
+    choice = choosing.search_forms(found, place, choosing.Search())
     return choice.chosen.graph, (*remarks, *map(str, choice.trials), choice.reason)
 
 

@@ -24,7 +24,7 @@ from aneforge.graph.graph import as_graph, expect_inputs
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
-from aneforge.runtime.building import Built, build, keep_artifacts, prepared
+from aneforge.runtime.building import Built, build, keep_artifacts, prepare_graph
 from aneforge.runtime.facts import Caution, give_warnings
 from aneforge.runtime.hazards import (
     dispatch_cautions,
@@ -33,7 +33,7 @@ from aneforge.runtime.hazards import (
     saturation_cautions,
     strict_findings,
 )
-from aneforge.runtime.model import MultiModel, loaded_model
+from aneforge.runtime.model import MultiModel, load_compiled
 from aneforge.runtime.options import Options, takes
 from aneforge.runtime.saved.cache import key_of, program_cache
 from aneforge.runtime.saved.files import read_program_file
@@ -102,7 +102,7 @@ def compile(out: GraphLike, options: Options) -> AnyModel:
         RuntimeStateError: This process holds as many programs as the runtime loads.
     """
     graph = as_graph(out)
-    return made_model(graph, options, several=len(graph.outputs) > 1)
+    return build_model(graph, options, several=len(graph.outputs) > 1)
 
 
 @takes(Options)
@@ -131,12 +131,12 @@ def compile_multi(outs: GraphLike, options: Options) -> MultiModel:
             location=node.location,
             remedy="af.compile takes a graph of several outputs and cuts it there",
         )
-    made = made_model(graph, options, several=True)
+    made = build_model(graph, options, several=True)
     assert isinstance(made, MultiModel)  # noqa: S101 - several outputs make one
     return made
 
 
-def made_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
+def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     """Compile, warn in the documented order, and load."""
     place, chosen, half = place_of(options.target), chosen_backend(options.backend), to_fp16(graph)
     resolved, graph = place.target, half.graph
@@ -167,7 +167,7 @@ def made_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     if options.folder is not None and rebuilt is not None:
         kept = keep_artifacts(Built(program, facts, rebuilt), options.folder)
         facts = replace(facts, remarks=(*facts.remarks, *kept))
-    return loaded_model(program, facts, chosen, rebuilt, partial(exported, graph, place, options))
+    return load_compiled(program, facts, chosen, rebuilt, partial(exported, graph, place, options))
 
 
 def lost_constants(half: Halved) -> tuple[Caution, ...]:
@@ -177,7 +177,7 @@ def lost_constants(half: Halved) -> tuple[Caution, ...]:
 
 def exported(graph: Graph, place: Place, options: Options) -> Graph:
     """Return the graph that a model stands for, as other tools take it: rescaled and encoded, for no target."""
-    return prepared(graph, place, options).graph
+    return prepare_graph(graph, place, options).graph
 
 
 def built_or_found(
@@ -238,4 +238,4 @@ def load_program(path: PathLike, *, target: TargetLike = None, backend: str | Ba
             limit=asked.name,
             remedy="compile the graph for the target that it should run on",
         )
-    return loaded_model(program, facts, chosen, None)
+    return load_compiled(program, facts, chosen, None)

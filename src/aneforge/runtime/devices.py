@@ -18,7 +18,7 @@ from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.run import engine_element
 from aneforge.errors import BackendUnavailableError, NotSupportedError, RuntimeStateError
 from aneforge.formats.mil.mil_files import write_mil
-from aneforge.runtime.breaker import guarded_compile
+from aneforge.runtime.breaker import guard_compile
 from aneforge.runtime.executables import Execution
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class DeviceBackend:
         inputs, outputs = (tuple(map(device_port, ports)) for ports in (program.inputs, program.outputs))
         with tempfile.TemporaryDirectory(prefix="aneforge-") as folder:
             write_mil(graph, folder)
-            with guarded_compile(self.name):
+            with guard_compile(self.name):
                 handle = self.device.compile(Path(folder), inputs, outputs)
         return DeviceExecutable(program, self.device, handle)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from aneforge.runtime.backends import Backend
     from aneforge.runtime.facts import Caution, ModelFacts
 
-__all__ = ["AnyModel", "Model", "MultiModel", "SegmentedModel", "loaded_model"]
+__all__ = ["AnyModel", "Model", "MultiModel", "SegmentedModel", "load_compiled"]
 
 
 class ModelBase:
@@ -305,7 +305,7 @@ def as_float32(array: Array) -> Array:
         return array.astype(np.float32)
 
 
-def loaded_model(
+def load_compiled(
     program: Program,
     facts: ModelFacts,
     backend: Backend,

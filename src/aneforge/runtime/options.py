@@ -33,7 +33,7 @@ __all__ = [
     "Level",
     "Options",
     "PathLike",
-    "checked",
+    "check_options",
     "level_of",
     "takes",
 ]
@@ -161,7 +161,7 @@ def takes(
             except TypeError as error:
                 raise TypeError(f"{function.__name__}() {error}") from None
             asked = {name: value for name, value in arguments.items() if name != graph.name}
-            return function(cast("GraphLike", arguments[graph.name]), checked(Options(**asked)))
+            return function(cast("GraphLike", arguments[graph.name]), check_options(Options(**asked)))
 
         vars(call)["__signature__"] = signature
         return cast("Callable[Concatenate[GraphLike, P], R]", call)
@@ -169,7 +169,7 @@ def takes(
     return decorate
 
 
-def checked(asked: Options) -> Options:
+def check_options(asked: Options) -> Options:
     """Return options of which every one has a value that there is; `int8` is turned into the way of compressing.
 
     Raises:

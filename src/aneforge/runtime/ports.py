@@ -29,7 +29,7 @@ __all__ = [
     "buffer_for",
     "check_buffer",
     "check_memory",
-    "converted",
+    "convert_value",
     "expect_apart",
 ]
 
@@ -134,7 +134,7 @@ def physical_bytes() -> int | None:
         return None
 
 
-def converted(port: Port, value: object) -> Array:
+def convert_value(port: Port, value: object) -> Array:
     """Return a caller's value in the element type of a port: real numbers rounded ties to even, as NumPy rounds.
 
     Raises:

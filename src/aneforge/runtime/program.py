@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
-from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, check_memory, converted, expect_apart
+from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, check_memory, convert_value, expect_apart
 from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.slots import SLOTS
 
@@ -80,7 +80,7 @@ class LoadedProgram:
         self.states: dict[str, Array] = {
             state.name: buffer_for(state.read.type, executable.element(state.read.type)) for state in program.states
         }
-        self.drawn = {one.name: converted(self.inputs[one.name], one.draw()) for one in supplied}
+        self.drawn = {one.name: convert_value(self.inputs[one.name], one.draw()) for one in supplied}
         """What the host draws for inputs that conversion added, by their names."""
         for name, value in self.drawn.items():
             filled(self.inputs[name], value)
@@ -186,7 +186,7 @@ class LoadedProgram:
         """
         with self.used("set_input"):
             port = named(self.inputs, name, "input")
-            filled(port, converted(port, value))
+            filled(port, convert_value(port, value))
 
     def read_output(self, name: str | None = None) -> Array:
         """Return a copy of an output of the last execution, in the port's own element type.
@@ -220,7 +220,7 @@ class LoadedProgram:
         with self.used("write_state"):
             held = named(self.states, name, "state")
             kind = next(state.read.type for state in self.program.states if state.name == name)
-            self.states[name] = converted(Port(name, Direction.INPUT, kind, held), value)
+            self.states[name] = convert_value(Port(name, Direction.INPUT, kind, held), value)
 
     def execute(self) -> None:
         """Run once: read the buffers of the inputs, write those of the outputs, move the states on.
@@ -273,7 +273,7 @@ class LoadedProgram:
                     limit=len(asked),
                     remedy="give one value for every input, in the order in which the inputs were made",
                 )
-            ready = [converted(port, value) for port, value in zip(self.inputs.values(), values, strict=True)]
+            ready = [convert_value(port, value) for port, value in zip(self.inputs.values(), values, strict=True)]
             for port, value in zip(self.inputs.values(), ready, strict=True):
                 filled(port, value)
             self.execute()

@@ -17,11 +17,11 @@ from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
 from aneforge.graph.precision import to_fp16
 from aneforge.optimise.forms.canonical import canonical
-from aneforge.optimise.forms.choosing import MIN_LOSSY_SPEEDUP, TOLERANCE, Search, searched, tried
+from aneforge.optimise.forms.choosing import MIN_LOSSY_SPEEDUP, TOLERANCE, Search, search_forms, try_forms
 from aneforge.optimise.forms.variants import more_exact_forms, variants
-from aneforge.runtime.compile import lost_constants, made_model
+from aneforge.runtime.compile import build_model, lost_constants
 from aneforge.runtime.facts import give_warnings
-from aneforge.runtime.options import Options, checked
+from aneforge.runtime.options import Options, check_options
 from aneforge.targets import place_of
 
 if TYPE_CHECKING:
@@ -99,12 +99,12 @@ def tune(  # noqa: PLR0913, PLR0917 - the documented signature
         None if inputs is None else named_inputs(graph, inputs),
     )
     found, remarks = variants(graph, place.target)
-    choice = searched(found, place, search)
+    choice = search_forms(found, place, search)
     lines = (*remarks, *map(str, choice.trials), choice.reason)
     if verbose:
         print("\n".join(lines))  # noqa: T201 - that is what verbose is for
     options = replace(PLAIN, target=place, backend=backend)
-    model = made_model(choice.chosen.graph, options, several=len(graph.outputs) > 1)
+    model = build_model(choice.chosen.graph, options, several=len(graph.outputs) > 1)
     model.facts = with_halving(model.facts, half, remarks=lines)
     return model
 
@@ -139,7 +139,7 @@ def tune_precision(
     graph = canonical(half.graph)
     given = None if inputs is None else named_inputs(graph, inputs)
     forms = more_exact_forms(graph)
-    trials = tried(forms, place, Search(len(forms), math.inf, most, inputs=given))
+    trials = try_forms(forms, place, Search(len(forms), math.inf, most, inputs=given))
 
     def rank(place: int) -> tuple[bool, float, float]:
         trial = trials[place]
@@ -159,7 +159,7 @@ def tune_precision(
             PrecisionWarning,
         )
     options = replace(PLAIN, target=place, backend=backend)
-    model = made_model(forms[best].graph, options, several=len(graph.outputs) > 1)
+    model = build_model(forms[best].graph, options, several=len(graph.outputs) > 1)
     model.facts = with_halving(model.facts, half, remarks=tuple(map(str, trials)))
     return model, PrecisionTuning(most, cost_budget_us, trial.form, trial.error, met, trials)
 
@@ -171,7 +171,7 @@ def with_halving(facts: ModelFacts, half: Halved, remarks: tuple[str, ...]) -> M
     return replace(facts, warnings=(*lost, *facts.warnings), remarks=(*half.notes, *facts.remarks, *remarks))
 
 
-PLAIN = checked(Options(opt=0))
+PLAIN = check_options(Options(opt=0))
 """The form is chosen already: it is compiled as it is."""
 
 

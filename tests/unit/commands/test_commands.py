@@ -17,7 +17,7 @@ from aneforge.commands.demonstration import demonstrated, first_chips
 from aneforge.commands.diffing import diff
 from aneforge.commands.doctoring import doctor
 from aneforge.commands.explaining import explain
-from aneforge.commands.feeding import fed
+from aneforge.commands.feeding import feed_inputs
 from aneforge.commands.listing import list_ops, list_targets
 from aneforge.commands.reducing import reduce_model
 from aneforge.commands.running import run_model
@@ -116,7 +116,7 @@ def test_states_start_from_what_is_given() -> None:
     found = run_model(graph, "m4", given)[0]
     assert float(found.outputs["y"][0, 0]) == 2.0
     assert float(found.states["total"][0, 0]) == 3.0
-    inputs, states = fed(graph, {"x": np.zeros((1, 32))})
+    inputs, states = feed_inputs(graph, {"x": np.zeros((1, 32))})
     assert (list(inputs), states) == (["x"], {})
 
 

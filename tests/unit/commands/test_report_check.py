@@ -17,7 +17,7 @@ from aneforge.commands.comparing import compare
 from aneforge.commands.demo_networks import NETWORKS, network
 from aneforge.commands.model_and_targets import chosen_targets, subject_of, title_of_place
 from aneforge.commands.outputs import save
-from aneforge.commands.report_nodes import carried_out, origins, report_nodes
+from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.commands.sharing import Compiler
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare
@@ -90,7 +90,7 @@ def test_a_decomposed_operation_is_carried_out_by_the_layers_that_stand_for_it()
     graph = af.Graph({"y": af.input((1, 8), name="x").sin().relu()})
     retargeted = af.retarget(graph, "m1").graph
     program = af.build_program(graph, "m1")
-    carried = carried_out(program, retargeted, origins(graph, retargeted))
+    carried = trace_layers(program, retargeted, origins(graph, retargeted))
     assert {node for nodes in carried.values() for node in nodes} == {1, 2}
 
 

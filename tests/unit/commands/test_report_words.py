@@ -19,8 +19,8 @@ from aneforge.commands.comparing import compare
 from aneforge.commands.compiling import compile_model
 from aneforge.commands.diffing import diff
 from aneforge.commands.explaining import explain
-from aneforge.commands.feeding import fed
-from aneforge.commands.noting import refusal_text, told_once
+from aneforge.commands.feeding import feed_inputs
+from aneforge.commands.noting import merge_notes, refusal_text
 from aneforge.commands.running import run_model
 from aneforge.errors import GraphError, IllegalGraphError, PrecisionWarning, UnknownNameError
 from aneforge.report.gate import Threshold, fail_on_words, outcome
@@ -164,7 +164,7 @@ def test_notes_are_told_once_with_a_count() -> None:
     (crop,) = (note for note in made.notes if "a crop times 16" in note)
     assert crop.endswith("(7 times, first at 'split_1')")
     assert sum("a crop times 16" in note for note in check(graph, OLD).targets[0].notes) == 1
-    assert told_once([("a", ""), ("a", "")]) == ("a (2 times)",)
+    assert merge_notes([("a", ""), ("a", "")]) == ("a (2 times)",)
 
 
 def test_a_refusal_tells_a_finding_of_many_operations_once() -> None:
@@ -252,26 +252,26 @@ def test_the_reference_has_the_weights_of_the_file(tmp_path: Path) -> None:
 )
 def test_inputs_that_do_not_fit_are_refused(value: np.ndarray, message: str) -> None:
     with pytest.raises(GraphError, match=message):
-        fed(af.Graph({"y": af.input((1, 2), name="x").relu()}), {"x": value})
+        feed_inputs(af.Graph({"y": af.input((1, 2), name="x").relu()}), {"x": value})
 
 
 def test_inputs_of_whole_numbers_are_not_changed_silently() -> None:
     graph = af.Graph({"y": af.cast(af.input((1, 2), dtype="uint8", name="x"), "fp16")})
     for values in ([0.5, 1.0], [300.0, 0.0], [-1.0, 0.0], [np.nan, 0.0]):
         with pytest.raises(GraphError, match=r"takes integers of uint8 \(seen 1 of 2 values"):
-            fed(graph, {"x": np.array([values])})
-    assert fed(graph, {"x": np.array([[3.0, 255.0]])})[0]["x"].tolist() == [[3.0, 255.0]]
+            feed_inputs(graph, {"x": np.array([values])})
+    assert feed_inputs(graph, {"x": np.array([[3.0, 255.0]])})[0]["x"].tolist() == [[3.0, 255.0]]
 
 
 def test_inputs_that_fp16_makes_infinite_are_warned_of() -> None:
     graph = af.Graph({"y": af.input((1, 3), name="x").relu()})
     with pytest.warns(PrecisionWarning, match="input 'x': 1 of 3 values is infinite in fp16"):
-        fed(graph, {"x": np.array([[1e6, 1.0, np.inf]])})
+        feed_inputs(graph, {"x": np.array([[1e6, 1.0, np.inf]])})
     with pytest.warns(PrecisionWarning, match=r"input 'x': 2 of 3 values are no number \(NaN\)"):
-        fed(graph, {"x": np.array([[np.nan, np.nan, 1.0]])})
+        feed_inputs(graph, {"x": np.array([[np.nan, np.nan, 1.0]])})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fed(graph, {"x": np.array([[65504.0, -65504.0, np.inf]])})
+        feed_inputs(graph, {"x": np.array([[65504.0, -65504.0, np.inf]])})
 
 
 def test_samples_of_a_check_are_held_against_the_model() -> None:

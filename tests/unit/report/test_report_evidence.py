@@ -21,7 +21,7 @@ from aneforge.commands.checking import check
 from aneforge.errors import UnknownNameError
 from aneforge.evidence import EvidenceKind
 from aneforge.report.gate import Threshold, evidence_word, outcome
-from aneforge.report.grouping import folded, grouped
+from aneforge.report.grouping import fold_findings, group_findings
 from aneforge.report.html.blocks import blocks_of
 from aneforge.report.junit import junit
 from aneforge.report.sarif import sarif
@@ -56,7 +56,7 @@ def test_the_two_chips_differ_in_evidence_alone(report: Report) -> None:
 
 
 def test_findings_of_unequal_evidence_are_not_grouped(report: Report) -> None:
-    for found in (grouped(report), [one.first for one in folded(report)]):
+    for found in (group_findings(report), [one.first for one in fold_findings(report)]):
         assert [(one.targets, one.finding.evidence_text) for one in found] == [
             ((report.targets[0].target,), MEASURED),
             ((report.targets[1].target,), INFERRED),

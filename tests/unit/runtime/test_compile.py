@@ -28,7 +28,7 @@ from aneforge.formats.mil.program import load_mil
 from aneforge.graph.node import build
 from aneforge.optimise.forms import choosing
 from aneforge.optimise.forms.choosing import Search
-from aneforge.runtime.options import OF_NO_PROGRAM, OPTION_NAMES, Options, checked
+from aneforge.runtime.options import OF_NO_PROGRAM, OPTION_NAMES, Options, check_options
 from aneforge.runtime.slots import SLOTS
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_the_options_are_written_once() -> None:
 
 def test_every_option_that_can_change_a_program_is_in_the_key() -> None:
     others = {"int8": True, "opt": 0, "compress": "int4", "compress_atol": 0.1, "block_size": 16, "rescale": "auto"}
-    changed = {name: checked(replace(Options(), **{name: other})).key for name, other in others.items()}
+    changed = {name: check_options(replace(Options(), **{name: other})).key for name, other in others.items()}
     assert others.keys() == set(OPTION_NAMES) - OF_NO_PROGRAM
     assert len({Options().key, *changed.values()}) == 1 + len(others)
 

@@ -23,11 +23,11 @@ from aneforge.runtime.saved.records import (
     ConstantRecord,
     Header,
     PartRecord,
-    aligned,
+    align,
     constant_of,
     part_records,
     read_part,
-    stored_part,
+    store_part,
 )
 from llama_block import llama_block
 
@@ -142,7 +142,7 @@ def test_every_constant_comes_back(constant: Constant) -> None:
     records: list[PartRecord] = []
     for one in part_records(constant, 0):
         body.extend(bytes(one.offset - len(body)))
-        body.extend(stored_part(one, constant.parts[one.name]).tobytes())
+        body.extend(store_part(one, constant.parts[one.name]).tobytes())
         assert len(body) == one.offset + one.nbytes
         records.append(one)
     record = ConstantRecord("t1.weights", constant.encoding, tuple(records))
@@ -171,11 +171,11 @@ def test_indices_and_masks_take_the_bits_that_they_need(tmp_path: Path) -> None:
 def test_packing(bits: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "AT_ONCE", 16)
     elements = RANDOM.integers(0, 1 << bits, count).astype(np.uint8)
-    stored = packing.packed(elements, bits)
-    assert stored.size == packing.packed_bytes(count, bits)
+    stored = packing.pack_bits(elements, bits)
+    assert stored.size == packing.count_packed_bytes(count, bits)
     whole = sum(int(element) << (place * bits) for place, element in enumerate(elements))
     assert int.from_bytes(stored.tobytes(), "little") == whole
-    assert np.array_equal(packing.unpacked(stored, bits, count), elements)
+    assert np.array_equal(packing.unpack_bits(stored, bits, count), elements)
 
 
 def test_bits_behind_the_last_element_count_too() -> None:
@@ -216,7 +216,7 @@ def sections(path: Path) -> dict[str, tuple[int, int]]:
     """Return where each section of a file lies."""
     content = path.read_bytes()
     _, _, header_bytes, _ = files.PREFIX.unpack_from(content)
-    begin = aligned(files.PREFIX.size + header_bytes)
+    begin = align(files.PREFIX.size + header_bytes)
     header = msgspec.json.decode(content[files.PREFIX.size : files.PREFIX.size + header_bytes], type=Header)
     found = {
         "magic": (0, 8),
@@ -297,13 +297,13 @@ def rewritten(path: Path, change: dict[str, object]) -> None:
     """Write a file again with another header, whose hash is right."""
     content = path.read_bytes()
     _, _, header_bytes, _ = files.PREFIX.unpack_from(content)
-    old_begin = aligned(files.PREFIX.size + header_bytes)
+    old_begin = align(files.PREFIX.size + header_bytes)
     header = msgspec.json.decode(content[files.PREFIX.size : files.PREFIX.size + header_bytes])
     header.update(change)
     written = msgspec.json.encode(header)
     prefix = files.PREFIX.pack(files.MAGIC, files.VERSION, len(written), hashlib.sha256(written).digest())
     start = prefix + written
-    path.write_bytes(start + bytes(aligned(len(start)) - len(start)) + content[old_begin:])
+    path.write_bytes(start + bytes(align(len(start)) - len(start)) + content[old_begin:])
 
 
 def text_span(text: bytes, offset: int = 0) -> dict[str, object]:

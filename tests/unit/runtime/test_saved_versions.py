@@ -159,14 +159,14 @@ def header_of(path: Path) -> tuple[dict[str, Any], bytes]:
     content = path.read_bytes()
     _, _, size, _ = files.PREFIX.unpack_from(content)
     end = files.PREFIX.size + size
-    return msgspec.json.decode(content[files.PREFIX.size : end]), content[records.aligned(end) :]
+    return msgspec.json.decode(content[files.PREFIX.size : end]), content[records.align(end) :]
 
 
 def write_file(path: Path, header: dict[str, Any], body: bytes) -> None:
     """Write a file whose hashes are right, as somebody would who edits one."""
     written = msgspec.json.encode(header)
     start = files.PREFIX.pack(files.MAGIC, files.VERSION, len(written), hashlib.sha256(written).digest()) + written
-    path.write_bytes(start + bytes(records.aligned(len(start)) - len(start)) + body)
+    path.write_bytes(start + bytes(records.align(len(start)) - len(start)) + body)
 
 
 def test_a_label_in_a_file_is_not_believed(tmp_path: Path) -> None:

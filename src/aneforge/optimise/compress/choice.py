@@ -21,7 +21,7 @@ from aneforge.optimise.compress.encodings import (
     nonzero_share,
     sparse_bitmask,
 )
-from aneforge.optimise.compress.numbers import checked_weight, relative_error
+from aneforge.optimise.compress.numbers import check_weight, relative_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,7 +121,7 @@ def choose(weight: Array, axes: Axes, dtype: str, mode: Mode, hazards: Mapping[E
         GraphTypeError: The weight is not an array of floating-point numbers.
         GraphError: It has no elements, or one that cannot be encoded.
     """
-    checked_weight(weight, dtype)
+    check_weight(weight, dtype)
     reasons: list[str] = []
     for encoding in mode.encodings:
         refusal = beforehand(encoding, weight) or ("" if mode.named else hazards.get(encoding, ""))

@@ -15,7 +15,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.constant import Blockwise, Int8Affine, Palette, Sparse
 from aneforge.ops.shapes import normalised_axis
 from aneforge.ops.types import numpy_dtype
-from aneforge.optimise.compress.numbers import checked_weight
+from aneforge.optimise.compress.numbers import check_weight
 from aneforge.optimise.compress.palettes import nearest_entries, palette_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def int8_per_channel(weight: Array, *, rows: int = 0, dtype: str = "fp16") -> In
         GraphTypeError: The weight is not an array of floating-point numbers.
         GraphError: It has no elements or no such axis, or holds a number that cannot be encoded.
     """
-    values = checked_weight(weight, dtype)
+    values = check_weight(weight, dtype)
     axis = row_axis(values, rows)
     lying = np.moveaxis(values, axis, 0)
     scale = scales(np.abs(lying).reshape(lying.shape[0], -1).max(axis=1))
@@ -79,7 +79,7 @@ def blockwise(
         GraphError: It has no elements or no such axes, the block size is not a positive integer, or it holds a number
             that cannot be encoded.
     """
-    values = checked_weight(weight, dtype)
+    values = check_weight(weight, dtype)
     row, column = row_axis(values, rows), row_axis(values, columns)
     if row == column:
         raise GraphError("rows and columns of a weight are one axis", seen=row)
@@ -109,7 +109,7 @@ def int4_palette(weight: Array, *, dtype: str = "fp16") -> Palette:
         GraphTypeError: The weight is not an array of floating-point numbers.
         GraphError: It has no elements, or holds a number that cannot be encoded.
     """
-    values = checked_weight(weight, dtype)
+    values = check_weight(weight, dtype)
     table = palette_of(values, 1 << PALETTE_BITS).astype(numpy_dtype(dtype))
     return Palette(nearest_entries(values, table), table, PALETTE_BITS)
 
@@ -124,7 +124,7 @@ def sparse_bitmask(weight: Array, *, dtype: str = "fp16") -> Sparse:
         GraphTypeError: The weight is not an array of floating-point numbers.
         GraphError: It has no elements, or holds a number that cannot be encoded.
     """
-    values = checked_weight(weight, dtype)
+    values = check_weight(weight, dtype)
     mask = values != 0
     return Sparse(mask, values[mask].astype(numpy_dtype(dtype)))
 

@@ -13,7 +13,7 @@ from aneforge.ops.types import is_float, numpy_dtype
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
-__all__ = ["ELEMENT_TYPES", "checked_weight", "relative_error"]
+__all__ = ["ELEMENT_TYPES", "check_weight", "relative_error"]
 
 ELEMENT_TYPES = ("fp16", "fp32", "fp64")
 """The documented element types of weights."""
@@ -21,10 +21,10 @@ AT_ONCE = 1 << 20
 """Elements that are compared at once, so that no copy of a large weight in float64 is made."""
 
 
-def checked_weight(weight: object, dtype: str) -> Array:
+def check_weight(weight: object, dtype: str) -> Array:
     """Return a weight that can be encoded with values of an element type.
 
-    >>> checked_weight(np.array([[1.0, np.nan]]), "fp16")
+    >>> check_weight(np.array([[1.0, np.nan]]), "fp16")
     Traceback (most recent call last):
     ...
     aneforge.errors.GraphError: a weight to encode is not finite (seen nan at [0, 1]). Remedy: fix or mask the weight

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aneforge.optimise.forms.variants import Variant
     from aneforge.targets import Place, Target
 
-__all__ = ["MIN_LOSSY_SPEEDUP", "TOLERANCE", "Choice", "Search", "Trial", "cheapest", "searched", "tried"]
+__all__ = ["MIN_LOSSY_SPEEDUP", "TOLERANCE", "Choice", "Search", "Trial", "cheapest", "search_forms", "try_forms"]
 
 TOLERANCE = 5e-3
 """The error up to which a form is accepted (aneforge docs, tune)."""
@@ -100,15 +100,15 @@ def cheapest(found: Sequence[Variant], where: Place, min_lossy_speedup: float = 
     return Choice(found[place], reason, tuple(trials))
 
 
-def searched(found: Sequence[Variant], where: Place, search: Search) -> Choice:
+def search_forms(found: Sequence[Variant], where: Place, search: Search) -> Choice:
     """Return the fastest form whose error is small enough; what the user wrote, the first, where none is."""
-    trials = tried(found, where, search)
+    trials = try_forms(found, where, search)
     kept = [form for form, trial in zip(found, trials, strict=True) if not trial.why_not] or [found[0]]
     choice = cheapest(kept, where, search.min_lossy_speedup)
     return Choice(choice.chosen, choice.reason, trials)
 
 
-def tried(found: Sequence[Variant], where: Place, search: Search) -> tuple[Trial, ...]:
+def try_forms(found: Sequence[Variant], where: Place, search: Search) -> tuple[Trial, ...]:
     """Return what came of trying forms, in their order: the fastest by prediction, as many as the budget allows."""
     times = [predicted(form, where) for form in found]
     slow = search.prune_factor * min((time for time in times if time is not None), default=math.inf)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Node, Value
     from aneforge.optimise.forms.canonical import Rule
 
-__all__ = ["NUMERIC", "const_fold", "simplified"]
+__all__ = ["NUMERIC", "const_fold", "simplify_scalars"]
 
 
 def muls_chain(node: Node, x: Tensor) -> Tensor | None:
@@ -52,12 +52,12 @@ NUMERIC: Mapping[str, Sequence[Rule]] = {"adds": (adds_chain,), "muls": (muls_ch
 """The rules by the operation that each looks at."""
 
 
-def simplified(graph: Graph) -> Graph:
+def simplify_scalars(graph: Graph) -> Graph:
     """Return a graph with scalars joined and constants computed ahead.
 
     >>> import aneforge as af
     >>> x = af.input((1, 4))
-    >>> [node.op.name for node in simplified(af.Graph({"y": x * 2.0 * 3.0 + 1.0 + 1.0})).nodes]
+    >>> [node.op.name for node in simplify_scalars(af.Graph({"y": x * 2.0 * 3.0 + 1.0 + 1.0})).nodes]
     ['input', 'muls', 'adds']
     """
     return const_fold(by_rules(graph, NUMERIC))

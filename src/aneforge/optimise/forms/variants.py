@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.graph.rewrite import rewrite
 from aneforge.optimise.forms.native_attention import without_native_attention
-from aneforge.optimise.forms.numeric import simplified
+from aneforge.optimise.forms.numeric import simplify_scalars
 from aneforge.optimise.forms.quantised import with_int8_weights
 from aneforge.optimise.forms.sums import product_of_sum
 from aneforge.optimise.forms.tables import product_of_sigmoid
@@ -38,7 +38,7 @@ def variants(graph: Graph, target: Target) -> tuple[tuple[Variant, ...], tuple[s
     if built is not None:
         found.append(Variant("attention of products and softmax", built))
     last = found[-1]
-    joined = simplified(last.graph)
+    joined = simplify_scalars(last.graph)
     if len(joined.nodes) < len(last.graph.nodes):
         found.append(Variant("scalars joined" if built is None else f"{last.name}, scalars joined", joined))
     finer = rewrite(graph, product_of_sigmoid)

@@ -46,11 +46,11 @@ from aneforge.runtime.saved.records import (
     PartRecord,
     Span,
     SuppliedRecord,
-    aligned,
+    align,
     constant_of,
     part_records,
     read_part,
-    stored_part,
+    store_part,
 )
 from aneforge.targets import chip
 
@@ -105,7 +105,7 @@ def write_content(file: BinaryIO, program: Program, facts: ModelFacts) -> None:
     for held in made.constants:
         for record in held.parts:
             pad(file)
-            file.write(content_of(stored_part(record, constants[held.symbol].parts[record.name])))
+            file.write(content_of(store_part(record, constants[held.symbol].parts[record.name])))
 
 
 def content_of(array: Array) -> memoryview:
@@ -116,7 +116,7 @@ def content_of(array: Array) -> memoryview:
 def pad(file: BinaryIO) -> None:
     """Write zeros up to the next place at which a section may begin."""
     place = file.tell()
-    file.write(bytes(aligned(place) - place))
+    file.write(bytes(align(place) - place))
 
 
 def header_of(program: Program, facts: ModelFacts, text: bytes, constants: Mapping[str, Constant]) -> Header:
@@ -189,7 +189,7 @@ def read_content(path: Path) -> tuple[Program, ModelFacts]:
         header = msgspec.json.decode(content, type=Header)
     except msgspec.MsgspecError as error:
         raise damaged(f"its header has another form: {error}") from error
-    begin = aligned(PREFIX.size + header_bytes)
+    begin = align(PREFIX.size + header_bytes)
     check_size(size, begin + header.nbytes)
     whole = np.memmap(path, np.uint8, "r", shape=(size,))
     check_zeros(cast("Array", whole[PREFIX.size + header_bytes : begin]))
@@ -298,7 +298,7 @@ def check_layout(header: Header, body: Array) -> None:
             f"got offset {header.text.offset} and {end} bytes)"
         )
     for part in parts_of(header):
-        begin = aligned(end)
+        begin = align(end)
         if part.dtype not in DTYPES or min(part.shape, default=0) < 0:
             raise damaged(f"array {part.name!r} has the type {part.dtype} {list(part.shape)}")
         if part.offset != begin:

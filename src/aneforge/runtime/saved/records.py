@@ -11,7 +11,7 @@ import numpy as np
 from aneforge.errors import AneforgeError, ProgramFileError
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.types import DTYPES, numpy_dtype
-from aneforge.runtime.saved.packing import packed, packed_bytes, unpacked
+from aneforge.runtime.saved.packing import count_packed_bytes, pack_bits, unpack_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,11 +28,11 @@ __all__ = [
     "PartRecord",
     "Span",
     "SuppliedRecord",
-    "aligned",
+    "align",
     "constant_of",
     "part_records",
     "read_part",
-    "stored_part",
+    "store_part",
 ]
 
 ALIGNMENT = 64
@@ -61,7 +61,7 @@ class PartRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_d
     @property
     def nbytes(self) -> int:
         """How long it is."""
-        return packed_bytes(math.prod(self.shape) * numpy_dtype(self.dtype).itemsize, self.bits)
+        return count_packed_bytes(math.prod(self.shape) * numpy_dtype(self.dtype).itemsize, self.bits)
 
 
 class ConstantRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -118,10 +118,10 @@ class Header(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defau
     """The chip, where one was named."""
 
 
-def aligned(place: int) -> int:
+def align(place: int) -> int:
     """Return the next place at which a section may begin.
 
-    >>> aligned(0), aligned(1), aligned(64)
+    >>> align(0), align(1), align(64)
     (0, 64, 64)
     """
     return -(-place // ALIGNMENT) * ALIGNMENT
@@ -135,14 +135,14 @@ def part_records(constant: Constant, offset: int) -> Iterator[PartRecord]:
             bits = constant.bits
         elif part.dtype == np.bool_:
             bits = 1
-        record = PartRecord(name, DTYPE_NAMES[part.dtype], part.shape, aligned(offset), bits)
+        record = PartRecord(name, DTYPE_NAMES[part.dtype], part.shape, align(offset), bits)
         offset = record.offset + record.nbytes
         yield record
 
 
-def stored_part(record: PartRecord, array: Array) -> Array:
+def store_part(record: PartRecord, array: Array) -> Array:
     """Return an array as a file holds it."""
-    return np.ascontiguousarray(array) if record.bits == 8 else packed(array, record.bits)
+    return np.ascontiguousarray(array) if record.bits == 8 else pack_bits(array, record.bits)
 
 
 def read_part(record: PartRecord, body: Array) -> Array:
@@ -155,7 +155,7 @@ def read_part(record: PartRecord, body: Array) -> Array:
     raw = np.asarray(body[record.offset : record.offset + record.nbytes])
     if record.bits < 8:
         try:
-            raw = unpacked(raw, record.bits, math.prod(record.shape))
+            raw = unpack_bits(raw, record.bits, math.prod(record.shape))
         except ValueError as error:
             raise ProgramFileError(f"the file is damaged: array {record.name!r}: {error}") from None
         raw.flags.writeable = False

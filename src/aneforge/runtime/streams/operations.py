@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
-from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, converted, expect_apart
+from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, convert_value, expect_apart
 from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.program import LoadedProgram
 from aneforge.runtime.streams.events import Event
@@ -121,7 +121,7 @@ class Operation:
         """
         check_process("set_input", self._process)
         port = self.port(name, Direction.INPUT)
-        ready = converted(port, value)
+        ready = convert_value(port, value)
         if not port.buffer.flags.writeable:
             raise GraphError(f"the buffer bound to {port} cannot be written to", remedy="bind one that can")
         np.copyto(port.buffer, ready)
