@@ -17,7 +17,7 @@ import numpy as np
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.planar import add, gain_offset, larger, mul, number, read, smaller
 from aneforge.engine.rounding import to_fp16
-from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.table import op_named
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def clamped_relu(x: Array, *, alpha: float, beta: float) -> Array:
 
 def prelu(x: Array, alpha: Array) -> Array:
     """Return x, scaled by its channel's slope where it is negative."""
-    return sloped(x, laid_along(read(alpha), x.ndim))
+    return sloped(x, reshape_along(read(alpha), x.ndim))
 
 
 def sign(x: Array) -> Array:
@@ -174,8 +174,8 @@ def softplus(x: Array) -> Array:
 
 def softplus_parametric(x: Array, alpha: Array, beta: Array) -> Array:
     """Return alpha · log(1 + e^(beta · x)), each product a step of its own."""
-    inner = mul(laid_along(beta, x.ndim), x)
-    return mul(laid_along(alpha, x.ndim), softplus(inner))
+    inner = mul(reshape_along(beta, x.ndim), x)
+    return mul(reshape_along(alpha, x.ndim), softplus(inner))
 
 
 def softsign(x: Array) -> Array:

@@ -23,8 +23,8 @@ from aneforge.engine.neuron import table
 from aneforge.engine.planar import add, mul, read
 from aneforge.engine.reductions import accumulated, adder_of, mean, reciprocal_count, squares
 from aneforge.engine.rounding import to_fp16
-from aneforge.ops.arithmetic import laid_along
-from aneforge.ops.shapes import normalised_axes, reduced_axes
+from aneforge.ops.arithmetic import reshape_along
+from aneforge.ops.shapes import normalise_axes, reduced_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ __all__ = ["FOR_TARGET", "Steps", "softmax", "standardised"]
 
 def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
     """Return eˣ / Σ eˣ along an axis."""
-    numbers, axes = read(x), normalised_axes((axis,), x.ndim)
+    numbers, axes = read(x), normalise_axes((axis,), x.ndim)
     largest = np.max(numbers, axis=axes, keepdims=True)
     powers = table("exp2", to_fp16((numbers - largest) * LOG2_E))
     reciprocals = table("inverse", accumulated(read(powers), axes, adder))
@@ -92,7 +92,7 @@ def along(values: Array | None, rank: int, axes: Axes) -> Array | None:
 
 def by_channel(values: Array | None, rank: int) -> Array | None:
     """Return one number a channel in a shape that broadcasts along axis 1."""
-    return None if values is None else laid_along(values, rank)
+    return None if values is None else reshape_along(values, rank)
 
 
 # Operations of the table, on a target.
@@ -159,7 +159,7 @@ def l2_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]:
     adder = adder_of(target)
 
     def function(x: Array, *, axes: Axes, epsilon: float) -> Array:
-        return steps.by_length(x, normalised_axes(axes, x.ndim), float(np.float32(epsilon)), adder)
+        return steps.by_length(x, normalise_axes(axes, x.ndim), float(np.float32(epsilon)), adder)
 
     return function
 

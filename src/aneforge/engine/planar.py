@@ -22,7 +22,7 @@ import numpy as np
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.choices import choices
 from aneforge.engine.rounding import decoded, to_fp16
-from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.arithmetic import reshape_along
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -217,10 +217,10 @@ def gain_offset(x: Array, gain: Array | float, offset: Array | float | None) -> 
 
 def channel_gain_offset(x: Array, gain: Array | None, offset: Array | None) -> Array:
     """Return gain · x + offset with one of each per channel, axis 1."""
-    shift = None if offset is None else laid_along(read(offset), x.ndim)
+    shift = None if offset is None else reshape_along(read(offset), x.ndim)
     if gain is None:
         return to_fp16(read(x) + (0.0 if shift is None else shift))
-    return gain_offset(x, laid_along(read(gain), x.ndim), shift)
+    return gain_offset(x, reshape_along(read(gain), x.ndim), shift)
 
 
 def batch_norm(

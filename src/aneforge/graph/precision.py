@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Value
     from aneforge.ops.types import Array
 
-__all__ = ["NARROWED", "Halved", "Retyped", "TooLarge", "held_types", "retyped", "to_fp16", "too_large"]
+__all__ = ["NARROWED", "Halved", "Retyped", "TooLarge", "list_element_types", "retype_graph", "to_fp16", "too_large"]
 
 NARROWED: dict[str, str] = dict.fromkeys(("fp32", "fp64", "bf16"), "fp16")
 SHORTENED: dict[str, str] = dict.fromkeys(("int64", "uint64"), "int32")
@@ -81,7 +81,7 @@ def to_fp16(graph: GraphLike) -> Halved:
     left = () if kept is None else (f"the model's integers of 64 bits were kept: {kept}",)
     if not narrowed and not shortened:
         return Halved(whole, notes=left)
-    made = retyped(whole, narrowed | shortened)
+    made = retype_graph(whole, narrowed | shortened)
     notes = [text for text, changed in ((TAKEN, narrowed), (SHORT, shortened)) if changed]
     if made.decoded:
         notes.append(f"{made.decoded} encoded weights became dense, for fp16 does not hold what they are stored as")
@@ -138,7 +138,7 @@ class Retyped:
     """What nodes were that were made again."""
 
 
-def retyped(graph: Graph, becomes: Mapping[str, str]) -> Retyped:
+def retype_graph(graph: Graph, becomes: Mapping[str, str]) -> Retyped:
     """Return a graph whose tensors and constants of some element types are of others.
 
     Integers are expected to have room: `too_large` names those that have not.
@@ -159,7 +159,7 @@ def retyped(graph: Graph, becomes: Mapping[str, str]) -> Retyped:
     return Retyped(Graph(*ports), tuple(infinite), retyping.decoded, retyping.before)
 
 
-def held_types(graph: Graph) -> frozenset[str]:
+def list_element_types(graph: Graph) -> frozenset[str]:
     """Return the element types of all tensors and constants of a graph."""
     tensors = {kind.dtype for node in graph.nodes for kind in node.types}
     return frozenset(tensors | {constant.type.dtype for node in graph.nodes for constant in node.constants()})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Argument, Node, Output
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Feed", "evaluate", "fitted", "reference"]
+__all__ = ["Feed", "evaluate", "fit_value", "reference"]
 
 MOST_ELEMENTS = 2**30
 """Largest tensor that the reference evaluates: 8 GiB of float64."""
@@ -115,11 +115,11 @@ def placeholder_values(graph: Graph, inputs: Feed, states: Mapping[str, Array]) 
     for name, node in graph.inputs.items():
         if name not in values:
             raise GraphError(f"input {name!r} has no value", limit=", ".join(graph.inputs))
-        found[node] = (fitted(f"input {name!r}", values[name], node.types[0]),)
+        found[node] = (fit_value(f"input {name!r}", values[name], node.types[0]),)
     for name, node in graph.state_placeholders.items():
         kind = node.types[0]
         start = starts[name] if name in starts else np.zeros(kind.shape, meaning_dtype(kind.dtype))
-        found[node] = (fitted(f"state {name!r}", start, kind),)
+        found[node] = (fit_value(f"state {name!r}", start, kind),)
     return found
 
 
@@ -155,7 +155,7 @@ def named_values(what: str, given: object, known: Mapping[str, Node]) -> Mapping
     return cast("Mapping[str, object]", given)
 
 
-def fitted(what: str, value: object, wanted: TensorType) -> Array:
+def fit_value(what: str, value: object, wanted: TensorType) -> Array:
     """Return a value in the type of the mathematics, its shape, element type and range checked.
 
     Raises:

@@ -38,7 +38,7 @@ def rewrite(graph: Graph, replace: Replace) -> Graph:
         operands = {name: argument_now(argument) for name, argument in node.operands.items()}
         results = replace(node, operands)
         if results is None:
-            kept = node if unchanged(node, operands) else dataclasses.replace(node, operands=operands)
+            kept = node if keeps_operands(node, operands) else dataclasses.replace(node, operands=operands)
             results = [Tensor(kept, index) for index in range(len(node.types))]
         for index, (result, kind) in enumerate(zip(results, node.types, strict=True)):
             if result.type != kind:
@@ -57,7 +57,7 @@ def rewrite(graph: Graph, replace: Replace) -> Graph:
     return Graph(outputs, states)
 
 
-def unchanged(node: Node, operands: Mapping[str, Argument]) -> bool:
+def keeps_operands(node: Node, operands: Mapping[str, Argument]) -> bool:
     """Tell whether operands are still those of a node."""
     return all(
         same(before, after)

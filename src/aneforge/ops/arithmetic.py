@@ -9,15 +9,15 @@ import numpy as np
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
-__all__ = ["euclidean_length", "laid_along", "logistic", "rectified", "softmax", "unchanged", "wide"]
+__all__ = ["euclidean_length", "logistic", "rectify", "reshape_along", "return_unchanged", "softmax", "wide"]
 
 
-def unchanged(x: Array) -> Array:
+def return_unchanged(x: Array) -> Array:
     """Return the values as they are."""
     return x
 
 
-def rectified(x: Array) -> Array:
+def rectify(x: Array) -> Array:
     """Return x, and 0 below 0."""
     return np.maximum(x, 0)
 
@@ -48,10 +48,10 @@ def euclidean_length(x: Array, axes: tuple[int, ...]) -> Array:
     return np.ldexp(np.sqrt(np.sum(np.square(scaled), axis=axes, keepdims=True)), exponent)
 
 
-def laid_along(values: Array, rank: int, axis: int = 1) -> Array:
+def reshape_along(values: Array, rank: int, axis: int = 1) -> Array:
     """Return a list of numbers in a shape that broadcasts along one axis of a tensor; by default that of channels.
 
-    >>> laid_along(np.arange(3), 4).shape
+    >>> reshape_along(np.arange(3), 4).shape
     (1, 3, 1, 1)
     """
     return values.reshape([-1 if place == axis % rank else 1 for place in range(rank)])

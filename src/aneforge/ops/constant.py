@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Self, cast
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.ops.arithmetic import laid_along
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.arithmetic import reshape_along
+from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_float, is_integer
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Int8Affine(Constant):
             )
         expect_scale(self.scale)
         expect_shift("zero point", self.zero_point)
-        object.__setattr__(self, "axis", normalised_axis(self.axis, self.quantized.ndim))
+        object.__setattr__(self, "axis", normalise_axis(self.axis, self.quantized.ndim))
         channels = self.quantized.shape[self.axis]
         for what, part in (("scale", self.scale), ("zero point", self.zero_point)):
             if part is not None and part.size not in (1, channels):
@@ -271,7 +271,7 @@ class Int8Affine(Constant):
 
     def _spread(self, part: Array) -> Array:
         real = part.astype(np.float64)
-        return laid_along(real, self.quantized.ndim, self.axis) if real.size > 1 else real.reshape(())
+        return reshape_along(real, self.quantized.ndim, self.axis) if real.size > 1 else real.reshape(())
 
 
 @dataclass(frozen=True, eq=False)

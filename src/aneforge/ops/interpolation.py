@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.arithmetic import reshape_along
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
@@ -99,7 +99,7 @@ def mixed(first: Array, second: Array, weight: Array) -> Array:
 def linear_along(x: Array, axis: int, points: Array) -> Array:
     """Read an array at fractional places along an axis: the two neighbours, weighted."""
     lower, upper = np.floor(points).astype(np.intp), np.ceil(points).astype(np.intp)
-    weight = laid_along(points - lower, x.ndim, axis)
+    weight = reshape_along(points - lower, x.ndim, axis)
     return mixed(np.take(x, lower, axis), np.take(x, upper, axis), weight)
 
 

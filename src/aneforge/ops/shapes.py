@@ -36,8 +36,8 @@ __all__ = [
     "expect_representable",
     "expect_shape",
     "expect_within",
-    "normalised_axes",
-    "normalised_axis",
+    "normalise_axes",
+    "normalise_axis",
     "own_type",
     "reduced_axes",
     "sliding_extent",
@@ -221,10 +221,10 @@ def expect_elements(tensor: TensorType, axes: Iterable[int], done: str) -> None:
         raise GraphError(f"an axis without elements cannot be {done}", seen=list(tensor.shape))
 
 
-def normalised_axis(axis: int, rank: int, name: str = "axis") -> int:
+def normalise_axis(axis: int, rank: int, name: str = "axis") -> int:
     """Return an axis counted from the front.
 
-    >>> normalised_axis(-1, 4)
+    >>> normalise_axis(-1, 4)
     3
 
     Raises:
@@ -235,13 +235,13 @@ def normalised_axis(axis: int, rank: int, name: str = "axis") -> int:
     return axis % rank
 
 
-def normalised_axes(axes: Iterable[int], rank: int, name: str = "axes") -> tuple[int, ...]:
+def normalise_axes(axes: Iterable[int], rank: int, name: str = "axes") -> tuple[int, ...]:
     """Return axes counted from the front, in the order given.
 
     Raises:
         GraphError: One is not an axis, or one is named twice.
     """
-    found = tuple(normalised_axis(axis, rank, name) for axis in axes)
+    found = tuple(normalise_axis(axis, rank, name) for axis in axes)
     if len(set(found)) != len(found):
         raise GraphError(f"{name} names one axis twice", seen=list(found))
     return found
@@ -249,7 +249,7 @@ def normalised_axes(axes: Iterable[int], rank: int, name: str = "axes") -> tuple
 
 def reduced_axes(rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return the axes of a reduction counted from the front; None is all of them."""
-    return tuple(range(rank)) if axes is None else normalised_axes(axes, rank)
+    return tuple(range(rank)) if axes is None else normalise_axes(axes, rank)
 
 
 def sliding_extent(extent: int, window: int, stride: int, pad: Sequence[int], dilation: int, *, ceil: bool) -> int:

@@ -56,8 +56,8 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
         lambda: shapes.expect_elements(TensorType((2, 0)), (-1,), "reduced"),
         "an axis without elements cannot be reduced (seen [2, 0])",
     ),
-    (lambda: shapes.normalised_axis(2, 2), "axis is not an axis of a tensor of rank 2 (seen 2, limit -2 to 1)"),
-    (lambda: shapes.normalised_axes((0, -2), 2, "perm"), "perm names one axis twice (seen [0, 0])"),
+    (lambda: shapes.normalise_axis(2, 2), "axis is not an axis of a tensor of rank 2 (seen 2, limit -2 to 1)"),
+    (lambda: shapes.normalise_axes((0, -2), 2, "perm"), "perm names one axis twice (seen [0, 0])"),
     (
         lambda: shapes.expect_entries("reps", (1,), 2, "axis"),
         "reps does not have one entry for each axis (seen 1",

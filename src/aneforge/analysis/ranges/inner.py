@@ -25,7 +25,7 @@ from aneforge.engine.neuron import table
 from aneforge.engine.planar import add, host_fp16, number, read
 from aneforge.engine.reductions import accumulated, adder_of, by_row, mean, parted, squares
 from aneforge.engine.rounding import to_fp16
-from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.groups.pooling import pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_MAX
 from aneforge.ops.shapes import reduced_axes
@@ -273,7 +273,7 @@ def softplus_parametric(situation: Situation) -> Iterator[Inner]:
         exact = products(x.range, beta.range)
         yield one_plus_power(rounded(exact.low, exact.high).high)
         return
-    along = laid_along(as_read(beta.values), x.values.ndim)
+    along = reshape_along(as_read(beta.values), x.values.ndim)
     yield one_plus_power(float(read(to_fp16(along * as_read(x.values))).max(initial=-FP16_INFINITY)))
 
 
@@ -310,7 +310,7 @@ def computed_gain(situation: Situation) -> Iterator[Inner]:
     if x.values is None or gain.values is None:
         yield from before_an_offset(products(x.range, gain.range))
         return
-    exact = as_read(x.values) * laid_along(as_read(gain.values), x.values.ndim)
+    exact = as_read(x.values) * reshape_along(as_read(gain.values), x.values.ndim)
     yield from before_an_offset(Range(0.0, most(exact)))
 
 
@@ -322,7 +322,7 @@ def inner_of_affine(x: Known, affine: Affine) -> Iterator[Inner]:
     if x.values is None or gain.ndim == 0:
         yield from before_an_offset(Range(0.0, most(gain) * x.range.magnitude))
         return
-    exact = as_read(x.values) * laid_along(gain, x.values.ndim, affine.axis)
+    exact = as_read(x.values) * reshape_along(gain, x.values.ndim, affine.axis)
     yield from before_an_offset(Range(0.0, most(exact)))
 
 

@@ -13,7 +13,7 @@ from aneforge.analysis.ranges.layer_ranges import Found, range_of_layer, shares_
 from aneforge.analysis.ranges.lengths import followed
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphTypeError, UnknownNameError
-from aneforge.graph.methods.method_arguments import described, entries, is_number, misuse, number
+from aneforge.graph.methods.method_arguments import describe_argument, entries, is_number, misuse, number
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def check_by_name(given: object) -> None:
         return
     remedy = 'give a dict, such as {"x": 4.0} or {"x": (-1.0, 4.0)}'
     text = "the ranges are not given by the names of inputs"
-    raise misuse(ASKED, text, seen=described(given), remedy=remedy, error=GraphTypeError)
+    raise misuse(ASKED, text, seen=describe_argument(given), remedy=remedy, error=GraphTypeError)
 
 
 def range_given(name: str, given: object, kind: TensorType) -> Range:
@@ -175,7 +175,7 @@ def ends_given(what: str, given: object) -> tuple[float, float]:
         return -high, high
     ends = entries(single, ASKED, what, most=2)
     if ends is None or len(ends) < 2:
-        raise misuse(ASKED, f"{what} is none", seen=described(single), limit=RANGE, error=GraphTypeError)
+        raise misuse(ASKED, f"{what} is none", seen=describe_argument(single), limit=RANGE, error=GraphTypeError)
     low, high = (number(end, ASKED, f"an end of {what}", finite=False) for end in ends)
     return low, high
 
@@ -196,7 +196,7 @@ def samples_given(
         if not isinstance(sample, Mapping):
             remedy = 'give a dict, such as {"x": array}, or a list of such'
             text = "sample inputs are not arrays by the names of inputs"
-            raise GraphTypeError(text, seen=described(sample), remedy=remedy)
+            raise GraphTypeError(text, seen=describe_argument(sample), remedy=remedy)
         for name, values in cast("Mapping[str, object]", sample).items():
             check_sample(name, values, names)
     return cast("list[Mapping[str, Array]]", samples)
@@ -218,4 +218,6 @@ def check_sample(name: str, values: object, names: Collection[str] | None) -> No
     except ValueError:  # rows of different lengths
         kind = ""
     if kind not in REAL_KINDS:
-        raise GraphTypeError(f"the sample of input {name!r} is not an array of real numbers", seen=described(values))
+        raise GraphTypeError(
+            f"the sample of input {name!r} is not an array of real numbers", seen=describe_argument(values)
+        )

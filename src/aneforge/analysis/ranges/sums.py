@@ -16,7 +16,7 @@ from aneforge.analysis.ranges.pointwise import Attributes, table
 from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_SMALLEST
-from aneforge.ops.shapes import normalised_axes, reduced_axes
+from aneforge.ops.shapes import normalise_axes, reduced_axes
 from aneforge.ops.table import op_named
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def cumulated(situation: Situation) -> Range:
     x = situation.range("x")
     if not x.finite:
         return RESULTS
-    axis = normalised_axes((int(situation.number("axis")),), len(situation.shape("x")))[0]
+    axis = normalise_axes((int(situation.number("axis")),), len(situation.shape("x")))[0]
     count = situation.shape("x")[axis]
     return rounded(min(x.low, count * x.low, 0.0), max(x.high, count * x.high, 0.0))
 

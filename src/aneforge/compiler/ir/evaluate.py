@@ -12,7 +12,7 @@ import numpy as np
 
 from aneforge.compiler.ir.layer import Value
 from aneforge.errors import GraphError
-from aneforge.graph.reference import fitted
+from aneforge.graph.reference import fit_value
 from aneforge.ops.definition import meaning_dtype
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ def evaluate_program(
             raise GraphError(
                 f"input {port.name!r} has no value", limit=", ".join(known.name for known in program.inputs)
             )
-        values[port.value.name] = fitted(f"input {port.name!r}", inputs[port.name], port.value.type)
+        values[port.value.name] = fit_value(f"input {port.name!r}", inputs[port.name], port.value.type)
     for state in program.states:
         kind = state.read.type
         start = (states or {}).get(state.name, np.zeros(kind.shape, meaning_dtype(kind.dtype)))
-        values[state.read.name] = fitted(f"state {state.name!r}", start, kind)
+        values[state.read.name] = fit_value(f"state {state.name!r}", start, kind)
     last = {name: readers[-1].name for name, readers in program.consumers.items()}
     for layer in program.layers:
         for result, array in zip(layer.results, evaluate_layer(layer, values), strict=True):

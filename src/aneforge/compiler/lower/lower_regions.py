@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
 from aneforge.ops.groups.slicing import Region, region_index
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 from aneforge.rules.checks.movement_rules import is_broadcast
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def slice_by_index(emit: Emitter) -> tuple[Ref, ...]:
 def split(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a split: a slice for every part."""
     shape = emit.ref("x").type.shape
-    axis = normalised_axis(emit.node.integer("axis"), len(shape))
+    axis = normalise_axis(emit.node.integer("axis"), len(shape))
     parts: list[Ref] = []
     first = 0
     for number, part in enumerate(emit.node.types):
@@ -91,7 +91,7 @@ def concat(emit: Emitter) -> tuple[Ref, ...]:
 def stack(emit: Emitter) -> tuple[Ref, ...]:
     """Lower a stack: every tensor gets an axis, and they are joined along it."""
     values, shape = emit.refs("values"), emit.node.types[0].shape
-    axis = normalised_axis(emit.node.integer("axis"), len(shape))
+    axis = normalise_axis(emit.node.integer("axis"), len(shape))
     one = (*shape[:axis], 1, *shape[axis + 1 :])
     if len(values) == 1:
         return (emit.add("reshape", {"x": values[0]}, {"shape": one}),)

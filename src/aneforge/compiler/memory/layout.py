@@ -29,7 +29,7 @@ __all__ = [
     "on_chip_layout",
     "packed",
     "restrided_row",
-    "rounded_up",
+    "round_up",
     "same_places",
 ]
 
@@ -97,10 +97,10 @@ class Layout:
         return Layout(extents, self.strides, self.bits, last + row_bytes(extents.width, self.bits))
 
 
-def rounded_up(count: int, granule: int) -> int:
+def round_up(count: int, granule: int) -> int:
     """Return the next multiple of a granule.
 
-    >>> rounded_up(100, 64), rounded_up(128, 64)
+    >>> round_up(100, 64), round_up(128, 64)
     (128, 128)
     """
     return -(-count // granule) * granule
@@ -149,7 +149,7 @@ def dram_layout(tensor: TensorType) -> Layout:
     Strides(batch=3072, depth=3072, channel=1024, row=128)
     """
     extents, element = extents_of(tensor.shape), bits(tensor.dtype)
-    row = rounded_up(max(row_bytes(extents.width, element), 1), DRAM_ALIGNMENT)
+    row = round_up(max(row_bytes(extents.width, element), 1), DRAM_ALIGNMENT)
     return packed(extents, element, row)
 
 
@@ -166,7 +166,7 @@ def on_chip_layout(tensor: TensorType, banks: Banks, *, restrided: bool = False,
     extents, element = extents_of(tensor.shape), bits(tensor.dtype)
     if rows is not None:
         extents = Extents(1, extents.channels, 1, rows, extents.width)
-    row = rounded_up(max(row_bytes(extents.width, element), 1), banks.width)
+    row = round_up(max(row_bytes(extents.width, element), 1), banks.width)
     if restrided:
         row = restrided_row(row, neighbouring_rows(extents), banks)
     return packed(extents, element, row)

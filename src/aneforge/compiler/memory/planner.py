@@ -20,7 +20,7 @@ from aneforge.compiler.memory.layout import (
     extents_of,
     neighbouring_rows,
     on_chip_layout,
-    rounded_up,
+    round_up,
 )
 from aneforge.compiler.memory.plan import CHIP, Allocation, AllocationState, Memory, MemoryPlan, Moment, Space
 from aneforge.compiler.memory.rewriting import rewritable
@@ -305,7 +305,7 @@ class Planner:
         for one in allocations:
             if one.memory is Memory.DRAM:
                 sizes[one.home] = max(sizes.get(one.home, 0), one.offset + one.size)
-        return (Space(home, rounded_up(size, DRAM_ALIGNMENT)) for home, size in sizes.items())
+        return (Space(home, round_up(size, DRAM_ALIGNMENT)) for home, size in sizes.items())
 
     # Streams and time.
 

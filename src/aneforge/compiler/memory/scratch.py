@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.memory.arena import Arena
-from aneforge.compiler.memory.layout import DRAM_ALIGNMENT, dram_layout, rounded_up
+from aneforge.compiler.memory.layout import DRAM_ALIGNMENT, dram_layout, round_up
 from aneforge.errors import NotSupportedError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def scratch_of(tenants: Iterable[Tenant]) -> Scratch:
     ordered = sorted(tenants, key=lambda one: (one.first, one.value.name))
     ends: dict[str, int] = {}
     by_last: list[Tenant] = sorted(ordered, key=lambda one: (one.last, one.value.name), reverse=True)
-    sizes = {one.value.name: rounded_up(dram_layout(one.value.type).size, DRAM_ALIGNMENT) for one in ordered}
+    sizes = {one.value.name: round_up(dram_layout(one.value.type).size, DRAM_ALIGNMENT) for one in ordered}
     for one in ordered:
         while by_last and by_last[-1].last < one.first:
             free(by_last.pop(), found, arena, sizes, ends)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
-from aneforge.compiler.memory.layout import rounded_up
+from aneforge.compiler.memory.layout import round_up
 from aneforge.compiler.passes.choose_output_groups import chosen
 from aneforge.compiler.passes.kernels import encoding_of, held_bytes, kernel_of
 from aneforge.compiler.passes.known_values import known
@@ -101,7 +101,7 @@ def pack_layer(layer: Layer, target: Target, rules: Rules) -> PackedWeights | No
         reduction=kernel.inner,
         lanes=blocks.lanes,
         core_bytes=blocks.core_bytes,
-        affine_bytes=rounded_up(2 * HALF * kernel.channels, BLOCK) if vectors and not biased else 0,
+        affine_bytes=round_up(2 * HALF * kernel.channels, BLOCK) if vectors and not biased else 0,
         fits_kernel_memory=limit is not None and max(blocks.core_bytes) <= limit,
         resident=largest is not None and weight.nbytes <= largest,
         basis=blocks.basis,
@@ -112,7 +112,7 @@ def blocks_of(layer: Layer, kernel: Kernel, weight: Constant, bias: int, target:
     """Return the blocks of a layer's weights: by tiles, by planes of a grouped convolution, or by what is stored."""
     cores = known(target.hal, "nes_per_ane") or rules.cores_where_unknown
     if stays_stored(layer, weight, target):
-        share = rounded_up(-(-weight.nbytes // cores), BLOCK)
+        share = round_up(-(-weight.nbytes // cores), BLOCK)
         return Blocks((share,) * cores, Basis.ESTIMATED)
     each = kernel.inner * held_bytes(weight) + bias
     lanes = tiles_chosen(layer, target)
@@ -149,7 +149,7 @@ def tile_blocks(outputs: int, lanes: Sequence[int], cores: int, each: int) -> tu
         for core in range(used):
             held[core] += lane * each
         left -= used * lane
-    return tuple(rounded_up(size, BLOCK) for size in held)
+    return tuple(round_up(size, BLOCK) for size in held)
 
 
 def spread(outputs: int, parts: int, each: int) -> tuple[int, ...]:
@@ -159,7 +159,7 @@ def spread(outputs: int, parts: int, each: int) -> tuple[int, ...]:
     (128, 64, 64, 64)
     """
     used = min(parts, outputs)
-    return tuple(rounded_up((outputs // used + (part < outputs % used)) * each, BLOCK) for part in range(used))
+    return tuple(round_up((outputs // used + (part < outputs % used)) * each, BLOCK) for part in range(used))
 
 
 def stays_stored(layer: Layer, weight: Constant, target: Target) -> bool:

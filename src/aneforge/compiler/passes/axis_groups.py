@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.passes.cuts import is_reduction, reduced
-from aneforge.compiler.passes.layer_maker import packed
+from aneforge.compiler.passes.layer_maker import merge_first_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["Merged", "merged"]
+__all__ = ["Merged", "merge_layer_axes"]
 
 Group = tuple[int, ...]
 """Neighbouring axes that become one."""
@@ -168,15 +168,18 @@ def matmul(layer: Layer, most: int) -> Merged | None:
 def linear(layer: Layer, most: int) -> Merged | None:
     """Merge the first axes of a linear layer's input, whose rows are independent."""
     others = (None,) * (len(layer.operands) - 1)
-    return Merged((packed(layer.operand("x").type.shape, most), *others), layer.attributes)
+    return Merged((merge_first_axes(layer.operand("x").type.shape, most), *others), layer.attributes)
 
 
 def reshape(layer: Layer, most: int) -> Merged | None:
     """Take the shapes of a reshape as the tensors are held."""
-    return Merged((packed(layer.operand("x").type.shape, most),), {"shape": packed(layer.core_types[0].shape, most)})
+    return Merged(
+        (merge_first_axes(layer.operand("x").type.shape, most),),
+        {"shape": merge_first_axes(layer.core_types[0].shape, most)},
+    )
 
 
-def merged(layer: Layer, most: int) -> Merged | None:
+def merge_layer_axes(layer: Layer, most: int) -> Merged | None:
     """Return a layer without epilogue on so many axes or fewer; None where that cannot be."""
     if layer.kind.is_elementwise or layer.kind.name == "identity":
         return elementwise(layer, most)

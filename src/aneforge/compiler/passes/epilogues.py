@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.types import TensorType
 
-__all__ = ["POINTWISE", "UNDONE", "axis_behind", "epilogue_part", "fusion_undone", "unfused"]
+__all__ = ["POINTWISE", "UNDONE", "axis_behind", "epilogue_part", "fusion_undone", "unfuse"]
 
 CORE = "core"
 """The step that makes a layer without its epilogue."""
@@ -84,7 +84,7 @@ def stage_part(slot: Slot, stage: Stage, axis: int, moved: int, part: tuple[int,
     return replace(stage, operands=held)
 
 
-def unfused(layer: Layer, slots: Iterable[Slot] = tuple(Slot)) -> list[Layer]:
+def unfuse(layer: Layer, slots: Iterable[Slot] = tuple(Slot)) -> list[Layer]:
     """Return a layer without some slots of its epilogue and those after them, which become layers of their own.
 
     The last of the layers has the name of the old one.

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.targets import Target
 
-__all__ = ["LayerMaker", "packed"]
+__all__ = ["LayerMaker", "merge_first_axes"]
 
 VIEWED_AXES = 4
 """Axes of a tensor that is viewed with one more after it."""
 
 
-def packed(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
+def merge_first_axes(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
     """Return the shape in which a tensor of too many axes is held: the first ones merged.
 
-    >>> packed((2, 3, 4, 5), 3)
+    >>> merge_first_axes((2, 3, 4, 5), 3)
     (6, 4, 5)
     """
     spare = len(shape) - most
@@ -127,7 +127,7 @@ class LayerMaker:
 
     def part_of_view(self, x: Value, begin: int, size: int, step: str) -> Ref:
         """Return a part along the width, taken as rows of a view of one column."""
-        rows = packed(x.shape, VIEWED_AXES)
+        rows = merge_first_axes(x.shape, VIEWED_AXES)
         if x.name not in self.views:
             self.views[x.name] = self.reshape(x, (*rows, 1), step=f"{step}.column")
         part = self.part(self.views[x.name], len(rows) - 1, begin, size, step=f"{step}.rows")

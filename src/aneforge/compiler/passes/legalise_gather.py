@@ -14,7 +14,7 @@ import numpy as np
 
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.layer_maker import LayerMaker, packed
+from aneforge.compiler.passes.layer_maker import LayerMaker, merge_first_axes
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import numpy_dtype
@@ -72,7 +72,7 @@ def through_gate(layer: Layer, target: Target) -> list[Layer]:
     x, indices = layer.operand("x"), layer.operand("indices")
     axes = target.limits.integer("gather_software_axes")
     if isinstance(indices, Constant):
-        image = (1,) * (axes - x.type.rank) + packed(x.type.shape, axes)
+        image = (1,) * (axes - x.type.rank) + merge_first_axes(x.type.shape, axes)
         found = coordinates_of(layer, indices.dense(), image)
         index: Ref = Dense.owning(found.astype(numpy_dtype("int32")))
     else:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.ir.program import Note
-from aneforge.compiler.passes.axis_groups import merged
+from aneforge.compiler.passes.axis_groups import merge_layer_axes
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.epilogues import unfused
+from aneforge.compiler.passes.epilogues import unfuse
 from aneforge.compiler.passes.known_values import known
-from aneforge.compiler.passes.layer_maker import LayerMaker, packed
+from aneforge.compiler.passes.layer_maker import LayerMaker, merge_first_axes
 from aneforge.compiler.passes.refusals import finding, operation_name, refused
 from aneforge.errors import IllegalGraphError, NotSupportedError
 from aneforge.rules.catalogue import explain
@@ -94,7 +94,7 @@ def with_fewer_axes(layer: Layer, ranks: Ranks, held: Mapping[str, Value], targe
     Raises:
         NotSupportedError: The layer treats too many neighbours differently.
     """
-    form = merged(layer, ranks.of_layer(layer))
+    form = merge_layer_axes(layer, ranks.of_layer(layer))
     if form is None or len(layer.results) > 1:
         raise refusal(layer, ranks, target)
     make = LayerMaker(layer)
@@ -110,7 +110,7 @@ def with_fewer_axes(layer: Layer, ranks: Ranks, held: Mapping[str, Value], targe
         name: tuple(map(brought, argument)) if isinstance(argument, tuple) else brought(argument)
         for name, argument in layer.operands.items()
     }
-    wanted = packed(layer.result.shape, ranks.most)
+    wanted = merge_first_axes(layer.result.shape, ranks.most)
     last = replace(layer, operands=operands, attributes=layer.kind.complete(form.attributes))
     if last.core_types[0].shape == wanted:
         make.keep(replace(last, results=(Value(layer.name, last.core_types[0]),)))
@@ -158,7 +158,7 @@ class LegaliseRank(Pass):
         def pieces(layer: Layer) -> Iterator[Layer]:
             if layer.epilogue:
                 notes.append(Note(self.name, layer.name, "the epilogue became layers: it has too many axes to stay"))
-            for piece in unfused(layer):
+            for piece in unfuse(layer):
                 yield from with_fewer_axes(piece, ranks, held, program.target)
 
         for layer in program.layers:

@@ -16,7 +16,7 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.epilogues import unfused
+from aneforge.compiler.passes.epilogues import unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.resampling import AxisResize, Kernel, scaled_weights
 from aneforge.errors import NotSupportedError
@@ -266,7 +266,7 @@ class LegaliseResize(Pass):
         def resized(layer: Layer) -> list[Layer] | None:
             if layer.epilogue.texture is not None and texture is False:
                 notes.append(Note(self.name, layer.name, "its texture slot became layers: there is no texture engine"))
-                pieces = unfused(layer, [Slot.TEXTURE])
+                pieces = unfuse(layer, [Slot.TEXTURE])
                 return [made for piece in pieces for made in (one(piece) if piece.kind.name == "resize" else [piece])]
             if layer.kind.name != "resize":
                 return None

@@ -12,7 +12,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.kind import Engine, Slot
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
-from aneforge.compiler.passes.epilogues import unfused
+from aneforge.compiler.passes.epilogues import unfuse
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.tiling import even_parts
@@ -206,7 +206,7 @@ class LegaliseTranspose(Pass):
                 return legal(layer, bounds)
             if layer.epilogue.transpose is None or bounds is None:
                 return None
-            pieces = unfused(layer, [Slot.TRANSPOSE])
+            pieces = unfuse(layer, [Slot.TRANSPOSE])
             if is_native(next(piece for piece in pieces if piece.kind.name == "transpose"), bounds):
                 return None
             notes.append(Note(self.name, layer.name, "its transpose became a layer again: it is out of bounds"))

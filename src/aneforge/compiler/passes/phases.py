@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.compiler.ir.kind import Slot
-from aneforge.compiler.passes.epilogues import POINTWISE, unfused
+from aneforge.compiler.passes.epilogues import POINTWISE, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.ops.constant import Constant, Dense
 
@@ -108,7 +108,7 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
     `allowed` are the factors by which one layer moves rows and columns into channels and back; new names have the word.
     """
     spread = math.prod(phase.results for phase in phases)
-    first, *behind = [layer] if spread == 1 else unfused(layer, slots_that_stay(layer))
+    first, *behind = [layer] if spread == 1 else unfuse(layer, slots_that_stay(layer))
     make = LayerMaker(first, word=word)
     source = moved_into_channels(make, padded(make, phases), phases)
     weights = first.operand("weights")

@@ -10,7 +10,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.moving import CHANNELS, SPATIAL, only_moves
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along, is_reduction, reduced
-from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfused
+from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.refusals import refused
@@ -161,10 +161,10 @@ def cut_short(layer: Layer, extents: Extents) -> list[Layer]:
     if only_moves(layer) or extents.fits(layer):
         return [layer]
     if layer.epilogue and only_behind(layer, extents):
-        return [made for piece in unfused(layer) for made in cut_short(piece, extents)]
+        return [made for piece in unfuse(layer) for made in cut_short(piece, extents)]
     for axis, cut in candidates(layer, extents):
         if axis_behind(layer, axis) is None:
-            return [made for piece in unfused(layer) for made in cut_short(piece, extents)]
+            return [made for piece in unfuse(layer) for made in cut_short(piece, extents)]
         parts = parts_of(layer, cut, extents)
         if parts is not None:
             pieces = cut_layer(layer, cut, parts, "tile", extents.target)

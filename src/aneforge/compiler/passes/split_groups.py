@@ -11,7 +11,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
-from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, unfused
+from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, unfuse
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.tiling import cut_layer, even_parts
 
@@ -68,7 +68,7 @@ class SplitGroups(Pass):
             counted = groups if decision("group_channels").text() == "of all groups" else 1
             if counted * math.prod(weights.type.shape[1:]) <= most:
                 return None
-            first, *behind = [layer] if axis_behind(layer, CHANNEL_AXIS) is not None else unfused(layer)
+            first, *behind = [layer] if axis_behind(layer, CHANNEL_AXIS) is not None else unfuse(layer)
             cut = cut_along(first, CHANNEL_AXIS)
             assert cut is not None, "a convolution is cut along its groups"  # noqa: S101 - said by `cuts`
             notes.append(Note.of(self.name, layer.name, GROUPS, groups=groups))

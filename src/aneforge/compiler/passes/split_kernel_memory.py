@@ -15,7 +15,7 @@ from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
-from aneforge.compiler.passes.epilogues import axis_behind, unfused
+from aneforge.compiler.passes.epilogues import axis_behind, unfuse
 from aneforge.compiler.passes.kernels import held_bytes, kernel_of, unmet_preconditions
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.split_matmul import contraction
@@ -189,7 +189,7 @@ class SplitKernelMemory(Pass):
             text = "one output channel is larger than kernel memory: a sum of {count} parts, each rounded"
             notes.append(Note.of(self.name, layer.name, text + undone, count=count))
             return parts
-        first, *behind = [layer] if axis_behind(layer, kernel.cut_axis) is not None else unfused(layer)
+        first, *behind = [layer] if axis_behind(layer, kernel.cut_axis) is not None else unfuse(layer)
         if behind:
             notes.append(Note(self.name, layer.name, "its epilogue became layers: it mixes the output channels"))
         cut = cut_along(first, kernel.cut_axis)

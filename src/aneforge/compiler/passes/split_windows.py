@@ -10,7 +10,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass
 from aneforge.compiler.passes.base import Phase as CompilerPhase
 from aneforge.compiler.passes.cuts import convolution_slides
-from aneforge.compiler.passes.epilogues import UNDONE, fusion_undone, unfused
+from aneforge.compiler.passes.epilogues import UNDONE, fusion_undone, unfuse
 from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
@@ -129,7 +129,7 @@ def smaller_pool(layer: Layer, limit: int, target: Target) -> list[Layer]:
     Raises:
         IllegalGraphError: A window is too long and neither sees all of an axis nor is made of shorter ones.
     """
-    first, *behind = unfused(layer)
+    first, *behind = unfuse(layer)
     make = LayerMaker(first, word="window")
     x: Ref = first.operand("x")
     along = pooling_slides(first)

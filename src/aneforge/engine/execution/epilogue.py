@@ -29,7 +29,7 @@ from aneforge.engine.kernels.elements import PATTERNS, lookup, to_fp16
 from aneforge.engine.kernels.library import available
 from aneforge.engine.kernels.operations import gain_offset
 from aneforge.engine.planar import host_fp16, read
-from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.arithmetic import reshape_along
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -220,4 +220,4 @@ def along(values: Array | None, rank: int, axis: int) -> Array | None:
     if values is None:
         return None
     held = host_fp16(values)
-    return held if held.ndim == 0 else laid_along(held, rank, axis)
+    return held if held.ndim == 0 else reshape_along(held, rank, axis)

@@ -25,7 +25,7 @@ from aneforge.engine.kernels.arrays import (
 from aneforge.engine.kernels.elements import to_fp16
 from aneforge.engine.kernels.library import address, available, call
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.arithmetic import reshape_along
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -149,7 +149,7 @@ def gained_convolution(x: Array, weight: Array, gain: Array, offset: Array | Non
 def golden_gained(total: Array, channels: Channels, like: Array) -> Array:
     """Return sums with what is after them as the golden model does it."""
     numbers = (channels.gain, channels.offset)
-    gain, offset = (None if one is None else laid_along(one, total.ndim) for one in numbers)
+    gain, offset = (None if one is None else reshape_along(one, total.ndim) for one in numbers)
     return from_golden(golden.gained(total, 1.0 if gain is None else gain, offset), like)
 
 

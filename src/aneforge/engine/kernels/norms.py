@@ -17,7 +17,7 @@ from aneforge.engine.kernels.reductions import Of, accumulated, largest, mean
 from aneforge.engine.planar import host_fp16
 from aneforge.engine.reductions import reciprocal_count
 from aneforge.ops.numbers import FP16_INFINITY
-from aneforge.ops.shapes import normalised_axes
+from aneforge.ops.shapes import normalise_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
     """
     if largest_magnitude(x) > FP16_INFINITY:
         return from_golden(normalisation.softmax(x, axis, adder), x)
-    axes = normalised_axes((axis,), x.ndim)
+    axes = normalise_axes((axis,), x.ndim)
     shifts = read(largest(x, axes=axes, keep_dims=True))
     powers = activation("exp2", scaled_distances(x, shifts, np.asarray(LOG2_E)))
     return mul(powers, read_off("inverse", accumulated(powers, axes, adder)))

@@ -41,7 +41,7 @@ from aneforge.engine.kernels.reductions import (
     smallest,
     total,
 )
-from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.numbers import FP16_INFINITY
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def scaling(x: Array, weight: Array, bias: Array | None) -> Array:
     if halves is not None and not np.array_equal(halves, np.asarray(bias)):
         return from_golden(golden.scaling_convolution(x, weight, bias), x)
     scaled = mul(x, weight.reshape(1, -1, *(1,) * (x.ndim - 2)))
-    return scaled if halves is None else add(scaled, laid_along(halves, x.ndim))
+    return scaled if halves is None else add(scaled, reshape_along(halves, x.ndim))
 
 
 def scaling_total(x: Array, weight: Array, bias: Array | None) -> Array:
@@ -149,13 +149,13 @@ def combined(x: Array, y: Array, *, mode: str) -> Array:
 
 def prelu(x: Array, alpha: Array) -> Array:
     """Return x, scaled by its channel's slope where it is negative."""
-    return np.where(ordered(x) < 0, mul(x, laid_along(alpha, x.ndim)), limited(x))
+    return np.where(ordered(x) < 0, mul(x, reshape_along(alpha, x.ndim)), limited(x))
 
 
 def softplus_parametric(x: Array, alpha: Array, beta: Array) -> Array:
     """Return alpha · log(1 + e^(beta · x))."""
-    inner = mul(laid_along(beta, x.ndim), x)
-    return mul(laid_along(alpha, x.ndim), lookup(inner, table_of_golden(neuron.softplus)))
+    inner = mul(reshape_along(beta, x.ndim), x)
+    return mul(reshape_along(alpha, x.ndim), lookup(inner, table_of_golden(neuron.softplus)))
 
 
 def gain_offset(x: Array, gain: Array | None, offset: Array | None) -> Array:
@@ -170,7 +170,7 @@ def channel_gain_offset(x: Array, gain: Array | None, offset: Array | None) -> A
     """Return gain · x + offset with one of each per channel, axis 1."""
     if gain is None and offset is None:
         return limited(x)
-    return gain_offset(x, *(None if one is None else laid_along(one, x.ndim) for one in (gain, offset)))
+    return gain_offset(x, *(None if one is None else reshape_along(one, x.ndim) for one in (gain, offset)))
 
 
 # Reductions and pooling.

@@ -21,7 +21,7 @@ from aneforge.errors import NotSupportedError
 from aneforge.formats.mil.opsets import ANY, OPSETS, parameters_at, public_operations
 from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import build
-from aneforge.graph.precision import held_types, retyped, too_large
+from aneforge.graph.precision import list_element_types, retype_graph, too_large
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
@@ -94,7 +94,7 @@ def narrowing(graph: Graph) -> Taken:
     Raises:
         NotSupportedError: A constant has no room in the narrower type.
     """
-    if not held_types(graph) & NARROW.keys():
+    if not list_element_types(graph) & NARROW.keys():
         return Taken(graph)
     for found in too_large(graph, NARROW):
         raise NotSupportedError(
@@ -104,7 +104,7 @@ def narrowing(graph: Graph) -> Taken:
             seen=found.number,
             limit=" to ".join(map(str, value_range(WHOLE))),
         )
-    changed = retyped(graph, NARROW)
+    changed = retype_graph(graph, NARROW)
     return Taken(changed.graph, "; ".join((*remarks(graph), *changed.infinite)))
 
 

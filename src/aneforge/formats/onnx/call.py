@@ -19,7 +19,7 @@ from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.operands import Operands
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -236,7 +236,7 @@ class Call(Operands[int]):
 
     def axis(self, rank: int, name: str = "axis") -> int:
         """Return an axis counted from the front."""
-        return normalised_axis(self.integer(name), rank, name)
+        return normalise_axis(self.integer(name), rank, name)
 
 
 def single_number(array: Array, what: str) -> float:

@@ -24,7 +24,7 @@ from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense, Int8Affine
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.op import Trait
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.table import op_named
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
 
@@ -294,7 +294,7 @@ class Emitter:
 
     def moved(self, x: Value, source: int, target: int) -> Value:
         """Return x with one axis at another place."""
-        first, last = (normalised_axis(axis, x.type.rank) for axis in (source, target))
+        first, last = (normalise_axis(axis, x.type.rank) for axis in (source, target))
         order = [axis for axis in range(x.type.rank) if axis != first]
         order.insert(last, first)
         return self.transpose(x, order)
@@ -302,7 +302,7 @@ class Emitter:
     def expand(self, x: Value, *axes: int) -> Value:
         """Return x with further axes of length 1; they are counted in the result."""
         rank = x.type.rank + len(axes)
-        places = {normalised_axis(axis, rank) for axis in axes}
+        places = {normalise_axis(axis, rank) for axis in axes}
         lengths = iter(x.type.shape)
         return self.reshape(x, [1 if axis in places else next(lengths) for axis in range(rank)])
 
@@ -316,7 +316,7 @@ class Emitter:
 
     def part(self, x: Value, axis: int, begin: int, end: int) -> Value:
         """Return the elements from one place to before another along an axis."""
-        along = normalised_axis(axis, x.type.rank)
+        along = normalise_axis(axis, x.type.rank)
         if (begin, end) == (0, x.type.shape[along]):
             return x
         if not 0 <= begin <= end <= x.type.shape[along]:
@@ -330,7 +330,7 @@ class Emitter:
 
     def at(self, x: Value, axis: int, place: int) -> Value:
         """Return one slice of an axis, without the axis."""
-        along = normalised_axis(axis, x.type.rank)
+        along = normalise_axis(axis, x.type.rank)
         return self.reshape(self.part(x, along, place, place + 1), x.type.shape[:along] + x.type.shape[along + 1 :])
 
     def region(self, x: Value, bounds: Mapping[int, range]) -> Value:

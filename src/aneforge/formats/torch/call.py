@@ -16,7 +16,7 @@ from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.operands import Operands
 from aneforge.formats.torch.dtypes import COMPLEX_TYPES, TORCH_TYPES, element_type
 from aneforge.formats.torch.torch_values import Complex, is_number, is_value
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,14 +149,14 @@ class Call(Operands[str]):
 
     def axis(self, name: str, rank: int) -> int:
         """Return an axis counted from the front; a tensor without axes has one of length 1, as PyTorch has it."""
-        return normalised_axis(self.integer(name), max(rank, 1), name)
+        return normalise_axis(self.integer(name), max(rank, 1), name)
 
     def axes(self, name: str, rank: int) -> tuple[int, ...]:
         """Return axes counted from the front; none, or an empty list, are all, and a tensor without axes has none."""
         found = self.integers(name)
         if not found:
             return tuple(range(rank))
-        listed = dict.fromkeys(normalised_axis(one, max(rank, 1), name) for one in found)
+        listed = dict.fromkeys(normalise_axis(one, max(rank, 1), name) for one in found)
         return tuple(listed) if rank else ()
 
     # Element types.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from aneforge.errors import GraphTypeError
-from aneforge.graph.methods.method_arguments import described, misuse
+from aneforge.graph.methods.method_arguments import describe_argument, misuse
 from aneforge.graph.node import Output
 from aneforge.graph.tensor import Tensor
 
@@ -27,7 +27,7 @@ def expect_tensor(value: object, op: str, what: str = "x", *, remedy: str | None
         return value
     if isinstance(value, Output):
         return Tensor(value.node, value.index)
-    raise misuse(op, f"{what} is not a tensor", seen=described(value), remedy=remedy, error=GraphTypeError)
+    raise misuse(op, f"{what} is not a tensor", seen=describe_argument(value), remedy=remedy, error=GraphTypeError)
 
 
 def expect_image(value: object, op: str) -> Tensor:
@@ -54,7 +54,7 @@ def tensor_list(tensors: object, op: str) -> tuple[Tensor, ...]:
         raise misuse(
             op,
             "the tensors are not given as a list",
-            seen=described(cast("object", tensors)),
+            seen=describe_argument(cast("object", tensors)),
             remedy="write [x, y]",
             error=GraphTypeError,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import GraphTypeError
 from aneforge.graph.builder.arguments import expect_tensor, tensor_list
 from aneforge.graph.methods.base import build_checked, constant_or_tensor
-from aneforge.graph.methods.method_arguments import axis_of, described, misuse, part_of, whole, whole_list
+from aneforge.graph.methods.method_arguments import axis_of, describe_argument, misuse, part_of, whole, whole_list
 from aneforge.graph.node import Output
 from aneforge.graph.tensor import Tensor
 
@@ -182,7 +182,12 @@ def cut(x: Tensor, axis: int, first: int, count: int) -> Tensor:
 def pair(op: str, a: object, b: object) -> Tensor:
     """Return an operation on a pair of which one may be a number or an array."""
     if not isinstance(a, Output) and not isinstance(b, Output):
-        raise misuse(op, "neither operand is a tensor", seen=f"{described(a)} and {described(b)}", error=GraphTypeError)
+        raise misuse(
+            op,
+            "neither operand is a tensor",
+            seen=f"{describe_argument(a)} and {describe_argument(b)}",
+            error=GraphTypeError,
+        )
     return Tensor(build_checked(op, {"x": constant_or_tensor(a, op, "a"), "y": constant_or_tensor(b, op, "b")}))
 
 

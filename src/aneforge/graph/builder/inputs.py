@@ -9,7 +9,7 @@ import numpy as np
 from aneforge.errors import GraphTypeError
 from aneforge.graph.methods.base import BUILDER_MAX_RANK, build_checked
 from aneforge.graph.methods.method_arguments import (
-    described,
+    describe_argument,
     entries,
     is_number,
     misuse,
@@ -51,7 +51,7 @@ def input(  # noqa: A001 - the documented name
         raise misuse(
             "input",
             "an input cannot have this element type",
-            seen=described(dtype),
+            seen=describe_argument(dtype),
             limit=" or ".join(INPUT_DTYPES),
             remedy="cast on the host",
         )
@@ -153,7 +153,7 @@ def per_channel(image: Tensor, value: object, what: str) -> float | Array:
     found = entries(value, op, what, CHANNELS_MOST)
     if found is None:
         raise misuse(
-            op, f"{what} is neither a number nor a list of numbers", seen=described(value), error=GraphTypeError
+            op, f"{what} is neither a number nor a list of numbers", seen=describe_argument(value), error=GraphTypeError
         )
     values = [number(one, op, f"{what}[{place}]") for place, one in enumerate(found)]
     if len(image.shape) != 4 or len(values) != image.shape[1]:

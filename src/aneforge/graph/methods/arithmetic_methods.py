@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphTypeError
 from aneforge.graph.methods.base import Methods, as_array, build_checked, constant_or_tensor, weight
-from aneforge.graph.methods.method_arguments import described, is_number, misuse, number
+from aneforge.graph.methods.method_arguments import describe_argument, is_number, misuse, number
 from aneforge.graph.node import Output, users_location
 from aneforge.ops.constant import Constant
 
@@ -81,7 +81,7 @@ class ArithmeticMethods(Methods):
             raise misuse(
                 "matmul",
                 f"{what} is not two-dimensional",
-                seen=described(matrix),
+                seen=describe_argument(matrix),
                 limit="[K, N]",
                 remedy="use bmm_weight for a stack of matrices",
             )
@@ -92,7 +92,7 @@ class ArithmeticMethods(Methods):
         raise misuse(
             "matmul",
             "the left-hand matrix is not a tensor",
-            seen=described(other),
+            seen=describe_argument(other),
             remedy="for A @ x of matrices write (x.transpose(1, 0) @ A.T).transpose(1, 0)",
             error=GraphTypeError,
         )
@@ -202,5 +202,5 @@ class ArithmeticMethods(Methods):
 
     def _compare(self, op: str, other: object) -> Self:
         if not isinstance(other, Output):
-            raise misuse(op, "a comparison takes a tensor", seen=described(other), error=GraphTypeError)
+            raise misuse(op, "a comparison takes a tensor", seen=describe_argument(other), error=GraphTypeError)
         return self.apply(op, {"y": other})

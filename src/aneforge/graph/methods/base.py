@@ -9,7 +9,7 @@ import numpy as np
 
 from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
-from aneforge.graph.methods.method_arguments import described, is_number, misuse, number
+from aneforge.graph.methods.method_arguments import describe_argument, is_number, misuse, number
 from aneforge.graph.node import Node, Output, build, users_location
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.numbers import FP16_MAX
@@ -70,7 +70,7 @@ def weight(values: object, op: str, what: str = "the weight", *, of_tensor: str 
         raise misuse(
             op,
             f"{what} is a tensor computed at run time",
-            seen=described(values),
+            seen=describe_argument(values),
             limit=f"an array of {', '.join(WEIGHT_TYPES)}",
             remedy=of_tensor,
             error=GraphTypeError,
@@ -80,7 +80,7 @@ def weight(values: object, op: str, what: str = "the weight", *, of_tensor: str 
         raise misuse(
             op,
             f"{what} is not an array of floating-point numbers",
-            seen=described(array),
+            seen=describe_argument(array),
             limit=", ".join(WEIGHT_TYPES),
             remedy="convert it with astype(numpy.float16)",
             error=GraphTypeError,
@@ -123,7 +123,7 @@ def as_array(values: object, op: str, what: str) -> Array:
     raise misuse(
         op,
         f"{what} is not an array of floating-point numbers" + (f": {problem}" if problem else ""),
-        seen=described(values),
+        seen=describe_argument(values),
         limit=", ".join(WEIGHT_TYPES),
         error=GraphTypeError,
     )
@@ -142,7 +142,10 @@ def constant_or_tensor(value: object, op: str, what: str = "an operand") -> Outp
         return in_half_precision(np.asarray(number(value, op, what, finite=False)))
     if isinstance(value, NO_ARRAYS):
         raise misuse(
-            op, f"{what} is neither a tensor, a number nor an array", seen=described(value), error=GraphTypeError
+            op,
+            f"{what} is neither a tensor, a number nor an array",
+            seen=describe_argument(value),
+            error=GraphTypeError,
         )
     return weight(value, op, what)
 

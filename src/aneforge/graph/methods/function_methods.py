@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from aneforge.errors import GraphTypeError
 from aneforge.graph.methods.base import Methods, weight
-from aneforge.graph.methods.method_arguments import described, misuse, number, one_list, whole
+from aneforge.graph.methods.method_arguments import describe_argument, misuse, number, one_list, whole
 from aneforge.ops.types import DTYPES
 
 if TYPE_CHECKING:
@@ -455,7 +455,7 @@ class FunctionMethods(Methods):
             raise misuse(
                 "cast",
                 "dtype is not the name of an element type",
-                seen=described(dtype),
+                seen=describe_argument(dtype),
                 limit=", ".join(DTYPES),
                 error=GraphTypeError,
             )

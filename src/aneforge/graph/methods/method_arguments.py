@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "axis_of",
-    "described",
+    "describe_argument",
     "expect_makeable",
     "flag",
     "is_number",
@@ -63,13 +63,13 @@ def misuse(
 
 def wrong_sort(op: str, what: str, wanted: str, value: object, remedy: str | None = None) -> GraphError:
     """Return the error of an argument that is not of the sort wanted."""
-    return misuse(op, f"{what} is not {wanted}", seen=described(value), remedy=remedy, error=GraphTypeError)
+    return misuse(op, f"{what} is not {wanted}", seen=describe_argument(value), remedy=remedy, error=GraphTypeError)
 
 
-def described(value: object) -> str:
+def describe_argument(value: object) -> str:
     """Return a value in a few words, however large it is.
 
-    >>> described(True), described([1] * 1000), described(np.zeros((2, 3)))
+    >>> describe_argument(True), describe_argument([1] * 1000), describe_argument(np.zeros((2, 3)))
     ('True', '[1, 1, 1, 1, 1, 1, ...]', 'an array of float64 of shape [2, 3]')
     """
     if isinstance(value, Output):
@@ -127,9 +127,9 @@ def whole(value: object, op: str, what: str, *, least: int = -WHOLE_MOST, most: 
         raise wrong_sort(op, what, "an integer", value)
     found = int(value)
     if found < least:
-        raise misuse(op, f"{what} is too small", seen=described(found), limit=f"at least {least}")
+        raise misuse(op, f"{what} is too small", seen=describe_argument(found), limit=f"at least {least}")
     if found > most:
-        raise misuse(op, f"{what} is too large", seen=described(found), limit=f"at most {most}")
+        raise misuse(op, f"{what} is too large", seen=describe_argument(found), limit=f"at most {most}")
     return found
 
 
@@ -148,7 +148,7 @@ def number(value: object, op: str, what: str, *, finite: bool = True) -> float:
     try:
         found = float(value)
     except OverflowError:
-        raise misuse(op, f"{what} is too large for a floating-point number", seen=described(value)) from None
+        raise misuse(op, f"{what} is too large for a floating-point number", seen=describe_argument(value)) from None
     if finite and not math.isfinite(found):
         raise misuse(op, f"{what} is not finite", seen=found)
     return found

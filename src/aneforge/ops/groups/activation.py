@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import laid_along, logistic, rectified, softmax
+from aneforge.ops.arithmetic import logistic, rectify, reshape_along, softmax
 from aneforge.ops.attributes import axis_attribute
 from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, UNIT, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.decompositions import activations
@@ -22,7 +22,7 @@ from aneforge.ops.shapes import (
     expect_least_rank,
     expect_one_each,
     expect_representable,
-    normalised_axis,
+    normalise_axis,
 )
 from aneforge.ops.signature import (
     REQUIRED,
@@ -196,12 +196,12 @@ def soft_sign(x: Array) -> Array:
 
 def leaky_by_channel(x: Array, alpha: Array) -> Array:
     """Return x, scaled by its channel's slope where it is negative."""
-    return np.where(x >= 0, x, laid_along(alpha, x.ndim) * x)
+    return np.where(x >= 0, x, reshape_along(alpha, x.ndim) * x)
 
 
 def softened_by_channel(x: Array, alpha: Array, beta: Array) -> Array:
     """Return alpha · log(1 + e^(beta · x)) with the numbers of each channel, without overflow."""
-    return laid_along(alpha, x.ndim) * np.logaddexp(0, laid_along(beta, x.ndim) * x)
+    return reshape_along(alpha, x.ndim) * np.logaddexp(0, reshape_along(beta, x.ndim) * x)
 
 
 # Codomains of those whose attributes decide: a slope that is not positive leaves nothing below zero.
@@ -272,7 +272,7 @@ def expect_ordered(_: TensorType, *, alpha: float, beta: float) -> None:
 def softmax_type(x: TensorType, axis: int) -> TensorType:
     """Return the type of x; the axis must be one of its own."""
     expect_float(x)
-    normalised_axis(axis, x.rank)
+    normalise_axis(axis, x.rank)
     return x
 
 
@@ -324,7 +324,7 @@ RELU = unary(
     "relu",
     CATEGORY,
     "max(x, 0)",
-    rectified,
+    rectify,
     traits=BOUNDING | SHRINKING,
     codomain=FROM_ZERO,
     surface=Surface.FUSED,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import laid_along, wide
+from aneforge.ops.arithmetic import reshape_along, wide
 from aneforge.ops.decompositions import products, strides
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.product import Product
@@ -118,7 +118,7 @@ def expect_kernel(kernel: Sequence[int]) -> None:
 def with_bias(result: Array, bias: Array | None, dtype: np.dtype[np.generic]) -> Array:
     """Return a result with the bias of every channel added, in the element type of the operation."""
     if bias is not None:
-        result = result + laid_along(wide(bias), result.ndim)
+        result = result + reshape_along(wide(bias), result.ndim)
     return result.astype(dtype, copy=False)
 
 

@@ -30,7 +30,7 @@ from aneforge.ops.shapes import (
     expect_representable,
     expect_shape,
     expect_within,
-    normalised_axis,
+    normalise_axis,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
 from aneforge.ops.supports import DECOMPOSED, LIKELY_F2, NOWHERE
@@ -83,7 +83,7 @@ def expect_batches(x: TensorType, indices: TensorType, batch_dims: int) -> None:
 def gather_type(x: TensorType, indices: TensorType, *, axis: int, batch_dims: int, **_: object) -> TensorType:
     """Return the type of slices taken along an axis."""
     expect_integer(indices, "indices")
-    along = normalised_axis(axis, x.rank)
+    along = normalise_axis(axis, x.rank)
     expect_batches(x, indices, batch_dims)
     if batch_dims > along:
         raise GraphError("the axis to gather along is one of the batch", seen=along, limit=f"{batch_dims} or more")
@@ -145,7 +145,7 @@ def expect_alike_but(name: str, x: TensorType, indices: TensorType, along: int) 
 
 def gather_along_axis_type(x: TensorType, indices: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of elements taken along an axis."""
-    expect_alike_but("x", x, indices, normalised_axis(axis, x.rank))
+    expect_alike_but("x", x, indices, normalise_axis(axis, x.rank))
     return x.with_shape(*indices.shape)
 
 
@@ -363,7 +363,7 @@ def scatter_along_axis_type(
     data: TensorType, indices: TensorType, updates: TensorType, *, axis: int, mode: str, **_: object
 ) -> TensorType:
     """Return the type of data with elements written along an axis."""
-    expect_alike_but("data", data, indices, normalised_axis(axis, data.rank))
+    expect_alike_but("data", data, indices, normalise_axis(axis, data.rank))
     return expect_updates(data, updates, indices.shape, mode)
 
 
@@ -473,7 +473,7 @@ def one_hot_type(
     expect_integer(indices, "indices")
     for name, value in (("on_value", on_value), ("off_value", off_value)):
         expect_representable(name, value, dtype)
-    along = normalised_axis(axis, indices.rank + 1)
+    along = normalise_axis(axis, indices.rank + 1)
     return TensorType((*indices.shape[:along], one_hot_vector_size, *indices.shape[along:]), dtype)
 
 

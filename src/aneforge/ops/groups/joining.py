@@ -13,7 +13,7 @@ from aneforge.ops.decompositions import movement
 from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, Op, Support, Surface, Trait
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
-from aneforge.ops.shapes import common_dtype, divisible, expect_entries, normalised_axis
+from aneforge.ops.shapes import common_dtype, divisible, expect_entries, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.supports import F2
 
@@ -43,7 +43,7 @@ def joined_rank(values: Sequence[TensorType]) -> int:
 
 def concat_type(values: tuple[TensorType, ...], *, axis: int, interleave: bool) -> TensorType:
     """Return the type of tensors joined along an axis that they have."""
-    along = normalised_axis(axis, joined_rank(values))
+    along = normalise_axis(axis, joined_rank(values))
     first = values[0].shape
     for value in values[1:]:
         differing = [place for place, (a, b) in enumerate(zip(first, value.shape, strict=True)) if a != b]
@@ -84,7 +84,7 @@ def sample_concat(chooser: Chooser) -> Sample:
 
 def stack_type(values: tuple[TensorType, ...], *, axis: int) -> TensorType:
     """Return the type of tensors joined along a new axis."""
-    along = normalised_axis(axis, joined_rank(values) + 1)
+    along = normalise_axis(axis, joined_rank(values) + 1)
     first = values[0].shape
     for value in values:
         if value.shape != first:
@@ -125,7 +125,7 @@ def split_type(
     x: TensorType, *, num_splits: int | None, split_sizes: tuple[int, ...] | None, axis: int
 ) -> tuple[TensorType, ...]:
     """Return the types of the parts."""
-    along = normalised_axis(axis, x.rank)
+    along = normalise_axis(axis, x.rank)
     sizes = part_sizes(x.shape[along], num_splits, split_sizes)
     return tuple(x.with_shape(*x.shape[:along], size, *x.shape[along + 1 :]) for size in sizes)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import laid_along, unchanged
+from aneforge.ops.arithmetic import reshape_along, return_unchanged
 from aneforge.ops.attributes import SHAPE
 from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, binary
@@ -64,8 +64,8 @@ def goc_type(x: TensorType, gain: TensorType | None, offset: TensorType | None) 
 
 def gained(x: Array, gain: Array | None, offset: Array | None) -> Array:
     """Multiply every channel by its gain and add its offset."""
-    result = x if gain is None else x * laid_along(gain, x.ndim)
-    return result if offset is None else result + laid_along(offset, x.ndim)
+    result = x if gain is None else x * reshape_along(gain, x.ndim)
+    return result if offset is None else result + reshape_along(offset, x.ndim)
 
 
 def broadcast_type(x: TensorType, *, shape: tuple[int, ...]) -> TensorType:
@@ -146,7 +146,7 @@ NE_BYPASS = Op(
     summary="x",
     operands=(Operand("x"),),
     infer=own_type,
-    meaning=unchanged,
+    meaning=return_unchanged,
     sample=sample_bypass,
     movement=Movement(),
     support=LIKELY_BRIDGE_F0,

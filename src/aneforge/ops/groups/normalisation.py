@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import euclidean_length, laid_along
+from aneforge.ops.arithmetic import euclidean_length, reshape_along
 from aneforge.ops.attributes import AXES, epsilon_attribute
 from aneforge.ops.decompositions import norms
 from aneforge.ops.op import Category, Op, Surface
@@ -24,7 +24,7 @@ from aneforge.ops.shapes import (
     expect_least_rank,
     expect_rank,
     expect_shape,
-    normalised_axes,
+    normalise_axes,
     reduced_axes,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
@@ -132,8 +132,8 @@ def batch_norm(
     x: Array, mean: Array, variance: Array, gamma: Array | None, beta: Array | None, *, epsilon: float
 ) -> Array:
     """Normalise each channel by its given mean and variance."""
-    deviation = np.sqrt(laid_along(variance, x.ndim) + epsilon)
-    return scaled_and_shifted((x - laid_along(mean, x.ndim)) / deviation, gamma, beta)
+    deviation = np.sqrt(reshape_along(variance, x.ndim) + epsilon)
+    return scaled_and_shifted((x - reshape_along(mean, x.ndim)) / deviation, gamma, beta)
 
 
 def sample_batch_norm(chooser: Chooser) -> Sample:
@@ -381,7 +381,7 @@ GROUP_NORM = Op(
 
 def l2_norm_type(x: TensorType, *, axes: tuple[int, ...], **_: object) -> TensorType:
     """Return the type of `x`."""
-    expect_normalised(x, normalised_axes(axes, x.rank))
+    expect_normalised(x, normalise_axes(axes, x.rank))
     return x
 
 

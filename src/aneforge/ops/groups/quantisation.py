@@ -7,13 +7,13 @@ import math
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.attributes import axis_attribute, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
-from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalised_axis
+from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
 from aneforge.ops.supports import LIKELY_BRIDGE_F2, LIKELY_F2, NOWHERE
 from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_integer, numpy_dtype, value_range
@@ -74,7 +74,7 @@ def expect_per_channel(what: str, part: TensorType | None, x: TensorType, axis: 
         raise GraphError(
             f"the {what} of shape {list(part.shape)} is a list, and no axis is given", remedy="give axis, or one number"
         )
-    channels = x.shape[normalised_axis(axis, x.rank)]
+    channels = x.shape[normalise_axis(axis, x.rank)]
     if part.shape != (channels,):
         raise GraphError(f"the {what} does not fit the channels", seen=list(part.shape), limit=f"[] or [{channels}]")
 
@@ -84,7 +84,7 @@ def per_channel(part: Array | None, rank: int, axis: int | None) -> Array:
     if part is None:
         return np.zeros(())
     real = part.astype(np.float64)
-    return laid_along(real, rank, axis) if part.ndim and axis is not None else real
+    return reshape_along(real, rank, axis) if part.ndim and axis is not None else real
 
 
 def quantize_type(
@@ -151,7 +151,7 @@ def dequantize(x: Array, scale: Array, zero_point: Array | None, *, axis: int | 
 
 def affine_type(quantized_data: TensorType, scale: TensorType, zero_point: TensorType, *, axis: int) -> TensorType:
     """Return the type of the weights."""
-    normalised_axis(axis, quantized_data.rank)
+    normalise_axis(axis, quantized_data.rank)
     return dequantized_type(quantized_data, scale, zero_point, axis)
 
 
@@ -182,7 +182,7 @@ def table_vector(indices: TensorType, lut: TensorType, vector_axis: int | None) 
     if vector > 1 and vector_axis is None:
         raise GraphError("a table of vectors needs an axis to lay them along", seen=vector, remedy="give vector_axis")
     if vector_axis is not None:
-        normalised_axis(vector_axis, indices.rank, "vector_axis")
+        normalise_axis(vector_axis, indices.rank, "vector_axis")
     return vector
 
 

@@ -12,7 +12,7 @@ from aneforge.ops.codomain import FROM_ZERO
 from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
-from aneforge.ops.shapes import common_dtype, expect_countable, expect_float, expect_rank, normalised_axis
+from aneforge.ops.shapes import common_dtype, expect_countable, expect_float, expect_rank, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import Array, TensorType, numpy_dtype
@@ -44,7 +44,7 @@ class Choosing(TypedDict):
 def topk_types(x: TensorType, **attributes: Unpack[Choosing]) -> tuple[TensorType, ...]:
     """Return the types of values and, if they are asked for, of places: `k` along the axis."""
     k, dtype = attributes["k"], attributes["output_indices_dtype"]
-    along = normalised_axis(attributes["axis"], x.rank)
+    along = normalise_axis(attributes["axis"], x.rank)
     if k > x.shape[along]:
         raise GraphError(f"axis {along} has fewer elements than k", seen=k, limit=x.shape[along])
     kept = x.with_shape(*(k if one == along else extent for one, extent in enumerate(x.shape)))
@@ -66,7 +66,7 @@ def topk(x: Array, **attributes: Unpack[Choosing]) -> tuple[Array, ...]:
 
 def argsort_type(x: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of places."""
-    normalised_axis(axis, x.rank)
+    normalise_axis(axis, x.rank)
     return x.with_dtype("int32")
 
 
@@ -77,7 +77,7 @@ def argsort(x: Array, *, axis: int, ascending: bool) -> Array:
 
 def sort_type(x: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of the sorted tensor: its own."""
-    normalised_axis(axis, x.rank)
+    normalise_axis(axis, x.rank)
     return x
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import logistic, rectified, unchanged
+from aneforge.ops.arithmetic import logistic, rectify, return_unchanged
 from aneforge.ops.decompositions import recurrent
 from aneforge.ops.op import Category, Op
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
@@ -46,8 +46,8 @@ def hard_sigmoid(x: Array) -> Array:
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "hard_sigmoid": hard_sigmoid,
-    "linear": unchanged,
-    "relu": rectified,
+    "linear": return_unchanged,
+    "relu": rectify,
     "scaled_tanh": np.tanh,
     "sigmoid": logistic,
     "sigmoid_hard": hard_sigmoid,

@@ -23,7 +23,7 @@ from aneforge.ops.shapes import (
     expect_float,
     expect_number,
     expect_rank,
-    normalised_axis,
+    normalise_axis,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.supports import BRIDGE_F0, F2, LIKELY_F0, NOWHERE
@@ -119,7 +119,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
 
     def infer(x: TensorType, *, axis: int, keep_dims: bool, output_dtype: str) -> TensorType:
         expect_number(x)
-        found = normalised_axis(axis, x.rank)
+        found = normalise_axis(axis, x.rank)
         expect_elements(x, (found,), "searched")
         expect_countable(x.shape[found], output_dtype)
         before, after = x.shape[:found], x.shape[found + 1 :]
@@ -157,7 +157,7 @@ def argmax_type(x: TensorType, *, axis: int) -> TensorType:
     """Return the type of places kept in the elements' own type, the axis kept with length 1."""
     expect_rank(x, 2)
     expect_float(x)
-    found = normalised_axis(axis, x.rank)
+    found = normalise_axis(axis, x.rank)
     expect_elements(x, (found,), "searched")
     return x.with_shape(*(1 if place == found else extent for place, extent in enumerate(x.shape)))
 
@@ -195,7 +195,7 @@ def sample_global_arg(chooser: Chooser) -> Sample:
 def cumsum_type(x: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of the sums: that of `x`."""
     expect_number(x)
-    normalised_axis(axis, x.rank)
+    normalise_axis(axis, x.rank)
     return x
 
 

@@ -10,7 +10,7 @@ from aneforge.ops.decompositions import placing
 from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_shape
-from aneforge.ops.shapes import expect_integer, expect_one_each, expect_within, normalised_axes, normalised_axis
+from aneforge.ops.shapes import expect_integer, expect_one_each, expect_within, normalise_axes, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.supports import DECOMPOSED, LIKELY_F2
 from aneforge.ops.types import Array, TensorType
@@ -21,7 +21,7 @@ CATEGORY = Category.STRUCTURAL
 def reverse_type(x: TensorType, *, axes: tuple[int, ...] | None) -> TensorType:
     """Return the same type."""
     if axes is not None:
-        normalised_axes(axes, x.rank)
+        normalise_axes(axes, x.rank)
     return x
 
 
@@ -39,7 +39,7 @@ def sample_reverse(chooser: Chooser) -> Sample:
 
 def reverse_sequence_type(x: TensorType, lengths: TensorType, *, seq_axis: int, batch_axis: int) -> TensorType:
     """Return the same type."""
-    along, batch = (normalised_axis(axis, x.rank) for axis in (seq_axis, batch_axis))
+    along, batch = (normalise_axis(axis, x.rank) for axis in (seq_axis, batch_axis))
     if along == batch:
         raise GraphError("seq_axis and batch_axis are one axis", seen=along)
     expect_integer(lengths, "lengths")

@@ -14,7 +14,7 @@ from aneforge.ops.decompositions import movement
 from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
-from aneforge.ops.shapes import expect_entries, expect_rank, normalised_axes, own_type
+from aneforge.ops.shapes import expect_entries, expect_rank, normalise_axes, own_type
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.supports import BRIDGE_F0, LIKELY_F0, LIKELY_F2, NOWHERE
 from aneforge.ops.types import Array, TensorType
@@ -245,7 +245,7 @@ FLATTEN = Op(
 
 def expand_dims_type(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
     """Return the type of a tensor with further axes of length 1; `axes` are those of the result."""
-    added = normalised_axes(axes, x.rank + len(axes))
+    added = normalise_axes(axes, x.rank + len(axes))
     old = iter(x.shape)
     return x.with_shape(*(1 if axis in added else next(old) for axis in range(x.rank + len(axes))))
 
@@ -270,7 +270,7 @@ def squeezed_axes(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple
     """
     if axes is None:
         return tuple(axis for axis, extent in enumerate(shape) if extent == 1)
-    found = normalised_axes(axes, len(shape))
+    found = normalise_axes(axes, len(shape))
     for axis in found:
         if shape[axis] != 1:
             raise GraphError(f"axis {axis} of shape {list(shape)} cannot be squeezed", seen=shape[axis], limit=1)
@@ -298,7 +298,7 @@ def sample_squeeze(chooser: Chooser) -> Sample:
 def transpose_type(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
     """Return the type of a tensor with its axes in another order."""
     expect_entries("perm", perm, x.rank, "axis")
-    return x.with_shape(*(x.shape[axis] for axis in normalised_axes(perm, x.rank, "perm")))
+    return x.with_shape(*(x.shape[axis] for axis in normalise_axes(perm, x.rank, "perm")))
 
 
 def transpose(x: Array, *, perm: tuple[int, ...]) -> Array:

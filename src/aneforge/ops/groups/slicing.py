@@ -19,7 +19,7 @@ from aneforge.ops.shapes import (
     expect_least_rank,
     expect_representable,
     expect_shape,
-    normalised_axis,
+    normalise_axis,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
 from aneforge.ops.supports import BRIDGE_F0, LIKELY_F2, NOWHERE
@@ -277,7 +277,7 @@ SLICE_UPDATE = Op(
 
 def sliding_windows_type(x: TensorType, *, axis: int, size: int, stride: int) -> TensorType:
     """Return the type of all windows along an axis."""
-    along = normalised_axis(axis, x.rank)
+    along = normalise_axis(axis, x.rank)
     if size > x.shape[along]:
         raise GraphError("the window is longer than the axis", seen=size, limit=x.shape[along])
     windows = (x.shape[along] - size) // stride + 1
@@ -314,7 +314,7 @@ def viewed(extent: int, offset: int, size: int, step: int) -> slice:
 
 def input_view_type(x: TensorType, *, axis: int, offset: int, size: int, step: int) -> TensorType:
     """Return the type of a view along one axis."""
-    along = normalised_axis(axis, x.rank)
+    along = normalise_axis(axis, x.rank)
     viewed(x.shape[along], offset, size, step)
     return x.with_shape(*x.shape[:along], size, *x.shape[along + 1 :])
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import unchanged
+from aneforge.ops.arithmetic import return_unchanged
 from aneforge.ops.attributes import axis_attribute
 from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
-from aneforge.ops.shapes import common_dtype, normalised_axis, own_type
+from aneforge.ops.shapes import common_dtype, normalise_axis, own_type
 from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
 from aneforge.ops.supports import F2
 
@@ -44,7 +44,7 @@ def written(_: Array, data: Array) -> Array:
 
 def circular_read_type(buffer: TensorType, *, axis: int, **_: object) -> TensorType:
     """Return the type of the contents."""
-    normalised_axis(axis, buffer.rank)
+    normalise_axis(axis, buffer.rank)
     return buffer
 
 
@@ -58,7 +58,7 @@ def circular_write_type(buffer: TensorType, x: TensorType, *, axis: int, **_: ob
     common_dtype(buffer, x)
     if x.rank != buffer.rank:
         raise GraphError("buffer and tensor have different ranks", seen=x.rank, limit=buffer.rank)
-    along = normalised_axis(axis, buffer.rank)
+    along = normalise_axis(axis, buffer.rank)
     lengths = enumerate(zip(x.shape, buffer.shape, strict=True))
     if not all(extent <= room if place == along else extent == room for place, (extent, room) in lengths):
         raise GraphError(
@@ -128,7 +128,7 @@ READ_STATE = Op(
     summary="the contents of the state",
     operands=(Operand("input", OperandKind.TENSOR),),
     infer=own_type,
-    meaning=unchanged,
+    meaning=return_unchanged,
     sample=sample_read_state,
     movement=Movement(("input",)),
     opset="ios18",
@@ -154,7 +154,7 @@ TENSOR_BUFFER_TO_TENSOR = Op(
     summary="the contents of the buffer",
     operands=(Operand("buffer"),),
     infer=own_type,
-    meaning=unchanged,
+    meaning=return_unchanged,
     sample=sample_buffer,
     movement=Movement(("buffer",)),
     opset="ios18",
@@ -167,7 +167,7 @@ TENSOR_TO_TENSOR_BUFFER = Op(
     summary="a buffer that holds x",
     operands=(Operand("x"),),
     infer=own_type,
-    meaning=unchanged,
+    meaning=return_unchanged,
     sample=sample_tensor,
     movement=Movement(),
     opset="ios18",

@@ -13,7 +13,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.constant import Blockwise, Int8Affine, Palette, Sparse
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.types import numpy_dtype
 from aneforge.optimise.compress.numbers import check_weight
 from aneforge.optimise.compress.palettes import nearest_entries, palette_of
@@ -162,7 +162,7 @@ def row_axis(values: Array, axis: int) -> int:
     """
     if not values.ndim:
         raise GraphError("a single number has no channels", remedy="keep it dense, or use a palette or a bitmask")
-    return normalised_axis(axis, values.ndim)
+    return normalise_axis(axis, values.ndim)
 
 
 def scales(greatest: Array) -> Array:

@@ -16,7 +16,7 @@ from aneforge.graph.builder.combination import concat
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 
 __all__ = ["Paired", "paired", "paired_subtract"]
 
@@ -67,7 +67,7 @@ class Paired:
             GraphTypeError: The other is neither a pair nor a tensor.
         """
         one = as_pair(other, self)
-        along = normalised_axis(axis, self.hi.type.rank)
+        along = normalise_axis(axis, self.hi.type.rank)
         left, right = (concat(list(parts), axis=1) for parts in self._factors(one, along))
         rows, terms = left.shape
         row, column = left.reshape(rows, 1, terms), right.reshape(rows, terms, 1)

@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.graph.graph import Graph, as_graph
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.types import is_float
 from aneforge.targets.queries import least_limit
 
@@ -53,7 +53,7 @@ def product_of_sum(node: Node, operands: Mapping[str, Argument]) -> Sequence[Ten
         return None
     rank = x.type.rank
     given = node.optional_integers("axes")
-    axes = sorted({normalised_axis(axis, rank) for axis in (range(rank) if given is None else given)})
+    axes = sorted({normalise_axis(axis, rank) for axis in (range(rank) if given is None else given)})
     terms = math.prod(x.shape[axis] for axis in axes)
     if not axes or terms > least_limit("max_tensor_dim"):  # of a contraction it is the longest that every family takes
         return None

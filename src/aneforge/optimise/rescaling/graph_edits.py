@@ -10,7 +10,7 @@ import numpy as np
 
 from aneforge.graph.graph import INPUT, Graph
 from aneforge.graph.node import Output, build
-from aneforge.graph.rewrite import rewrite, unchanged
+from aneforge.graph.rewrite import keeps_operands, rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.types import numpy_dtype
@@ -124,7 +124,7 @@ def edit_graph(graph: Graph, changes: Iterable[Change]) -> Edited:
 
     def replace(node: Node, operands: Mapping[str, Argument]) -> list[Tensor]:
         if node not in edits:
-            kept = node if unchanged(node, operands) else dataclasses.replace(node, operands=operands)
+            kept = node if keeps_operands(node, operands) else dataclasses.replace(node, operands=operands)
             origins[kept] = node
             return [Tensor(kept, index) for index in range(len(node.types))]
         edit, changed = edits[node], dict(operands)

@@ -11,7 +11,7 @@ from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphError
 from aneforge.graph.graph import read_promises
 from aneforge.graph.node import Output
-from aneforge.graph.reference import fitted
+from aneforge.graph.reference import fit_value
 from aneforge.ops.types import is_float, numpy_dtype
 from aneforge.optimise.rescaling.power_exponents import MOST_OPERAND
 from aneforge.optimise.rescaling.rescaling_policy import policy
@@ -94,7 +94,7 @@ def fit_inputs(graph: Graph, sample: Sample) -> dict[str, Array]:
     for name, node in graph.inputs.items():
         if name not in sample:
             raise GraphError(f"input {name!r} has no value", limit=", ".join(graph.inputs))
-        value = fitted(f"input {name!r}", sample[name], node.types[0])
+        value = fit_value(f"input {name!r}", sample[name], node.types[0])
         found[name] = host_fp16(value) if is_float(node.types[0].dtype) else value
         if is_float(node.types[0].dtype) and not np.all(np.isfinite(found[name])):
             raise GraphError(f"a sample of input {name!r} is not finite in fp16", remedy="give finite samples")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.graph.node import Output
-from aneforge.ops.shapes import normalised_axes, reduced_axes
+from aneforge.ops.shapes import normalise_axes, reduced_axes
 from aneforge.optimise.rescaling.engine_errors import Reading
 from aneforge.optimise.rescaling.graph_edits import Edit
 from aneforge.optimise.rescaling.power_exponents import MOST_GAIN, MOST_OPERAND, join_exponents, keep_safe
@@ -117,7 +117,7 @@ def split_rows(node: Node, values: Array) -> Array:
         case "layer_norm":
             axes = reduced_axes(rank, node.optional_integers("axes"))
         case "l2_norm":
-            axes = normalised_axes(node.integers("axes"), rank)
+            axes = normalise_axes(node.integers("axes"), rank)
         case "rms_norm":
             axes = (rank - 1,)
         case "channel_layer_norm":

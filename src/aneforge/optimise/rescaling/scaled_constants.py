@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.ops.arithmetic import laid_along
+from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def scale_constant(constant: Constant, factors: Array, axis: int = 0) -> Constan
     >>> scaled.encoding, scaled.dense().tolist()
     ('int8', [[8.0, -16.0]])
     """
-    along = factors.reshape(()) if factors.size == 1 else laid_along(factors, constant.type.rank, axis)
+    along = factors.reshape(()) if factors.size == 1 else reshape_along(factors, constant.type.rank, axis)
     dense = scale_exactly(constant.dense(), along)
     if dense is None or isinstance(constant, Dense):
         return None if dense is None else Dense(dense)

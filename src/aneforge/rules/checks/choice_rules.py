@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from aneforge.ops.op import Trait
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 from aneforge.rules.facts import fact
 from aneforge.rules.looking import argument, integer, number
 from aneforge.rules.rule import Relation, Seen, Severity, rule
@@ -37,7 +37,7 @@ def searched_extent(subject: Subject) -> Iterator[Seen]:
     """
     x, axis = argument(subject, "x"), integer(subject, "axis")
     if x is not None and axis is not None and -x.rank <= axis < x.rank:
-        yield Seen(x.shape[normalised_axis(axis, x.rank)], "axis")
+        yield Seen(x.shape[normalise_axis(axis, x.rank)], "axis")
 
 
 @rule(

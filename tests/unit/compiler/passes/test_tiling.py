@@ -13,7 +13,7 @@ from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.passes import layer_maker
 from aneforge.compiler.passes.constant_parts import constant_part
 from aneforge.compiler.passes.cuts import cut_along
-from aneforge.compiler.passes.epilogues import axis_behind, unfused
+from aneforge.compiler.passes.epilogues import axis_behind, unfuse
 from aneforge.compiler.passes.tiling import cut_layer, even_parts, full_parts
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.shapes import broadcast
@@ -118,7 +118,7 @@ def test_an_epilogue_is_the_layers_that_it_stands_for() -> None:
     one = layer("add", {"x": value("x", 2, 4, 3), "y": value("z", 2, 4, 3)}, "y", epilogue=epilogue)
     before = program_of("h16g", one)
     for slots, count in ((tuple(Slot), 4), ([Slot.TRANSPOSE], 2), ([Slot.QUANTISE], 1), ([Slot.GAIN_OFFSET], 3)):
-        pieces = unfused(one, slots)
+        pieces = unfuse(one, slots)
         assert (len(pieces), pieces[-1].name) == (count, "y")
         assert_same_meaning(before, program_of("h16g", *pieces), inputs_of(before), 0)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.meanings.form import LayerForm
 from aneforge.errors import GraphError
-from aneforge.ops.arithmetic import laid_along
-from aneforge.ops.shapes import expect_float, normalised_axis
+from aneforge.ops.arithmetic import reshape_along
+from aneforge.ops.shapes import expect_float, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def affine_type(x: TensorType, gain: TensorType | None, offset: TensorType | Non
     for what, operand in (("gain", gain), ("offset", offset)):
         if operand is None or operand.rank == 0:
             continue
-        extent = x.shape[normalised_axis(axis, x.rank)]
+        extent = x.shape[normalise_axis(axis, x.rank)]
         if operand.shape != (extent,):
             raise GraphError(
                 f"the {what} is neither one number nor one for every channel",
@@ -50,7 +50,7 @@ def affine(x: Array, gain: Array | None, offset: Array | None, *, axis: int) -> 
 
 def along(values: Array, rank: int, axis: int) -> Array:
     """Return one number, or a row of them laid along an axis."""
-    return values if values.ndim == 0 else laid_along(values, rank, axis % rank)
+    return values if values.ndim == 0 else reshape_along(values, rank, axis % rank)
 
 
 FORMS = {

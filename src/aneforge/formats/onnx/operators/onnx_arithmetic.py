@@ -9,7 +9,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.bits import combine_bits, shift_bits
 from aneforge.formats.shared.elementary import signed_remainder
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def operands(call: Call) -> tuple[Value, Value]:
         return x, y
     if not call.has("axis"):
         return x, y
-    start = normalised_axis(call.integer("axis"), x.type.rank)
+    start = normalise_axis(call.integer("axis"), x.type.rank)
     behind = x.type.rank - start - y.type.rank
     if behind < 0:
         raise GraphError("the second operand has too many axes after `axis`", seen=list(y.type.shape))

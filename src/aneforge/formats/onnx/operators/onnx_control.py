@@ -17,7 +17,7 @@ from aneforge.formats.shared.interpretation import expect_whole
 from aneforge.formats.shared.unrolling import Rows, chosen, read_condition, stack_values, unroll_loop
 from aneforge.graph.node import Output
 from aneforge.ops.constant import Constant
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,7 +212,7 @@ def scan(call: Call) -> tuple[Held, ...]:
     out_backward = one_for_each(call, "scan_output_directions", stacks_made)
     out_axes = one_for_each(call, "scan_output_axes", stacks_made)
     rows = [
-        Rows(one, normalised_axis(axis, one.type.rank), bool(back))
+        Rows(one, normalise_axis(axis, one.type.rank), bool(back))
         for one, axis, back in zip(given[states:], axes, backward, strict=True)
     ]
     results = scanned(call, given[:states], rows, out_backward)

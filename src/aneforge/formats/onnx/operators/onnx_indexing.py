@@ -14,7 +14,7 @@ from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.reshaping import pad_axes, without_negative
 from aneforge.formats.shared.writing import broadcast_places, coordinates, write_updates
 from aneforge.ops.constant import Constant
-from aneforge.ops.shapes import normalised_axes, normalised_axis
+from aneforge.ops.shapes import normalise_axes, normalise_axis
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
@@ -50,7 +50,7 @@ def region(
 ) -> Value:
     """Return a region of the first input."""
     x = call.value(0)
-    named = normalised_axes(range(len(starts)) if axes is None else axes, x.type.rank)
+    named = normalise_axes(range(len(starts)) if axes is None else axes, x.type.rank)
     by = (1,) * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(named) == len(by) or 0 in by:
         raise GraphError("starts, ends, axes and steps do not match", seen=f"{starts}, {ends}, {axes}, {steps}"[:200])
@@ -77,7 +77,7 @@ def gather(call: Call) -> Value:
     x, indices, emit = call.value(0), call.value(1), call.emit
     axis = call.axis(x.type.rank)
     if isinstance(indices, Constant) and indices.type.rank == 0:
-        place = normalised_axis(int(indices.dense().item()), x.type.shape[axis], "the index")
+        place = normalise_axis(int(indices.dense().item()), x.type.shape[axis], "the index")
         return emit.at(x, axis, place)
     shape = (*x.type.shape[:axis], *indices.type.shape, *x.type.shape[axis + 1 :])
     if len(shape) <= RANK_PLAIN or not x.type.size or not indices.type.size:
@@ -190,7 +190,7 @@ def pad(call: Call) -> Value:
     x = call.value(0)
     widths = call.known_integers(1, "the list of widths") or ()
     axes = call.known_integers(3, "the list of axes")
-    named = tuple(range(x.type.rank)) if axes is None else normalised_axes(axes, x.type.rank)
+    named = tuple(range(x.type.rank)) if axes is None else normalise_axes(axes, x.type.rank)
     value = call.optional(2)
     return surrounded(call, x, widths, named, call.emit.number(0, x) if value is None else call.emit.reshape(value, ()))
 
@@ -240,7 +240,7 @@ def one_hot(call: Call) -> Value:
         raise GraphError("the values are not two", seen=list(call.value(2).type.shape))
     check_extents("the one-hot vectors", (depth,))
     emit.room(depth)
-    axis = normalised_axis(call.integer("axis"), indices.type.rank + 1)
+    axis = normalise_axis(call.integer("axis"), indices.type.rank + 1)
     whole = emit.cast(indices, "int64")
     counted = emit.select(emit.binary("less", whole, 0), emit.add(whole, depth), whole)
     places = emit.constant(broadcast_places(depth, axis, indices.type.rank + 1), "int64")

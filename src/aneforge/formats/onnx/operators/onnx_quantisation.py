@@ -13,7 +13,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.onnx.operators.onnx_casting import LAYOUTS, kept_within, rounded_to
 from aneforge.formats.onnx.registry import operator
 from aneforge.ops.constant import Blockwise, Constant, Dense, Int8Affine
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 from aneforge.ops.types import is_float, is_integer, value_range
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def quantised_axis(call: Call, x: Value, scale: Value) -> int | None:
     """Return the axis along which there are many scales; nothing where there is one."""
     if scale.type.size == 1:
         return None
-    return normalised_axis(call.integer("axis") if "axis" in call.rules.attributes else 0, x.type.rank)
+    return normalise_axis(call.integer("axis") if "axis" in call.rules.attributes else 0, x.type.rank)
 
 
 def laid(call: Call, x: Value, part: Value) -> Value:
@@ -77,7 +77,7 @@ def laid(call: Call, x: Value, part: Value) -> Value:
     emit = call.emit
     if part.type.size == 1:
         return emit.reshape(part, ())
-    axis = normalised_axis(call.integer("axis"), x.type.rank)
+    axis = normalise_axis(call.integer("axis"), x.type.rank)
     if part.type.rank == 1 and part.type.shape[0] == x.type.shape[axis]:
         return emit.reshape(part, [part.type.size if one == axis else 1 for one in range(x.type.rank)])
     block = call.integer("block_size") if "block_size" in call.rules.attributes else 0

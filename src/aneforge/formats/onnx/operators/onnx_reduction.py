@@ -9,7 +9,7 @@ import numpy as np
 
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared import reducing
-from aneforge.ops.shapes import normalised_axes, normalised_axis
+from aneforge.ops.shapes import normalise_axes, normalise_axis
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
@@ -41,7 +41,7 @@ def reduced_axes(call: Call, x: Value) -> tuple[int, ...]:
     by_attribute = "axes" in call.rules.attributes
     axes = call.integers("axes") if by_attribute else call.known_integers(1, "the list of axes")
     if axes:
-        return normalised_axes(axes, x.type.rank)
+        return normalise_axes(axes, x.type.rank)
     if not by_attribute and call.flag("noop_with_empty_axes"):
         return ()
     return tuple(range(x.type.rank))
@@ -60,7 +60,7 @@ def extreme(call: Call) -> Value:
 def cumulative_sum(call: Call) -> Value:
     """Convert sums up to every place."""
     x = call.value(0)
-    axis = normalised_axis(call.known_integer(1, "the axis"), x.type.rank)
+    axis = normalise_axis(call.known_integer(1, "the axis"), x.type.rank)
     return call.emit.unary("cumsum", x, axis=axis, exclusive=call.flag("exclusive"), reverse=call.flag("reverse"))
 
 
@@ -68,7 +68,7 @@ def cumulative_sum(call: Call) -> Value:
 def cumulative_product(call: Call) -> Value:
     """Convert products up to every place: at each, the elements that do not count are replaced by 1."""
     x, emit = call.value(0), call.emit
-    axis = normalised_axis(call.known_integer(1, "the axis"), x.type.rank)
+    axis = normalise_axis(call.known_integer(1, "the axis"), x.type.rank)
     factors = reducing.seen_so_far(emit, x, axis, 1, reverse=call.flag("reverse"), exclusive=call.flag("exclusive"))
     return emit.moved(emit.reduce("reduce_prod", factors, (-1,), keep=False), -1, axis)
 

@@ -12,7 +12,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.resizing import Along, Reading, resize_axes
-from aneforge.ops.shapes import normalised_axes
+from aneforge.ops.shapes import normalise_axes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ def resize(call: Call) -> Value:
     """Convert resizing by scales, or to sizes."""
     x = call.value(0)
     given = call.integers("axes") if "axes" in call.rules.attributes else None
-    axes = tuple(range(x.type.rank)) if given is None else normalised_axes(given, x.type.rank)
+    axes = tuple(range(x.type.rank)) if given is None else normalise_axes(given, x.type.rank)
     extra = call.rules.attributes
     reading = Reading(
         call.choice("mode", "nearest", "linear", "cubic"),

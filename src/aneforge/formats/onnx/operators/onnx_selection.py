@@ -10,7 +10,7 @@ from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.ops.constant import Constant
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
@@ -30,7 +30,7 @@ def unique(call: Call) -> tuple[Value, ...]:
     x, emit = call.known(0, "the tensor"), call.emit
     dtype = call.value(0).type.dtype
     expect_room(call, x.nbytes + 3 * 8 * x.size, x.nbytes)
-    axis = normalised_axis(call.integer("axis"), x.ndim) if call.has("axis") else None
+    axis = normalise_axis(call.integer("axis"), x.ndim) if call.has("axis") else None
     values, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     if not call.flag("sorted"):
         order = np.argsort(first)

@@ -12,7 +12,7 @@ from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.reshaping import parts, repeat_axes, resolve_shape
-from aneforge.ops.shapes import divisible, normalised_axes
+from aneforge.ops.shapes import divisible, normalise_axes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def squeeze(call: Call) -> Value:
     if axes is None:
         dropped = {axis for axis, extent in enumerate(x.type.shape) if extent == 1}
     else:
-        dropped = set(normalised_axes(axes, x.type.rank))
+        dropped = set(normalise_axes(axes, x.type.rank))
     for axis in dropped:
         if x.type.shape[axis] != 1:
             raise GraphError(f"axis {axis} cannot be squeezed", seen=list(x.type.shape), limit="a length of 1")
@@ -80,7 +80,7 @@ def squeeze(call: Call) -> Value:
 def unsqueeze(call: Call) -> Value:
     """Convert the tensor with further axes of length 1, counted in the result."""
     x, axes = call.value(0), axes_of(call) or ()
-    return call.emit.expand(x, *normalised_axes(axes, x.type.rank + len(axes)))
+    return call.emit.expand(x, *normalise_axes(axes, x.type.rank + len(axes)))
 
 
 def axes_of(call: Call) -> tuple[int, ...] | None:

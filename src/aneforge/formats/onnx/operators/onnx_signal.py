@@ -9,7 +9,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.spectra import real_signal, transform_pair
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 
 if TYPE_CHECKING:
     from aneforge.formats.onnx.call import Call
@@ -31,7 +31,7 @@ def transform_by_input(call: Call) -> Value:
     """Convert a transform along an axis that is an input, by default the last but one."""
     rank = call.value(0).type.rank
     axis = -2 if call.optional(2) is None else call.known_integer(2, "the axis")
-    return transform(call, normalised_axis(axis, rank))
+    return transform(call, normalise_axis(axis, rank))
 
 
 def transform(call: Call, axis: int) -> Value:

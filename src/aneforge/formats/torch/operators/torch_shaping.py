@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.formats.shared.reshaping import parts, repeat_axes, resolve_shape
 from aneforge.formats.torch.registry import operator
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 
 if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
@@ -26,7 +26,7 @@ def reshape(call: Call) -> Value:
 def permute(call: Call) -> Value:
     """Convert axes in another order."""
     x = call.value("self")
-    return call.emit.transpose(x, [normalised_axis(axis, x.type.rank) for axis in call.integers("dims") or ()])
+    return call.emit.transpose(x, [normalise_axis(axis, x.type.rank) for axis in call.integers("dims") or ()])
 
 
 @operator("transpose", "t")
@@ -69,7 +69,7 @@ def squeeze(call: Call) -> Value:
 def unsqueeze(call: Call) -> Value:
     """Convert the tensor with one further axis of length 1."""
     x = call.value("self")
-    return call.emit.expand(x, normalised_axis(call.integer("dim"), x.type.rank + 1))
+    return call.emit.expand(x, normalise_axis(call.integer("dim"), x.type.rank + 1))
 
 
 @operator("cat", "concat")
@@ -92,7 +92,7 @@ def stack(call: Call) -> Value:
     """Convert tensors side by side along a new axis."""
     emit, dtype = call.emit, call.dtype()
     values = [emit.cast(value, dtype) for value in call.values("tensors")]
-    axis = normalised_axis(call.integer("dim"), values[0].type.rank + 1)
+    axis = normalise_axis(call.integer("dim"), values[0].type.rank + 1)
     if not values[0].type.size:
         return emit.concat([emit.expand(value, axis) for value in values], axis)
     return emit.apply("stack", {"values": tuple(values)}, axis=axis)
@@ -143,7 +143,7 @@ def roll(call: Call) -> Value:
         return emit.reshape(rolled(emit, flat, shifts[0] if shifts else 0, 0), x.type.shape)
     result = x
     for shift, axis in zip(shifts, axes, strict=True):
-        result = rolled(emit, result, shift, normalised_axis(axis, max(x.type.rank, 1))) if x.type.rank else result
+        result = rolled(emit, result, shift, normalise_axis(axis, max(x.type.rank, 1))) if x.type.rank else result
     return result
 
 

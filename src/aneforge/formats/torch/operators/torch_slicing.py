@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.formats.torch.registry import operator
-from aneforge.ops.shapes import normalised_axis
+from aneforge.ops.shapes import normalise_axis
 
 if TYPE_CHECKING:
     from aneforge.formats.shared.emitter import Emitter
@@ -44,7 +44,7 @@ def select(call: Call) -> Value:
     """Convert one slice of an axis, without the axis."""
     x = call.value("self")
     axis = call.axis("dim", x.type.rank)
-    return call.emit.at(x, axis, normalised_axis(call.integer("index"), x.type.shape[axis], "index"))
+    return call.emit.at(x, axis, normalise_axis(call.integer("index"), x.type.shape[axis], "index"))
 
 
 @operator("slice_scatter")
@@ -60,7 +60,7 @@ def select_scatter(call: Call) -> Value:
     """Convert a tensor with one slice of an axis replaced."""
     x = call.value("self")
     axis = call.axis("dim", x.type.rank)
-    place = normalised_axis(call.integer("index"), x.type.shape[axis], "index")
+    place = normalise_axis(call.integer("index"), x.type.shape[axis], "index")
     return replaced(call, x, axis, range(place, place + 1), call.emit.expand(call.operand("src", x.type.dtype), axis))
 
 
