@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -91,12 +92,15 @@ def group_norm(
     flat = emit.reshape(x, (batch, groups, x.type.size // (batch * groups)))
     mean, centred, variance = centred_and_variance(emit, flat, (2,))
     inverse = inverse_root(emit, variance, epsilon)
-    if epsilon >= 0 and x.type.rank == 4 and all_constant(scale, bias):
+    if epsilon >= 0 and all_constant(scale, bias):
         emit.room(channels)
+        rows, columns = math.prod(x.type.shape[2:-1]), math.prod(x.type.shape[2:][-1:])
+        image = emit.reshape(x, (batch, channels, rows, columns))
         gamma = emit.constant(np.ones(channels), x.type.dtype) if scale is None else scale
         beta = emit.constant(np.zeros(channels), x.type.dtype) if bias is None else bias
-        operands = {"x": x, "gamma": gamma, "beta": beta}
-        result = emit.apply("group_norm", operands, num_groups=groups, epsilon=epsilon)
+        operands = {"x": image, "gamma": gamma, "beta": beta}
+        normed = emit.apply("group_norm", operands, num_groups=groups, epsilon=epsilon)
+        result = emit.reshape(normed, x.type.shape)
     else:
         plain = emit.reshape(emit.mul(centred, inverse), x.type.shape)
         result = scaled(emit, plain, along_channels(emit, scale, x), along_channels(emit, bias, x))

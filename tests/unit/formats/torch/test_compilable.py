@@ -198,6 +198,17 @@ def test_pooling_that_is_rounded_up_is_one_operation(name: str) -> None:
     assert [node.op.name for node in graph.nodes if node.op.name != "input"] in (["max_pool"], ["avg_pool"])
 
 
+@pytest.mark.parametrize("shape", [(2, 8), (1, 8, 9000), (1, 8, 2, 3, 4)])
+def test_groups_of_other_ranks_are_normalised_as_images(shape: tuple[int, ...]) -> None:
+    """By hand, a group would be one axis of 18,000 elements, which is longer than the first chips take."""
+    module, x = torch.nn.GroupNorm(4, 8).eval(), torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    graph = from_torch(module, (x,))
+    assert "group_norm" in [node.op.name for node in graph.nodes]
+    assert af.preflight(to_fp16(graph).graph, "m1").ok
+    (result,) = af.reference(graph, dict.fromkeys(graph.inputs, x.numpy())).values()
+    np.testing.assert_allclose(result, expected(module, (x,))[0].detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("slopes", "op"), [(1, "leaky_relu"), (4, "prelu")])
 def test_known_slopes_are_one_operation(slopes: int, op: str) -> None:
     graph = from_torch(torch.nn.PReLU(slopes).eval(), (torch.zeros(1, 4, 9, 10),))
