@@ -160,7 +160,7 @@ class NotSupportedError(GraphError, NotImplementedError):
 
     layer: str | None = None
     """The layer of the program that is refused, where a pass of the compiler refuses one."""
-    reason: str | None = None
+    obstacle: str | None = None
     """Why that layer cannot be made legal."""
 
 

@@ -75,8 +75,8 @@ def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> 
         return refusal
     node = node_named(refusal.layer or "", graph)
     where = f" at {node.location}" if node is not None and node.location else ""
-    reason = f"{node.op.name}{where}: {refusal.reason}" if node is not None else refusal.reason or refusal.message
+    reason = f"{node.op.name}{where}: {refusal.obstacle}" if node is not None else refusal.obstacle or refusal.message
     own = [one for one in oversize if node is not None and (one.op, one.location) == (node.op.name, node.location)]
     error = IllegalGraphError.of(verdict.target, [f"{found} No split exists: {reason}." for found in own or oversize])
-    error.layer, error.reason = refusal.layer, reason
+    error.layer, error.obstacle = refusal.layer, reason
     return error

@@ -69,7 +69,7 @@ def answered(verdict: Preflight, graph: Graph) -> Preflight:
 def with_compiled(verdict: Preflight, made: Compiled | NotSupportedError) -> Preflight:
     """Return a verdict with what became of the graph in the compiler: splits, or why there is none; segments."""
     if isinstance(made, NotSupportedError):
-        why = f"no split exists: {made.reason or made.message}"
+        why = f"no split exists: {made.obstacle or made.message}"
         return replace(verdict, splits=(why,)) if verdict.oversize else verdict
     return replace(verdict, splits=split_lines(verdict, made), segments=len(made.program.segments))
 

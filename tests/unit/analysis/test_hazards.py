@@ -46,7 +46,7 @@ STEPS: list[Callable[[af.Tensor], af.Tensor]] = [
 def drawn_graph(seed: int) -> tuple[af.Graph, dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]]:
     """Return a chain of a few operations, with finite inputs of some large magnitude."""
     random = np.random.default_rng(seed)
-    out = af.input(SHAPE, name="x")
+    out: af.Tensor = af.input(SHAPE, name="x")
     for step in random.integers(0, len(STEPS), random.integers(1, 5)):
         out = STEPS[step](out)
     magnitude = 2.0 ** random.uniform(8, 15.9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +36,7 @@ MANY_FACTORS = ((1, 1, 60, 1), (1, 1, 3, 1), {"strides": (27, 1)})
 CASES = (PATCH_14, STEM, SHORT, DEPTHWISE, MIXED, MANY_FACTORS)
 
 
-def convolution(x: tuple[int, ...], weight: tuple[int, ...], attributes: dict[str, object]) -> af.Tensor:
+def convolution(x: tuple[int, ...], weight: tuple[int, ...], attributes: Mapping[str, object]) -> af.Tensor:
     """Return a convolution with drawn numbers that fp16 holds."""
     rng = np.random.default_rng(math.prod(weight))
     kernel = Dense(rng.integers(-8, 8, weight).astype(np.float16))

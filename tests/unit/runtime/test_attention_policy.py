@@ -22,11 +22,16 @@ def heads(count: int, length: int, width: int = 8) -> af.Tensor:
     return af.input((1, count, length, width))
 
 
+def attention_of(count: int, length: int, width: int = 8, *, native: bool = False) -> af.Tensor:
+    q, k, v = (heads(count, length, width) for _ in range(3))
+    return af.sdpa(q, k, v, native=native)
+
+
 def attended(length: int, origin: str) -> GraphLike:
     """Return attention of two heads as each front end makes it."""
     shape = [1, 2, length, 8]
     if origin == "builder":
-        return af.sdpa(*(heads(2, length) for _ in range(3)))
+        return attention_of(2, length)
     if origin == "torch":
 
         class Attention(torch.nn.Module):
@@ -35,7 +40,7 @@ def attended(length: int, origin: str) -> GraphLike:
 
         return af.from_torch(Attention(), tuple(torch.zeros(shape, dtype=torch.float16) for _ in "qkv"))
     if origin == "mil":
-        return parse_mil(mil_text(af.Graph({"y": af.sdpa(*(heads(2, length) for _ in range(3)))})).text).graph()
+        return parse_mil(mil_text(af.Graph({"y": attention_of(2, length)})).text).graph()
     half = onnx.TensorProto.FLOAT16
     ports = [onnx.helper.make_tensor_value_info(name, half, shape) for name in "qkvy"]
     node = onnx.helper.make_node("Attention", ["q", "k", "v"], ["y"])
@@ -54,19 +59,23 @@ def test_every_origin_is_one_program_with_the_same_bits(length: int) -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_layer_is_not_taken_where_products_are_faster(chip: str) -> None:
-    y = af.sdpa(*(heads(8, 128, 64) for _ in range(3)))
-    own = af.cost(af.sdpa(*(heads(8, 128, 64) for _ in range(3)), native=True), chip)
+    y = attention_of(8, 128, 64)
+    own = af.cost(attention_of(8, 128, 64, native=True), chip)
     model = af.compile(y, target=chip)
     assert type(model) is af.Model
     assert af.cost(y, chip).microseconds < own.microseconds
 
 
+def taken(*_: object, **__: object) -> str:
+    return "attention of [1, 2, 16, 8] runs as the layer"
+
+
 def test_the_layer_is_taken_where_it_is_predicted_to_be_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_attention, "why_native", lambda *_, **__: "attention of [1, 2, 16, 8] runs as the layer")
-    model = af.compile(af.sdpa(*(heads(2, 16) for _ in range(3))), target="m1")
+    monkeypatch.setattr(native_attention, "why_native", taken)
+    model = af.compile(attention_of(2, 16), target="m1")
     assert isinstance(model, af.SegmentedModel)
     assert model.remarks == ("attention of [1, 2, 16, 8] runs as the layer",)
-    plain = af.compile(af.sdpa(*(heads(2, 16) for _ in range(3))), target="m1", opt=0)
+    plain = af.compile(attention_of(2, 16), target="m1", opt=0)
     assert type(plain) is af.Model
 
 
@@ -80,7 +89,7 @@ def test_the_layer_is_refused_where_it_is_known_to_be_wrong(lengths: tuple[int, 
 
 def test_the_layer_cannot_be_written_in_mil() -> None:
     with pytest.raises(NotSupportedError, match="cannot be written in MIL"):
-        af.to_mil(af.sdpa(*(heads(1, 8) for _ in range(3)), native=True))
+        af.to_mil(attention_of(1, 8, native=True))
 
 
 def test_shared_heads_and_values_of_another_width() -> None:
@@ -102,4 +111,4 @@ def test_masks_of_booleans_hide() -> None:
     causal = af.sdpa(q, q, q, is_causal=True)
     x = RANDOM.standard_normal((1, 1, 4, 8))
     results = [np.asarray(af.compile(y, target="m1")(x)) for y in (known, causal)]
-    assert np.array_equal(*results)
+    assert np.array_equal(results[0], results[1])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from aneforge.graph.graph import Graph
     from aneforge.runtime.building import Built
-    from aneforge.targets import Target
+    from aneforge.targets import Place
 
 SAMPLE = np.arange(64).reshape(1, 64) / 64
 
@@ -44,9 +44,9 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Count the compiles that really happen."""
     counted: list[str] = []
 
-    def build(graph: Graph, target: Target, options: Options) -> Built:
-        counted.append(target.name)
-        return building.build(graph, target, options)
+    def build(graph: Graph, place: Place, options: Options) -> Built:
+        counted.append(place.target.name)
+        return building.build(graph, place, options)
 
     monkeypatch.setattr(compiling, "build", build)
     return counted

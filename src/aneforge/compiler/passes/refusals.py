@@ -36,7 +36,7 @@ def finding(layer: Layer, target: Target, rule: str) -> Finding | None:
 def refused(layer: Layer, target: Target, rule: str, reason: str) -> NotSupportedError:
     """Return the error for a layer that breaks a rule and cannot be taken apart, with the reason why not."""
     error = rule_error(layer, target, rule, reason)
-    error.layer, error.reason = layer.name, reason
+    error.layer, error.obstacle = layer.name, reason
     return error
 
 

@@ -109,7 +109,7 @@ class MlPackage:
             GraphError: An input has an axis of unknown length, and `shapes` does not give it.
             MilError: The function, or its weights, cannot be read.
         """
-        return self._reader(function, shapes or {}, values or {}, port_casts=port_casts)[0]
+        return self.read_function(function, shapes or {}, values or {}, port_casts=port_casts)[0]
 
     def findings(
         self,
@@ -124,12 +124,12 @@ class MlPackage:
         Raises:
             AneforgeError: As for `graph`.
         """
-        return self._reader(function, shapes or {}, values or {}, port_casts=port_casts)[1]
+        return self.read_function(function, shapes or {}, values or {}, port_casts=port_casts)[1]
 
     def __repr__(self) -> str:
         return f"<ML program of {', '.join(f'{name}<{opset}>' for name, opset in self.functions.items())}>"
 
-    def _reader(
+    def read_function(
         self,
         name: str | None,
         shapes: Mapping[str, Sequence[int]],
@@ -137,6 +137,7 @@ class MlPackage:
         *,
         port_casts: bool,
     ) -> tuple[Graph, tuple[MilFinding, ...]]:
+        """Return the graph of a function, and what reading it found."""
         chosen = self.default_function if name is None else name
         if chosen not in self.syntax.functions:
             raise UnknownNameError.of("function", chosen, self.syntax.functions)
@@ -319,6 +320,6 @@ def from_mlpackage(
         AneforgeError: As for `load_mlpackage` and `MlPackage.graph`.
     """
     package = load_mlpackage(path)
-    graph, findings = package._reader(function, shapes or {}, values or {}, port_casts=port_casts)  # noqa: SLF001 - reads once
+    graph, findings = package.read_function(function, shapes or {}, values or {}, port_casts=port_casts)
     warn_of_opsets(findings)
     return graph

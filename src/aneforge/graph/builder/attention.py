@@ -199,7 +199,9 @@ def merged(x: Tensor) -> Tensor:
 
 def tiled_attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None, mask: Value | None, count: int) -> Tensor:
     """Return attention built from products and softmax over so many tiles of queries."""
-    operands: dict[str, Argument | None] = {"query": q, "key": k, "value": v, "attn_mask": mask}
+    operands: dict[str, Argument] = {"query": q, "key": k, "value": v}
+    if mask is not None:
+        operands["attn_mask"] = mask
     return expand("sdpa", operands, {"scale": scale}, tiles=count)
 
 

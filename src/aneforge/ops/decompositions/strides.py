@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from aneforge.ops.decomposition import Site, Term
     from aneforge.ops.types import Array
-    from aneforge.ops.windows import Slide
+    from aneforge.ops.windows import Slide, WindowAttributes
 
 __all__ = ["BLOCKS"]
 
@@ -84,7 +84,7 @@ def blocks_as_channels(  # noqa: PLR0913 - the operands and attributes of the op
     groups: int,
 ) -> Term:
     """Return a convolution of stride 1 over blocks."""
-    attributes = {"strides": strides, "pad_type": pad_type, "pad": pad, "dilations": dilations}
+    attributes: WindowAttributes = {"strides": strides, "pad_type": pad_type, "pad": pad, "dilations": dilations}
     along = [Blocks(slide) for slide in slides(x.shape[2:], weight.shape[2:], attributes)]
     if weight.known is None:
         kernel = in_channels(lengthened(weight, along), along, [one.window for one in along])
