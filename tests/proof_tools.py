@@ -6,7 +6,7 @@ Each kind of contradiction is a function that yields a sentence, the same for al
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import aneforge as af
 from aneforge.analysis.cost import cost_of
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.commands.checking import CheckOptions, check
+from aneforge.commands.comparing import compare
 from aneforge.compiler.compile import compile_graph, route_to
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.engine.exactness import Exactness, label_of_all
@@ -37,28 +38,25 @@ if TYPE_CHECKING:
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer
     from aneforge.engine.execution.run import Run
-    from aneforge.report.model import Report, TargetReport
+    from aneforge.report.model import Divergence, Report, TargetReport
     from proof_cases import Case
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["KNOWN", "MET", "Contradiction", "Judged", "judge"]
 
+NEAR = 0.01
+"""Microseconds by which times of a report differ at most: they are rounded."""
+SATURATION = "saturation"
 MEASURED = Threshold(FAIL_ON, evidence=EvidenceKind.MEASURED)
 GATES = (Threshold(), Threshold(STRICT), Threshold(("saturation", "divergence")))
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A class of contradictions that is there and should not be."""
-
-    case: tuple[int, int]
-    """The number of a case that has it."""
-    reason: str
-
-
-KNOWN: Mapping[str, Known] = {}
-"""Classes of contradictions that are known; one that is gone is to be taken out."""
+KNOWN: Mapping[str, str] = {
+    "rejected, and has a program": "rules ask about MIL programs, which the target does not run; check and the command "
+    "compile show, with a note, what a network description becomes; af.compile and af.cost refuse",
+}
+"""Classes of contradictions that are known, each with its reason; one that is gone is to be taken out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +102,9 @@ def judge(case: Case) -> Judged:
 def contradictions(case: Case, report: Report, answered: Sequence[Answered]) -> Iterator[Contradiction]:
     """Yield what is said of a case and cannot be true together."""
     yield from rows(case, answered)
-    yield from infinities(answered)
-    yield from differences(report, answered)
+    yield from alone(case, answered[-1])
+    yield from infinities(case, answered)
+    yield from differences(case, report, answered)
     for one in answered:
         yield from times(case, one)
         yield from labels(one)
@@ -165,20 +164,41 @@ def rows(case: Case, answered: Sequence[Answered]) -> Iterator[Contradiction]:
         for what in disagreements(ask(case.graph, one.target)):
             yield Contradiction(what, one.name)
     for one in answered:
-        if one not in runs_mil and (one.told.runs != NO or af.preflight(case.graph, one.name).ok):
+        if one in runs_mil:
+            continue
+        if one.told.runs != NO or af.preflight(case.graph, one.name).ok:
             yield Contradiction("below the floor of MIL and not refused", one.name)
+        if one.told.failure is None:
+            yield Contradiction("rejected, and has a program", one.name)
+            if not any("runs no MIL programs" in note for note in one.told.notes):
+                yield Contradiction("rejected, and has a program without a word", one.name)
 
 
-def infinities(answered: Sequence[Answered]) -> Iterator[Contradiction]:
-    """Finite inputs become infinite only with a hazard in the verdict."""
+def alone(case: Case, one: Answered) -> Iterator[Contradiction]:
+    """Yield what is said of a target only because others were asked about before it."""
+    report = check(case.graph, one.name, CheckOptions(samples=case.samples)).targets[0]
+    for field in fields(report):
+        if getattr(report, field.name) != getattr(one.told, field.name):
+            details = f"{one.name}: {getattr(report, field.name)}, {getattr(one.told, field.name)}"
+            yield Contradiction(f"beside other targets there is another {field.name}", details)
+
+
+def infinities(case: Case, answered: Sequence[Answered]) -> Iterator[Contradiction]:
+    """Yield what becomes infinite or no number without a hazard: seen with the samples, and possible without them."""
     for one in answered:
         if one.ran is None:
             continue
         values = [value for value in one.ran.outputs.values() if value.dtype.kind == "f"]
-        if any(np.isinf(value).any() for value in values) and one.told.risk != "saturation":
+        if all(np.isfinite(value).all() for value in values):
+            continue
+        if one.told.risk != SATURATION:
             yield Contradiction("infinite without a hazard", f"{one.name}: {one.told.risk}: {one.told.risk_reason}")
-        if any(np.isnan(value).any() for value in values) and one.told.risk != "saturation":
-            yield Contradiction("no number without a hazard", f"{one.name}: {one.told.risk}: {one.told.risk_reason}")
+        possible = check(case.graph, one.name, CheckOptions(deep=True)).targets[0]
+        if possible.risk != SATURATION:
+            yield Contradiction("infinite, and proven not to be", f"{one.name}: {possible.risk_reason}")
+        runs_mil = one.target.limits.flag("mil_programs")
+        if runs_mil and not compare(case.graph, one.name, "reference", case.samples).hazards:
+            yield Contradiction("infinite, and compare names no hazard", one.name)
 
 
 def bits(value: Array) -> Array:
@@ -188,13 +208,15 @@ def bits(value: Array) -> Array:
     return np.where(np.isnan(value), np.uint16(0x7E00), np.ascontiguousarray(value).view(np.uint16))
 
 
-def differences(report: Report, answered: Sequence[Answered]) -> Iterator[Contradiction]:
-    """`none` and `same` mean equal bits for the samples, `differs` means different ones."""
+def differences(case: Case, report: Report, answered: Sequence[Answered]) -> Iterator[Contradiction]:
+    """Yield pairs of which `none` or `same` does not mean equal bits for the samples, or `differs` different ones."""
+    glance = {(pair.first, pair.second): pair for pair in check(case.graph, [one.name for one in answered]).divergences}
     by_name = {one.told.target: one for one in answered}
     with_program = [one.told.target for one in answered if one.compiled is not None]
     if [pair.second for pair in report.divergences] != with_program[1:]:
         yield Contradiction("targets are not compared", f"{with_program}, {report.divergences}")
     for pair in report.divergences:
+        yield from one_analysis(case, pair, by_name[pair.first], by_name[pair.second])
         first, second = by_name[pair.first].ran, by_name[pair.second].ran
         if first is None or second is None:
             continue
@@ -204,10 +226,21 @@ def differences(report: Report, answered: Sequence[Answered]) -> Iterator[Contra
         said = f"{pair.first} and {pair.second}: {differing} differ; {pair.word}, {pair.strength}, {pair.differing}"
         if differing and SAME in (pair.word, {"none": SAME}.get(pair.strength)):
             yield Contradiction("bits differ where none was said", said)
+        if differing and glance[pair.first, pair.second].word == SAME:
+            yield Contradiction("bits differ where a glance said the same", said)
         if (pair.word == DIFFERS) is not bool(differing) or pair.differing != differing:
             yield Contradiction("differs means different bits", said)
         if (pair.strength == "none") is not (pair.word == SAME):
             yield Contradiction("the word and the strength disagree", said)
+
+
+def one_analysis(case: Case, pair: Divergence, first: Answered, second: Answered) -> Iterator[Contradiction]:
+    """Yield another strength than `af.divergence` has; samples make a check as deep as that."""
+    if case.samples is None or not all(one.target.limits.flag("mil_programs") for one in (first, second)):
+        return
+    found = str(af.divergence(case.graph, first.name, second.name).on_silicon)
+    if found != pair.strength:
+        yield Contradiction("divergence has another strength", f"{first.name}, {second.name}: {found}, {pair.strength}")
 
 
 def times(case: Case, one: Answered) -> Iterator[Contradiction]:
@@ -224,8 +257,12 @@ def times(case: Case, one: Answered) -> Iterator[Contradiction]:
             "cost": af.cost(case.graph, one.name).microseconds,
             "estimate": af.estimate(case.graph, target=one.name),
             "the model": af.cost(model).microseconds,
+            "placement": sum(part.microseconds or 0.0 for part in af.placement(case.graph, one.name).segments),
         }
-    wrong = {name: value for name, value in found.items() if abs(value - latency.microseconds) > 0.001}
+    timeline = sum(layer.duration for layer in one.told.timeline)
+    if abs(timeline - latency.microseconds) > NEAR * (len(one.told.timeline) + 1):
+        yield Contradiction("the layers take another time", f"{one.name}: {timeline}, {latency.microseconds}")
+    wrong = {name: value for name, value in found.items() if abs(value - latency.microseconds) > NEAR}
     if wrong:
         yield Contradiction(f"times differ: {', '.join(wrong)}", f"{one.name}: {latency.microseconds}, {wrong}")
 

@@ -40,11 +40,6 @@ def classes(found: Judged) -> set[str]:
     return {one.what for one in found.contradictions}
 
 
-@cache
-def case_of(number: tuple[int, int]) -> Case:
-    return next(one for one in draw_batch(number[0]) if one.number == number)
-
-
 @pytest.mark.parametrize("number", range(BATCHES))
 def test_nothing_that_is_said_contradicts_another(number: int) -> None:
     wrong: dict[str, list[str]] = {}
@@ -53,11 +48,6 @@ def test_nothing_that_is_said_contradicts_another(number: int) -> None:
             if one.what not in KNOWN:
                 wrong.setdefault(one.what, []).append(f"{case}: {one.details}")
     assert wrong == {}
-
-
-def test_what_is_known_is_still_there() -> None:
-    gone = [what for what, known in KNOWN.items() if what not in classes(judge(case_of(known.case)))]
-    assert gone == []
 
 
 def all_targets(change: Callable[[TargetReport], TargetReport]) -> Callable[[Report], Report]:
@@ -99,7 +89,7 @@ LIES: dict[str, tuple[str, Callable[..., object], str]] = {
     "another time": (
         "proof_tools.check",
         lambda *given: all_targets(slower)(check(*given)),
-        "times differ: what was compiled, cost, estimate, the model",
+        "times differ: what was compiled, cost, estimate, the model, placement",
     ),
     "another label": (
         "proof_tools.check",
@@ -132,7 +122,7 @@ LIES: dict[str, tuple[str, Callable[..., object], str]] = {
 
 @cache
 def by_hand() -> tuple[Case, ...]:
-    """Return cases that have all of `MET`, and that stay as they are whatever is drawn."""
+    """Return cases that have all of `MET` and all of `KNOWN`, and that stay as they are whatever is drawn."""
     x, numbers = af.input((1, 4, 6, 16), name="x"), np.random.default_rng(1).uniform(-1, 1, (1, 4, 6, 16))
     kernel = np.random.default_rng(2).standard_normal((4, 4, 3, 3))
     graphs = {
@@ -147,10 +137,10 @@ def by_hand() -> tuple[Case, ...]:
     )
 
 
-def test_cases_by_hand_meet_all_that_is_claimed_and_contradict_nothing() -> None:
+def test_cases_by_hand_meet_all_that_is_claimed_and_contradict_what_is_known() -> None:
     found = [judge(case) for case in by_hand()]
     assert {name for one in found for name in one.met} == set(MET)
-    assert [one.contradictions for one in found] == [()] * len(found)
+    assert {what for one in found for what in classes(one)} == set(KNOWN)
 
 
 @pytest.mark.parametrize("lie", LIES)

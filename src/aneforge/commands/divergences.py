@@ -66,7 +66,7 @@ def compare_targets(
     def side(target: Target, compiled: Compiled) -> Side:
         key = key_of(target, compiled)
         if key not in sides:
-            sides[key] = looking.side(compiled.graph, compiled.changes, compiled.program)
+            sides[key] = looking.side(compiled.graph, compiled.retargeted.changes, compiled.program)
         return sides[key]
 
     def outputs(target: Target, compiled: Compiled) -> Mapping[str, Array] | None:

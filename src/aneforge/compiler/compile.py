@@ -203,6 +203,13 @@ def build_program(
     return compile_graph(graph, target, route=route, pipeline=pipeline).program
 
 
+BELOW_MIL = (
+    "{target} runs no MIL programs, so every operation is rejected; this program is what a network description, which "
+    "reaches {target} directly, becomes"
+)
+"""What is said of a program that only the direct route makes."""
+
+
 def route_to(target: Target) -> Route:
     """Return the route by which a target is reached."""
     return Route.MIL if target.limits.flag("mil_programs") else Route.DIRECT
@@ -218,6 +225,8 @@ def lowered(retargeted: Retargeted, target: Target) -> Program:
         for change in retargeted.changes
         if op_status(change.op, target) != Status.NATIVE or change.why == ""
     ]
+    if not target.limits.flag("mil_programs"):
+        notes.insert(0, Note.of("retarget", "", BELOW_MIL, target=target.name))
     program = lower(retargeted.graph, target)
     with within("lower"):
         verify(program)

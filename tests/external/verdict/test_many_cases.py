@@ -62,7 +62,7 @@ class Tally:
         origins = tabulate(sorted(self.origins.items()), ("graphs", "cases"), tablefmt="github")
         met = tabulate([(name, self.met[name]) for name in MET], ("what they have", "cases"), tablefmt="github")
         listed = "".join(f"- {what}: {case}\n" for what, case in sorted(self.wrong.items()))
-        listed += "".join(f"- known: {what}: {known.reason}\n" for what, known in sorted(KNOWN.items()))
+        listed += "".join(f"- known: {what}: {reason}\n" for what, reason in sorted(KNOWN.items()))
         return f"{head}\n\n{origins}\n\n{met}\n" + (f"\n{listed}" if listed else "")
 
 
