@@ -90,7 +90,7 @@ def reciprocal_last(x: Array) -> Array:
     rows = x.astype(np.float16)
     scores = to_fp16(golden.matmul(rows, rows.T) * 0.125)
     powers = ACTIVATIONS["exp2"](to_fp16((scores - scores.max(-1, keepdims=True)) * LOG2_E))
-    reciprocals = ACTIVATIONS["inverse"](reductions.accumulated(powers, (1,), reductions.adder_of(resolve(TARGET))))
+    reciprocals = ACTIVATIONS["inverse"](reductions.accumulate(powers, (1,), reductions.adder_of(resolve(TARGET))))
     return to_fp16(golden.matmul(powers.astype(np.float16), rows) * reciprocals)
 
 

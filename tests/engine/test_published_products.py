@@ -13,7 +13,7 @@ import aneforge as af
 from aneforge.compiler.compile import build_program
 from aneforge.engine import golden
 from aneforge.engine.exactness import Exactness
-from aneforge.engine.rounding import decoded, to_fp16
+from aneforge.engine.rounding import decode_operand, to_fp16
 from published_tools import MEASURED, dot, from_bits, halves, input_of, output_on, run_on
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def winograd_row(x: Array, kernel: Array) -> list[float]:
         return float(to_fp16(np.asarray(value)))
 
     def m(a: float, b: float) -> float:
-        return float(golden.product(decoded(halves(a)), decoded(halves(b))))
+        return float(golden.product(decode_operand(halves(a)), decode_operand(halves(b))))
 
     padded = np.pad(x.astype(np.float64), 1)
     width = x.shape[1]

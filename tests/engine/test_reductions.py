@@ -85,7 +85,7 @@ def significant(value: float, bits: int) -> float:
 @settings(max_examples=60)
 @given(values=VALUES)
 def test_the_adder(name: str, values: list[float]) -> None:
-    total = reductions.accumulated(np.array([values]), (1,), ADDERS[name]).item()
+    total = reductions.accumulate(np.array([values]), (1,), ADDERS[name]).item()
     assert total == added_one_by_one(values, ADDERS[name])
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aneforge.engine.rounding import decoded, exponents, to_eleven_bits, to_fp16, to_grid
+from aneforge.engine.rounding import decode_operand, exponents, to_eleven_bits, to_fp16, to_grid
 
 ALL_FP16 = np.arange(65536, dtype=np.uint16).view(np.float16)
 
@@ -82,7 +82,7 @@ def test_the_grid(whole: int) -> None:
 
 
 def test_the_multiplier_reads_every_pattern() -> None:
-    values, found = decoded(ALL_FP16)
+    values, found = decode_operand(ALL_FP16)
     finite = np.isfinite(ALL_FP16)
     np.testing.assert_array_equal(values[finite], ALL_FP16[finite].astype(np.float64))
     patterns = dict(zip(ALL_FP16.view(np.uint16).tolist(), values.tolist(), strict=True))

@@ -34,7 +34,7 @@ HALF = 2
 NOTHING = "nothing to run: the outputs are the inputs, so there is no program"
 """What is said of a program without layers."""
 
-__all__ = ["NOTHING", "LayerWork", "Planned", "ProgramWork", "SegmentWork", "macs_of", "planned", "work_of"]
+__all__ = ["NOTHING", "LayerWork", "Planned", "ProgramWork", "SegmentWork", "macs_of", "plan_program", "work_of"]
 
 WORK_UNIT = "neural_engine_work_unit"
 """The HAL field that says how many pixels the array takes at a time."""
@@ -69,7 +69,7 @@ class PlannedProgram:
     plan: MemoryPlan
 
 
-def planned(program: Program) -> PlannedProgram:
+def plan_program(program: Program) -> PlannedProgram:
     """Return a program with the schedule and the memory plan that are made for it."""
     order = schedule(program)
     return PlannedProgram(program, order, plan(program, order))

@@ -122,7 +122,7 @@ def run(arguments: Sequence[str]) -> int:
         except Exception as error:
             if debug:
                 raise
-            return told(error)
+            return report_error(error)
     return 0
 
 
@@ -137,7 +137,7 @@ def complain(text: str) -> None:
         typer.echo(text, err=True)
 
 
-def told(error: Exception) -> int:
+def report_error(error: Exception) -> int:
     """Print an error as one message and return the exit code for it."""
     if isinstance(error, InternalError):
         complain(f"internal error: {error}\n{DEBUG} shows where it happened.")

@@ -202,11 +202,11 @@ def all_finite(values: Mapping[str, Array]) -> bool:
 
 def hazards_seen(graph: Graph, program: Program, sample: Mapping[str, Array]) -> Iterator[str]:
     """Yield the operations that make finite values of a sample infinite, each once."""
-    from aneforge.analysis.ranges.analysis import Edge, observed  # noqa: PLC0415 - few comparisons have such values
+    from aneforge.analysis.ranges.analysis import Edge, observe_ranges  # noqa: PLC0415 - few comparisons have such values
     from aneforge.analysis.user_operations import name_at, operations_by_place  # noqa: PLC0415 - as above
 
     places, found = operations_by_place(graph), list[str]()
-    for layer in observed(program, [sample]).layers:
+    for layer in observe_ranges(program, [sample]).layers:
         own = [one for one in layer.passed if one.edge is not Edge.GRID and not one.inherited]
         if own:
             place = f" at {layer.location}" if layer.location else ""

@@ -172,7 +172,7 @@ class Risks:
         from aneforge.analysis.ranges.program_ranges import declared_ranges, flow  # noqa: PLC0415 - as above
 
         if view is SEEN and self.samples is not None:
-            yield from predicted.observed(program, [compiled.feed(self.samples)]).layers
+            yield from predicted.observe_ranges(program, [compiled.feed(self.samples)]).layers
             return
         found = flow(program, declared_ranges(self.graph, self.ranges, otherwise=FINITE))
         for layer in program.layers:

@@ -34,7 +34,7 @@ from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.kernels import operations
 from aneforge.engine.kernels.elements import PATTERNS, lookup, to_fp16
 from aneforge.engine.kernels.library import available
-from aneforge.engine.neuron import limited
+from aneforge.engine.neuron import read_real
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import NotSupportedError
 from aneforge.ops.op import Category
@@ -107,7 +107,7 @@ class Arithmetic:
             GraphError: An operand is missing, unknown or does not fit; an attribute is wrong; or there is no meaning.
         """
         complete = self.op.complete(attributes)
-        held = operands if self.op.name in TAKEN_AS_GIVEN else handed_over(operands)
+        held = operands if self.op.name in TAKEN_AS_GIVEN else round_operands(operands)
         self.op.types({name: type_of(value) for name, value in held.items()}, complete)
         return self.results(held, complete)
 
@@ -153,7 +153,7 @@ class Arithmetic:
         >>> product.exactness, product.label_of({"x": ones, "y": large}, {}).exactness
         (<Exactness.EXACT: 'exact'>, <Exactness.MODELLED: 'modelled'>)
         """
-        complete, held = self.op.complete(attributes), handed_over(operands)
+        complete, held = self.op.complete(attributes), round_operands(operands)
         by_values = self.doubts_of_values(held, complete) if values else ()
         return worst([self.label, *self.doubts_of_shapes(held, complete), *by_values])
 
@@ -241,7 +241,7 @@ def made_table(found: Arithmetic, attributes: tuple[tuple[str, AttributeValue], 
 # Operands and results at the border.
 
 
-def handed_over(operands: OperandArrays) -> OperandArrays:
+def round_operands(operands: OperandArrays) -> OperandArrays:
     """Return operands as the engine gets them: real numbers in fp16."""
     return {name: host_operand(value) for name, value in operands.items()}
 
@@ -307,8 +307,8 @@ def widened_operand(value: Array | tuple[Array, ...] | None) -> Array | tuple[Ar
     if value is None:
         return None
     if isinstance(value, tuple):
-        return tuple(limited(one) if is_real(one) else one for one in value)
-    return limited(value) if is_real(value) else value
+        return tuple(read_real(one) if is_real(one) else one for one in value)
+    return read_real(value) if is_real(value) else value
 
 
 # What makes results less sure, beside what `products` says: functions of target, operands in order and attributes.

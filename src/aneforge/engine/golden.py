@@ -7,7 +7,7 @@ and attention have files of their own beside this one; `dispatch` finds the arit
 
 **Multiply and accumulate** (convolution, matmul, linear). Exact on every chip with published figures:
 
-1. An operand is read as `rounding.decoded` says.
+1. An operand is read as `rounding.decode_operand` says.
 2. A product whose exponents add to −17 or less contributes nothing. The decision looks at exponents alone: a product of
    almost 2^-15 can vanish, one of 2^-16 can stay.
 3. Any other product is exact (22 bits) and then rounded to a multiple of 2^-16.
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
-from aneforge.engine.rounding import LEAST_EXPONENT, decoded, to_fp16, to_grid
+from aneforge.engine.rounding import LEAST_EXPONENT, decode_operand, to_fp16, to_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,13 +48,13 @@ __all__ = [
     "Sum",
     "Window",
     "accumulate",
-    "begun",
+    "apply_gain",
+    "bias_operand",
     "convolution",
     "convolution_sum",
     "deconvolution",
     "deconvolution_sum",
     "elementwise",
-    "gained",
     "matmul",
     "matmul_sum",
     "product",
@@ -93,32 +93,32 @@ def accumulate(terms: Iterable[Array], start: Array) -> Array:
     return np.where(stuck != 0, np.copysign(np.inf, stuck), total)
 
 
-def begun(bias: Array) -> Array:
+def bias_operand(bias: Array) -> Array:
     """Return a bias in float64 as the engine reads it: exponent 31 is an ordinary one, as in every operand.
 
     So an infinite bias is beyond the edge from the start, and one that is NaN too: NaN was never seen to come out.
 
-    >>> begun(np.array([0.5, -np.inf], np.float16)).tolist()
+    >>> bias_operand(np.array([0.5, -np.inf], np.float16)).tolist()
     [0.5, -65536.0]
     """
     wide = np.asarray(bias, np.float64)
     ordinary = np.isfinite(wide)
-    return wide if ordinary.all() else np.where(ordinary, wide, decoded(np.where(ordinary, 0.0, wide))[0])
+    return wide if ordinary.all() else np.where(ordinary, wide, decode_operand(np.where(ordinary, 0.0, wide))[0])
 
 
-def leave(total: Array) -> Array:
+def round_out(total: Array) -> Array:
     """Round a sum to fp16 on its way out; one that rounds to 2^15 is infinite (step 5)."""
     result = to_fp16(total)
     return np.where(np.abs(result) >= EDGE, np.copysign(np.inf, result), result)
 
 
-def gained(total: Array, gain: Array | float, offset: Array | float | None) -> Array:
+def apply_gain(total: Array, gain: Array | float, offset: Array | float | None) -> Array:
     """Return gain · total + offset of a sum that was not rounded before: one rounding, over the full range of fp16.
 
     That a gain directly after a sum saves its rounding is chosen; not measured. What is not a number (0 times an
     infinite sum) is 0, as 0 · ∞ was seen to be.
 
-    >>> gained(np.array([2049.0, np.inf]), np.array([2.0, 0.0]), 0.5).tolist()
+    >>> apply_gain(np.array([2049.0, np.inf]), np.array([2.0, 0.0]), 0.5).tolist()
     [4100.0, 0.0]
     """
     with np.errstate(invalid="ignore", over="ignore"):
@@ -139,7 +139,7 @@ class Sum:
 
     def result(self) -> Array:
         """Return the sum as it leaves the engine."""
-        return leave(self.total())
+        return round_out(self.total())
 
     def reach(self) -> Array:
         """Return the sum of the magnitudes: where it is below 2^15, no order of the terms can pass the edge.
@@ -175,10 +175,10 @@ def matmul_sum(x: Array, w: Array, bias: Array | None = None) -> Sum:
     """
     if x.shape[-1] != w.shape[-2]:
         raise ValueError(f"the inner extents of {x.shape} and {w.shape} differ")
-    a, b = decoded(x), decoded(w)
+    a, b = decode_operand(x), decode_operand(w)
     batch = np.broadcast_shapes(x.shape[:-2], w.shape[:-2])
     shape = (*batch, *x.shape[-2:-1], w.shape[-1])
-    start = np.broadcast_to(0.0 if bias is None else begun(bias), shape)
+    start = np.broadcast_to(0.0 if bias is None else bias_operand(bias), shape)
     return Sum(start, lambda: (product(column(a, k), row(b, k)) for k in range(w.shape[-2])))
 
 
@@ -245,7 +245,7 @@ def convolution_sum(x: Array, weight: Array, bias: Array | None = None, **window
     groups = slides.groups
     if x.shape[1] != inner * groups or outer % groups:
         raise ValueError(f"images {x.shape} and kernels {weight.shape} have different channels in {groups} groups")
-    images, kernels = padded(decoded(x), slides.pads), decoded(weight)
+    images, kernels = padded(decode_operand(x), slides.pads), decode_operand(weight)
     extents = images[0].shape[2:]
     spans = [gap * (length - 1) + 1 for gap, length in zip(slides.dilations, kernel, strict=True)]
     places = [(extent - span) // step + 1 for extent, span, step in zip(extents, spans, slides.strides, strict=True)]
@@ -253,7 +253,7 @@ def convolution_sum(x: Array, weight: Array, bias: Array | None = None, **window
     taps = reshaped(kernels, (1, groups, outer // groups, inner, *kernel))
     shape = (x.shape[0], outer, *places)
     ones = (1,) * len(kernel)
-    start = np.broadcast_to(0.0 if bias is None else begun(bias).reshape(-1, *ones), shape)
+    start = np.broadcast_to(0.0 if bias is None else bias_operand(bias).reshape(-1, *ones), shape)
     everything, along_places = (slice(None),) * 3, (None,) * len(kernel)
 
     def terms() -> Iterable[Array]:
@@ -289,11 +289,11 @@ def scaling_convolution(x: Array, weight: Array, bias: Array | None = None) -> A
     Such a convolution was seen to pass 60,000, which the sum of the multiply-accumulate path cannot, so it does not run
     there. That the product is rounded before the bias is added is taken from the tails of the activation tables.
     """
-    images, kernels = decoded(x)[0], decoded(weight)[0]
+    images, kernels = decode_operand(x)[0], decode_operand(weight)[0]
     scaled = to_fp16(images * kernels.reshape(1, -1, *(1,) * (x.ndim - 2)))
     if bias is None:
         return scaled
-    return to_fp16(decoded(scaled)[0] + begun(bias).reshape(-1, *(1,) * (x.ndim - 2)))
+    return to_fp16(decode_operand(scaled)[0] + bias_operand(bias).reshape(-1, *(1,) * (x.ndim - 2)))
 
 
 def deconvolution(
@@ -375,7 +375,7 @@ def winograd_convolution(x: Array, weight: Array, bias: Array | None = None, *, 
     (the last tile is cut), other padding, where the bias enters (here the combined sum starts from it), and the edge,
     which is looked at in the combined sums alone although a transformed sum can pass it earlier.
     """
-    return leave(winograd_total(x, weight, bias, pad=pad))
+    return round_out(winograd_total(x, weight, bias, pad=pad))
 
 
 def winograd_total(x: Array, weight: Array, bias: Array | None = None, *, pad: Padding = 1) -> Array:
@@ -383,7 +383,7 @@ def winograd_total(x: Array, weight: Array, bias: Array | None = None, *, pad: P
     width, sums = transformed_sums(x, weight, pad, product)
     pairs_of_columns = np.stack([sums[0] + sums[1] + sums[2], sums[1] - sums[2] - sums[3]], axis=-1)
     joined = pairs_of_columns.reshape(*pairs_of_columns.shape[:3], -1)[..., :width]
-    total = joined if bias is None else joined + to_grid(spread(begun(bias)), PRODUCT_GRID)
+    total = joined if bias is None else joined + to_grid(spread(bias_operand(bias)), PRODUCT_GRID)
     return np.where(np.abs(total) >= EDGE, np.copysign(np.inf, total), total)
 
 
@@ -395,18 +395,18 @@ def winograd_reach(x: Array, weight: Array, bias: Array | None = None, *, pad: P
 
     _, sums = transformed_sums(x, weight, pad, magnitudes)
     most = np.maximum(sums[0] + sums[1] + sums[2], sums[1] + sums[2] + sums[3])
-    return float(most.max(initial=0.0) + (0.0 if bias is None else np.abs(begun(bias)).max(initial=0.0)))
+    return float(most.max(initial=0.0) + (0.0 if bias is None else np.abs(bias_operand(bias)).max(initial=0.0)))
 
 
 def transformed_sums(
     x: Array, weight: Array, pad: Padding, multiply: Callable[[Operand, Operand], Array]
 ) -> tuple[int, list[Array]]:
     """Return the width of the result and the four sums over channels and kernel rows, before they are combined."""
-    kernels = [to_fp16(part) for part in kernel_transform(decoded(weight)[0])]
+    kernels = [to_fp16(part) for part in kernel_transform(decode_operand(weight)[0])]
     (top, bottom), (left, right) = pairs(pad, 2)
     width = x.shape[3] + left + right - 2
     tiles = (width + 1) // 2
-    image = np.pad(decoded(x)[0], ((0, 0), (0, 0), (top, bottom), (left, right + 2 * tiles - width)))
+    image = np.pad(decode_operand(x)[0], ((0, 0), (0, 0), (top, bottom), (left, right + 2 * tiles - width)))
     columns = [image[..., start : start + 2 * tiles : 2] for start in range(4)]
     data = [to_fp16(part) for part in data_transform(columns)]
     return width, [direct_rows(part, kernel, multiply) for part, kernel in zip(data, kernels, strict=True)]
@@ -426,7 +426,7 @@ def data_transform(columns: list[Array]) -> tuple[Array, Array, Array, Array]:
 
 def direct_rows(data: Array, kernel: Array, multiply: Callable[[Operand, Operand], Array] = product) -> Array:
     """Return the sums over channels and kernel rows of one transformed column: [N, Cout, H, tiles]."""
-    a, b = decoded(data.astype(np.float16)), decoded(kernel.astype(np.float16))
+    a, b = decode_operand(data.astype(np.float16)), decode_operand(kernel.astype(np.float16))
     rows = data.shape[2] - 2
     total = np.zeros((data.shape[0], kernel.shape[0], rows, data.shape[3]))
     for channel in range(kernel.shape[1]):

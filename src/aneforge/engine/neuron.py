@@ -163,7 +163,7 @@ def gelu(x: Array, *, mode: str) -> Array:
     """Return GELU: the exact form and that by tanh are one table; that by a sigmoid is modelled by its mathematics."""
     if mode != "SIGMOID_APPROXIMATION":
         return table("gelu", x)
-    (exact,) = op_named("gelu").evaluate({"x": limited(x)}, {"mode": mode})
+    (exact,) = op_named("gelu").evaluate({"x": read_real(x)}, {"mode": mode})
     return to_fp16(exact)
 
 
@@ -198,7 +198,7 @@ def sigmoid_hard(x: Array, *, alpha: float, beta: float) -> Array:
     return to_fp16(bounded(read(gain_offset(x, number(alpha), number(beta))), 0.0, 1.0))
 
 
-def limited(x: Array) -> Array:
+def read_real(x: Array) -> Array:
     """Return values for a function of real numbers: NaN is an infinity of its own sign, as at every input."""
     wide = np.asarray(x, np.float64)
     return np.where(np.isnan(wide), np.copysign(np.inf, wide), wide)

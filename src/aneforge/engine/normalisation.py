@@ -21,7 +21,7 @@ import numpy as np
 from aneforge.engine.activations import LOG2_E
 from aneforge.engine.neuron import table
 from aneforge.engine.planar import add, mul, read
-from aneforge.engine.reductions import accumulated, adder_of, mean, reciprocal_count, squares
+from aneforge.engine.reductions import accumulate, adder_of, mean, reciprocal_count, squares
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.shapes import normalise_axes, reduced_axes
@@ -45,21 +45,21 @@ def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
     numbers, axes = read(x), normalise_axes((axis,), x.ndim)
     largest = np.max(numbers, axis=axes, keepdims=True)
     powers = table("exp2", to_fp16((numbers - largest) * LOG2_E))
-    reciprocals = table("inverse", accumulated(read(powers), axes, adder))
+    reciprocals = table("inverse", accumulate(read(powers), axes, adder))
     return mul(powers, reciprocals)
 
 
 def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
     """Return (x − μ) / √(σ² + epsilon), μ and σ² over some axes: three fp16 results."""
     distances = read(x) - read(mean(x, axes, adder))
-    variance = accumulated(squares(distances), axes, adder) * reciprocal_count(x, axes)
+    variance = accumulate(squares(distances), axes, adder) * reciprocal_count(x, axes)
     roots = table("rsqrt", variance + float(np.float32(epsilon)))
     return to_fp16(distances * read(roots))
 
 
 def by_length(x: Array, axes: Axes, least: float, adder: AdderChoice) -> Array:
     """Return x times the reciprocal root of Σ x², which is at least a given number."""
-    power = np.maximum(accumulated(squares(read(x)), axes, adder), least)
+    power = np.maximum(accumulate(squares(read(x)), axes, adder), least)
     return mul(x, table("rsqrt", power))
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.choices import choices
-from aneforge.engine.rounding import decoded, to_fp16
+from aneforge.engine.rounding import decode_operand, to_fp16
 from aneforge.ops.arithmetic import reshape_along
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def read(values: Array) -> Array:
     >>> read(np.array([np.inf, np.nan, 0.5])).tolist()
     [65536.0, 98304.0, 0.5]
     """
-    return decoded(values)[0]
+    return decode_operand(values)[0]
 
 
 def number(value: float) -> float:

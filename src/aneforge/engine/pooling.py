@@ -16,7 +16,7 @@ import numpy as np
 
 from aneforge.engine.neuron import table
 from aneforge.engine.planar import read
-from aneforge.engine.reductions import accumulated, adder_of, extreme, squares
+from aneforge.engine.reductions import accumulate, adder_of, extreme, squares
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.groups.pooling import PoolAttributes, elements_seen, pool_slides
 from aneforge.ops.windows import windows_of
@@ -47,7 +47,7 @@ def summed(numbers: Array, attributes: PoolAttributes, adder: AdderChoice) -> Ar
     along = pool_slides(numbers.shape[2:], attributes)
     seen = windows_of(numbers, along)
     axes = tuple(range(seen.ndim - len(along), seen.ndim))
-    return np.squeeze(accumulated(seen, axes, adder), axis=axes)
+    return np.squeeze(accumulate(seen, axes, adder), axis=axes)
 
 
 def average(x: Array, adder: AdderChoice, attributes: PoolAttributes) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from aneforge.engine import golden
 from aneforge.engine.choices import choices, doubts_of, switch
 from aneforge.engine.exactness import Exactness, Label
-from aneforge.engine.rounding import decoded
+from aneforge.engine.rounding import decode_operand
 from aneforge.ops.groups.convolution import ConvAttributes, TransposeAttributes, conv_transpose_type, window_attributes
 from aneforge.ops.labels import label_extents, labels_of
 from aneforge.ops.types import TensorType
@@ -120,7 +120,7 @@ def einsum(values: tuple[Array, ...], *, equation: str) -> Array:
     order = [*result, *summed]
     a, b = (laid_out(value, labels, order) for value, labels in zip(values, (first, second), strict=True))
     shape = tuple(extents[label] for label in result)
-    left, right = decoded(a), decoded(b)
+    left, right = decode_operand(a), decode_operand(b)
     places = np.ndindex(*(extents[label] for label in summed))
 
     def terms() -> Iterator[Array]:

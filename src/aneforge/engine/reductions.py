@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Axes = tuple[int, ...]
     Reduction = Callable[[Array, Axes, AdderChoice], Array]
 
-__all__ = ["FOR_TARGET", "FUNCTIONS", "accumulated", "adder_of", "as_operation", "extreme", "mean", "total"]
+__all__ = ["FOR_TARGET", "FUNCTIONS", "accumulate", "adder_of", "as_operation", "extreme", "mean", "total"]
 
 
 def adder_of(target: Target) -> AdderChoice:
@@ -42,14 +42,14 @@ def adder_of(target: Target) -> AdderChoice:
     return choices().reduction.orders[str(switch(target, "reduction_order"))]
 
 
-def accumulated(numbers: Array, axes: Axes, adder: AdderChoice) -> Array:
+def accumulate(numbers: Array, axes: Axes, adder: AdderChoice) -> Array:
     """Return sums of numbers along axes, which stay with length 1, before the last rounding.
 
     >>> early = choices().reduction.orders["early"]
-    >>> accumulated(np.ones((1, 2049)), (1,), early).item()
+    >>> accumulate(np.ones((1, 2049)), (1,), early).item()
     2049.0
     """
-    return np.expand_dims(added(by_row(numbers, axes), adder), tuple(sorted(axes)))
+    return np.expand_dims(add_rows(by_row(numbers, axes), adder), tuple(sorted(axes)))
 
 
 def by_row(numbers: Array, axes: Axes) -> Array:
@@ -58,12 +58,12 @@ def by_row(numbers: Array, axes: Axes) -> Array:
     return numbers.transpose(*kept, *sorted(axes)).reshape(*(numbers.shape[axis] for axis in kept), -1)
 
 
-def added(rows: Array, adder: AdderChoice) -> Array:
+def add_rows(rows: Array, adder: AdderChoice) -> Array:
     """Return the sums of rows of numbers, before the last rounding."""
     if adder.chain:
         return chained(rows, adder)
-    terms = to_fp16(aligned(parted(rows, adder.group), adder.window).sum(axis=-1))
-    nodes = parted(terms, adder.tree)
+    terms = to_fp16(aligned(split_rows(rows, adder.group), adder.window).sum(axis=-1))
+    nodes = split_rows(terms, adder.tree)
     while nodes.shape[-1] > 1:
         pairs = nodes.reshape(*nodes.shape[:-1], -1, 2)
         nodes = to_fp16(aligned(read(pairs), adder.window).sum(axis=-1))
@@ -73,14 +73,14 @@ def added(rows: Array, adder: AdderChoice) -> Array:
 def chained(rows: Array, adder: AdderChoice) -> Array:
     """Return the sums of rows of numbers in chains of chains, every addition rounded; the last ones are exact."""
     for _ in range(adder.times):
-        first, *others = np.ascontiguousarray(np.moveaxis(parted(rows, adder.chain), -1, 0))
+        first, *others = np.ascontiguousarray(np.moveaxis(split_rows(rows, adder.chain), -1, 0))
         rows = first
         for term in others:
             rows = to_bits(rows + term, adder.bits)
     return rows.sum(axis=-1)
 
 
-def parted(rows: Array, length: int) -> Array:
+def split_rows(rows: Array, length: int) -> Array:
     """Return rows in parts of one length, zeros after the last."""
     missing = -rows.shape[-1] % length
     padded = np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, missing)])
@@ -101,12 +101,12 @@ def aligned(terms: Array, window: int) -> Array:
 
 def total(x: Array, axes: Axes, adder: AdderChoice) -> Array:
     """Return Σ x, rounded once at the end."""
-    return to_fp16(accumulated(read(x), axes, adder))
+    return to_fp16(accumulate(read(x), axes, adder))
 
 
 def mean(x: Array, axes: Axes, adder: AdderChoice) -> Array:
     """Return Σ x · (1 / n): the factor is fp32 and the sum not rounded before (decoded from task descriptors)."""
-    return to_fp16(accumulated(read(x), axes, adder) * reciprocal_count(x, axes))
+    return to_fp16(accumulate(read(x), axes, adder) * reciprocal_count(x, axes))
 
 
 def reciprocal_count(x: Array, axes: Axes) -> float:
@@ -122,12 +122,12 @@ def squares(numbers: Array) -> Array:
 
 def total_of_squares(x: Array, axes: Axes, adder: AdderChoice) -> Array:
     """Return Σ x²."""
-    return to_fp16(accumulated(squares(read(x)), axes, adder))
+    return to_fp16(accumulate(squares(read(x)), axes, adder))
 
 
 def total_of_magnitudes(x: Array, axes: Axes, adder: AdderChoice) -> Array:
     """Return Σ |x|."""
-    return to_fp16(accumulated(np.abs(read(x)), axes, adder))
+    return to_fp16(accumulate(np.abs(read(x)), axes, adder))
 
 
 def length(x: Array, axes: Axes, adder: AdderChoice) -> Array:
@@ -149,7 +149,7 @@ def log_of_total_of_powers(x: Array, axes: Axes, adder: AdderChoice) -> Array:
 
 def square_of_total(x: Array, axes: Axes, adder: AdderChoice) -> Array:
     """Return (Σ x)², rounded once: the fused form skips a rounding."""
-    return to_fp16(np.square(accumulated(read(x), axes, adder)))
+    return to_fp16(np.square(accumulate(read(x), axes, adder)))
 
 
 # Extremes round nothing. Of equal ones the first is taken, which tells for zeros of both signs.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["LEAST_EXPONENT", "decoded", "exponents", "to_bits", "to_eleven_bits", "to_fp16", "to_grid"]
+__all__ = ["LEAST_EXPONENT", "decode_operand", "exponents", "to_bits", "to_eleven_bits", "to_fp16", "to_grid"]
 
 LEAST_EXPONENT = -14
 """Exponent of the smallest normal fp16; subnormals share it, without a hidden bit."""
@@ -88,14 +88,14 @@ def exponents(values: Array) -> npt.NDArray[np.int64]:
     return np.where(fraction == 0, 0, exponent - 1).astype(np.int64)
 
 
-def decoded(values: Array) -> tuple[Array, npt.NDArray[np.int64]]:
+def decode_operand(values: Array) -> tuple[Array, npt.NDArray[np.int64]]:
     """Return fp16 values as the multiplier reads them, in float64, and their exponents.
 
     Exponent 31 is read as an ordinary number: infinity is 2^16, the quiet NaN 0x7E00 is 1.5 · 2^16, 0x7FFF is 131008.
     (Measured; the chips stand with the value `accumulator` of the target database.) Subnormals keep exponent −14; they
     are neither normalised nor flushed, either of which the published figures reject.
 
-    >>> [float(value) for value in decoded(np.array([np.inf, 2.0**-24], np.float16))[0]]
+    >>> [float(value) for value in decode_operand(np.array([np.inf, 2.0**-24], np.float16))[0]]
     [65536.0, 5.960464477539063e-08]
     """
     bits = np.asarray(values, np.float16).view(np.uint16).astype(np.int64)

@@ -8,7 +8,7 @@ from aneforge.analysis.cost import cost_of, least_time
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.files import dispatch_file
 from aneforge.analysis.machine import machine_of
-from aneforge.analysis.work import planned
+from aneforge.analysis.work import plan_program
 from aneforge.compiler.splits import split_texts
 from aneforge.engine.exactness import Exactness
 from aneforge.rules.preflight import Status
@@ -153,7 +153,7 @@ def dispatch_cautions(program: Program) -> tuple[Caution, ...]:
     machine, most = machine_of(program.place), dispatch_file().warn_below
     if not program.layers or len(program.segments) > most or least_time(program, machine) > most * machine.dispatch:
         return ()
-    found = cost_of(planned(program))
+    found = cost_of(plan_program(program))
     if found.microseconds > most * machine.dispatch:
         return ()
     least, longest = machine.dispatch_interval

@@ -81,7 +81,7 @@ def test_adversarial_images(path: str, data: st.DataObject, axes: int, threads: 
         found = convolution(x, weight, bias, **case.window)
         total = convolution_total(x, weight, bias, **case.window)
         expected = golden.convolution_sum(x, weight, bias, **case.window).total()
-    assert_same_bits(found, golden.leave(expected))
+    assert_same_bits(found, golden.round_out(expected))
     np.testing.assert_array_equal(total, expected)
 
 
@@ -163,7 +163,7 @@ def test_adversarial_images_by_winograd(
     with using(path=path), np.errstate(all="ignore"):
         found, total = winograd_convolution(x, weight, bias, pad=pad), winograd_total(x, weight, bias, pad=pad)
         expected = golden.winograd_total(x, weight, bias, pad=pad)
-        assert_same_bits(found, golden.leave(expected))
+        assert_same_bits(found, golden.round_out(expected))
     np.testing.assert_array_equal(total, expected)
 
 
@@ -207,7 +207,7 @@ def gains_and_offsets(draw: st.DrawFn, channels: int) -> tuple[Array, Array | No
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     wild = generator.integers(0, 65536, (2, channels)).astype(np.uint16).view(np.float16)
     few = generator.choice([0.0, -0.0, 1.0, -1.5, 2.0**-24, 2.0**15], (2, channels))
-    gain, offset = np.where(generator.random((2, channels)) < 0.5, golden.begun(wild), few)
+    gain, offset = np.where(generator.random((2, channels)) < 0.5, golden.bias_operand(wild), few)
     return gain, offset if draw(st.booleans()) else None
 
 

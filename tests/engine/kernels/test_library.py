@@ -80,7 +80,7 @@ def run_everything(x: Array, w: Array) -> None:
     adder = choices().reduction.orders["early"]
     assert_same_bits(reductions.total(x, (1,), adder), golden_reductions.total(x, (1,), adder))
     for of in (reductions.Of.MAGNITUDES, reductions.Of.SQUARES):
-        assert reductions.accumulated(x, (0,), adder, of).shape == (1, 3)
+        assert reductions.accumulate(x, (0,), adder, of).shape == (1, 3)
     assert_same_bits(reductions.largest(x, axes=None, keep_dims=True), x[:1, :1])
     window: PoolAttributes = {"kernel_sizes": (1, 2), "strides": None, "pad_type": "valid", "pad": None}
     assert_same_bits(reductions.max_pool(images, **window), pooling.largest(images, **window))

@@ -197,7 +197,7 @@ def test_convolutions(
         total = golden.convolution_sum(x, weight, **window).total()
         assert_same_bits(
             convolution.gained_convolution(x, weight, gain, offset, **window),
-            golden.gained(total, gain.reshape(12, 1, 1), offset.reshape(12, 1, 1)),
+            golden.apply_gain(total, gain.reshape(12, 1, 1), offset.reshape(12, 1, 1)),
         )
 
 
@@ -214,7 +214,7 @@ def test_winograd(emulated: Emulated, data: st.DataObject, width: int) -> None:
         gain = np.linspace(-2, 3, 9)
         assert_same_bits(
             convolution.gained_winograd(x, weight, gain, None),
-            golden.gained(golden.winograd_total(x, weight), gain.reshape(9, 1, 1), None),
+            golden.apply_gain(golden.winograd_total(x, weight), gain.reshape(9, 1, 1), None),
         )
 
 

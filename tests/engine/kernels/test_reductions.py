@@ -52,7 +52,7 @@ def test_sums_in_the_order_that_is_given(
     numbers = planar.read(x)
     summands = {Of.VALUES: numbers, Of.MAGNITUDES: np.abs(numbers), Of.SQUARES: golden.squares(numbers)}[of]
     with using(path=path), np.errstate(all="ignore"):
-        assert reductions.accumulated(x, axes, adder, of).tolist() == golden.accumulated(summands, axes, adder).tolist()
+        assert reductions.accumulate(x, axes, adder, of).tolist() == golden.accumulate(summands, axes, adder).tolist()
 
 
 @on_every_path

@@ -10,7 +10,7 @@ import pytest
 import aneforge as af
 from aneforge.analysis.divergence.graphs import Strength, divergence
 from aneforge.analysis.divergence.hiding import Hiding
-from aneforge.analysis.divergence.judging import judged, share_of_one_is_one
+from aneforge.analysis.divergence.judging import judge_program, share_of_one_is_one
 from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
 from aneforge.ops.constant import Dense
@@ -147,5 +147,5 @@ def test_bounds_that_change_nothing_are_copies(bounded: str, idle: bool) -> None
     squares = x_of((1, 2, 4, 100)).sum(-1).square()
     y = squares.clip(0.0, 9.0) if bounded == "clip" else getattr(squares, bounded)()
     program = build_program(af.Graph({"y": y + squares}), READS)
-    found = judged(program, flow(program, {}).ranges, Hiding(), weights=True)
+    found = judge_program(program, flow(program, {}).ranges, Hiding(), weights=True)
     assert bool(found.idle) is idle

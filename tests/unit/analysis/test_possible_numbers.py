@@ -13,7 +13,7 @@ import aneforge as af
 from aneforge.analysis.divergence.arithmetic import arithmetic_of_layer
 from aneforge.analysis.divergence.gathering import gather_of, resized_places
 from aneforge.analysis.divergence.graphs import Strength, divergence
-from aneforge.analysis.divergence.passages import EVERY, Passage, kept_by, passed
+from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept, pass_numbers
 from aneforge.analysis.divergence.possible import MOST_LAYERS_BACK, Possible, mask_of
 from aneforge.analysis.ranges.program_ranges import flow
 from aneforge.compiler.compile import build_program
@@ -36,26 +36,26 @@ def test_passages_are_what_the_engine_does() -> None:
     x = EVERY.reshape(SHAPE)
     up = prepare(build_program(x_of().upsample(), MULTIPLIES)).run({"x": x}).outputs
     (multiplied,) = (array[:, :, ::2, ::2] for array in up.values())
-    assert multiplied.tobytes() == passed(Passage.SUM, x).tobytes()
+    assert multiplied.tobytes() == pass_numbers(Passage.SUM, x).tobytes()
     (copied,) = prepare(build_program(x_of().upsample(), READS)).run({"x": x}).outputs.values()
-    assert copied[:, :, 1::2, ::2].tobytes() == passed(Passage.COMPUTED, x).tobytes()
+    assert copied[:, :, 1::2, ::2].tobytes() == pass_numbers(Passage.COMPUTED, x).tobytes()
     alone = resized(x_of().reshape(-1, 1, 1, 1), 1, 2)
     (scaled,) = prepare(build_program(alone, MULTIPLIES)).run({"x": x}).outputs.values()
-    assert scaled[..., 0].tobytes() == passed(Passage.COMPUTED, x).tobytes()
+    assert scaled[..., 0].tobytes() == pass_numbers(Passage.COMPUTED, x).tobytes()
 
 
 def test_what_sums_keep() -> None:
     wide = np.where(np.isnan(EVERY), np.inf, EVERY.astype(np.float64))
     multiples = np.isfinite(wide) & (np.round(wide * 2**16) == wide * 2**16) & (np.abs(wide) < 2**15)
     expected = (multiples & ~((wide == 0) & np.signbit(wide))) | np.isinf(EVERY)
-    assert np.array_equal(kept_by(Passage.SUM), expected)
-    assert np.array_equal(kept_by(Passage.COMPUTED), ~np.isnan(EVERY))
+    assert np.array_equal(find_kept(Passage.SUM), expected)
+    assert np.array_equal(find_kept(Passage.COMPUTED), ~np.isnan(EVERY))
 
 
 @pytest.mark.parametrize("passage", Passage)
 def test_passages_keep_the_order_of_numbers(passage: Passage) -> None:
     order = np.argsort(read(EVERY), kind="stable")
-    numbers, behind = read(EVERY)[order], passed(passage, EVERY[order])
+    numbers, behind = read(EVERY)[order], pass_numbers(passage, EVERY[order])
     rises = np.diff(read(behind))
     assert (rises >= 0).all()
     # What becomes one number has one pattern, so that it does not matter which of them is chosen.

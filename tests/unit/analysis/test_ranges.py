@@ -18,7 +18,7 @@ import fuzz_predictions
 from aneforge.analysis.ranges.analysis import Edge, ranges
 from aneforge.analysis.ranges.interval import ANYTHING, FINITE, Range, as_read, end_text, hull, of_values
 from aneforge.analysis.ranges.program_ranges import flow
-from aneforge.analysis.ranges.reached import reached
+from aneforge.analysis.ranges.reached import find_reached
 from aneforge.analysis.ranges.sums import TABLE_SLACK, slack, summed
 from aneforge.compiler.compile import build_program
 from aneforge.engine.activations import ACTIVATIONS
@@ -26,7 +26,7 @@ from aneforge.engine.choices import choices
 from aneforge.engine.execution.run import run
 from aneforge.engine.golden import winograd_reach
 from aneforge.engine.planar import host_fp16, read
-from aneforge.engine.reductions import accumulated
+from aneforge.engine.reductions import accumulate
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.graph.node import build
 from aneforge.ops.constant import Int8Affine
@@ -169,7 +169,7 @@ def test_sums_stay_within(order: str, count: int) -> None:
     adder = choices().reduction.orders[order]
     exponents = GENERATOR.integers(-10, 4, (200, count))
     numbers = np.ldexp(GENERATOR.uniform(-1, 1, (200, count)), exponents).astype(np.float16).astype(np.float64)
-    off = np.abs(accumulated(numbers, (1,), adder)[:, 0] - numbers.sum(axis=1))
+    off = np.abs(accumulate(numbers, (1,), adder)[:, 0] - numbers.sum(axis=1))
     assert (off <= slack(adder) * np.abs(numbers).sum(axis=1) + count * 2.0**-24).all()
 
 
@@ -364,7 +364,7 @@ def test_transformed_sums_that_were_seen_reach_as_far_as_they_did(width: int) ->
     (layer,) = build_program(y, "h17").layers
     values = {layer.bottoms[0].name: x}
     expected = winograd_reach(x, weight, np.full(4, 3.0), pad=1)
-    assert reached(layer, resolve("h17"), values) == pytest.approx(expected, rel=1e-4)
+    assert find_reached(layer, resolve("h17"), values) == pytest.approx(expected, rel=1e-4)
     assert ranges(y, inputs={"x": x}, target="h17").margin("accumulator edge") > ranges(
         y, {"x": float(np.abs(x).max())}, target="h17"
     ).margin("accumulator edge")
@@ -386,7 +386,7 @@ def test_what_adds_no_products_reaches_nothing() -> None:
     scaling = af.conv(af.input((1, 1, 2, 4), name="x"), np.ones((1, 1, 1, 1), np.float16))
     for y in (af.input((1, 4), name="x").relu(), scaling):
         (layer,) = build_program(y, "h13").layers
-        assert reached(layer, resolve("h13"), {layer.bottoms[0].name: np.ones(layer.bottoms[0].shape)}) is None
+        assert find_reached(layer, resolve("h13"), {layer.bottoms[0].name: np.ones(layer.bottoms[0].shape)}) is None
 
 
 def test_shares_that_were_seen_weigh_no_more_than_they_did() -> None:

@@ -392,7 +392,7 @@ def test_what_may_not_be_read_or_written_is_one_sentence() -> None:
 
 
 def test_an_error_of_the_system_without_a_file_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.told(OSError(28, "No space left on device")) == 2
+    assert main.report_error(OSError(28, "No space left on device")) == 2
     assert capsys.readouterr().err == "error: the system refused: No space left on device\n"
 
 

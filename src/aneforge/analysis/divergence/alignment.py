@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node
 
-__all__ = ["Alignment", "Apart", "aligned", "canonical"]
+__all__ = ["Alignment", "Apart", "align_programs", "canonical"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Alignment:
     """The number in the first graph of nodes of the second."""
 
 
-def aligned(first: Program, second: Program, graphs: tuple[Graph, Graph], numbering: Numbering) -> Alignment:
+def align_programs(first: Program, second: Program, graphs: tuple[Graph, Graph], numbering: Numbering) -> Alignment:
     """Return the layers of two programs side by side; `graphs` are what they were lowered from."""
     renamed = node_numbers(*graphs)
     names: Mapping[int, int] = {} if is_identity(renamed) else renamed

@@ -20,7 +20,7 @@ from aneforge.engine.crop import CROPPED_AXES, along, first_place
 from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.exactness import Exactness
-from aneforge.engine.execution.layers import joined_wrong
+from aneforge.engine.execution.layers import label_wrong_join
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.ops.groups.slicing import Region, region_index
@@ -108,7 +108,7 @@ def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Ran
     target = program.target
     found = engine_arithmetic(layer, target, ranges)
     int8, streams = weights_of(layer, target, ranges)
-    elements = "" if joined_wrong(layer, program) is None else family_text(target)
+    elements = "" if label_wrong_join(layer, program) is None else family_text(target)
     unknown = "" if unknown_arithmetic(layer) is None else family_text(target)
     data = data_of(layer, target)
     square = str(target.hal.get(SQUARE_FIELD)) if beside_a_square(layer, program) else ""

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     Key = tuple[object, ...]
 
 __all__ = [
-    "added",
     "after_slots",
-    "computed",
+    "compute_numbers",
+    "find_added",
     "is_function",
     "layer_key",
     "moves",
-    "parted_slots",
     "slots_are_functions",
     "slots_key",
+    "split_slots",
 ]
 
 MOST_ANSWERS = 1 << 21
@@ -56,7 +56,7 @@ QUANTISATIONS = ("quant", "dequant")
 """Layers that are such functions where they have one scale for all elements."""
 
 
-def parted_slots(layer: Layer) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
+def split_slots(layer: Layer) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
     """Return the slots after a layer: those that work on what was not rounded yet, and those that work on fp16."""
     stages = tuple(stage for _, stage in layer.epilogue)
     exact = layer.kind.name in PRODUCT_KINDS or layer.kind.name in EXACT_PAIRS
@@ -72,7 +72,7 @@ def moves(layer: Layer) -> bool:
     return set(call.renamed(layer.operands)) <= set(movement.operands)
 
 
-def added(layer: Layer) -> tuple[float, ...]:
+def find_added(layer: Layer) -> tuple[float, ...]:
     """Return the numbers that a layer which moves elements may put beside them."""
     movement = layer.kind.entry.movement
     return () if movement is None else movement.added(layer.attributes)
@@ -160,7 +160,7 @@ def after_slots(layer: Layer, numbers: Array, program: Program, first: int = 0) 
     return stages_of(functions, layer.core_types[0], program.target)(laid).reshape(-1)
 
 
-def computed(layer: Layer, numbers: Array, program: Program) -> Array | None:
+def compute_numbers(layer: Layer, numbers: Array, program: Program) -> Array | None:
     """Return what a function of single elements makes of numbers that meet all constants; None if they are too many."""
     found = laying(layer, core=True)
     laid = None if found is None else found.laid(numbers)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.analysis.divergence.functions import parted_slots
+from aneforge.analysis.divergence.functions import split_slots
 from aneforge.analysis.divergence.passages import Passage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
@@ -120,7 +120,7 @@ def places_along(extent: int, count: int, mode: str, sampling: str) -> Array | N
 
 def passage_of_product(layer: Layer, call: Call, target: Target) -> Passage | None:
     """Return what elements pass in a product whose weights choose them; None where more is done to them."""
-    joined, _ = parted_slots(layer)
+    joined, _ = split_slots(layer)
     if joined or len(layer.operands) != len(("weight", "other")) or encodes_activations(layer, target):
         return None
     if call.op != "conv":

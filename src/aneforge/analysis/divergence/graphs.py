@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.analysis.divergence.alignment import aligned, canonical
+from aneforge.analysis.divergence.alignment import align_programs, canonical
 from aneforge.analysis.divergence.arithmetic import unknown_arithmetic
 from aneforge.analysis.divergence.numbering import Numbering
 from aneforge.analysis.ranges.interval import FINITE, hull
@@ -225,7 +225,7 @@ def divergence_of_programs(
 
 def between(first: Side, second: Side, numbering: Numbering) -> Divergence:
     """Return where two programs of one graph can give different answers, told what their values hold."""
-    together = aligned(first.numbered.program, second.numbered.program, (first.graph, second.graph), numbering)
+    together = align_programs(first.numbered.program, second.numbered.program, (first.graph, second.graph), numbering)
     findings = [*differing_pairs(together, first, second), *differing_groups(together, first, second)]
     left, right = first.numbered.leaving(), second.numbered.leaving()
     outputs = tuple(name for name in left if left[name] != right.get(name))

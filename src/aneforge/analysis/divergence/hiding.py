@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.analysis.divergence.functions import (
-    added,
     after_slots,
-    computed,
+    compute_numbers,
+    find_added,
     is_function,
     layer_key,
     moves,
     slots_key,
 )
-from aneforge.analysis.divergence.passages import EVERY, Passage, kept_by, passed
+from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept, pass_numbers
 from aneforge.ops.op import Trait
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class Hiding:
         """Tell whether a program gives the same bits whether its elements pass a layer so or are copied there."""
         if len(layer.results) > 1 or layer.core_types[0].dtype != "fp16":
             return False
-        changed = EVERY[entering & ~kept_by(passage)]
+        changed = EVERY[entering & ~find_kept(passage)]
         way = Way((passage, hashlib.sha256(changed.tobytes()).digest()), in_order=True)
-        return behind.slots(layer, Pair.of(changed, passed(passage, changed)), way)
+        return behind.slots(layer, Pair.of(changed, pass_numbers(passage, changed)), way)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +140,13 @@ class Behind:
             return False
         passage = self.passage(layer, way)
         if passage is not None:
-            moved = Pair.of(passed(passage, pair.one), passed(passage, pair.other))
+            moved = Pair.of(pass_numbers(passage, pair.one), pass_numbers(passage, pair.other))
             return self.slots(layer, moved, way.then(passage, in_order=self.brings_nothing(layer)))
         if not is_function(layer, value):
             return False
         behind = way.then(layer_key(layer), in_order=False)
         if behind.key not in self.hiding.found:
-            answers = [computed(layer, side, self.program) for side in (pair.one, pair.other)]
+            answers = [compute_numbers(layer, side, self.program) for side in (pair.one, pair.other)]
             self.hiding.found[behind.key] = pair_of(answers)
         return self.value(layer.result, self.hiding.found[behind.key], behind)
 
@@ -162,7 +162,7 @@ class Behind:
 
     def brings_nothing(self, layer: Layer) -> bool:
         """Tell whether a layer that moves elements or chooses among them brings none beside those of one value."""
-        alone = len(list(layer.refs())) == 1 and (is_extreme_of_one(layer) or (moves(layer) and not added(layer)))
+        alone = len(list(layer.refs())) == 1 and (is_extreme_of_one(layer) or (moves(layer) and not find_added(layer)))
         return alone or layer.name in self.passages
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.analysis.divergence.functions import parted_slots
+from aneforge.analysis.divergence.functions import split_slots
 from aneforge.analysis.divergence.keys import attributes_key, signature
 from aneforge.compiler.affine import Affine, affine_of_stage
 from aneforge.compiler.ir.kind import Slot
@@ -92,7 +92,7 @@ def part_of(layer: Layer, arithmetic: Arithmetic, key_of: Callable[[Argument], o
     if product is None or layer.kind.name == TRANSPOSED:
         return None
     weight = layer.weight(product.weight)
-    joined, slots = parted_slots(layer)
+    joined, slots = split_slots(layer)
     if not isinstance(weight, Dense) or len(layer.operands) != len(("weight", "other")) or not activations(slots):
         return None
     affine = affine_of_stage(joined[0], layer.core_types[0].rank) if joined else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aneforge.analysis.divergence.arithmetic import arithmetic_of_layer
 from aneforge.analysis.divergence.gathering import MOST_ELEMENTS, gather_of, resized_places
 from aneforge.analysis.divergence.hiding import Behind
-from aneforge.analysis.divergence.passages import EVERY, Passage, kept_by
+from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept
 from aneforge.analysis.divergence.possible import Possible
 from aneforge.analysis.ranges.interval import RESULTS, of_type
 from aneforge.analysis.ranges.layer_ranges import range_of_layer
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Places = npt.NDArray[np.int32]
     Mask = npt.NDArray[np.bool_]
 
-__all__ = ["Judged", "judged"]
+__all__ = ["Judged", "judge_program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Judged:
     """Layers that leave everything that they can read as it is."""
 
 
-def judged(program: Program, ranges: Mapping[str, Range], hiding: Hiding, *, weights: bool) -> Judged:
+def judge_program(program: Program, ranges: Mapping[str, Range], hiding: Hiding, *, weights: bool) -> Judged:
     """Return what is decided of a program, told the ranges of its values; only with `weights` are those looked into."""
     arithmetics = {layer.name: arithmetic_of_layer(layer, program, ranges) for layer in program.layers}
     found = {layer.name: gather_of(layer, program.target, weights=weights) for layer in program.layers}
@@ -84,7 +84,7 @@ def judged(program: Program, ranges: Mapping[str, Range], hiding: Hiding, *, wei
 
 def changes(passage: Passage, entering: Mask) -> bool:
     """Tell whether a passage changes one of the numbers that enter."""
-    return bool((entering & ~kept_by(passage)).any())
+    return bool((entering & ~find_kept(passage)).any())
 
 
 def is_hidden(layer: Layer, passage: Passage, exchanged: Possible, hiding: Hiding) -> bool:

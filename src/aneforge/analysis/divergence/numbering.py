@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from aneforge.analysis.divergence.arithmetic import FEW_TERMS, Arithmetic, terms_of
-from aneforge.analysis.divergence.functions import parted_slots
+from aneforge.analysis.divergence.functions import split_slots
 from aneforge.analysis.divergence.hiding import Hiding
 from aneforge.analysis.divergence.joining import Part, part_of, whole_of
-from aneforge.analysis.divergence.judging import judged
+from aneforge.analysis.divergence.judging import judge_program
 from aneforge.analysis.divergence.keys import affine_key, attributes_key, signature
 from aneforge.analysis.divergence.layouts import Layouts, rows_of
 from aneforge.analysis.divergence.possible import SQUARED
@@ -114,7 +114,7 @@ class Numbering:
             numbers[port.value.name] = self.number(("input", port.name))
         for state in program.states:
             numbers[state.read.name] = self.number(("state", state.name))
-        found = judged(program, ranges, self.hiding, weights=self.reads_weights)
+        found = judge_program(program, ranges, self.hiding, weights=self.reads_weights)
         for layer in program.layers:
             made = self.layer(layer, found, numbers)
             numbers.update({result.name: number for result, number in zip(layer.results, made, strict=True)})
@@ -129,7 +129,7 @@ class Numbering:
         whole = self.joined_parts(layer, numbers)
         if whole is not None:
             return [whole]
-        joined, slots = parted_slots(layer)
+        joined, slots = split_slots(layer)
         if len(layer.results) > 1:
             number = self.operation(layer, joined, found.arithmetics[layer.name], numbers)
             return [self.number(("result", number, place)) for place, _ in enumerate(layer.results)]

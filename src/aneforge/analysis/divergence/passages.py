@@ -15,7 +15,7 @@ import numpy as np
 
 from aneforge.engine.crop import through_crop
 from aneforge.engine.golden import convolution
-from aneforge.engine.neuron import limited
+from aneforge.engine.neuron import read_real
 from aneforge.engine.rounding import to_fp16
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.float16]
     Mask = npt.NDArray[np.bool_]
 
-__all__ = ["EVERY", "Passage", "kept_by", "passed"]
+__all__ = ["EVERY", "Passage", "find_kept", "pass_numbers"]
 
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 """Every fp16 number by its pattern, NaN included."""
@@ -42,10 +42,10 @@ class Passage(StrEnum):
     """It is times one, in a sum whose other terms are zeros."""
 
 
-def passed(passage: Passage, numbers: Numbers) -> Numbers:
+def pass_numbers(passage: Passage, numbers: Numbers) -> Numbers:
     """Return what a passage makes of numbers.
 
-    >>> passed(Passage.SUM, np.array([1.5, 2.0**-24, 40000.0, np.inf], np.float16)).tolist()
+    >>> pass_numbers(Passage.SUM, np.array([1.5, 2.0**-24, 40000.0, np.inf], np.float16)).tolist()
     [1.5, 0.0, inf, inf]
     """
     return numbers if passage is Passage.COPY else whole(passage)[numbers.view(np.uint16)]
@@ -58,7 +58,7 @@ def whole(passage: Passage) -> Numbers:
         case Passage.COPY:
             return EVERY
         case Passage.COMPUTED:
-            return to_fp16(limited(EVERY)).astype(np.float16)
+            return to_fp16(read_real(EVERY)).astype(np.float16)
         case Passage.CROP:
             return through_crop(EVERY).astype(np.float16)
         case Passage.SUM:
@@ -66,10 +66,10 @@ def whole(passage: Passage) -> Numbers:
 
 
 @cache
-def kept_by(passage: Passage) -> Mask:
+def find_kept(passage: Passage) -> Mask:
     """Return which numbers a passage leaves as they are, to the bit.
 
-    >>> [int((~kept_by(passage)).sum()) for passage in Passage]
+    >>> [int((~find_kept(passage)).sum()) for passage in Passage]
     [0, 2046, 10238, 20479]
     """
     return whole(passage).view(np.uint16) == EVERY.view(np.uint16)

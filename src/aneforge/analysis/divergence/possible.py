@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.analysis.divergence.functions import added, after_slots, computed, is_function, moves, parted_slots
-from aneforge.analysis.divergence.passages import EVERY, Passage, kept_by, passed
+from aneforge.analysis.divergence.functions import (
+    after_slots,
+    compute_numbers,
+    find_added,
+    is_function,
+    moves,
+    split_slots,
+)
+from aneforge.analysis.divergence.passages import EVERY, Passage, find_kept, pass_numbers
 from aneforge.analysis.ranges.interval import ANYTHING, RESULTS, of_type
 from aneforge.analysis.ranges.layer_ranges import range_of_layer
 from aneforge.compiler.affine import affine_of_stage
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.compiler.ir.layer import Value
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form
-from aneforge.engine.golden import PRODUCT_GRID, begun
+from aneforge.engine.golden import PRODUCT_GRID, bias_operand
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_grid
 from aneforge.ops.op import Trait
@@ -186,7 +193,7 @@ class Possible:
         """Return what a layer can write; None where only its range is known."""
         numbers = self.function(layer)
         if numbers is None:
-            joined, _ = parted_slots(layer)
+            joined, _ = split_slots(layer)
             core = self.core(layer)
             numbers = None if core is None else after_slots(layer, EVERY[core], self.program, len(joined))
         return mask_of(numbers) if numbers is not None and numbers.dtype == np.float16 else None
@@ -198,8 +205,8 @@ class Possible:
             return None
         if value.type.dtype in FEW_VALUES:
             low, high = value_range(value.type.dtype)
-            return computed(layer, np.arange(low, high + 1).astype(value.type.dtype), self.program)
-        return computed(layer, EVERY[self.of(value)], self.program) if value.type.dtype == "fp16" else None
+            return compute_numbers(layer, np.arange(low, high + 1).astype(value.type.dtype), self.program)
+        return compute_numbers(layer, EVERY[self.of(value)], self.program) if value.type.dtype == "fp16" else None
 
     def core(self, layer: Layer) -> Mask | None:
         """Return what the operation of a layer can give before the slots after it; None where nothing is known."""
@@ -207,7 +214,7 @@ class Possible:
         if layer.core_types[0].dtype != "fp16" or not all(is_float(ref.type.dtype) for ref in refs):
             return None
         if layer.name in self.passages:
-            return mask_of(passed(self.passages[layer.name], EVERY[self.of(layer.bottoms[0])]))
+            return mask_of(pass_numbers(self.passages[layer.name], EVERY[self.of(layer.bottoms[0])]))
         if layer.kind.name in PRODUCT_KINDS:
             return self.product(layer)
         if layer.kind.name in PAIRS:
@@ -218,7 +225,7 @@ class Possible:
 
     def pair(self, layer: Layer) -> Mask | None:
         """Return what a layer of two operands can give; None where a gain works on what was not rounded yet."""
-        joined, _ = parted_slots(layer)
+        joined, _ = split_slots(layer)
         first, second = (self.ref(layer.operand(name)) for name in ("x", "y"))
         return None if joined else PAIRS[layer.kind.name](first, second)
 
@@ -229,21 +236,21 @@ class Possible:
             return None
         numbers = EVERY[np.logical_or.reduce([self.ref(ref) for _, ref in layer.refs()])]
         if extreme:
-            return mask_of(np.append(passed(Passage.COMPUTED, numbers), BELOW_ALL))
+            return mask_of(np.append(pass_numbers(Passage.COMPUTED, numbers), BELOW_ALL))
         passage = Passage.CROP if self.arithmetics[layer.name].route else Passage.COPY
-        return mask_of(passed(passage, numbers)) | mask_of(host_fp16(np.array(added(layer), np.float64)))
+        return mask_of(pass_numbers(passage, numbers)) | mask_of(host_fp16(np.array(find_added(layer), np.float64)))
 
     def product(self, layer: Layer) -> Mask | None:
         """Return what a sum of products can be: on the grid, and −0 only where the sum starts there."""
-        joined, _ = parted_slots(layer)
+        joined, _ = split_slots(layer)
         call = call_of_layer(layer)
         affine = affine_of_stage(joined[0], layer.core_types[0].rank) if joined else None
         if call is None or len(layer.operands) > len(FACTORS) or (affine is not None and affine.gain is not None):
             return None
         if call.op == "conv" and convolution_form(layer, call, self.program.target) == "scaling":
             return None
-        mask = kept_by(Passage.SUM).copy()
+        mask = find_kept(Passage.SUM).copy()
         if affine is not None and affine.offset is not None:
-            start = to_grid(begun(host_fp16(affine.offset)), PRODUCT_GRID)
+            start = to_grid(bias_operand(host_fp16(affine.offset)), PRODUCT_GRID)
             mask[ZERO_BELOW] = bool((np.signbit(start) & (start == 0)).any())
         return mask

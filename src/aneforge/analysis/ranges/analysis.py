@@ -21,7 +21,7 @@ from aneforge.analysis.ranges.interval import FINITE, hull, of_values
 from aneforge.analysis.ranges.layer_ranges import exact_pair, known_ref, range_of_layer, situation_of
 from aneforge.analysis.ranges.product_ranges import LOST, ROUNDS_TO_EDGE
 from aneforge.analysis.ranges.program_ranges import declared_ranges, flow, samples_given
-from aneforge.analysis.ranges.reached import reached
+from aneforge.analysis.ranges.reached import find_reached
 from aneforge.analysis.ranges.sums import weighed
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_layer
@@ -156,7 +156,7 @@ class RangeReport:
 
     target: str
     source: str
-    """`declared`: holds for all inputs within the ranges. `observed`: seen for the sample inputs, no proof."""
+    """`declared`: holds for all inputs within the ranges. `observe_ranges`: seen for the sample inputs, no proof."""
     inputs: Mapping[str, Range]
     layers: tuple[LayerRange, ...]
     notes: tuple[str, ...] = ()
@@ -222,7 +222,7 @@ def ranges(
     program = compiled.program
     if inputs is not None:
         samples = samples_given(inputs, [*original.inputs, *original.state_placeholders])
-        seen = observed(program, [compiled.feed(sample) for sample in samples])
+        seen = observe_ranges(program, [compiled.feed(sample) for sample in samples])
         return replace(seen, notes=half.notes)
     declared = declared_ranges(original, ranges, otherwise=FINITE)
     found = flow(program, declared)
@@ -231,7 +231,7 @@ def ranges(
     return RangeReport(resolved.name, "declared", given, tuple(layers), half.notes)
 
 
-def observed(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeReport:
+def observe_ranges(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeReport:
     """Return what sample inputs show: the values of every run, and each layer told what it read.
 
     Raises:
@@ -252,7 +252,7 @@ def observed(program: Program, samples: Sequence[Mapping[str, Array]]) -> RangeR
             sizes.typical[name] = max(sizes.typical.get(name, 0.0), root_mean_square(array))
         for layer in program.layers:
             sizes.inside.setdefault(layer.name, []).extend(inside_seen(layer, here, program, values))
-            if (reach := reached(layer, program.target, values)) is not None:
+            if (reach := find_reached(layer, program.target, values)) is not None:
                 sizes.reach[layer.name] = max(sizes.reach.get(layer.name, 0.0), reach)
     layers: list[LayerRange] = []
     for layer in program.layers:

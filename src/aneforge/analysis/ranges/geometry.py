@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.analysis.ranges.interval import RESULTS, Range, products, rounded
+from aneforge.analysis.ranges.interval import RESULTS, Range, products, round_interval
 from aneforge.analysis.ranges.product_ranges import leaving, unweighed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def crossed(situation: Situation) -> Range:
     """Return the range of cross products: differences of two products."""
     a, b = situation.range("a"), situation.range("b")
     exact = products(a, b)
-    return rounded(exact.low - exact.high, exact.high - exact.low) if a.finite and b.finite else RESULTS
+    return round_interval(exact.low - exact.high, exact.high - exact.low) if a.finite and b.finite else RESULTS
 
 
 def costs(situation: Situation) -> Range:
@@ -33,7 +33,7 @@ def costs(situation: Situation) -> Range:
     if not (aux.finite and ref.finite):
         return RESULTS
     low, high = aux.low - ref.high, aux.high - ref.low
-    return rounded(0.0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high)))
+    return round_interval(0.0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high)))
 
 
 def chosen_points(situation: Situation) -> Range:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.analysis.ranges.interval import Range, as_read, products, rounded
+from aneforge.analysis.ranges.interval import Range, as_read, products, round_interval
 from aneforge.analysis.ranges.pointwise import reciprocals
 from aneforge.analysis.ranges.product_ranges import ROUNDS_TO_EDGE
 from aneforge.analysis.ranges.sums import count_of, ends_of, slack
@@ -23,7 +23,7 @@ from aneforge.engine.choices import choices
 from aneforge.engine.golden import EDGE, PRODUCT_GRID
 from aneforge.engine.neuron import table
 from aneforge.engine.planar import add, host_fp16, number, read
-from aneforge.engine.reductions import accumulated, adder_of, by_row, mean, parted, squares
+from aneforge.engine.reductions import accumulate, adder_of, by_row, mean, split_rows, squares
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.groups.pooling import pool_slides
@@ -89,7 +89,7 @@ def nearness(inner: Inner) -> float:
     return inner.value / inner.limit
 
 
-def held(in_engine: float, exact: float) -> float:
+def take_magnitude(in_engine: float, exact: float) -> float:
     """Return a magnitude in the engine; of one that overflows there, how large it should have been."""
     return in_engine if in_engine <= FP16_MAX else max(in_engine, exact)
 
@@ -121,7 +121,7 @@ def of_rows(rows: Array, terms: Terms, adder: AdderChoice, *, whole: bool) -> fl
     inside, exact, found = terms(rows), EXACTLY[terms](rows), 0.0
     for level in range(adder.tree.bit_length()):
         length = adder.group << level
-        found = max(found, of_parts(parted(inside, length), parted(exact, length), adder))
+        found = max(found, of_parts(split_rows(inside, length), split_rows(exact, length), adder))
     return max(found, of_parts(inside, exact, adder)) if whole else found
 
 
@@ -131,8 +131,8 @@ def of_parts(parts: Array, exact: Array, adder: AdderChoice) -> float:
     near = np.abs(parts).sum(axis=-1) * (1 + slack(adder)) > FP16_MAX
     if not near.any():
         return most(sums)
-    in_engine = most(read(to_fp16(accumulated(parts[near], (1,), adder))))
-    return max(most(sums[~near]), held(in_engine, most(sums[near])))
+    in_engine = most(read(to_fp16(accumulate(parts[near], (1,), adder))))
+    return max(most(sums[~near]), take_magnitude(in_engine, most(sums[near])))
 
 
 def of_equal_terms(x: float, terms: Terms, count: int, adder: AdderChoice, *, whole: bool) -> float:
@@ -142,9 +142,9 @@ def of_equal_terms(x: float, terms: Terms, count: int, adder: AdderChoice, *, wh
     if not whole:
         return found
     last = np.where(np.arange(at_once) < count % at_once, x, 0.0)
-    full_sum, last_sum = accumulated(terms(np.stack([np.full(at_once, x), last])), (1,), adder)[:, 0]
+    full_sum, last_sum = accumulate(terms(np.stack([np.full(at_once, x), last])), (1,), adder)[:, 0]
     total = read(to_fp16(np.array([count // at_once * full_sum + last_sum])))
-    return max(found, held(most(total), count * most(EXACTLY[terms](np.array([x])))))
+    return max(found, take_magnitude(most(total), count * most(EXACTLY[terms](np.array([x])))))
 
 
 def axes_of(situation: Situation) -> Axes:
@@ -271,7 +271,7 @@ def softplus_parametric(situation: Situation) -> Iterator[Inner]:
     x, beta = situation.known("x"), situation.known("beta")
     if x.values is None or beta.values is None:
         exact = products(x.range, beta.range)
-        yield one_plus_power(rounded(exact.low, exact.high).high)
+        yield one_plus_power(round_interval(exact.low, exact.high).high)
         return
     along = reshape_along(as_read(beta.values), x.values.ndim)
     yield one_plus_power(float(read(to_fp16(along * as_read(x.values))).max(initial=-FP16_INFINITY)))
@@ -283,7 +283,7 @@ def one_plus_power(x: float) -> Inner:
     in_engine = float(read(add(np.ones(1), table("exp", held_as)))[0])
     with np.errstate(over="ignore"):
         exact = float(np.exp(np.float64(x)) + 1)
-    return Inner(held(in_engine, exact), "the exponential", BEFORE_THE_POWER)
+    return Inner(take_magnitude(in_engine, exact), "the exponential", BEFORE_THE_POWER)
 
 
 # Pairs, gain and offset.
@@ -299,7 +299,7 @@ def division(situation: Situation) -> Iterator[Inner]:
     else:
         found = most(read(table("inverse", host_fp16(y.values))))
         least = float(np.abs(as_read(y.values)).min(initial=FP16_INFINITY))
-    yield Inner(held(found, 1 / least if least else math.inf), "the reciprocal", BEFORE_THE_DIVISION)
+    yield Inner(take_magnitude(found, 1 / least if least else math.inf), "the reciprocal", BEFORE_THE_DIVISION)
 
 
 def computed_gain(situation: Situation) -> Iterator[Inner]:
@@ -329,8 +329,8 @@ def inner_of_affine(x: Known, affine: Affine) -> Iterator[Inner]:
 def before_an_offset(exact: Range) -> Iterator[Inner]:
     """Yield exact products that an offset is added to, if they are rounded before."""
     if choices().gain_offset.product_is_rounded:
-        found = rounded(exact.low, exact.high).magnitude
-        yield Inner(held(found, exact.magnitude), "the product with the gain", BEFORE_THE_OFFSET)
+        found = round_interval(exact.low, exact.high).magnitude
+        yield Inner(take_magnitude(found, exact.magnitude), "the product with the gain", BEFORE_THE_OFFSET)
 
 
 # Attention.
@@ -353,8 +353,8 @@ def attention(situation: Situation) -> Iterator[Inner]:
     scale = abs(number(1 / math.sqrt(extent) if given is None else situation.number("scale")))
     above = max(situation.range("attn_mask").high, 0.0) if "attn_mask" in situation.operands else 0.0
     exact = min(reach, EDGE) * scale
-    found = rounded(0.0, rounded(0.0, exact).high + above).high
-    yield Inner(held(found, exact + above), "the scores", BEFORE_THE_SCORES)
+    found = round_interval(0.0, round_interval(0.0, exact).high + above).high
+    yield Inner(take_magnitude(found, exact + above), "the scores", BEFORE_THE_SCORES)
 
 
 def reach_of(query: Array, key: Array) -> float:

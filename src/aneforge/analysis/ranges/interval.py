@@ -36,7 +36,7 @@ __all__ = [
     "of_type",
     "of_values",
     "products",
-    "rounded",
+    "round_interval",
 ]
 
 MOST_READ = 131008.0
@@ -100,10 +100,10 @@ def hull(ranges: Iterable[Range]) -> Range:
     return Range(min(one.low for one in found), max(one.high for one in found))
 
 
-def rounded(low: float, high: float) -> Range:
+def round_interval(low: float, high: float) -> Range:
     """Return the interval of exact results, rounded to fp16 and read again; what overflows is infinity.
 
-    >>> rounded(-70000.0, 2049.0)
+    >>> round_interval(-70000.0, 2049.0)
     Range(low=-65536.0, high=2050.0)
     """
     ends = read(to_fp16(np.array([low, high], np.float64)))

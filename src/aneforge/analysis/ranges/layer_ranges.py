@@ -10,9 +10,9 @@ import numpy as np
 
 from aneforge.analysis.divergence.arithmetic import crops
 from aneforge.analysis.ranges.geometry import GEOMETRY
-from aneforge.analysis.ranges.interval import RESULTS, Range, hull, of_type, of_values, rounded
+from aneforge.analysis.ranges.interval import RESULTS, Range, hull, of_type, of_values, round_interval
 from aneforge.analysis.ranges.lengths import NO_LENGTHS, limit_by_length
-from aneforge.analysis.ranges.pointwise import PAIRS, affine_range, multiplied, single
+from aneforge.analysis.ranges.pointwise import PAIRS, affine_range, multiply_ranges, single
 from aneforge.analysis.ranges.product_ranges import leaving, total_of
 from aneforge.analysis.ranges.situation import Known, Situation
 from aneforge.analysis.ranges.sums import SUMS
@@ -82,7 +82,7 @@ def range_of_layer(
     if layer.kind.name in PRODUCT_KINDS:
         return product(layer, call, situation, target)
     most = limit_by_length(situation, lengths)
-    found = [within(one, rounded(-most, most)) for one in ranges_of(situation)]
+    found = [within(one, round_interval(-most, most)) for one in ranges_of(situation)]
     stages = layer.epilogue.stages
     if len(found) > 1 or not stages:
         return Found(tuple(found), found[0])
@@ -148,7 +148,7 @@ def product(layer: Layer, call: Call, situation: Situation, target: Target) -> F
     affine = Affine(None, None, 0)
     if stages and stages[0][0] is Slot.GAIN_OFFSET:
         affine, stages = affine_of_stage(stages[0][1], rank), stages[1:]
-    total = total_of(situation, form, held(affine.offset) if affine.gain is None else None, affine.axis)
+    total = total_of(situation, form, read_constants(affine.offset) if affine.gain is None else None, affine.axis)
     if encodes_activations(layer, target) and not through_the_crop(situation.known("x").range).finite:
         # The sum is infinite for the gain after it, not the number that the engine reads.
         low, high = np.array([-np.inf]), np.array([np.inf])
@@ -162,7 +162,7 @@ def product(layer: Layer, call: Call, situation: Situation, target: Target) -> F
     return through(layer, once_rounded(low, high, affine), stages, target, core=leaving(total), total=total)
 
 
-def held(values: Array | None) -> Array | None:
+def read_constants(values: Array | None) -> Array | None:
     """Return constants as the engine reads them: one that fp16 cannot hold is 2^16."""
     return None if values is None else read(host_fp16(values))
 
@@ -177,7 +177,7 @@ def once_rounded(low: Array, high: Array, affine: Affine) -> Range:
     with np.errstate(invalid="ignore", over="ignore"):
         ends = np.stack([gain * low + offset, gain * high + offset])
     ends = np.stack([np.where(np.isnan(ends), one, ends) for one in (0.0, offset)])
-    return rounded(float(ends.min()), float(ends.max()))
+    return round_interval(float(ends.min()), float(ends.max()))
 
 
 def within(found: Range, limit: Range) -> Range:
@@ -201,7 +201,7 @@ def exact_pair(layer: Layer, situation: Situation, most: float = math.inf) -> Ra
         case "sub":
             return Range(x.low - y.high, x.high - y.low)
         case _:
-            return within(multiplied(situation), Range(-most, most))
+            return within(multiply_ranges(situation), Range(-most, most))
 
 
 def through(
@@ -290,7 +290,7 @@ def stated(situation: Situation) -> Range | None:
     codomain = op_named(situation.op).codomain_for(situation.attributes)
     if codomain.magnitude == math.inf:
         return None
-    return rounded(number(codomain.low), number(codomain.high))
+    return round_interval(number(codomain.low), number(codomain.high))
 
 
 def moved(situation: Situation) -> Range | None:
@@ -303,7 +303,7 @@ def moved(situation: Situation) -> Range | None:
     real = is_float(situation.results[0].dtype)
     added = [number(one) if real else one for one in movement.added(situation.attributes)]
     found = hull([*situation.ranges(movement.operands), *(Range(one, one) for one in added)])
-    return rounded(found.low, found.high) if real and movement.taking is not Taking.PLACED else found
+    return round_interval(found.low, found.high) if real and movement.taking is not Taking.PLACED else found
 
 
 def cropped(situation: Situation) -> Range:

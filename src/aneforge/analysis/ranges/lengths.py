@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
     from aneforge.ops.types import TensorType
 
-__all__ = ["NO_LENGTHS", "Length", "followed", "limit_by_length"]
+__all__ = ["NO_LENGTHS", "Length", "follow_length", "limit_by_length"]
 
 HELD_FROM = 2.0**-10
 """From here on a number, by its share of the length, keeps more than nine tenths of its square: squares, their sum or
@@ -67,9 +67,9 @@ class Length:
 NO_LENGTHS: Mapping[str, Length] = {}
 
 
-def followed(layer: Layer, known: Mapping[str, Length]) -> Length | None:
+def follow_length(layer: Layer, known: Mapping[str, Length]) -> Length | None:
     """Return what the result of a layer has to do with the length of rows, told that of what it reads."""
-    found = begun(layer, known)
+    found = begin_length(layer, known)
     kind = layer.core_types[0]
     for _, stage in layer.epilogue.stages:
         found = found and behind(found, stage, kind)
@@ -77,7 +77,7 @@ def followed(layer: Layer, known: Mapping[str, Length]) -> Length | None:
     return found
 
 
-def begun(layer: Layer, known: Mapping[str, Length]) -> Length | None:
+def begin_length(layer: Layer, known: Mapping[str, Length]) -> Length | None:
     """Return the same of the operation, before the slots after it."""
     if layer.kind.name == GAIN_OFFSET:
         read = layer.operand("input")
@@ -94,10 +94,14 @@ def begun(layer: Layer, known: Mapping[str, Length]) -> Length | None:
     held = known.get(first.name)
     if held is None or len(layer.bottoms) > 1:
         return None
-    return added(held, call, first.type) if held.form is Form.SQUARES else by_function(held, call.op, call.attributes)
+    return (
+        add_squares(held, call, first.type)
+        if held.form is Form.SQUARES
+        else by_function(held, call.op, call.attributes)
+    )
 
 
-def added(held: Length, call: Call, kind: TensorType) -> Length | None:
+def add_squares(held: Length, call: Call, kind: TensorType) -> Length | None:
     """Return the sum or mean of squares."""
     if call.op not in ("reduce_sum", "reduce_mean") or not call.attributes["keep_dims"]:
         return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.analysis.ranges.interval import RESULTS, Range, hull, of_type, products, rounded
+from aneforge.analysis.ranges.interval import RESULTS, Range, hull, of_type, products, round_interval
 from aneforge.engine.choices import choices
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.planar import gain_offset, host_fp16, number, read
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["PAIRS", "affine_range", "multiplied", "reciprocals", "single"]
+__all__ = ["PAIRS", "affine_range", "multiply_ranges", "reciprocals", "single"]
 
 SMALL_TYPES = ("int8", "uint8", "bool", "int4", "uint4", "int16", "uint16")
 """Element types whose values are few enough to be tried, beside fp16."""
@@ -117,22 +117,22 @@ def in_numbers(values: Array) -> Array:
 def sums(situation: Situation) -> Range:
     """Return the range of x + y."""
     x, y = situation.range("x"), situation.range("y")
-    return rounded(x.low + y.low, x.high + y.high)
+    return round_interval(x.low + y.low, x.high + y.high)
 
 
 def differences(situation: Situation) -> Range:
     """Return the range of x − y."""
     x, y = situation.range("x"), situation.range("y")
-    return rounded(x.low - y.high, x.high - y.low)
+    return round_interval(x.low - y.high, x.high - y.low)
 
 
 def multiples(situation: Situation) -> Range:
     """Return the range of x · y; that of a tensor with itself is no wider than its square."""
-    exact = multiplied(situation)
-    return rounded(exact.low, exact.high)
+    exact = multiply_ranges(situation)
+    return round_interval(exact.low, exact.high)
 
 
-def multiplied(situation: Situation) -> Range:
+def multiply_ranges(situation: Situation) -> Range:
     """Return the exact range of x · y."""
     x = situation.range("x")
     if not situation.same("x", "y"):
@@ -144,25 +144,25 @@ def multiplied(situation: Situation) -> Range:
 def larger(situation: Situation) -> Range:
     """Return the range of the larger of x and y."""
     x, y = situation.range("x"), situation.range("y")
-    return rounded(max(x.low, y.low), max(x.high, y.high))
+    return round_interval(max(x.low, y.low), max(x.high, y.high))
 
 
 def smaller(situation: Situation) -> Range:
     """Return the range of the smaller of x and y."""
     x, y = situation.range("x"), situation.range("y")
-    return rounded(min(x.low, y.low), min(x.high, y.high))
+    return round_interval(min(x.low, y.low), min(x.high, y.high))
 
 
 def quotients(situation: Situation) -> Range:
     """Return the range of x times the reciprocal of y, read off its table."""
     exact = products(situation.range("x"), reciprocals(situation.range("y")))
-    return rounded(exact.low, exact.high)
+    return round_interval(exact.low, exact.high)
 
 
 def floored_quotients(situation: Situation) -> Range:
     """Return the range of a quotient that is rounded down."""
     found = quotients(situation)
-    return rounded(np.floor(found.low), np.floor(found.high))
+    return round_interval(np.floor(found.low), np.floor(found.high))
 
 
 def reciprocals(y: Range) -> Range:
@@ -190,10 +190,10 @@ def powers(situation: Situation) -> Range:
     with np.errstate(over="ignore", under="ignore"):
         corners = [float(np.power(base, end)) for base, end in itertools.product((least, x.magnitude), (y.low, y.high))]
     if x.low >= 0:
-        return rounded(min(corners), max(corners))
+        return round_interval(min(corners), max(corners))
     given = situation.known("y").values
     even = given is not None and bool((read(host_fp16(given)) % 2 == 0).all())
-    return rounded(0.0 if even else -max(corners), max(corners))
+    return round_interval(0.0 if even else -max(corners), max(corners))
 
 
 def scaled(situation: Situation) -> Range:
@@ -206,7 +206,7 @@ def scaled(situation: Situation) -> Range:
     exact = Range(x.low + y.low, x.high + y.high) if mode == "add" else by_mode[mode](situation)
     factor = number(situation.number("scale"))
     found = products(exact, Range(factor, factor))
-    return rounded(found.low, found.high)
+    return round_interval(found.low, found.high)
 
 
 def chosen(situation: Situation) -> Range:
@@ -220,7 +220,7 @@ def slopes(situation: Situation) -> Range:
     below = products(Range(min(x.low, 0.0), min(x.high, 0.0)), alpha)
     above = Range(max(x.low, 0.0), max(x.high, 0.0))
     exact = hull(part for part, there in ((below, x.low < 0), (above, x.high >= 0)) if there)
-    return rounded(exact.low, exact.high)
+    return round_interval(exact.low, exact.high)
 
 
 def gains(situation: Situation) -> Range:
@@ -228,10 +228,10 @@ def gains(situation: Situation) -> Range:
     gain = situation.range("gain") if "gain" in situation.operands else Range(1.0, 1.0)
     offset = situation.range("offset") if "offset" in situation.operands else Range(0.0, 0.0)
     exact = products(situation.range("x"), gain)
-    product = rounded(exact.low, exact.high)
+    product = round_interval(exact.low, exact.high)
     total = Range(product.low + offset.low, product.high + offset.high)
     both = total if "offset" in situation.operands else product
-    return rounded(both.low, both.high)
+    return round_interval(both.low, both.high)
 
 
 def affine_range(x: Range, gain: Array | None, offset: Array | None) -> Range:
@@ -248,19 +248,21 @@ def affine_range(x: Range, gain: Array | None, offset: Array | None) -> Range:
     product = factors * ends
     first = read(to_fp16(product)) if shifts is not None and choices().gain_offset.product_is_rounded else product
     total = first + (0.0 if shifts is None else shifts)
-    return hull([rounded(float(total.min()), float(total.max())), Range(float(results.min()), float(results.max()))])
+    return hull(
+        [round_interval(float(total.min()), float(total.max())), Range(float(results.min()), float(results.max()))]
+    )
 
 
 def softplus_parametric(situation: Situation) -> Range:
     """Return the range of alpha · softplus(beta · x), each product rounded by itself."""
     exact = products(situation.range("x"), situation.range("beta"))
-    inner = rounded(exact.low, exact.high)
+    inner = round_interval(exact.low, exact.high)
     operands, results = table("softplus", "fp16", (), Attributes({}))
     first, last = np.searchsorted(operands, inner.low, "left"), np.searchsorted(operands, inner.high, "right")
     found = products(
         Range(float(results[first:last].min()), float(results[first:last].max())), situation.range("alpha")
     )
-    return rounded(found.low, found.high)
+    return round_interval(found.low, found.high)
 
 
 def quantised(situation: Situation) -> Range:
@@ -279,7 +281,7 @@ def dequantised(situation: Situation) -> Range:
     x, axis = situation.range("x" if "x" in situation.operands else "input"), None
     scale, zero = parameters(situation, axis)
     exact = np.stack([(end - zero) * scale for end in (x.low, x.high)])
-    return rounded(float(exact.min()), float(exact.max()))
+    return round_interval(float(exact.min()), float(exact.max()))
 
 
 def parameters(situation: Situation, axis: int | None) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.analysis.ranges.interval import Range, as_read, products, rounded
+from aneforge.analysis.ranges.interval import Range, as_read, products, round_interval
 from aneforge.analysis.ranges.sums import shares_total
 from aneforge.engine.golden import EDGE, kernel_transform
 from aneforge.engine.planar import host_fp16, read
@@ -229,7 +229,7 @@ def leaving(total: Total) -> Range:
     low, high = float(total.low.min(initial=math.inf)), float(total.high.max(initial=-math.inf))
     if low > high:  # no channels
         return Range(0.0, 0.0)
-    found = rounded(low, high)
+    found = round_interval(low, high)
     return Range(
         -FP16_INFINITY if found.low <= -EDGE else found.low, FP16_INFINITY if found.high >= EDGE else found.high
     )

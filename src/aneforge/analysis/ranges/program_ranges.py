@@ -10,7 +10,7 @@ import numpy as np
 
 from aneforge.analysis.ranges.interval import ANYTHING, Range, of_type, of_values
 from aneforge.analysis.ranges.layer_ranges import Found, range_of_layer, shares_along
-from aneforge.analysis.ranges.lengths import followed
+from aneforge.analysis.ranges.lengths import follow_length
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import GraphTypeError, UnknownNameError
 from aneforge.graph.methods.method_arguments import describe_argument, entries, is_number, misuse, number
@@ -63,7 +63,7 @@ def flow(program: Program, given: Mapping[str, Range], layers: Sequence[Layer] |
     lengths: dict[str, Length] = {}
     for layer in program.layers if layers is None else layers:
         found[layer.name] = range_of_layer(layer, ranges, program.target, shares, lengths)
-        along, length = shares_along(layer), followed(layer, lengths)
+        along, length = shares_along(layer), follow_length(layer, lengths)
         shares.update({} if along is None else {layer.result.name: along})
         lengths.update({} if length is None else {layer.result.name: length})
         ranges.update({result.name: one for result, one in zip(layer.results, found[layer.name].results, strict=True)})

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["reached"]
+__all__ = ["find_reached"]
 
 ROWS = 3
 """Rows of a kernel that runs as Winograd."""
 
 
-def reached(layer: Layer, target: Target, values: Mapping[str, Array]) -> float | None:
+def find_reached(layer: Layer, target: Target, values: Mapping[str, Array]) -> float | None:
     """Return the largest magnitude that partial sums of a product can have had; None for what adds no products."""
     call = call_of_layer(layer) if layer.kind.name in PRODUCT_KINDS else None
     if call is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from aneforge.analysis.ranges.interval import RESULTS, Range, hull, products, rounded
+from aneforge.analysis.ranges.interval import RESULTS, Range, hull, products, round_interval
 from aneforge.analysis.ranges.pointwise import Attributes, table
 from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
@@ -96,7 +96,7 @@ def count_of(situation: Situation) -> int:
 def total(situation: Situation) -> Range:
     """Return the range of a sum."""
     found = summed(situation.range("x"), count_of(situation), adder_of(situation.target))
-    return rounded(found.low, found.high)
+    return round_interval(found.low, found.high)
 
 
 def mean(situation: Situation) -> Range:
@@ -108,19 +108,19 @@ def mean(situation: Situation) -> Range:
 def scaled_down(found: Range, count: int) -> Range:
     """Return a sum times 1 / n, which is held in fp32."""
     factor = float(np.float32(1.0) / np.float32(max(count, 1)))
-    return rounded(found.low * factor, found.high * factor)
+    return round_interval(found.low * factor, found.high * factor)
 
 
 def squares_of(x: Range) -> Range:
     """Return the range of squares in fp16."""
     least = 0.0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
-    return rounded(least * least, x.magnitude * x.magnitude)
+    return round_interval(least * least, x.magnitude * x.magnitude)
 
 
 def total_of_squares(situation: Situation) -> Range:
     """Return the range of a sum of squares."""
     found = summed(squares_of(situation.range("x")), count_of(situation), adder_of(situation.target))
-    return rounded(found.low, found.high)
+    return round_interval(found.low, found.high)
 
 
 def total_of_magnitudes(situation: Situation) -> Range:
@@ -128,7 +128,7 @@ def total_of_magnitudes(situation: Situation) -> Range:
     x = situation.range("x")
     least = 0.0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
     found = summed(Range(least, x.magnitude), count_of(situation), adder_of(situation.target))
-    return rounded(found.low, found.high)
+    return round_interval(found.low, found.high)
 
 
 def length(situation: Situation) -> Range:
@@ -144,17 +144,17 @@ def log_of_total(situation: Situation) -> Range:
 def log_of_powers(situation: Situation) -> Range:
     """Return the range of log Σ eˣ: the largest x, and the logarithm of a sum of at least one and at most n."""
     x, count = situation.range("x"), count_of(situation)
-    logs = from_table("log", rounded(0.0, count * (1 + slack_of(situation.target))))
-    least = from_table("log", rounded(1 - slack_of(situation.target), count * 2.0))
+    logs = from_table("log", round_interval(0.0, count * (1 + slack_of(situation.target))))
+    least = from_table("log", round_interval(1 - slack_of(situation.target), count * 2.0))
     low = least.low if x.finite else logs.low
-    return rounded(x.low + low, x.high + max(least.high, logs.high))
+    return round_interval(x.low + low, x.high + max(least.high, logs.high))
 
 
 def square_of_total(situation: Situation) -> Range:
     """Return the range of the square of a sum that was not rounded before."""
     found = summed(situation.range("x"), count_of(situation), adder_of(situation.target))
     least = 0.0 if found.low <= 0 <= found.high else min(abs(found.low), abs(found.high))
-    return rounded(least * least, found.magnitude * found.magnitude)
+    return round_interval(least * least, found.magnitude * found.magnitude)
 
 
 # Pooling.
@@ -177,7 +177,7 @@ def average(situation: Situation) -> Range:
     x = situation.range("x")
     found = scaled_down(summed(x, count, adder_of(situation.target)), count)
     off = slack_of(situation.target) * x.magnitude
-    part = rounded(x.low - off, x.high + off)
+    part = round_interval(x.low - off, x.high + off)
     return hull([found, part, Range(0.0, 0.0)]) if padded else found
 
 
@@ -201,7 +201,7 @@ def euclidean(situation: Situation) -> Range:
     squares = squares_of(situation.range("x"))
     seen = hull([squares, Range(0.0, 0.0)]) if padded else squares
     found = summed(seen, count, adder_of(situation.target))
-    return from_table("sqrt", rounded(found.low, found.high))
+    return from_table("sqrt", round_interval(found.low, found.high))
 
 
 # Softmax, norms, attention.
@@ -209,7 +209,7 @@ def euclidean(situation: Situation) -> Range:
 
 def softmax(_: Situation) -> Range:
     """Return the range of softmax: its sum holds the power of the largest, which is 1, so no share passes 1 by much."""
-    return rounded(0.0, 1.0 + 8 * TABLE_SLACK)
+    return round_interval(0.0, 1.0 + 8 * TABLE_SLACK)
 
 
 def standardised(x: Range, count: int, epsilon: float, off: float) -> Range:
@@ -223,17 +223,17 @@ def standardised(x: Range, count: int, epsilon: float, off: float) -> Range:
     lost = min(distance, 2.0**-7) * min(root, FP16_INFINITY)
     held = math.sqrt(max(count, 1) * (1 + 4 * off)) * max(1.0, distance / 255.0)
     most = max(held, lost) * (1 + 2 * TABLE_SLACK) * (1 + off)
-    return rounded(-most, most)
+    return round_interval(-most, most)
 
 
 def affine(found: Range, situation: Situation) -> Range:
     """Return the range after gamma and beta, each an operation of its own."""
     if "gamma" in situation.operands:
         exact = products(found, situation.range("gamma"))
-        found = rounded(exact.low, exact.high)
+        found = round_interval(exact.low, exact.high)
     if "beta" in situation.operands:
         beta = situation.range("beta")
-        found = rounded(found.low + beta.low, found.high + beta.high)
+        found = round_interval(found.low + beta.low, found.high + beta.high)
     return found
 
 
@@ -263,7 +263,7 @@ def l2_norm(situation: Situation) -> Range:
     lost = min(x.magnitude, 2.0**-10) * root
     held = (1 + 4 * off) * max(1.0, x.magnitude / 255.0) / math.sqrt(1 - 2.0**-4)
     most = max(held, lost) * (1 + 2 * TABLE_SLACK)
-    return rounded(-most if x.low < 0 else 0.0, most if x.high > 0 else 0.0)
+    return round_interval(-most if x.low < 0 else 0.0, most if x.high > 0 else 0.0)
 
 
 def shares_total(count: int) -> float:
@@ -291,7 +291,7 @@ def cumulated(situation: Situation) -> Range:
         return RESULTS
     axis = normalise_axes((int(situation.number("axis")),), len(situation.shape("x")))[0]
     count = situation.shape("x")[axis]
-    return rounded(min(x.low, count * x.low, 0.0), max(x.high, count * x.high, 0.0))
+    return round_interval(min(x.low, count * x.low, 0.0), max(x.high, count * x.high, 0.0))
 
 
 def response(situation: Situation) -> Range:
@@ -301,7 +301,7 @@ def response(situation: Situation) -> Range:
     if k <= 0 or alpha < 0 or beta < 0 or not x.finite:
         return RESULTS
     factor = k**-beta
-    return rounded(min(x.low, 0.0) * factor, max(x.high, 0.0) * factor)
+    return round_interval(min(x.low, 0.0) * factor, max(x.high, 0.0) * factor)
 
 
 SUMS: Mapping[str, Callable[[Situation], Range]] = {

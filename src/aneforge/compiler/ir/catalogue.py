@@ -61,10 +61,10 @@ def kinds() -> Mapping[str, Kind]:
         rows = msgspec.convert(tomllib.loads(FILE.read_text("utf-8")), Rows)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise DataFileError(f"{FILE.name}: {error}") from None
-    return {name: made(name, row, rows) for name, row in rows.kinds.items()}
+    return {name: build_kind(name, row, rows) for name, row in rows.kinds.items()}
 
 
-def made(name: str, row: Row, rows: Rows) -> Kind:
+def build_kind(name: str, row: Row, rows: Rows) -> Kind:
     """Return a kind.
 
     Raises:

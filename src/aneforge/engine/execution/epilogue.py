@@ -21,7 +21,7 @@ import numpy as np
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind
-from aneforge.engine.dispatch import UNARY, arithmetic, handed_over
+from aneforge.engine.dispatch import UNARY, arithmetic, round_operands
 from aneforge.engine.doubts import SPECIAL, doubtful_numbers, has_special
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.execution.values import magnitude_of
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["ONE_ROUNDING", "Exact", "Stages", "along", "gained", "label_of_gain", "stages_of"]
+__all__ = ["ONE_ROUNDING", "Exact", "Stages", "along", "build_gain", "label_of_gain", "stages_of"]
 
 ONE_ROUNDING = "assumed: gain and offset are rounded once, together with the operation; not measured"
 TWO_ROUNDINGS = "assumed: gain and offset round as the tails of the activation tables do; not measured"
@@ -175,12 +175,12 @@ def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Functio
     """Return what one slot does after a value of a type, and how sure that is."""
     if stage.kind.name == GAIN_OFFSET:
         affine = affine_of_stage(stage, flowing.rank)
-        return gained(affine, flowing.rank), label_of_gain(affine, target)
+        return build_gain(affine, flowing.rank), label_of_gain(affine, target)
     call = call_of_kind(stage.kind, stage.attributes, flowing.shape)
     assert call is not None, "only gain and offset is not a call"  # noqa: S101 - handled above
     found = arithmetic(call.op, target)
     attributes = found.op.complete(call.attributes)
-    constants = handed_over({name: constant.dense() for name, constant in stage.operands.items()})
+    constants = round_operands({name: constant.dense() for name, constant in stage.operands.items()})
 
     def function(x: Array) -> Array:
         (result,) = found.results(cast("Any", call.renamed({stage.kind.flowing: x, **constants})), attributes)
@@ -192,7 +192,7 @@ def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Functio
     return Each(function), worst([found.label, *([SPECIAL] if special else [])])
 
 
-def gained(affine: Affine, rank: int) -> Function:
+def build_gain(affine: Affine, rank: int) -> Function:
     """Return gain · x + offset; the constants are fp16, rounded by the host that compiled them."""
     constants = [along(values, rank, affine.axis) for values in (affine.gain, affine.offset)]
     single = all(one is None or one.size == 1 for one in constants)

@@ -14,10 +14,10 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Value
 from aneforge.engine.choices import switch
 from aneforge.engine.crop import label_of_joined
-from aneforge.engine.dispatch import TAKEN_AS_GIVEN, UNARY, arithmetic, handed_over
+from aneforge.engine.dispatch import TAKEN_AS_GIVEN, UNARY, arithmetic, round_operands
 from aneforge.engine.doubts import CHOICES_AMONG_ZEROS
 from aneforge.engine.exactness import Exactness, Label, worst
-from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, gained, label_of_gain, stages_of
+from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, build_gain, label_of_gain, stages_of
 from aneforge.engine.execution.labels import Labels, Reach, static_label
 from aneforge.engine.execution.run_products import is_product, product_of
 from aneforge.engine.execution.values import magnitude_of, wide
@@ -72,7 +72,7 @@ class Constants:
         key = (id(constant), given)
         if key not in self.found:
             dense = constant.dense()
-            self.found[key] = dense if given else cast("Array", handed_over({"x": dense})["x"])
+            self.found[key] = dense if given else cast("Array", round_operands({"x": dense})["x"])
         return self.found[key]
 
 
@@ -117,7 +117,7 @@ class Step:
         array = values.arrays[value.name]
         if self.given or array.dtype == np.float16 or not is_float(value.type.dtype):
             return array
-        return cast("Array", handed_over({"x": array})["x"])
+        return cast("Array", round_operands({"x": array})["x"])
 
     def label(self, values: Values, operands: Mapping[str, Operand]) -> Label:
         """Return how sure the results are, given what went in."""
@@ -160,7 +160,7 @@ def placed(layer: Layer) -> Iterator[tuple[str, Ref]]:
 def gain_offset_step(layer: Layer, program: Program, held: Mapping[str, Array]) -> Step:
     """Return a gain and offset, which no operation of the table is."""
     affine, target = affine_of_layer(layer), program.target
-    first = gained(affine, layer.core_types[0].rank)
+    first = build_gain(affine, layer.core_types[0].rank)
     stages = stages_of(layer.epilogue.stages, layer.core_types[0], target).after(first, label_of_gain(affine, target))
 
     def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
@@ -229,7 +229,7 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
         labels.append(Label(Exactness.MODELLED, ONE_ROUNDING))
         stages = stages[1:]
     behind = stages_of(stages, layer.core_types[0], target)
-    warning = joined_wrong(layer, program)
+    warning = label_wrong_join(layer, program)
     if warning is not None:
         labels.append(warning)
 
@@ -286,7 +286,7 @@ def loses_multiplier(layer: Layer, program: Program) -> bool:
     return any(call is not None and Trait.ROUNDING in op_named(call.op).traits for call in calls)
 
 
-def joined_wrong(layer: Layer, program: Program) -> Label | None:
+def label_wrong_join(layer: Layer, program: Program) -> Label | None:
     """Return the label of a concat that joins several slices which begin inside the width, where that goes wrong."""
     if layer.kind.name != "concat" or not is_float(layer.result.type.dtype):
         return None

@@ -22,7 +22,7 @@ from aneforge.compiler.ir.kind import Slot
 from aneforge.engine.choices import doubts_of, switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, along
-from aneforge.engine.kernels.operations import PRODUCTS, TOTALS, gained_by
+from aneforge.engine.kernels.operations import PRODUCTS, TOTALS, convolve_with_gain
 from aneforge.engine.planar import read
 from aneforge.engine.products import convolution_by, form_of, matmul_by, transposed_window
 from aneforge.engine.quantised import meeting_int8
@@ -87,7 +87,7 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
     fused = form in {"direct", "winograd"} and not crops and follows_channels(affine)
     if fused and exact is not None and exact.gain is not None:
         outer = layer.core_types[0].shape[1]
-        products, exact = gained_by(for_channels(exact.gain, outer), for_channels(exact.offset, outer)), None
+        products, exact = convolve_with_gain(for_channels(exact.gain, outer), for_channels(exact.offset, outer)), None
     sums = sums_of(layer, call, form, start, products)
     if crops:
         labels.append(Label(Exactness.MODELLED, INT8_WEIGHTS))

@@ -150,7 +150,7 @@ def golden_gained(total: Array, channels: Channels, like: Array) -> Array:
     """Return sums with what is after them as the golden model does it."""
     numbers = (channels.gain, channels.offset)
     gain, offset = (None if one is None else reshape_along(one, total.ndim) for one in numbers)
-    return from_golden(golden.gained(total, 1.0 if gain is None else gain, offset), like)
+    return from_golden(golden.apply_gain(total, 1.0 if gain is None else gain, offset), like)
 
 
 def convolution_total(x: Array, weight: Array, bias: Array | None = None, **window: Unpack[Window]) -> Array:
@@ -196,7 +196,7 @@ def winograd_convolution(x: Array, weight: Array, bias: Array | None = None, *, 
         GraphTypeError: An operand is not fp16.
     """
     if not available():
-        return from_golden(golden.leave(golden_winograd(x, weight, bias, pad)), x)
+        return from_golden(golden.round_out(golden_winograd(x, weight, bias, pad)), x)
     return as_given(winograd_convolved(x, weight, Channels(channel_bias(bias, weight.shape[0])), pad, np.uint16), x)
 
 
@@ -346,7 +346,7 @@ def channel_bias(bias: Array | None, channels: int) -> Array | None:
     Raises:
         GraphError: There are more or fewer.
     """
-    return None if bias is None else channel_numbers("a bias", golden.begun(bias), channels)
+    return None if bias is None else channel_numbers("a bias", golden.bias_operand(bias), channels)
 
 
 def channel_numbers(name: str, values: Array | None, channels: int) -> Array | None:

@@ -148,6 +148,6 @@ def by_remainders(
 
 def alone(bias: Array, like: Array, dtype: type[np.float16 | np.float64]) -> Array:
     """Return results that no tap reaches: the bias as a sum that ends where it starts."""
-    start = np.broadcast_to(golden.begun(bias).reshape(-1, *(1,) * (like.ndim - 2)), like.shape)
+    start = np.broadcast_to(golden.bias_operand(bias).reshape(-1, *(1,) * (like.ndim - 2)), like.shape)
     total = golden.accumulate((), start)
-    return total if dtype is np.float64 else to_fp16(golden.leave(total))
+    return total if dtype is np.float64 else to_fp16(golden.round_out(total))

@@ -161,7 +161,7 @@ def fitting_bias(bias: Array, shape: tuple[int, ...]) -> Array:
     Raises:
         GraphError: It does not fit.
     """
-    wide = np.ascontiguousarray(golden.begun(bias)) if np.ndim(bias) else golden.begun(bias)
+    wide = np.ascontiguousarray(golden.bias_operand(bias)) if np.ndim(bias) else golden.bias_operand(bias)
     try:
         np.broadcast_to(wide, shape)
     except ValueError as error:

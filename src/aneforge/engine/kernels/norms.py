@@ -13,7 +13,7 @@ from aneforge.engine.choices import choices
 from aneforge.engine.kernels.arrays import from_golden
 from aneforge.engine.kernels.distances import largest_magnitude, read, scaled_distances, squared_distances
 from aneforge.engine.kernels.elements import add, lookup, mul, table_of
-from aneforge.engine.kernels.reductions import Of, accumulated, largest, mean
+from aneforge.engine.kernels.reductions import Of, accumulate, largest, mean
 from aneforge.engine.planar import host_fp16
 from aneforge.engine.reductions import reciprocal_count
 from aneforge.ops.numbers import FP16_INFINITY
@@ -67,7 +67,7 @@ def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
     axes = normalise_axes((axis,), x.ndim)
     shifts = read(largest(x, axes=axes, keep_dims=True))
     powers = activation("exp2", scaled_distances(x, shifts, np.asarray(LOG2_E)))
-    return mul(powers, read_off("inverse", accumulated(powers, axes, adder)))
+    return mul(powers, read_off("inverse", accumulate(powers, axes, adder)))
 
 
 def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
@@ -79,7 +79,7 @@ def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Ar
     if not choices().reduction.squares_are_rounded:
         return from_golden(normalisation.standardised(x, axes, epsilon, adder), x)
     means = read(mean(x, axes, adder))
-    variance = accumulated(squared_distances(x, means), axes, adder) * reciprocal_count(x, axes)
+    variance = accumulate(squared_distances(x, means), axes, adder) * reciprocal_count(x, axes)
     roots = read_off("rsqrt", variance + float(np.float32(epsilon)))
     return scaled_distances(x, means, read(roots))
 
@@ -90,7 +90,7 @@ def by_length(x: Array, axes: Axes, least: float, adder: AdderChoice) -> Array:
     Raises:
         GraphTypeError: The numbers are not fp16.
     """
-    return mul(x, read_off("rsqrt", np.maximum(accumulated(x, axes, adder, Of.SQUARES), least)))
+    return mul(x, read_off("rsqrt", np.maximum(accumulate(x, axes, adder, Of.SQUARES), least)))
 
 
 STEPS = normalisation.Steps(softmax, standardised, by_length, mul, add)

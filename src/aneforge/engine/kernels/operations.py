@@ -32,7 +32,7 @@ from aneforge.engine.kernels.matmul import matmul, matmul_total
 from aneforge.engine.kernels.norms import activation, table_of_golden
 from aneforge.engine.kernels.reductions import (
     Of,
-    accumulated,
+    accumulate,
     average_pool,
     euclidean_pool,
     largest,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     Axes = tuple[int, ...]
     Function = Callable[..., Array | tuple[Array, ...]]
 
-__all__ = ["FOR_TARGET", "FUNCTIONS", "PRODUCTS", "TOTALS", "gain_offset", "gained_by", "through_crop"]
+__all__ = ["FOR_TARGET", "FUNCTIONS", "PRODUCTS", "TOTALS", "convolve_with_gain", "gain_offset", "through_crop"]
 
 
 # Products.
@@ -84,7 +84,7 @@ TOTALS = products.Products(matmul_total, convolution_total, winograd_total, scal
 """Their sums before that, in float64."""
 
 
-def gained_by(gain: Array, offset: Array | None) -> products.Products:
+def convolve_with_gain(gain: Array, offset: Array | None) -> products.Products:
     """Return convolutions with a gain and offset of every output channel after their sums, and no bias before."""
 
     def direct(x: Array, weight: Array, _: Array | None, **window: Unpack[Window]) -> Array:
@@ -205,7 +205,7 @@ def log_of_total_of_powers(x: Array, axes: Axes, adder: AdderChoice) -> Array:
 
 def square_of_total(x: Array, axes: Axes, adder: AdderChoice) -> Array:
     """Return (Σ x)², rounded once."""
-    return to_fp16(np.square(accumulated(x, axes, adder)))
+    return to_fp16(np.square(accumulate(x, axes, adder)))
 
 
 def average(x: Array, adder: AdderChoice, attributes: PoolAttributes) -> Array:

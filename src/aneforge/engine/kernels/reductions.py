@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Bits = npt.NDArray[np.uint16]
 
-__all__ = ["Of", "accumulated", "average_pool", "euclidean_pool", "largest", "max_pool", "mean", "smallest", "total"]
+__all__ = ["Of", "accumulate", "average_pool", "euclidean_pool", "largest", "max_pool", "mean", "smallest", "total"]
 
 MOST_GROUP = MOST_TREE = 64
 """`ANEFORGE_MOST_GROUP` and `ANEFORGE_MOST_TREE` of kernels.h."""
@@ -125,11 +125,11 @@ def gathered(of: Of, x: Bits, gather: Gather, adder: AdderChoice | None, out: Ar
 # Reductions along axes.
 
 
-def accumulated(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of.VALUES) -> Array:
+def accumulate(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of.VALUES) -> Array:
     """Return sums along axes, which stay with length 1, before the last rounding, in float64.
 
     >>> from aneforge.engine.choices import choices
-    >>> accumulated(np.ones((1, 2049), np.float16), (1,), choices().reduction.orders["early"]).item()
+    >>> accumulate(np.ones((1, 2049), np.float16), (1,), choices().reduction.orders["early"]).item()
     2049.0
 
     Raises:
@@ -138,7 +138,7 @@ def accumulated(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of
     bits = bits_of("reduce", x)
     gather = Gather.along(bits, axes)
     if not available() or x.size == 0 or not fits(gather, adder, of):
-        return reductions.accumulated(summands(golden_halves(x), of), axes, adder)
+        return reductions.accumulate(summands(golden_halves(x), of), axes, adder)
     out = np.empty(gather.shape, np.float64)
     gathered(of, bits, gather, adder, out)
     return np.expand_dims(out, tuple(sorted(axes)))
@@ -176,7 +176,7 @@ def total(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of.VALUE
     Raises:
         GraphTypeError: The numbers are not fp16.
     """
-    return as_given(to_fp16(accumulated(x, axes, adder, of)).view(np.uint16), x)
+    return as_given(to_fp16(accumulate(x, axes, adder, of)).view(np.uint16), x)
 
 
 def mean(x: Array, axes: tuple[int, ...], adder: AdderChoice) -> Array:
@@ -189,7 +189,7 @@ def mean(x: Array, axes: tuple[int, ...], adder: AdderChoice) -> Array:
     Raises:
         GraphTypeError: The numbers are not fp16.
     """
-    scaled = accumulated(x, axes, adder) * reductions.reciprocal_count(x, axes)
+    scaled = accumulate(x, axes, adder) * reductions.reciprocal_count(x, axes)
     return as_given(to_fp16(scaled).view(np.uint16), x)
 
 

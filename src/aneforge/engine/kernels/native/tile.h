@@ -168,7 +168,7 @@ static void leave(const struct plan *plan, const int32_t *totals, const int32_t 
     }
 }
 
-/* Gain and offset on sums before they are rounded, in the operations of `golden.gained`: what is no number is 0. */
+/* Gain and offset on sums before they are rounded, in the operations of `golden.apply_gain`: what is not a number is 0. */
 static void leave_gained(const struct plan *plan, const struct region *region, int64_t first_row, const double *wide,
                          uint16_t *halves) {
     const int64_t rows = at_most(plan->rows - first_row, PANEL_ROWS), channel = region->group * plan->rows + first_row;
