@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from aneforge.rules import Severity
 from written_tools import FAMILIES, WRITERS, Drawn, Outcome, outcome_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 PATCH_14 = ((1, 3, 28, 28), (8, 3, 14, 14), {"strides": (14, 14)})
