@@ -1,9 +1,11 @@
 """Co-issue: a layer of the multiply-accumulate array and one of the planar engine that run at the same time.
 
-Candidates are layers that compute and follow each other in the order; layers between them that only move data, and need
-nothing of the first, are done before both. A pair is disqualified for the reasons that the guide gives, and for those
-that follow from running two layers in one step. Chaining and co-issue exclude each other: a layer whose input could be
-chained is not co-issued, and a layer that is co-issued is not chained into the next one.
+Candidates are layers that compute and follow each other in the order; where the next one cannot be a partner, a later
+one that is ready is brought forward: of several heads, the softmax of one runs with a product of another. Layers that
+only move data between the two, and need nothing of the first, are done before both. A pair is disqualified for the
+reasons that the guide gives, and for those that follow from running two layers in one step. Chaining and co-issue
+exclude each other: a layer whose input could be chained is not co-issued, and a layer that is co-issued is not chained
+into the next one.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.schedule.chaining import Chaining
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["CoissueVerdict", "Discovery", "Disqualifier", "discover", "streaming_reason"]
 
 COMPUTING = (Engine.NE, Engine.PE)
+AHEAD = 24
+"""How many layers further on a partner is looked for: a few heads, and the search stays linear."""
 
 
 class Disqualifier(StrEnum):
@@ -138,11 +143,58 @@ class Discovery:
         return self.flow.layers[number].name
 
 
+def bring_partners(flow: Flow, chaining: Chaining, order: Sequence[int]) -> list[int]:
+    """Return an order in which a layer that could not run with the next one is followed by one that it can run with.
+
+    The partner, and movements that it needs, come from further on and need nothing that is not done yet. What is
+    chained stays together.
+    """
+    pairs = [pair for pair in pairwise(order) if chaining.verdict(*pair).failed is None]
+    begins = {first for first, _ in pairs}
+    look = Discovery(flow, chaining, list(order), frozenset(pairs))
+    arranged: list[int] = []
+    done: set[int] = set()
+    for place, first in enumerate(order):
+        if first in done:
+            continue
+        arranged.append(first)
+        done.add(first)
+        if flow.layers[first].engine not in COMPUTING or first in look.taken or first in begins:
+            continue
+        ahead = [number for number in order[place + 1 : place + 1 + AHEAD] if number not in done]
+        for number in ahead:
+            needed = movements_before(flow, number, done, ahead)
+            if needed is None or number in begins or flow.layers[number].engine not in COMPUTING:
+                continue
+            if look.disqualified(first, number, needed) is None:
+                look.taken.update((first, number))
+                arranged += [*needed, number]
+                done.update((*needed, number))
+                break
+    return arranged
+
+
+def movements_before(flow: Flow, number: int, done: AbstractSet[int], ahead: Sequence[int]) -> list[int] | None:
+    """Return the layers that must run before one, in their order; None where one of them computes or is too far on."""
+    needed: set[int] = set()
+    open_layers = [number]
+    while open_layers:
+        for before in flow.predecessors[open_layers.pop()]:
+            if before in done or before in needed:
+                continue
+            if before not in ahead or flow.layers[before].engine in COMPUTING:
+                return None
+            needed.add(before)
+            open_layers.append(before)
+    return [one for one in ahead if one in needed]
+
+
 def discover(flow: Flow, chaining: Chaining, order: Sequence[int]) -> Discovery:
     """Return an order in which the layers of every candidate pair are neighbours, and the candidates.
 
     Of the movements between the two, those that need nothing of the first run before both, the others after both.
     """
+    order = bring_partners(flow, chaining, order)
     chained = frozenset(
         (first, second) for first, second in pairwise(order) if chaining.verdict(first, second).failed is None
     )

@@ -291,6 +291,28 @@ def test_a_layer_that_has_a_partner() -> None:
     assert (found.disqualified, found.detail) == (Disqualifier.TAKEN, "%b runs with another layer")
 
 
+def heads(count: int) -> Program:
+    """Return attention of independent heads, one after the other."""
+    lines = [f'  input "{name}{head}" = %{name}{head} : fp16[64, 64]' for head in range(count) for name in "qkv"]
+    lines.append("  segment 0:")
+    for head in range(count):
+        lines += [
+            f"  %s{head} = NE anec.matmul(lhs = %q{head}, rhs = %k{head}) {{transpose_rhs = true}} : fp16[64, 64]",
+            f"  %p{head} = PE anec.softmax(x = %s{head}) {{axis = -1}} : fp16[64, 64]",
+            f"  %y{head} = NE anec.matmul(lhs = %p{head}, rhs = %v{head}) : fp16[64, 64]",
+        ]
+    return read("\n".join([*lines, *(f'  output "y{head}" = %y{head}' for head in range(count))]))
+
+
+def test_the_softmax_of_one_head_runs_with_a_product_of_another() -> None:
+    made = schedule(heads(4))
+    pairs = [(pair.first, pair.second) for pair in made.coissued]
+    assert len(pairs) == 4
+    assert all(first[0] + second[0] in {"ps", "sp", "py", "yp"} for first, second in pairs)
+    assert all(first[1:] != second[1:] for first, second in pairs)
+    plan(heads(4), made)  # which verifies that nothing is read before it is written
+
+
 def test_layers_with_others_between_them() -> None:
     program = read("""
   input "x" = %x : fp16[64, 64]
@@ -298,7 +320,7 @@ def test_layers_with_others_between_them() -> None:
   segment 0:
   %a = NE anec.relu(x = %x) : fp16[64, 64]
   %b = NE anec.tanh(x = %x) : fp16[64, 64]
-  %c = PE anec.softmax(x = %u) {axis = -1} : fp16[64, 64]
+  %c = PE anec.softmax(x = %b) {axis = -1} : fp16[64, 64]
   output "y" = %a
   output "z" = %b
   output "w" = %c""")

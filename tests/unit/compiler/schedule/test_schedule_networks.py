@@ -9,7 +9,6 @@ import pytest
 
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.memory.planner import plan
-from aneforge.compiler.schedule.coissue import Disqualifier
 from aneforge.compiler.schedule.print_schedule import partition_line
 from aneforge.compiler.schedule.schedule import Schedule, schedule
 from aneforge.targets import Family
@@ -99,5 +98,4 @@ def test_a_masked_softmax_is_chained_and_so_not_co_issued() -> None:
     kind = kinds(program)
     (softmax,) = [name for name in kind if kind[name] == "softmax"]
     assert softmax in {pair.second for pair in made.chained}
-    (verdict,) = [one for one in made.coissue_verdicts if one.first == softmax]
-    assert verdict.disqualified is Disqualifier.CHAINED_INPUT
+    assert all(softmax not in (pair.first, pair.second) for pair in made.coissued)
