@@ -44,7 +44,7 @@ MARKS = {EvidenceKind.MEASURED: "m", EvidenceKind.DECODED: "d", EvidenceKind.INF
 LEGEND = (
     "Each value carries its evidence: *m* measured on a chip, *d* decoded from a compiler or a compiled program, "
     "*i* inferred. An empty cell means that no source gives the value; *none* and *unbounded* are values. "
-    "`target.evidence(name)` tells chips, source and note."
+    "`target.evidence(name)` gives chips, source and note."
 )
 
 
@@ -91,7 +91,7 @@ GLOSSARY_INTRODUCTION = (
     "The terms that the terminal, the JSON, the HTML page and these pages use. `aneforge explain WORD` prints an entry."
 )
 GEOMETRY_INTRODUCTION = (
-    "Widths, sizes, channels and measured rates that are no fields of the blob; cores, on-chip memory, banks, work "
+    "Widths, sizes, channels and measured rates that are not fields of the blob; cores, on-chip memory, banks, work "
     "units and memory energy are [fields of it](hal.md)."
 )
 COST_INTRODUCTION = (
@@ -430,8 +430,8 @@ def bound_on(known: Rule, tier: Tier) -> Fact | None:
 
 VALIDATORS_INTRODUCTION = (
     "The compiler checks every layer before it makes code of it. It exports {exports} symbols for that, {layers} of "
-    "them one per kind of layer. A validator that accepts is no promise: *accept-then-fail* is a layer that passes and "
-    "then fails in code generation or backend lowering."
+    "them one per kind of layer. A validator that accepts is not a guarantee: *accept-then-fail* is a layer that "
+    "passes and then fails in code generation or backend lowering."
 )
 VERDICTS_INTRODUCTION = (
     "The verdict on one small layer for each validator, and on forms that some targets refuse, on the first target of "
@@ -467,7 +467,7 @@ def validators_page() -> str:
             ("validator", "export", "standing", "constructor", "bottoms", "operations", "evidence"),
             map(validator_row, validators().values()),
         ),
-        "## Exports that are no validators of layers",
+        "## Exports that are not validators of layers",
         markdown(("export", "role", "here"), [(f"`{one.symbol}`", one.role, one.here) for one in exports()]),
         "## What they refuse",
         REFUSALS_INTRODUCTION,

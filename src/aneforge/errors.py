@@ -237,7 +237,7 @@ class CompileBackoffError(AneforgeError, RuntimeError):
 
 
 class ProgramFileError(AneforgeError, ValueError):
-    """A saved program cannot be read: it is no such file, damaged, of another version or for another target."""
+    """A saved program cannot be read: it is not such a file, damaged, of another version or for another target."""
 
 
 class DataFileError(AneforgeError):

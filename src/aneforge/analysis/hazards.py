@@ -1,7 +1,7 @@
 """Finite numbers that a program makes infinite though the mathematics of an operation does not: saturation hazards.
 
 There are four routes. A slice that passes the fixed-point crop, and activations that meet streamed int8 weights, are
-infinite above 4,094. An operation that the target has not is rebuilt, and what it is rebuilt of can overflow where its
+infinite above 4,094. An operation that the target does not have is rebuilt from others, which can overflow where its
 own result is small (sine) or a copy (a resize by products, infinite from 2^15 on); so it is with squares that are added
 under a root. And what reads inputs themselves can pass an edge for inputs within the ranges that they promise.
 

@@ -1,9 +1,9 @@
 """Up to which magnitude an operation stays finite on a target, where its mathematics does: the engine is asked.
 
-An operation that the target has not is rebuilt of others, which can overflow inside; so can a sum of squares under a
-root. A function of single elements is
-asked for every finite fp16 number. Anything else that is asked gives copies, averages or bounded numbers: it is asked
-for tensors of equal numbers, ever larger, for no partial sum is larger than that of equal terms.
+An operation that the target does not have is rebuilt from others, which can overflow inside; so can a sum of squares
+under a root. A function of single elements is asked for every finite fp16 number. Anything else that is asked gives
+copies, averages or bounded numbers: it is asked for tensors of equal numbers, ever larger, for no partial
+sum is larger than that of equal terms.
 """
 
 from __future__ import annotations

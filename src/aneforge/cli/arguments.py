@@ -138,7 +138,7 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
     """Return the arrays of an .npz file.
 
     Raises:
-        GraphError: It cannot be read, or is no such file.
+        GraphError: It cannot be read, or is not such a file.
     """
     import numpy as np  # noqa: PLC0415 - loaded when it is needed
 

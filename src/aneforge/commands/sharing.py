@@ -100,7 +100,7 @@ def kind_of(target: Target) -> tuple[object, ...]:
 
 
 def answer_of(target: Target, question: Question) -> Value | None:
-    """Return what a target says to a question; nothing where no source tells."""
+    """Return what a target says to a question; nothing where it is not known."""
     group, name = question
     return next(known for known in target.groups.values() if known.group == group).get(name)
 

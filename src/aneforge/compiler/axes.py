@@ -31,7 +31,7 @@ def roles(rank: int) -> tuple[Axis, ...]:
     ['N', 'C', 'W']
 
     Raises:
-        NotSupportedError: The engine has not as many axes.
+        NotSupportedError: The engine does not have as many axes.
     """
     if rank == 0:
         return ()

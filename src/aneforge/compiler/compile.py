@@ -216,7 +216,7 @@ def route_to(target: Target) -> Route:
 
 
 def lowered(retargeted: Retargeted, target: Target) -> Program:
-    """Return the program of a converted graph before any pass, with a note of everything that the target has not.
+    """Return the program of a converted graph before any pass, with a note of everything that the target does not have.
 
     What it has, and every program has in several layers, is listed among the changes alone.
     """

@@ -45,7 +45,7 @@ def label_extents(values: Sequence[TensorType], equation: str) -> dict[str, int]
     """Return the length that every label stands for; a label of both operands and the result may be 1 long in one.
 
     Raises:
-        GraphError: There are not two operands, one has not as many axes as labels, or one label has two lengths.
+        GraphError: There are not two operands, one does not have as many axes as labels, or one label has two lengths.
     """
     *operands, result = labels_of(equation)
     if len(values) != 2:

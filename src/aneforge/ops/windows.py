@@ -84,8 +84,8 @@ def slides(extents: Sequence[int], window: Sequence[int], attributes: WindowAttr
     [4, 4]
 
     Raises:
-        GraphError: A list has not one value for every axis, the padding contradicts its type, or the window is longer
-            than a padded axis.
+        GraphError: A list does not have one value for every axis, the padding contradicts its type, or the window is
+            longer than a padded axis.
     """
     count = len(extents)
     strides = one_each("strides", attributes["strides"], count)

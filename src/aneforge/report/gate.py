@@ -73,7 +73,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether a report passes, and what stands against it."""
+    """Whether a report passes, and what is against it."""
 
     failures: tuple[Failed, ...]
     known: int

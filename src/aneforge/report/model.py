@@ -265,7 +265,7 @@ class Difference:
     """saturation, approximation, roundings, round1 or ulp1."""
     cause: str
     bound: float | None
-    """How far apart results can be; None where nothing bounds it or no source tells."""
+    """How far apart results can be; None where nothing bounds it or it is not known."""
     detail: str
 
 

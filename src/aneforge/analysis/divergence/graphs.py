@@ -104,7 +104,7 @@ class Difference:
     cause: Cause
     bound: float
     """How far apart the results of the operation itself can be, before the slots after it and for equal operands;
-    infinite where nothing bounds it, NaN where no source tells."""
+    infinite where nothing bounds it, NaN where it is not known."""
     on_engine: bool
     """The engine computes different bits or cannot know them; False for what is known of silicon and modelled alike."""
     detail: str

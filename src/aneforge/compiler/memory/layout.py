@@ -119,7 +119,7 @@ def extents_of(shape: tuple[int, ...]) -> Extents:
     Extents(batch=2, channels=3, depth=1, rows=1, width=8)
 
     Raises:
-        NotSupportedError: The engine has not as many axes.
+        NotSupportedError: The engine does not have as many axes.
     """
     by_role = dict(zip(roles(len(shape)), shape, strict=True))
     return Extents(

@@ -90,7 +90,7 @@ def check_one(one: Allocation, value: Value, limit: int, granule: int) -> None:
         raise GraphError(f"the rows of %{one.value} overlap", seen=strides.row, limit=needed)
     needed += sum((count - 1) * stride for count, stride in steps if count > 1)
     if one.size < needed:
-        raise GraphError(f"%{one.value} has not enough room", seen=one.size, limit=needed)
+        raise GraphError(f"%{one.value} does not have enough room", seen=one.size, limit=needed)
 
 
 def check_states(schedule: Schedule, plan: MemoryPlan) -> None:

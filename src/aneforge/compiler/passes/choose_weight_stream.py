@@ -55,7 +55,7 @@ class ChooseWeightStream(Pass):
         note "choose-weight-stream" %t1 "int8 weights fold to dense fp16 here: …"
         constant @t1.weight : fp16[8, 4] dense sha256:…
 
-    An encoding of which no source tells stays, and its choice is `unknown`. The encoding that was folded is noted: int8
+    An encoding that no source describes stays, and its choice is `unknown`. The encoding that was folded is noted: int8
     weights change what the activations pass.
     """
 

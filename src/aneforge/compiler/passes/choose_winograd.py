@@ -60,7 +60,7 @@ class ChooseWinograd(Pass):
           chosen: {winograd = true}
 
     Measured are 3×3 kernels of stride 1, one group, no dilation and an even width. What else the compiler's rule lets
-    through is `unknown` on such a target, and on one for which no source tells; all other convolutions are direct.
+    through is `unknown` on such a target, and on one for which no source says it; all other convolutions are direct.
     """
 
     name: ClassVar[str] = "choose-winograd"

@@ -126,7 +126,7 @@ class FactorStrides(Pass):
         %t1 = NE anec.convolution(input = %t1.stride.unshuffled1, weights = @t1.weights) {strides = [1, 1],
             dilation_rates = [1, 1], explicit_padding = [0, 0, 0, 0], kernel_sizes = [1, 1]} : fp16[1, 8, 4, 4]
 
-    The epilogue stays after the convolution. A 1×1 kernel reads a strided slice instead. A stride that is no such
+    The epilogue stays after the convolution. A 1×1 kernel reads a strided slice instead. A stride that is not such a
     product is an error.
     """
 

@@ -212,7 +212,7 @@ def general_checks() -> tuple[Check, ...]:
 
 @cache
 def exports() -> tuple[Export, ...]:
-    """Return the exports that are no validators of layers.
+    """Return the exports that are not validators of layers.
 
     >>> [export.symbol for export in exports()][:2]
     ['_ANECValidateNetworkCreate', '_ANECValidate']

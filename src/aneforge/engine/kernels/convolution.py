@@ -121,7 +121,7 @@ def convolution(x: Array, weight: Array, bias: Array | None = None, **window: Un
 
     Raises:
         GraphError: Images and kernels have different channels, the groups do not divide them, the window does not fit
-            the padded images, or the bias has not one number for every output channel.
+            the padded images, or the bias does not have one number for every output channel.
         GraphTypeError: An operand is not fp16.
     """
     if not available():

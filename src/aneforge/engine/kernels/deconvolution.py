@@ -74,7 +74,7 @@ def deconvolution(
     [1.0, 10.0, 2.0, 20.0]
 
     Raises:
-        GraphError: The groups do not divide the channels, or the bias has not one number for every output channel.
+        GraphError: The groups do not divide the channels, or the bias is not one number for every output channel.
         GraphTypeError: An operand is not fp16.
     """
     if not available() or begins_below_zero(bias):

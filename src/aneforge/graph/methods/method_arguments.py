@@ -221,7 +221,7 @@ def whole_list(values: object, op: str, what: str, *, most: int = LIST_MOST) -> 
     [2, 3]
 
     Raises:
-        GraphTypeError: It is no such thing, or one entry is not an integer.
+        GraphTypeError: It is not such a thing, or one entry is not an integer.
         GraphError: There are too many.
     """
     found = entries(values, op, what, most)

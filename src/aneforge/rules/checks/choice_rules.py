@@ -85,7 +85,7 @@ def writes_a_state(subject: Subject) -> Iterator[Seen]:
     ops={"tensor_to_circular_buffer"},
 )
 def writes_circular_buffers(subject: Subject) -> Iterator[Seen]:
-    """{op} needs circular buffers, which {target} has not.
+    """{op} needs circular buffers, which {target} does not have.
 
     Remedy: keep the state in a plain tensor and shift it.
     """
@@ -100,7 +100,7 @@ def writes_circular_buffers(subject: Subject) -> Iterator[Seen]:
     ops={"circular_buffer_to_tensor"},
 )
 def reads_circular_buffers(subject: Subject) -> Iterator[Seen]:
-    """{op} needs circular buffers, which {target} has not.
+    """{op} needs circular buffers, which {target} does not have.
 
     Remedy: keep the state in a plain tensor and shift it.
     """

@@ -38,7 +38,7 @@ def output_dtype(subject: Subject) -> Iterator[Seen]:
 def cast_output(subject: Subject) -> Iterator[Seen]:
     """A program's output is {seen}; it leaves {target} as {limit}, through a cast at the port.
 
-    Remedy: none is needed; indices are exact in fp16 up to 2048.
+    Remedy: not needed; indices are exact in fp16 up to 2048.
     """
     for tensor in subject.operands:
         if leaves_through_a_cast(subject, tensor.dtype):

@@ -30,7 +30,7 @@ def operation_floor(subject: Subject) -> Iterator[Seen]:
 def decomposed_below_floor(subject: Subject) -> Iterator[Seen]:
     """{op} is native from family {what} on; on {target}, of family {limit}, it is built from other operations.
 
-    Remedy: none is needed; expect more layers and the rounding of each.
+    Remedy: not needed; expect more layers and the rounding of each.
     """
     support = support_of(subject)
     if support and support.floor is not None and support.below is Below.DECOMPOSE:
@@ -52,7 +52,7 @@ def native_nowhere(subject: Subject) -> Iterator[Seen]:
 def decomposed_everywhere(subject: Subject) -> Iterator[Seen]:
     """{op} has no native form on any target; on {target} it becomes {what}.
 
-    Remedy: none is needed; expect more layers and the rounding of each.
+    Remedy: not needed; expect more layers and the rounding of each.
     """
     found = decomposition_of(subject)
     if found and not computed_operands(found, subject):

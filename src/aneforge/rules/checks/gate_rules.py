@@ -16,7 +16,7 @@ PRESENT = Relation.PRESENT
 
 @rule("ANE-GATE-001", Severity.REJECT, bound="texture_engine", relation=PRESENT, gated=True)
 def texture_operation(subject: Subject) -> Iterator[Seen]:
-    """{op} runs on the texture engine, which {target} has not.
+    """{op} runs on the texture engine, which {target} does not have.
 
     Remedy: resize with resize_bilinear, gather along one axis, or choose a target of tier {since} or later.
 
@@ -28,7 +28,7 @@ def texture_operation(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-GATE-002", Severity.REJECT, bound="texture_engine", relation=PRESENT, ops={"pad"})
 def texture_padding(subject: Subject) -> Iterator[Seen]:
-    """Padding of mode {seen} runs on the texture engine, which {target} has not.
+    """Padding of mode {seen} runs on the texture engine, which {target} does not have.
 
     Remedy: pad with a constant, or build the border from slices and concat.
     """
@@ -39,7 +39,7 @@ def texture_padding(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-GATE-003", Severity.DECOMPOSE, bound="random_block", relation=PRESENT, gated=True)
 def random_operation(subject: Subject) -> Iterator[Seen]:
-    """{op} needs the random-number block, which {target} has not; the host supplies the numbers as an input.
+    """{op} needs the random-number block, which {target} does not have; the host supplies the numbers as an input.
 
     Remedy: draw the numbers on the host, or choose a target of tier {since} or later.
     """
@@ -129,7 +129,7 @@ def depth_broadcast(subject: Subject) -> Iterator[Seen]:
 def square_after_reduction(subject: Subject) -> Iterator[Seen]:
     """{op} followed by a square is not fused on {target}: the unfused form keeps one more fp16 rounding.
 
-    Remedy: none is needed; expect a difference of about one unit in the last place against a target that fuses.
+    Remedy: not needed; expect a difference of about one unit in the last place against a target that fuses.
     """
     if "square" in subject.consumers:
         yield Seen("square", "consumer")

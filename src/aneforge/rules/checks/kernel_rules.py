@@ -123,7 +123,7 @@ def count_factors(stride: int) -> int:
 def stride_factor(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride with the factor {seen}; on {target} strides are built of {limit}.
 
-    Remedy: none is needed from a graph, where blocks of elements become channels of a convolution of stride 1; else use
+    Remedy: not needed from a graph, where blocks of elements become channels of a convolution of stride 1; else use
     a stride that is such a product.
 
     Reported in: apple/coremltools#2173
@@ -143,7 +143,7 @@ def stride_factor(subject: Subject) -> Iterator[Seen]:
 def stride_factors(subject: Subject) -> Iterator[Seen]:
     """{op} has a stride of {seen} factors; {target} combines at most {limit} along an axis.
 
-    Remedy: none is needed from a graph, where blocks of elements become channels of a convolution of stride 1; else use
+    Remedy: not needed from a graph, where blocks of elements become channels of a convolution of stride 1; else use
     a smaller stride.
 
     Reported in: apple/coremltools#2173

@@ -25,7 +25,7 @@ SPATIAL_AXES = 2
 def transposes_at_all(_: Subject) -> Iterator[Seen]:
     """The engine of {target} transposes nothing by itself: its largest width is {limit}.
 
-    Remedy: none is needed from a graph, where a transpose is always split there.
+    Remedy: not needed from a graph, where a transpose is always split there.
     """
     yield Seen(1, "width")
 
@@ -40,7 +40,7 @@ def transposes_at_all(_: Subject) -> Iterator[Seen]:
 def transposed_axes(subject: Subject) -> Iterator[Seen]:
     """A transpose moves {seen} axes, counted from the last; {target} moves at most the last {limit}.
 
-    Remedy: none is needed from a graph, where axes change places one after the other; else fold the batch into another
+    Remedy: not needed from a graph, where axes change places one after the other; else fold the batch into another
     axis before, and unfold it after.
     """
     perm = integers(subject, "perm")
@@ -53,7 +53,7 @@ def transposed_axes(subject: Subject) -> Iterator[Seen]:
 def padded_axes(subject: Subject) -> Iterator[Seen]:
     """Axis {seen} is padded; a layer pads {limit}.
 
-    Remedy: none is needed from a graph, where the axis is transposed to the height and back; else concatenate with a
+    Remedy: not needed from a graph, where the axis is transposed to the height and back; else concatenate with a
     constant.
     """
     x, pads = argument(subject, "x"), integers(subject, "pad")
@@ -79,7 +79,7 @@ def resized_axes(subject: Subject) -> Iterator[int]:
 def only_height_and_width(subject: Subject) -> Iterator[Seen]:
     """Axis {seen} is resized; a layer resizes {limit}.
 
-    Remedy: none is needed from a graph, where the axis is transposed to the width and back; else do so.
+    Remedy: not needed from a graph, where the axis is transposed to the width and back; else do so.
     """
     for axis in resized_axes(subject):
         yield Seen(axis, "axis")

@@ -80,7 +80,7 @@ def matrices(subject: Subject) -> tuple[TensorType, TensorType] | None:
 def product_depth(subject: Subject) -> Iterator[Seen]:
     """The {what} has a depth of {seen}; a matrix product takes {limit}.
 
-    Remedy: none is needed from a graph, where batch axes are merged around the product; else fold them with reshape.
+    Remedy: not needed from a graph, where batch axes are merged around the product; else fold them with reshape.
     """
     for what, tensor in zip(("first operand", "second operand"), matrices(subject) or (), strict=False):
         axis = depth_axis(tensor)
@@ -98,7 +98,7 @@ def product_depth(subject: Subject) -> Iterator[Seen]:
 def product_rank(subject: Subject) -> Iterator[Seen]:
     """A matrix product of {seen} axes has no backend on {target}, which takes at most {limit}.
 
-    Remedy: none is needed from a graph, where batch axes are merged around the product; else fold them with reshape.
+    Remedy: not needed from a graph, where batch axes are merged around the product; else fold them with reshape.
     """
     for tensor in matrices(subject) or ():
         if tensor.rank >= DEPTH_RANK:
@@ -165,7 +165,7 @@ def can_be_merged(x: TensorType, y: TensorType, result: TensorType) -> bool:
 def linear_rank(subject: Subject) -> Iterator[Seen]:
     """The input of a linear layer has {seen} axes; {target} takes at most {limit}.
 
-    Remedy: none is needed from a graph, where leading axes are merged around the layer; else fold them with reshape.
+    Remedy: not needed from a graph, where leading axes are merged around the layer; else fold them with reshape.
     """
     x = argument(subject, "x")
     if x is not None:

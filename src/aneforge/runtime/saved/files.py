@@ -200,7 +200,7 @@ def checked_prefix(start: bytes, size: int) -> tuple[int, bytes]:
     """Return the length and the hash of the header.
 
     Raises:
-        ProgramFileError: It is no such file, of another version, or cut off.
+        ProgramFileError: It is not such a file, of another version, or cut off.
     """
     if start[: len(MAGIC)] != MAGIC[: len(start)] or not start:
         raise ProgramFileError("this is not a saved program: it has no header", remedy="model.save writes one")

@@ -117,8 +117,8 @@ def test_a_copy_of_something_on_chip() -> None:
         ("x", {"offset": 64}, r"%x reaches past the end of input x \(seen 576, limit 512\)"),
         ("x", {"home": "attic"}, r"%x reaches past the end of attic \(seen 512, limit 0\)"),
         ("q", {"strides": Strides(0, 0, 48, 48)}, r"the rows of %q overlap \(seen 48, limit 64\)"),
-        ("q", {"size": 2096}, r"%q has not enough room \(seen 2096, limit 2112\)"),
-        ("q", {"strides": Strides(2112, 2112, 80, 64)}, r"%q has not enough room \(seen 2112, limit 2624\)"),
+        ("q", {"size": 2096}, r"%q does not have enough room \(seen 2096, limit 2112\)"),
+        ("q", {"strides": Strides(2112, 2112, 80, 64)}, r"%q does not have enough room \(seen 2112, limit 2624\)"),
     ],
 )
 def test_where_and_how_large(value: str, changes: dict[str, object], message: str) -> None:

@@ -62,7 +62,7 @@ def batch_to_space_batch(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-BATCHTOSPACE-004", Relation.NEVER)
 def batch_divides(subject: Subject) -> Iterator[Seen]:
-    """The batch of {seen} is no multiple of {limit}, the product of the factors.
+    """The batch of {seen} is not a multiple of {limit}, the product of the factors.
 
     Remedy: pad the batch.
     """

@@ -22,7 +22,7 @@ def software_resize(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-RESIZE-004", Relation.PRESENT, "texture_engine")
 def aligned_and_centred(subject: Subject) -> Iterator[Seen]:
-    """Resizing with {seen} needs the texture engine, which {target} has not.
+    """Resizing with {seen} needs the texture engine, which {target} does not have.
 
     Remedy: align corners or sample at centres, one of the two.
     """

@@ -21,7 +21,7 @@ def every_axis_once(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-CONCAT-002", Relation.NEVER)
 def joined_axis(subject: Subject) -> Iterator[Seen]:
-    """Tensors are joined along axis {seen}, which is no axis of theirs.
+    """Tensors are joined along axis {seen}, which is not one of their axes.
 
     Remedy: name an axis of the tensors by a constant.
     """

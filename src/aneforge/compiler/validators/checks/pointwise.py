@@ -56,9 +56,9 @@ def reduced_axis(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-REDUCTION-003", Relation.PRESENT, "square_after_reduction", Severity.DECOMPOSE)
 def square_of_reduction(subject: Subject) -> Iterator[Seen]:
-    """A reduction with its result squared is no layer of {target}: its support byte is off.
+    """A reduction with its result squared is not a layer of {target}: its support byte is off.
 
-    Remedy: none is needed from a graph, where the square becomes a layer of its own.
+    Remedy: not needed from a graph, where the square becomes a layer of its own.
     """
     if subject.op == "sq_after_reduce":
         yield Seen("square")

@@ -134,7 +134,7 @@ def kernels(subject: Subject) -> Iterator[tuple[str, Constant]]:
 def compressible(subject: Subject) -> Iterator[Seen]:
     """The {what} is sparse with elements of {seen} bits; only kernels of {limit} bits or more are compressed.
 
-    Remedy: none is needed; the kernel is stored without compression.
+    Remedy: not needed; the kernel is stored without compression.
     """
     for name, constant in kernels(subject):
         if constant.encoding == "sparse":

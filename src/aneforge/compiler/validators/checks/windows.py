@@ -42,7 +42,7 @@ def padding_in_window(subject: Subject) -> Iterator[Seen]:
 
 @layer_rule("ANE-POOL-004", Relation.ONE_OF)
 def pooling_mode(subject: Subject) -> Iterator[Seen]:
-    """Pooling of mode {seen} is none of {limit}.
+    """Pooling of mode {seen} is not one of {limit}.
 
     Remedy: pool by one of these modes.
     """

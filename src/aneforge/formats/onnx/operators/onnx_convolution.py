@@ -29,7 +29,7 @@ def windows_of(call: Call, extents: Sequence[int], lengths: Sequence[int]) -> li
     """Return how a window goes along every spatial axis, padding by itself worked out.
 
     Raises:
-        GraphError: A list has not one entry for every axis.
+        GraphError: A list does not have one entry for every axis.
     """
     if len(lengths) != len(extents) or not extents:
         raise GraphError(

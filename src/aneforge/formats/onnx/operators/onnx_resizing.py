@@ -172,7 +172,7 @@ def cropped_axes(alongs: dict[int, Along], axes: Sequence[int], region: Array) -
     """Return how axes are resized when a region of the source is read.
 
     Raises:
-        GraphError: The region has not a start and an end for each axis, or not a finite one.
+        GraphError: The region does not have a start and an end for each axis, or not a finite one.
     """
     bounds = [float(one) for one in np.ravel(region)]
     if len(bounds) != 2 * len(axes):

@@ -12,7 +12,7 @@ function buildFindings() {
     { title: "Limit", width: 100, value: (row) => measure(get("limit")(row)), text: (row) => quantity(get("limit")(row)), number: true },
     { title: "Evidence", width: 110, value: (row) => get("evidence")(row)?.kind ?? "unknown", facets: ["measured", "decoded", "inferred", "unknown"] },
     { title: "Message", width: 420, value: get("message") },
-  ], (row) => chooseNode(get("node")(row), row), { empty: "No findings: nothing here stands against this chip." });
+  ], (row) => chooseNode(get("node")(row), row), { empty: "No findings for this chip." });
   byId("findings-body").append(table.element);
   listen("target", () => table.show(state.target.findings.length));
 }
