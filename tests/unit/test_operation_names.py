@@ -68,7 +68,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "formats/shared/reducing.py:KEEPING",
         "formats/shared/reducing.py:OF_NOTHING",
         "formats/shared/reducing.py:REAL",
-        "formats/shared/writing.py:COMBINED",
         "analysis/ranges/pointwise.py:scaled",
     ),
     "says what a format asks, of the operations that its own documents name": (

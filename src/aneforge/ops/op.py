@@ -129,6 +129,8 @@ class Trait(StrEnum):
     """It gives an image with another number of rows and columns."""
     ROUNDING = "rounding"
     """It gives integers near to those that go in."""
+    SCATTERING = "scattering"
+    """It writes `updates` into `data`, at places that `indices` say."""
     SHRINKING = "shrinking"
     """No result has a larger magnitude than the element that it is made of, on the engine either."""
     SLICING = "slicing"

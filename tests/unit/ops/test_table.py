@@ -99,6 +99,7 @@ TRAITS = {
     Trait.REDUCTION: "reduce_max reduce_mean reduce_min reduce_sum",
     Trait.RESIZING: "resize resize_bilinear resize_nearest_neighbor upsample upsample_bilinear "
     "upsample_nearest_neighbor",
+    Trait.SCATTERING: "scatter scatter_along_axis scatter_nd",
     Trait.SLICING: "crop input_view slice_by_index slice_by_size split",
     Trait.SQUARING_SUM: "l2_pool reduce_l2_norm reduce_sum_square sq_after_reduce",
 }

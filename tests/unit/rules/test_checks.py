@@ -77,6 +77,9 @@ PROBES: dict[str, Probe] = {
     "ANE-STRIDE-004": lambda channels: call(
         "conv", x=fp16(1, int(channels), 5, 1), strides=(5, 1), kernel_sizes=(1, 1)
     ),
+    "ANE-SCATTER-001": lambda places: call(
+        "scatter", data=fp16(int(places) - 3, 2), indices=fp16(3), axis=0, mode="update"
+    ),
     "ANE-DTYPE-001": lambda dtype: Operation("input", results=(TensorType((1, 8), str(dtype)),)),
     "ANE-DTYPE-002": lambda dtype: Operation("output", operands=(TensorType((1, 8), str(dtype)),)),
     "ANE-DTYPE-003": lambda dtype: Operation("add", operands=(TensorType((1, 8), str(dtype)),)),

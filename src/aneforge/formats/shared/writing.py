@@ -1,12 +1,11 @@
-"""Elements written at coordinates.
+"""Elements written at places: slices of an axis, elements along one, or parts by coordinates.
 
-No engine writes by coordinates. Where they are known when the model is read, the same result is rows of the updates
-taken by their places and chosen where something is written, which every engine does.
+All are operations of the op table. No engine writes by places that are computed; where they are known, `convert`
+gathers the updates to their places, and other formats take the operations as they are.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,18 +13,11 @@ import numpy as np
 from aneforge.ops.constant import Constant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from aneforge.formats.shared.emitter import Emitter
     from aneforge.graph.node import Value
     from aneforge.ops.types import Array
 
-__all__ = ["broadcast_places", "coordinates", "write_updates"]
-
-TIMES_MOST = 8
-"""How often the updates of one element may be combined one after another; past it the operation stays whole."""
-COMBINED = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
-"""The operation on pairs of elements for each way to combine."""
+__all__ = ["broadcast_places", "coordinates", "write_along", "write_updates"]
 
 
 def broadcast_places(extent: int, axis: int, rank: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -48,63 +40,28 @@ def coordinates(emit: Emitter, indices: Value, axis: int) -> Value:
 
 def write_updates(emit: Emitter, x: Value, at: Value, updates: Value, mode: str) -> Value:
     """Return a tensor with updates written or combined at coordinates, which lie along the last axis."""
-    rounds = rounds_of(emit, x, at, mode) if isinstance(at, Constant) and fits(x, at, updates, mode) else None
-    if rounds is None:
-        return emit.apply("scatter_nd", {"data": x, "indices": at, "updates": updates}, mode=mode)
-    depth = at.type.shape[-1]
-    lead, rest = x.type.shape[:depth], x.type.shape[depth:]
-    rows = emit.reshape(updates, (math.prod(at.type.shape[:-1]), math.prod(rest)))
-    result = x
-    for sources in rounds:
-        taken = emit.reshape(emit.take(rows, np.maximum(sources, 0), 0), x.type.shape)
-        value = taken if mode == "update" else emit.binary(COMBINED[mode], result, taken)
-        chosen = emit.constant((sources >= 0).reshape(*lead, *[1] * len(rest)), "bool")
-        result = value if np.all(sources >= 0) else emit.select(chosen, value, result)
-    return result
+    return emit.apply("scatter_nd", {"data": x, "indices": at, "updates": updates}, mode=mode)
 
 
-def fits(x: Value, at: Constant, updates: Value, mode: str) -> bool:
-    """Tell whether coordinates and updates go with a tensor; else the operation itself says what is wrong."""
-    if not at.type.rank or not 0 < at.type.shape[-1] <= x.type.rank or (x.type.dtype == "bool" and mode != "update"):
-        return False
-    shape = (*at.type.shape[:-1], *x.type.shape[at.type.shape[-1] :])
-    folds = isinstance(x, Constant) and isinstance(updates, Constant)
-    return not folds and updates.type == x.type.with_shape(*shape)
+def write_along(emit: Emitter, x: Value, indices: Value, updates: Value, axis: int, mode: str) -> Value:
+    """Return a tensor with elements written or combined along an axis, in every row at its own places.
 
-
-def rounds_of(emit: Emitter, x: Value, at: Constant, mode: str) -> list[Array] | None:
-    """Return which update each row of a tensor gets, −1 for none, in each of the rounds that known coordinates need.
-
-    There are none where a coordinate lies outside of the tensor, nothing is written, or they would be many.
+    Slices are written where all rows have the same places; where indices leave rows out, elements by coordinates.
     """
-    depth = at.type.shape[-1]
-    lead = np.array(x.type.shape[:depth], np.int64)
-    places = at.dense().astype(np.int64).reshape(-1, depth)
-    places = np.where(places < 0, places + lead, places)
-    if not places.size or not x.type.size or np.any((places < 0) | (places >= lead)):
+    lines = [shape[:axis] + shape[axis + 1 :] for shape in (x.type.shape, indices.type.shape)]
+    if lines[0] != lines[1]:
+        return write_updates(emit, x, coordinates(emit, indices, axis), updates, mode)
+    places = same_places(indices, axis)
+    if places is not None:
+        operands = {"data": x, "indices": emit.constant(places, "int32"), "updates": updates}
+        return emit.apply("scatter", operands, axis=axis, mode=mode)
+    operands = {"data": x, "indices": indices, "updates": updates}
+    return emit.apply("scatter_along_axis", operands, axis=axis, mode=mode)
+
+
+def same_places(indices: Value, axis: int) -> Array | None:
+    """Return the places along an axis that all rows of known indices have; None where they differ."""
+    if not isinstance(indices, Constant):
         return None
-    size = math.prod(x.type.shape[:depth])
-    emit.room(size)
-    steps = [math.prod(x.type.shape[axis + 1 : depth]) for axis in range(depth)]
-    flat = places @ np.array(steps, np.int64)
-    if mode == "update":
-        return [sources_of(size, flat, np.arange(flat.size))]
-    found = list(occurrences(flat))
-    return [sources_of(size, flat[one], one) for one in found] if len(found) <= TIMES_MOST else None
-
-
-def sources_of(size: int, flat: Array, updates: Array) -> Array:
-    """Return the update of every row, −1 for none; the last one holds where several are for one row."""
-    sources = np.full(size, -1, np.int64)
-    sources[flat] = updates
-    return sources
-
-
-def occurrences(flat: Array) -> Iterator[Array]:
-    """Yield the updates that are the first for their row, then those that are the second, and so on."""
-    order = np.argsort(flat, kind="stable")
-    ordered = flat[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    rank = np.arange(flat.size) - np.repeat(starts, np.diff(starts, append=flat.size))
-    for number in range(min(int(rank.max()) + 1, TIMES_MOST + 1)):
-        yield order[rank == number]
+    rows = np.moveaxis(indices.dense(), axis, -1).reshape(-1, indices.type.shape[axis])
+    return rows[0] if np.array_equal(rows, np.broadcast_to(rows[0], rows.shape)) else None

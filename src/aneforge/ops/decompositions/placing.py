@@ -143,13 +143,14 @@ def turns_of(places: Array, extent: int) -> Array:
     [[1, -1, 0], [-1, -1, 2]]
     """
     count: int = places.shape[1]
-    columns, met = np.arange(count), np.zeros((extent, count), np.int64)
-    turn = np.empty_like(places)
-    for update, line in enumerate(places):
-        turn[update] = met[line, columns]
-        met[line, columns] += 1
-    turns = np.full((int(met.max(initial=0)), *met.shape), -1)
-    turns[turn, places, columns] = np.arange(len(places))[:, None]
+    columns = np.arange(count)
+    keys = (places * count + columns).ravel()
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    turn = np.empty(keys.size, np.int64)
+    turn[order] = np.arange(keys.size) - np.repeat(starts, np.diff(starts, append=keys.size))
+    turns = np.full((int(turn.max(initial=-1)) + 1, extent, count), -1)
+    turns[turn.reshape(places.shape), places, columns] = np.arange(len(places))[:, None]
     return turns
 
 

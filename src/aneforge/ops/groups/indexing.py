@@ -45,6 +45,7 @@ WRITE = (Operand("data"), Operand("indices"), Operand("updates"))
 AXIS = axis_attribute(0)
 VALIDATE_INDICES = Attribute("validate_indices", AttributeKind.FLAG, default=False)
 INDICES = frozenset({Trait.INDICES})
+SCATTERING = INDICES | {Trait.SCATTERING}
 BATCH_DIMS = Attribute("batch_dims", AttributeKind.INTEGER, 0, least=0)
 
 
@@ -430,7 +431,7 @@ SCATTER = Op(
     sample=sample_scatter,
     support=DECOMPOSED,
     decompositions=(placing.SCATTER,),
-    traits=INDICES,
+    traits=SCATTERING,
     in_mil=True,
 )
 SCATTER_ALONG_AXIS = Op(
@@ -444,7 +445,7 @@ SCATTER_ALONG_AXIS = Op(
     sample=sample_scatter_along_axis,
     support=DECOMPOSED,
     decompositions=(placing.SCATTER_ALONG_AXIS,),
-    traits=INDICES,
+    traits=SCATTERING,
     in_mil=True,
 )
 SCATTER_ND = Op(
@@ -458,7 +459,7 @@ SCATTER_ND = Op(
     sample=sample_scatter_nd,
     support=DECOMPOSED,
     decompositions=(placing.SCATTER_ND,),
-    traits=INDICES,
+    traits=SCATTERING,
     in_mil=True,
 )
 

@@ -11,6 +11,8 @@ from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 from aneforge.targets import database
 
+CHANNELS_RANK = 4
+"""Axes of a tensor whose second one holds channels."""
 SPATIAL_AXES = 2
 """Height and width: the last two axes of any tensor; one of fewer axes leaves the others free."""
 
@@ -258,6 +260,44 @@ def rounded_indices(subject: Subject) -> Iterator[Seen]:
     extent = integer(subject, "rounded_extent")
     if extent is not None:
         yield Seen(extent, "places")
+
+
+@rule(
+    "ANE-SCATTER-001",
+    Severity.REJECT,
+    bound="max_tensor_dim",
+    relation=Relation.AT_MOST,
+    trait=Trait.SCATTERING,
+)
+def scattered_places(subject: Subject) -> Iterator[Seen]:
+    """{op} becomes a gather over {seen} places along one axis; {target} takes at most {limit}.
+
+    Remedy: write into parts of the tensor by themselves and concatenate them, or write along one axis.
+
+    Known places are written by a gather from the tensor and the updates after it; what is added or multiplied is
+    gathered from the updates alone. Coordinates of several axes count every place that they can name.
+    """
+    data, index = argument(subject, "data"), argument(subject, "indices")
+    if data is None or index is None or not data.rank:
+        return
+    axis = integer(subject, "axis")
+    if axis is None:
+        named = index.shape[-1] if index.rank else 0
+        yield Seen(joined(subject, math.prod(data.shape[:named]), math.prod(index.shape[:-1])), "places")
+    elif not is_channel(axis % data.rank, data):
+        along = axis % data.rank
+        written = index.shape[along] if subject.op == "scatter_along_axis" else index.size
+        yield Seen(joined(subject, data.shape[along], written), "places")
+
+
+def joined(subject: Subject, places: int, written: int) -> int:
+    """Return the longest axis of a scatter: updates that replace are joined to the tensor, others to a neutral one."""
+    return places + written if subject.attributes.get("mode") in ("update", "max", "min") else max(places, written + 1)
+
+
+def is_channel(axis: int, tensor: TensorType) -> bool:
+    """Tell whether an axis holds channels, which may be more."""
+    return tensor.rank == CHANNELS_RANK and axis == 1
 
 
 def unnamed_axes(x: TensorType, index: TensorType, batches: int) -> Iterator[Seen]:

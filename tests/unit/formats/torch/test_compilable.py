@@ -13,8 +13,10 @@ import torch
 from torch.nn import functional
 
 import aneforge as af
+from aneforge.errors import IllegalGraphError
 from aneforge.formats.torch.torch_model import from_torch
 from aneforge.graph.precision import to_fp16
+from aneforge.rules import Severity
 from unit.formats.torch.block_checks import expected
 
 if TYPE_CHECKING:
@@ -196,6 +198,29 @@ def test_pooling_that_is_rounded_up_is_one_operation(name: str) -> None:
     function, shape = FUNCTIONS[name]
     graph = from_torch(Whole(function).eval(), (torch.zeros(shape),))
     assert [node.op.name for node in graph.nodes if node.op.name != "input"] in (["max_pool"], ["avg_pool"])
+
+
+def test_the_same_places_in_all_rows_are_slices() -> None:
+    """By coordinates, every element would be a place of one axis of 65,536."""
+    x = torch.zeros(1, 32, 64, 32)
+    graph = from_torch(Whole(scattered).eval(), (x,))
+    assert "scatter" in [node.op.name for node in graph.nodes]
+    made = af.build_program(to_fp16(graph).graph, "m1")
+    assert [layer.kind.name for layer in made.layers] == ["slice", "concat", "gather"]
+
+
+@pytest.mark.parametrize(("rows", "legal"), [(127, True), (128, False)])
+def test_coordinates_of_too_many_places_are_refused_at_every_door(rows: int, *, legal: bool) -> None:
+    graph = to_fp16(from_torch(Whole(written_elements).eval(), (torch.zeros(1, rows, 128, 2),))).graph
+    verdict = af.preflight(graph, "m1")
+    assert verdict.ok is legal
+    found = [one.rule for one in verdict.findings if one.severity is Severity.REJECT]
+    assert found == ([] if legal else ["ANE-SCATTER-001"])
+    if legal:
+        assert af.build_program(graph, "m1").layers
+    else:
+        with pytest.raises(IllegalGraphError, match="ANE-SCATTER-001"):
+            af.build_program(graph, "m1")
 
 
 @pytest.mark.parametrize("shape", [(2, 8), (1, 8, 9000), (1, 8, 2, 3, 4)])

@@ -12,7 +12,7 @@ from aneforge.formats.shared import reducing
 from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
 from aneforge.formats.shared.reshaping import pad_axes, without_negative
-from aneforge.formats.shared.writing import broadcast_places, coordinates, write_updates
+from aneforge.formats.shared.writing import broadcast_places, write_along, write_updates
 from aneforge.ops.constant import Constant
 from aneforge.ops.shapes import normalise_axes, normalise_axis
 
@@ -126,13 +126,13 @@ def scatter_nd(call: Call) -> Value:
 
 @operator("Scatter", "ScatterElements")
 def scatter_elements(call: Call) -> Value:
-    """Convert a tensor with elements written along an axis, by coordinates: the other axes keep their places."""
+    """Convert a tensor with elements written along an axis."""
     x, indices, updates, emit = call.value(0), call.value(1), call.value(2), call.emit
     axis = call.axis(x.type.rank)
     expect_rank_of(x, indices)
     if not indices.type.size:
         return x
-    return write_updates(emit, x, coordinates(emit, emit.cast(indices, "int32"), axis), updates, scatter_mode(call))
+    return write_along(emit, x, emit.cast(indices, "int32"), updates, axis, scatter_mode(call))
 
 
 def scatter_mode(call: Call) -> str:
@@ -160,7 +160,7 @@ def tensor_scatter(call: Call) -> Value:
     )
     if circular:
         places = emit.binary("mod", places, extent)
-    return write_updates(emit, cache, coordinates(emit, emit.spread(places, shape), axis), update, "update")
+    return write_along(emit, cache, emit.spread(places, shape), update, axis, "update")
 
 
 @operator("Compress")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.formats.shared.findings import Reason, UnsupportedNodeError
-from aneforge.formats.shared.writing import coordinates, write_updates
+from aneforge.formats.shared.writing import write_along, write_updates
 from aneforge.formats.torch.operators.torch_indexing import (
     counted_back,
     joined,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from aneforge.formats.torch.call import Call
     from aneforge.graph.node import Value
 
+Write = Callable[["Value", "Value", str], "Value"]
+"""Writes updates into a tensor, in a mode."""
 MODES = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min", "": "update"}
 """How updates are combined with what is there, by PyTorch's names."""
 
@@ -47,27 +50,40 @@ def scatter(call: Call) -> Value:
     else:
         updates = emit.spread(call.operand("value", dtype), shape)
     mode = "add" if call.operator == "scatter_add" else MODES.get(call.text("reduce"), "mean")
-    at = coordinates(emit, places, axis)
-    result = combined(emit, x, at, updates, mode, included=not call.has("include_self") or call.flag("include_self"))
+    included = not call.has("include_self") or call.flag("include_self")
+
+    def write(to: Value, values: Value, how: str) -> Value:
+        return write_along(emit, to, places, values, axis, how)
+
+    result = combined(emit, x, write, updates, mode, included=included)
     return emit.reshape(result, call.value("self").type.shape)
 
 
-def combined(emit: Emitter, x: Value, at: Value, updates: Value, mode: str, *, included: bool) -> Value:
-    """Return a tensor with updates written or combined at coordinates; what was there counts or not."""
+def by_coordinates(emit: Emitter, at: Value) -> Write:
+    """Return what writes by coordinates."""
+
+    def write(to: Value, values: Value, how: str) -> Value:
+        return write_updates(emit, to, at, values, how)
+
+    return write
+
+
+def combined(emit: Emitter, x: Value, write: Write, updates: Value, mode: str, *, included: bool) -> Value:
+    """Return a tensor with updates written or combined at their places; what was there counts or not."""
     if x.type.dtype == "bool" and mode != "update":
         numbers, changes = emit.cast(x, "uint8"), emit.cast(updates, "uint8")
-        return emit.cast(combined(emit, numbers, at, changes, mode, included=included), "bool")
+        return emit.cast(combined(emit, numbers, write, changes, mode, included=included), "bool")
     base = x
     if not included:
         neutral = neutral_value(x.type.dtype, mode)
         start = emit.spread(emit.constant(neutral, x.type.dtype), updates.type.shape)
-        base = write_updates(emit, x, at, start, "update")
-    result = write_updates(emit, base, at, updates, "add" if mode == "mean" else mode)
+        base = write(x, start, "update")
+    result = write(base, updates, "add" if mode == "mean" else mode)
     if mode != "mean":
         return result
     ones = emit.spread(emit.constant(1, "int32"), updates.type.shape)
     zeros = emit.spread(emit.constant(0, "int32"), x.type.shape)
-    counts = write_updates(emit, zeros, at, ones, "add")
+    counts = write(zeros, ones, "add")
     counts = emit.add(counts, 1) if included else emit.binary("maximum", counts, 1)
     divisor = emit.cast(counts, x.type.dtype)
     return emit.div(result, divisor) if is_float(x.type.dtype) else emit.binary("floor_div", result, divisor)
@@ -108,7 +124,7 @@ def index_put(call: Call) -> Value:
     own = placed_order(axes, len(shape), len(rest))
     full = [(*shape, *rest)[axis] for axis in own]
     updates = emit.transpose(emit.spread(call.operand("values", dtype), full), np.argsort(own).tolist())
-    result = combined(emit, turned, places, updates, "add" if add else "update", included=True)
+    result = combined(emit, turned, by_coordinates(emit, places), updates, "add" if add else "update", included=True)
     return emit.transpose(result, [order.index(axis) for axis in range(x.type.rank)])
 
 
@@ -170,7 +186,7 @@ def index_update(call: Call) -> Value:
     included = call.operator != "index_reduce" or call.flag("include_self")
     turned, changed = emit.moved(base, axis, 0), emit.moved(updates, axis, 0)
     places = emit.expand(counted_back(emit, indices, base.type.shape[axis]), -1)
-    result = emit.moved(combined(emit, turned, places, changed, mode, included=included), 0, axis)
+    result = emit.moved(combined(emit, turned, by_coordinates(emit, places), changed, mode, included=included), 0, axis)
     return emit.reshape(result, x.type.shape)
 
 
@@ -200,7 +216,7 @@ def put(call: Call) -> Value:
     places = counted_back(emit, emit.reshape(indices, (indices.type.size, 1)), x.type.size)
     updates = emit.reshape(call.operand("source", x.type.dtype), (indices.type.size,))
     mode = "add" if call.flag("accumulate") else "update"
-    return emit.reshape(combined(emit, flat, places, updates, mode, included=True), x.type.shape)
+    return emit.reshape(combined(emit, flat, by_coordinates(emit, places), updates, mode, included=True), x.type.shape)
 
 
 @operator("masked_fill")
