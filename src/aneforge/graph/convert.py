@@ -386,6 +386,13 @@ class ConvertedTerm:
             return None
         return wide(self.value)
 
+    @property
+    def encoding(self) -> str | None:
+        """How the numbers of a constant are stored; None for a tensor, and for plain numbers."""
+        if not isinstance(self.value, Constant) or isinstance(self.value, Dense):
+            return None
+        return str(self.value.encoding)
+
     def __add__(self, other: ConvertedTerm | float) -> ConvertedTerm:
         if isinstance(other, ConvertedTerm):
             return self.site.op("add", self, other)

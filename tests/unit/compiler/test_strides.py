@@ -17,7 +17,7 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.validators.network import validate_program
 from aneforge.errors import IllegalGraphError
 from aneforge.graph.node import build
-from aneforge.ops.constant import Dense
+from aneforge.ops.constant import Dense, Int8Affine
 from aneforge.rules import Severity
 from written_tools import FAMILIES, WRITERS, Drawn, Outcome, outcome_of
 
@@ -110,6 +110,14 @@ def test_every_door_gives_the_same_answer(case: tuple[tuple[int, ...], tuple[int
         assert [change.decomposition for change in made.changes] == ["blocks"]
         assert validate_program(made.program).ok
         assert cross_compile_check(y, target, host=target)
+
+
+def test_the_change_says_that_a_compressed_kernel_is_not_compressed_any_more() -> None:
+    kernel = Int8Affine(np.ones((8, 3, 14, 14), np.int8), np.full(8, 0.5, np.float16))
+    y = af.Tensor(build("conv", {"x": af.input((1, 3, 28, 28)), "weight": kernel}, {"strides": (14, 14)}))
+    (change,) = retarget(y, "m4").changes
+    assert "the kernel was stored as int8, and is stored as fp16 here" in change.detail
+    assert_same_numbers(y, "m4")
 
 
 def test_too_many_channels_are_refused_at_every_door() -> None:

@@ -89,6 +89,8 @@ def blocks_as_channels(  # noqa: PLR0913 - the operands and attributes of the op
     if weight.known is None:
         kernel = in_channels(lengthened(weight, along), along, [one.window for one in along])
     else:
+        if weight.encoding is not None:
+            to.note(f"the kernel was stored as {weight.encoding}, and is stored as {weight.dtype} here")
         kernel = to.constant(rearranged(weight.known, along), weight.dtype)
     return to.same(
         in_channels(filled(x, along), along, [one.count for one in along]),
