@@ -63,6 +63,7 @@ def fits(text: str) -> bool:
         pytest.param(["explain", "ANE-EXTENT-001"], id="explain-rule"),
         pytest.param(["explain", "hal", "0x81d"], id="explain-hal"),
         pytest.param(["explain", "C8"], id="explain-conflict"),
+        pytest.param(["explain", "segment"], id="explain-word"),
         pytest.param(["compare", "masked.onnx", "-t", "m4", "--seed", "0"], id="compare"),
         pytest.param(["targets", "families"], id="targets"),
         pytest.param(["ops", "--status", "decompose", "--category", "trigonometry"], id="ops"),

@@ -553,7 +553,11 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "shape nan": (lambda: af.input((math.nan,)), TypeError, r"shape\[0\] is not an integer .seen nan"),  # pyright: ignore[reportArgumentType] - misuse
     "state of text": (lambda: af.state("s", "ab"), TypeError, "^state .*shape is not a list"),  # pyright: ignore[reportArgumentType] - misuse
     "nameless state": (lambda: af.state("", (1,)), ValueError, "^state .*name is empty"),
-    "promise": (lambda: af.input((1,), max_abs=math.inf), ValueError, "max_abs is not a magnitude .seen inf"),
+    "promise": (
+        lambda: af.input((1,), max_abs=math.inf),
+        ValueError,
+        "max_abs must be 0 or more, and finite .seen inf",
+    ),
     "promise of text": (lambda: af.input((1,), max_abs="3"), TypeError, "max_abs is not a number .seen '3'"),  # pyright: ignore[reportArgumentType] - misuse
     "image scale": (lambda: af.image_input((1, 3, 2, 2), scale=[1.0, 1.0]), ValueError, "one number per channel"),
     "image bias": (

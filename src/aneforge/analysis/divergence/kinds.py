@@ -137,7 +137,7 @@ def checked(shape: object, begin: object, max_abs: object) -> tuple[tuple[int, .
         raise misuse(ASKED, "the begin of a slice is outside of the tensor", seen=begins, limit=extents)
     most = math.inf if max_abs is None else number(max_abs, ASKED, "max_abs", finite=False)
     if not most >= 0:
-        raise misuse(ASKED, "max_abs is not a magnitude", seen=most, limit="0 or more")
+        raise misuse(ASKED, "max_abs must be 0 or more", seen=most)
     return tuple(extents), tuple(first % extent if first else 0 for first, extent in pairs), most
 
 

@@ -43,8 +43,8 @@ def input(  # noqa: A001 - the documented name
     (1, 3, 32, 32)
 
     Raises:
-        GraphError: The element type is neither fp16 nor uint8, the rank is above 5, an axis is empty, or the promise is
-            no magnitude.
+        GraphError: The element type is neither fp16 nor uint8, the rank is above 5, an axis is empty, or `max_abs`
+            is negative or not finite.
         GraphTypeError: The shape is not a list of integers, or the promise is not a number.
     """
     if not isinstance(dtype, str) or dtype not in INPUT_DTYPES:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
@@ -136,7 +136,7 @@ def magnitude(max_abs: object) -> float | None:
         return None
     found = number(max_abs, "input", "max_abs", finite=False)
     if not 0 <= found < np.inf:
-        raise misuse("input", "max_abs is not a magnitude", seen=found, limit="0 or more, and finite")
+        raise misuse("input", "max_abs must be 0 or more, and finite", seen=found)
     return found
 
 
