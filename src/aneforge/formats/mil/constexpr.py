@@ -60,7 +60,7 @@ def constexpr_constants(call: Call) -> tuple[tuple[Constant, ...], bool]:
         if encoded is not None:
             return (encoded,), not isinstance(encoded, Dense)
         kept = composed(call) if call.name in COMPOSED else None
-        return (computed(call), False) if kept is None else (kept, True)
+        return (compute_constants(call), False) if kept is None else (kept, True)
     except MilError:
         raise
     except GraphError as error:
@@ -163,7 +163,7 @@ def check_sizes(call: Call, types: Sequence[TensorType]) -> None:
             raise TYPE_TOO_LARGE.broken(place, op=call.name, found=kind, expected=f"{MOST_ELEMENTS} elements")
 
 
-def computed(call: Call) -> tuple[Constant, ...]:
+def compute_constants(call: Call) -> tuple[Constant, ...]:
     """Return what an operation gives, each number rounded once to the element type of its result."""
     constants, attributes = operands_of(call), call.entry.complete(call.attributes())
     types = call.entry.types({name: one.type for name, one in constants.items()}, attributes)

@@ -369,7 +369,7 @@ def contracted(left: Term, right: Term, needed: set[str], equation: Equation) ->
     left, right = (summed(term, needed, equation, shared) for term in (left, right))
     inner = [label for label in left.labels if label in right.labels and label not in needed]
     if not inner:
-        return multiplied(left, right, equation)
+        return multiply_terms(left, right, equation)
     rows, columns = own_labels(left, right, equation), own_labels(right, left, equation)
     if equation.output and equation.output[-1] in rows:  # so that the output's last axis is the product's
         left, right, rows, columns = right, left, columns, rows
@@ -385,7 +385,7 @@ def own_labels(term: Term, other: Term, equation: Equation) -> list[str]:
     return equation.in_output_order(label for label in term.labels if label not in other.labels)
 
 
-def multiplied(left: Term, right: Term, equation: Equation) -> Term:
+def multiply_terms(left: Term, right: Term, equation: Equation) -> Term:
     """Return the product of two terms: element by element along shared labels, all pairs along others."""
     labels = equation.in_output_order(dict.fromkeys((*left.labels, *right.labels)))
     if not labels:

@@ -62,7 +62,7 @@ def goc_type(x: TensorType, gain: TensorType | None, offset: TensorType | None) 
     return x
 
 
-def gained(x: Array, gain: Array | None, offset: Array | None) -> Array:
+def apply_gain(x: Array, gain: Array | None, offset: Array | None) -> Array:
     """Multiply every channel by its gain and add its offset."""
     result = x if gain is None else x * reshape_along(gain, x.ndim)
     return result if offset is None else result + reshape_along(offset, x.ndim)
@@ -134,7 +134,7 @@ PE_GOC = Op(
     summary="gain · x + offset, one of each per channel",
     operands=(Operand("x"), Operand("gain", OperandKind.CONSTANT), Operand("offset", OperandKind.CONSTANT)),
     infer=goc_type,
-    meaning=gained,
+    meaning=apply_gain,
     sample=sample_goc,
     support=BRIDGE_F0,
     decompositions=(activations.PLANAR_GAIN,),
@@ -162,7 +162,7 @@ DYNAMIC_GOC = Op(
         Operand("offset", OperandKind.TENSOR, optional=True),
     ),
     infer=goc_type,
-    meaning=gained,
+    meaning=apply_gain,
     sample=sample_dynamic_goc,
     in_mil=False,
     support=replace(LIKELY_BRIDGE_F0, gate="dynamic_gain_offset"),

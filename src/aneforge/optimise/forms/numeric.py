@@ -82,7 +82,7 @@ def const_fold(graph: Graph) -> Graph:
             made = build(node.op, now, node.attributes, node.location)
             results = [Tensor(made, index) for index in range(len(made.types))]
         if operands and len(made.types) == 1 and all(isinstance(one, Constant) for one in now.values()):
-            known[made] = computed(made)
+            known[made] = compute_node(made)
         return results
 
     return rewrite(graph, replaced)
@@ -96,7 +96,7 @@ def folded(argument: Argument, known: Mapping[Node, Constant]) -> Argument:
     return known.get(argument.node, argument) if isinstance(argument, Output) else argument
 
 
-def computed(node: Node) -> Constant:
+def compute_node(node: Node) -> Constant:
     """Return what a node of constants gives."""
     made = reference(Graph({"y": Tensor(node)}), {})["y"]
     with np.errstate(over="ignore"):

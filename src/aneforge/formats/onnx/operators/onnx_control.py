@@ -103,7 +103,7 @@ def loop(call: Call) -> tuple[Held, ...]:
         results = expect_whole(call.surroundings.run_body(body, given))
         news = list(results[1 : 1 + len(variables)])
         variables = (
-            news if known else [kept(call, condition, new, old) for new, old in zip(news, variables, strict=True)]
+            news if known else [keep_value(call, condition, new, old) for new, old in zip(news, variables, strict=True)]
         )
         condition = joined(call, condition, tensors(call, results[:1])[0], known=known)
         for values, one in zip(columns, results[1 + len(variables) :], strict=True):
@@ -127,7 +127,7 @@ def joined(call: Call, before: Value | None, after: Value, *, known: bool | None
     return call.emit.binary("logical_and", before, after)
 
 
-def kept(call: Call, condition: Value | None, new: Held, old: Held) -> Value:
+def keep_value(call: Call, condition: Value | None, new: Held, old: Held) -> Value:
     """Return a variable after a turn that may not be taken."""
     emit = call.emit
     one, other = tensors(call, (new, old))

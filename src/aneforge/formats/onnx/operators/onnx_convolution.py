@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.formats.onnx.operators.onnx_quantisation import dequantised, quantised
+from aneforge.formats.onnx.operators.onnx_quantisation import dequantise_tensor, quantise_tensor
 from aneforge.formats.onnx.registry import operator
 from aneforge.formats.shared.extents import check_extents
 from aneforge.formats.shared.windows import Window, add_columns, convolve, convolve_transposed, place_count
@@ -113,15 +113,15 @@ def quantised_conv(call: Call) -> Value:
 def convolved_codes(call: Call) -> Value:
     """Return a convolution of quantised numbers: made numbers, convolved, and quantised again."""
     emit = call.emit
-    x = dequantised(emit, call.value(0), one(emit, call.value(1)), one(emit, call.value(2)), "fp32")
+    x = dequantise_tensor(emit, call.value(0), one(emit, call.value(1)), one(emit, call.value(2)), "fp32")
     scale = by_channel(emit, call.value(4), call.value(3))
-    weight = dequantised(emit, call.value(3), scale, by_channel(emit, call.value(5), call.value(3)), "fp32")
+    weight = dequantise_tensor(emit, call.value(3), scale, by_channel(emit, call.value(5), call.value(3)), "fp32")
     bias = call.optional(8)
     if bias is not None:
         step = emit.mul(one(emit, call.value(1)), emit.reshape(call.value(4), scale.type.shape[:1]))
         bias = emit.mul(emit.cast(bias, "fp32"), step)
     result = convolution(call, x, weight, bias)
-    return quantised(emit, result, one(emit, call.value(6)), one(emit, call.value(7)), call.value(7).type.dtype)
+    return quantise_tensor(emit, result, one(emit, call.value(6)), one(emit, call.value(7)), call.value(7).type.dtype)
 
 
 def one(emit: Emitter, part: Value) -> Value:

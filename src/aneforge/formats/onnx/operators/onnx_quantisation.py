@@ -37,8 +37,13 @@ def quantize(call: Call) -> Value:
         operands = {"input": x, "scale": single(emit, scale), "zero_point": single(emit, zero)}
         return emit.apply("quantize", operands, output_dtype=dtype, axis=axis)
     saturates = "saturate" not in call.rules.attributes or call.flag("saturate")
-    return quantised(
-        emit, x, laid(call, x, scale), None if zero is None else laid(call, x, zero), dtype, saturates=saturates
+    return quantise_tensor(
+        emit,
+        x,
+        reshape_part(call, x, scale),
+        None if zero is None else reshape_part(call, x, zero),
+        dtype,
+        saturates=saturates,
     )
 
 
@@ -68,7 +73,7 @@ def quantised_axis(call: Call, x: Value, scale: Value) -> int | None:
     return normalise_axis(call.integer("axis") if "axis" in call.rules.attributes else 0, x.type.rank)
 
 
-def laid(call: Call, x: Value, part: Value) -> Value:
+def reshape_part(call: Call, x: Value, part: Value) -> Value:
     """Return a scale or zero point in a shape that broadcasts to the tensor: one, one each channel, or one each block.
 
     Raises:
@@ -89,7 +94,7 @@ def laid(call: Call, x: Value, part: Value) -> Value:
     return emit.part(merged, axis, 0, x.type.shape[axis])
 
 
-def quantised(
+def quantise_tensor(
     emit: Emitter, x: Value, scale: Value, zero: Value | None, dtype: str, *, saturates: bool = True
 ) -> Value:
     """Return x / scale, rounded half to even, plus the zero point, within the type; floating types round themselves."""
@@ -141,10 +146,12 @@ def dequantize(call: Call) -> Value:
     if x.type.dtype in EIGHT_BITS and known and axis_free(scale) and out == scale.type.dtype:
         operands = {"input": x, "scale": single(emit, scale), "zero_point": single(emit, zero)}
         return emit.apply("dequantize", operands, axis=quantised_axis(call, x, scale))
-    return dequantised(emit, x, laid(call, x, scale), None if zero is None else laid(call, x, zero), out)
+    return dequantise_tensor(
+        emit, x, reshape_part(call, x, scale), None if zero is None else reshape_part(call, x, zero), out
+    )
 
 
-def dequantised(emit: Emitter, x: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
+def dequantise_tensor(emit: Emitter, x: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
     """Return scale · (x − zero point)."""
     steps = emit.cast(x, dtype)
     if zero is not None:
@@ -180,11 +187,11 @@ def quantised_matmul(call: Call) -> Value:
     emit = call.emit
     a, b = call.value(0), call.value(3)
     real = "fp32" if is_integer(call.value(1).type.dtype) else call.value(1).type.dtype
-    left = dequantised(emit, a, by_row(emit, a, call.value(1)), by_row(emit, a, call.value(2)), real)
-    right = dequantised(emit, b, call.value(4), call.value(5), real)
+    left = dequantise_tensor(emit, a, by_row(emit, a, call.value(1)), by_row(emit, a, call.value(2)), real)
+    right = dequantise_tensor(emit, b, call.value(4), call.value(5), real)
     product = emit.apply("matmul", {"x": left, "y": right})
     scale, zero = (emit.reshape(part, ()) if part.type.size == 1 else part for part in (call.value(6), call.value(7)))
-    return quantised(emit, product, scale, zero, zero.type.dtype)
+    return quantise_tensor(emit, product, scale, zero, zero.type.dtype)
 
 
 def by_row(emit: Emitter, x: Value, part: Value) -> Value:

@@ -50,7 +50,7 @@ def bias_gelu(call: Call) -> Value:
 @operator("FastGelu", domain=RUNTIME_DOMAIN)
 def fast_gelu(call: Call) -> Value:
     """Convert a bias, if there is one, and the Gaussian unit by the hyperbolic tangent."""
-    return call.standard("Gelu", added(call, call.value(0), call.optional(1)), approximate="tanh")
+    return call.standard("Gelu", add_parts(call, call.value(0), call.optional(1)), approximate="tanh")
 
 
 @operator("QuickGelu", domain=RUNTIME_DOMAIN)
@@ -92,7 +92,7 @@ def bias_softmax(call: Call) -> Value:
     return emit.reshape(result, x.type.shape)
 
 
-def added(call: Call, x: Value, *parts: Value | None) -> Value:
+def add_parts(call: Call, x: Value, *parts: Value | None) -> Value:
     """Return a tensor with those of several others added that are there."""
     for part in parts:
         x = x if part is None else call.emit.add(x, part)
@@ -119,7 +119,7 @@ def root_mean_square(call: Call, x: Value, scale: Value, axis: int) -> Value:
 def skip_norm(call: Call) -> tuple[Held, ...]:
     """Convert a sum with what goes around a layer, normalised; the sum itself is the fourth result."""
     expect_no_statistics(call)
-    total = added(call, call.value(0), call.value(1), call.optional(4))
+    total = add_parts(call, call.value(0), call.value(1), call.optional(4))
     result = layer_normalised(call, total, call.value(2), call.optional(3))
     return result, total, total, total
 
@@ -128,7 +128,7 @@ def skip_norm(call: Call) -> tuple[Held, ...]:
 def skip_simplified_norm(call: Call) -> tuple[Held, ...]:
     """Convert a sum with what goes around a layer over the root of its mean square; the sum is the fourth result."""
     expect_no_statistics(call)
-    total = added(call, call.value(0), call.value(1), call.optional(3))
+    total = add_parts(call, call.value(0), call.value(1), call.optional(3))
     return root_mean_square(call, total, call.value(2), total.type.rank - 1), total, total, total
 
 
@@ -189,7 +189,7 @@ def embed_norm(call: Call) -> tuple[Held, ...]:
     ]
     if segments is not None and call.optional(4) is not None:
         parts.append(call.standard("Gather", call.value(4), segments))
-    total = added(call, parts[0], *parts[1:])
+    total = add_parts(call, parts[0], *parts[1:])
     result = layer_normalised(call, total, call.value(5), call.value(6))
     mask = call.optional(7)
     counted = emit.filled((batch,), 0, "int32") if mask is None else emit.reduce("reduce_sum", mask, (1,), keep=False)
@@ -223,7 +223,7 @@ def turned(call: Call, x: Value, which: str) -> Value:
 @operator("FusedConv", domain=RUNTIME_DOMAIN)
 def fused_conv(call: Call) -> Value:
     """Convert a convolution, a sum with what goes around it, and an activation."""
-    result = added(call, convolution(call, call.value(0), call.value(1), call.optional(2)), call.optional(3))
+    result = add_parts(call, convolution(call, call.value(0), call.value(1), call.optional(2)), call.optional(3))
     parameters = tuple(call.attribute("activation_params").floats) if call.has("activation_params") else ()
     return activated(call, result, parameters)
 

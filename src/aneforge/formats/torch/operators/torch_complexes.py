@@ -87,7 +87,7 @@ def filled(call: Call) -> Held:
 
 
 @complex_operator(*MAKING)
-def made(call: Call) -> Held:
+def build_complex(call: Call) -> Held:
     """Convert a tensor of zeros or ones."""
     real = by_part(call, real_of)
     return joined(real, call.emit.mul(cast("Value", real), 0.0))
@@ -249,7 +249,7 @@ def product(call: Call) -> Held:
         if not isinstance(factor, Complex):
             x = complex_of(call, one)
             return Complex(scaled(call, x.real, factor), scaled(call, x.imaginary, factor))
-    return multiplied(call, complex_of(call, "self"), complex_of(call, "other"))
+    return multiply_complex(call, complex_of(call, "self"), complex_of(call, "other"))
 
 
 def scaled(call: Call, x: Value, factor: Held) -> Value:
@@ -261,7 +261,7 @@ def scaled(call: Call, x: Value, factor: Held) -> Value:
     return call.emit.mul(x, call.emit.cast(cast("Value", factor), dtype))
 
 
-def multiplied(call: Call, x: Complex, y: Complex) -> Complex:
+def multiply_complex(call: Call, x: Complex, y: Complex) -> Complex:
     """Return the product of complex numbers."""
     dtype, emit = part_type(cast("torch.dtype", call.result_types[0])), call.emit
     a, b, c, d = (emit.cast(one, dtype) for one in (x.real, x.imaginary, y.real, y.imaginary))
@@ -292,7 +292,7 @@ def reciprocal(call: Call) -> Held:
 def divided(call: Call, x: Complex, y: Complex) -> Complex:
     """Return a quotient of complex numbers."""
     emit = call.emit
-    raised = multiplied(call, x, Complex(y.real, emit.negative(y.imaginary)))
+    raised = multiply_complex(call, x, Complex(y.real, emit.negative(y.imaginary)))
     under = emit.cast(squared_length(call, y), raised.real.type.dtype)
     return Complex(emit.div(raised.real, under), emit.div(raised.imaginary, under))
 

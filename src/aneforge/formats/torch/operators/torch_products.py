@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Value
 
 
-def multiplied(emit: Emitter, x: Value, y: Value) -> Value:
+def multiply_matrices(emit: Emitter, x: Value, y: Value) -> Value:
     """Return a product of matrices; one over no elements is 0, and booleans become numbers."""
     if x.type.rank < 2 or y.type.rank < 2:
         raise GraphError("an operand holds no matrices", seen=f"{x.type} and {y.type}")
@@ -34,7 +34,7 @@ def multiplied(emit: Emitter, x: Value, y: Value) -> Value:
 def product(call: Call) -> Value:
     """Convert a product of matrices."""
     name = "mat2"
-    return multiplied(call.emit, call.value("self"), call.value(name))
+    return multiply_matrices(call.emit, call.value("self"), call.value(name))
 
 
 @operator("matmul")
@@ -43,7 +43,7 @@ def general_product(call: Call) -> Value:
     x, y, emit = call.value("self"), call.value("other"), call.emit
     left = emit.expand(x, 0) if x.type.rank == 1 else x
     right = emit.expand(y, -1) if y.type.rank == 1 else y
-    result = multiplied(emit, left, right)
+    result = multiply_matrices(emit, left, right)
     shape = list(result.type.shape)
     if y.type.rank == 1:
         shape.pop()
@@ -56,14 +56,14 @@ def general_product(call: Call) -> Value:
 def inner_product(call: Call) -> Value:
     """Convert the sum of the products of two vectors."""
     x, y, emit = call.value("self"), call.value("tensor" if call.operator == "dot" else "other"), call.emit
-    return emit.reshape(multiplied(emit, emit.expand(x, 0), emit.expand(y, -1)), ())
+    return emit.reshape(multiply_matrices(emit, emit.expand(x, 0), emit.expand(y, -1)), ())
 
 
 @operator("mv")
 def vector_product(call: Call) -> Value:
     """Convert a product of a matrix and a vector."""
     x, y, emit = call.value("self"), call.value("vec"), call.emit
-    return emit.reshape(multiplied(emit, x, emit.expand(y, -1)), (x.type.shape[0],))
+    return emit.reshape(multiply_matrices(emit, x, emit.expand(y, -1)), (x.type.shape[0],))
 
 
 @operator("linear")
@@ -75,7 +75,7 @@ def linear(call: Call) -> Value:
         return layer
     turned = emit.transpose(weight, (1, 0)) if weight.type.rank == 2 else emit.expand(weight, -1)
     rows = emit.expand(x, 0) if x.type.rank == 1 else x
-    result = multiplied(emit, rows, turned)
+    result = multiply_matrices(emit, rows, turned)
     shape = (*x.type.shape[:-1], *weight.type.shape[:-1])
     result = emit.reshape(result, shape)
     return result if bias is None else emit.add(result, bias)
@@ -98,14 +98,14 @@ def added_product(call: Call) -> Value:
             "logical_and" if dtype == "bool" else "mul", emit.expand(first, -1), emit.expand(second, 0)
         )
     elif call.operator == "addmv":
-        result = emit.reshape(multiplied(emit, first, emit.expand(second, -1)), first.type.shape[:1])
+        result = emit.reshape(multiply_matrices(emit, first, emit.expand(second, -1)), first.type.shape[:1])
     else:
         plain = call.operator == "addmm" and call.number("alpha") == call.number("beta") == 1
         if plain and isinstance(second, Constant):
             layer = emit.linear(first, emit.transpose(second, (1, 0)), call.value("self"))
             if layer is not None:
                 return layer
-        result = multiplied(emit, first, second)
+        result = multiply_matrices(emit, first, second)
     if call.operator == "addbmm":
         result = emit.reduce("reduce_sum", result, (0,), keep=False)
     return mixed(call, result)
