@@ -220,10 +220,13 @@ def lowered(retargeted: Retargeted, target: Target) -> Program:
 
     What it has, and every program has in several layers, is listed among the changes alone.
     """
+    decomposed = {(report.op, report.location) for report in retargeted.verdict.decompose}
     notes = [
         Note("retarget", "", f"{change.op}{f' at {change.location}' if change.location else ''} became {change.detail}")
         for change in retargeted.changes
-        if op_status(change.op, target) != Status.NATIVE or change.why == ""
+        if op_status(change.op, target) != Status.NATIVE
+        or change.why == ""
+        or (change.op, change.location) in decomposed
     ]
     if not target.limits.flag("mil_programs"):
         notes.insert(0, Note.of("retarget", "", BELOW_MIL, target=target.name))

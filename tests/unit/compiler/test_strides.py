@@ -120,6 +120,11 @@ def test_the_change_says_that_a_compressed_kernel_is_not_compressed_any_more() -
     assert_same_numbers(y, "m4")
 
 
+def test_the_program_notes_the_change() -> None:
+    (note,) = af.compile(convolution(*STEM), target="m1").program.notes[:1]
+    assert "became a convolution of stride 1 over blocks" in note.text
+
+
 def test_too_many_channels_are_refused_at_every_door() -> None:
     y = convolution((1, 2048, 14, 14), (1, 2048, 7, 7), {"strides": (7, 7)})
     verdict = af.preflight(y, "m1")
