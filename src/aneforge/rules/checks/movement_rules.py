@@ -120,7 +120,7 @@ def block_factors(subject: Subject) -> Iterator[int]:
 
 
 def unbuilt(subject: Subject) -> Iterator[Seen]:
-    """Yield what is left of factors that are no products of 2, 3, 4 and 8."""
+    """Yield what is left of factors that are not products of 2, 3, 4 and 8."""
     for factor in block_factors(subject):
         if leftover(factor) != 1:
             yield Seen(leftover(factor), f"block of {factor}")

@@ -146,7 +146,7 @@ def unshared_axes(subject: Subject) -> Iterator[Seen]:
 
 
 def can_be_merged(x: TensorType, y: TensorType, result: TensorType) -> bool:
-    """Tell whether two neighbouring batch axes of a product of five axes can be one, or one of them is no axis at all.
+    """Tell whether two neighbouring batch axes of a product of five axes can be one, or one of them is of length 1.
 
     Two can where each operand has both in full, or neither.
     """

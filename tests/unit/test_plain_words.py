@@ -1,0 +1,64 @@
+"""What users read is plain technical English: messages do not use words that readers must translate."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+UNWANTED = re.compile(
+    r"\b(told|parted|begun|behind|mended?|whole numbers?|truth values?)\b"
+    r"|\b(no figure|no source tells|stands? against|none is)\b"
+    r"|\b(?<!there )(is|are|was|were) no (?!longer|more|such|larger|smaller)"
+    r"|\b(has|have) not (a|an|one|the|so|their|its)\b",
+    re.IGNORECASE,
+)
+"""Instead: given, separated, started, after, fixed, integer, boolean, "not measured", "must be", "must have"."""
+
+
+def messages_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a module that are sentences, those of rules (their docstrings) among them."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    comments = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and "checks" not in path.parts
+    }
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in comments else None
+        if isinstance(text, str) and " " in text.strip():
+            yield node.lineno, text
+
+
+def test_messages_are_plain(repository: Path) -> None:
+    package = repository / "src" / "aneforge"
+    found = [
+        f"{path.relative_to(package)}:{line}: {match[0]!r} in {text.strip()!r}"
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[0] != "testing"
+        for line, text in messages_of(path)
+        for match in UNWANTED.finditer(text)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_abs is no magnitude",
+        "the inputs have not one batch",
+        "a gain behind it",
+        "a whole number",
+        "none is needed",
+    ],
+)
+def test_other_words_are_found(text: str) -> None:
+    assert UNWANTED.search(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["there is no such file", "it has not been measured", "at most 4, and is no longer used"]
+)
+def test_plain_words_are_not(text: str) -> None:
+    assert not UNWANTED.search(text)
