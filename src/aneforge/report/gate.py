@@ -159,13 +159,7 @@ def outcome(report: Report, threshold: Threshold | None = None, baseline: Report
 
 
 def kind_on(target: str, evidence: Evidence) -> EvidenceKind:
-    """Return how sure a value is on one target: what was measured on chips of other targets is inferred for it.
-
-    >>> from aneforge.evidence import Evidence
-    >>> seen = Evidence(EvidenceKind.MEASURED, "a study", on=("M1",))
-    >>> str(kind_on("h13", seen)), str(kind_on("h13g", seen))
-    ('measured', 'inferred')
-    """
+    """Return how a value is known on one target: what was measured on chips of other targets is inferred for it."""
     known = database().targets.get(target)
     if evidence.kind is EvidenceKind.MEASURED and known is not None and not was_measured_on(known, evidence):
         return EvidenceKind.INFERRED

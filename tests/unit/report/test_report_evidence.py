@@ -19,8 +19,8 @@ from aneforge.cli import main
 from aneforge.cli.showing import show_report
 from aneforge.commands.checking import check
 from aneforge.errors import UnknownNameError
-from aneforge.evidence import EvidenceKind
-from aneforge.report.gate import Threshold, evidence_word, outcome
+from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.report.gate import Threshold, evidence_word, kind_on, outcome
 from aneforge.report.grouping import fold_findings, group_findings
 from aneforge.report.html.blocks import blocks_of
 from aneforge.report.junit import junit
@@ -198,3 +198,9 @@ def wide_kernel() -> bytes:
     weights = numpy_helper.from_array(np.ones((8, 8, 3, 14), np.float16), "w")
     graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"], name="conv")], "wide", [x], [y], [weights])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]).SerializeToString()
+
+
+def test_a_measured_value_is_inferred_on_other_targets_of_its_tier() -> None:
+    seen = Evidence(EvidenceKind.MEASURED, "a study", on=("M1",))
+    assert kind_on("h13", seen) is EvidenceKind.MEASURED
+    assert kind_on("h13g", seen) is EvidenceKind.INFERRED
