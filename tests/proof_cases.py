@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
     Drawn = tuple[Graph, Mapping[str, Array] | None]
 
-__all__ = ["IN_A_BATCH", "NAMES", "Case", "draw_batch"]
+__all__ = ["NAMES", "Case", "draw_batch"]
 
 MAGNITUDES = (0.01, 1.0, 1.0, 30.0, 3000.0, 40_000.0)
 """What sample inputs of networks are multiplied by."""
@@ -45,7 +45,6 @@ NAMES = (
     *(f"soc:{key}" if key[0] == "a" else key for key in database().chips),
 )
 """Every target of silicon, by its own name and by those in the shop; A15 alone could also be a family."""
-IN_A_BATCH = 20
 SCALED = ("network", "ONNX")
 WRITTEN = ("network", "operations", "chain")
 
@@ -67,7 +66,7 @@ class Case:
 
 
 def draw_batch(number: int) -> Iterator[Case]:
-    """Yield the cases of one number, always the same."""
+    """Yield the cases of one number, always the same: twenty, but for graphs that have no inputs."""
     random = np.random.default_rng([number, 0])
     drawn: list[tuple[str, Drawn]] = [
         *(("network", one) for one in some(networks(most=8), number, 5)),

@@ -18,6 +18,7 @@ import aneforge as af
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.engine.dispatch import arithmetic
 from aneforge.errors import AneforgeError, IllegalGraphError
+from aneforge.graph.node import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,3 +150,17 @@ def test_strict_does_not_let_a_product_with_a_number_pass_on_an_unmeasured_chip(
     y = image(1, 64) * 3.0
     with pytest.raises(AneforgeError, match="planar_rounding was not measured for this target"):
         af.compile(y, target="m3", strict=True)
+
+
+def test_products_of_integers_are_computed_as_mathematics_and_modelled() -> None:
+    """Only a network description brings them to a target, below the floor of MIL."""
+    shapes = {"x": (2, 3), "y": (3, 2)}
+    inputs = {
+        name: af.Tensor(build("input", {}, {"shape": shape, "dtype": "int32", "name": name}))
+        for name, shape in shapes.items()
+    }
+    program = af.build_program(af.Graph({"y": af.Tensor(build("matmul", inputs, {}))}), "h12", route="direct")
+    values = {"x": np.arange(6, dtype=np.int32).reshape(2, 3), "y": np.arange(6, dtype=np.int32).reshape(3, 2)}
+    found = af.run(program, values)
+    assert found.outputs["y"].tolist() == (values["x"] @ values["y"]).tolist()
+    assert str(found.label.exactness) != "exact"

@@ -24,7 +24,7 @@ from aneforge.report.model import DIFFERS, SAME
 from aneforge.report.sarif import sarif
 from aneforge.report.tables import csv_text, markdown
 from aneforge.report.written import report_to_json
-from proof_cases import IN_A_BATCH, Case, draw_batch
+from proof_cases import Case, draw_batch
 from proof_commands import run_command
 from proof_tools import KNOWN, MET, judge
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from aneforge.report.model import Report, TargetReport
     from proof_tools import Judged
 
-BATCHES = 300 // IN_A_BATCH
+BATCHES = 17
+"""Of some nineteen cases each."""
 
 
 def classes(found: Judged) -> set[str]:

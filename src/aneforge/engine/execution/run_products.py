@@ -27,6 +27,7 @@ from aneforge.engine.planar import read
 from aneforge.engine.products import convolution_by, form_of, matmul_by, transposed_window
 from aneforge.engine.quantised import meeting_int8
 from aneforge.ops.constant import Int8Affine
+from aneforge.ops.types import is_float
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,8 +68,8 @@ class Product:
 
 
 def is_product(layer: Layer) -> bool:
-    """Tell whether a layer is a product of two operands; a bias among the operands has no slot after it."""
-    return layer.kind.name in PRODUCT_KINDS and len(layer.operands) == 2
+    """Tell whether a layer is a product of two operands of real numbers; a bias among them has no slot after it."""
+    return layer.kind.name in PRODUCT_KINDS and len(layer.operands) == 2 and is_float(layer.core_types[0].dtype)
 
 
 def product_of(layer: Layer, call: Call, target: Target) -> Product:
