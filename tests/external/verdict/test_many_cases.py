@@ -39,7 +39,11 @@ class Tally:
 
     def add(self, case: Case) -> None:
         """Judge one case."""
-        found = judge(case)
+        try:
+            found = judge(case)
+        except Exception as error:  # noqa: BLE001 - the others are judged all the same
+            self.wrong.setdefault(f"{type(error).__name__}: {str(error)[:200]}", str(case))
+            return
         self.origins[case.origin] += 1
         self.targets.update(case.targets)
         self.met.update(found.met)
