@@ -146,7 +146,7 @@ class Onnx:
         self.weights.append(numpy_helper.from_array(np.array(values, np.int64), name))
         return name
 
-    def add(self, op: str, *operands: str, **attributes: object) -> None:
+    def add(self, op: str, *operands: str, **attributes: Any) -> None:  # noqa: ANN401 - of ONNX
         """Add a node after the last one."""
         count = len(self.nodes)
         self.nodes.append(helper.make_node(op, [f"h{count}", *operands], [f"h{count + 1}"], f"n{count}", **attributes))

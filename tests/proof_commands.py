@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["disagreeing_commands"]
 
-WRITERS = (
-    lambda graph, folder: af.save_mil(graph, folder / "mil"),
-    lambda graph, folder: af.save_mlpackage(graph, folder / "net.mlpackage"),
-)
+
+def write_mil(graph: Graph, folder: Path) -> Path:
+    return af.save_mil(graph, folder / "mil")
+
+
+def write_package(graph: Graph, folder: Path) -> Path:
+    return af.save_mlpackage(graph, folder / "net.mlpackage")
+
+
+WRITERS = (write_mil, write_package)
 
 
 def disagreeing_commands(graph: Graph, names: Sequence[str], number: int) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ import io
 import json
 import re
 import xml.etree.ElementTree as ET
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from unittest.mock import patch
 
 import msgspec
@@ -144,7 +144,10 @@ def page_blocks(report: Report) -> list[Any]:
 
 def column(values: Any) -> list[Any]:  # noqa: ANN401 - of JSON
     """Return a column of the page, whether its values are written once or not."""
-    return [values["values"][place] for place in values["places"]] if isinstance(values, dict) else values
+    if not isinstance(values, dict):
+        return values
+    packed = cast("dict[str, list[Any]]", values)
+    return [packed["values"][place] for place in packed["places"]]
 
 
 def page_findings(blocks: list[Any]) -> Iterator[Finding]:

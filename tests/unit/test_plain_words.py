@@ -26,9 +26,10 @@ def messages_of(path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and "checks" not in path.parts
     }
     for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) and id(node) not in comments else None
-        if isinstance(text, str) and " " in text.strip():
-            yield node.lineno, text
+        if not isinstance(node, ast.Constant) or id(node) in comments:
+            continue
+        if isinstance(node.value, str) and " " in node.value.strip():
+            yield node.lineno, node.value
 
 
 def test_messages_are_plain(repository: Path) -> None:

@@ -72,6 +72,15 @@ def risky(report: Report) -> Report:
     return all_targets(lambda one: replace(one, risk="loss"))(report)
 
 
+def written_after(write: Callable[[Report], object], change: Callable[[Report], Report]) -> Callable[[Report], object]:
+    """Return a writer of a report that was changed before."""
+    return lambda report: write(change(report))
+
+
+def junit_that_passes(report: Report, _: object) -> str:
+    return junit(report, Threshold(()))
+
+
 LIES: dict[str, tuple[str, Callable[..., object], str]] = {
     "no hazard": (
         "proof_tools.check",
@@ -111,18 +120,18 @@ LIES: dict[str, tuple[str, Callable[..., object], str]] = {
         "check ends with another exit code",
     ),
     "another row": ("verdict_tools.cross_compile_check", lambda *_, **__: None, "runs: cross_compile_check says None"),
-    "JSON": ("proof_tools.report_to_json", lambda one: report_to_json(risky(one)), "JSON has another report"),
-    "SARIF": ("report_readers.sarif", lambda one: sarif(without_findings(one)), "SARIF has other findings"),
-    "Markdown": ("report_readers.markdown", lambda one: markdown(without_findings(one)), "Markdown has other findings"),
+    "JSON": ("proof_tools.report_to_json", written_after(report_to_json, risky), "JSON has another report"),
+    "SARIF": ("report_readers.sarif", written_after(sarif, without_findings), "SARIF has other findings"),
+    "Markdown": ("report_readers.markdown", written_after(markdown, without_findings), "Markdown has other findings"),
     "a row of Markdown": (
         "report_readers.markdown",
-        lambda one: markdown(risky(one)),
+        written_after(markdown, risky),
         "Markdown has another line for a target",
     ),
-    "HTML": ("report_readers.html", lambda one: html(without_findings(one)), "HTML has other findings"),
-    "a row of HTML": ("report_readers.html", lambda one: html(risky(one)), "HTML has another line for a target"),
-    "CSV": ("report_readers.csv_text", lambda one: csv_text(without_findings(one)), "CSV has other findings"),
-    "JUnit": ("report_readers.junit", lambda one, _: junit(one, Threshold(())), "JUnit has another outcome"),
+    "HTML": ("report_readers.html", written_after(html, without_findings), "HTML has other findings"),
+    "a row of HTML": ("report_readers.html", written_after(html, risky), "HTML has another line for a target"),
+    "CSV": ("report_readers.csv_text", written_after(csv_text, without_findings), "CSV has other findings"),
+    "JUnit": ("report_readers.junit", junit_that_passes, "JUnit has another outcome"),
 }
 """Doors that lie, each with what the proof must find."""
 

@@ -115,7 +115,7 @@ class Risks:
 
         told = {(one.rule, one.location) for one in found.findings}
         hazards = [hazard_finding(one, self.graph) for one in find_hazards(self.graph, program, verdict)]
-        new = tuple(one for one in dict.fromkeys(hazards) if (one.rule, one.location) not in told)
+        new = [one for one in dict.fromkeys(hazards) if (one.rule, one.location) not in told]
         if not new:
             return found
         more = f" and {len(new) - 1} more" if len(new) > 1 else ""

@@ -146,14 +146,22 @@ class ModelBase:
         """How sure the outputs of the last execution are; None before the first."""
         return self.loaded.label
 
-    @cached_property
+    @property
     def schedule(self) -> Schedule:
         """The schedule of the program, made when it is first asked for."""
+        return self._schedule
+
+    @property
+    def plan(self) -> MemoryPlan:
+        """The memory plan of the program, verified, made when it is first asked for."""
+        return self._plan
+
+    @cached_property
+    def _schedule(self) -> Schedule:
         return schedule(self.program)
 
     @cached_property
-    def plan(self) -> MemoryPlan:
-        """The memory plan of the program, verified, made when it is first asked for."""
+    def _plan(self) -> MemoryPlan:
         return plan(self.program, self.schedule)
 
     def input_view(self, name: str | None = None) -> Array:

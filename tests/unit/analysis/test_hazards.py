@@ -46,9 +46,9 @@ STEPS: list[Callable[[af.Tensor], af.Tensor]] = [
 def drawn_graph(seed: int) -> tuple[af.Graph, dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]]:
     """Return a chain of a few operations, with finite inputs of some large magnitude."""
     random = np.random.default_rng(seed)
-    out: af.Tensor = af.input(SHAPE, name="x")
-    for step in random.integers(0, len(STEPS), random.integers(1, 5)):
-        out = STEPS[step](out)
+    out = af.input(SHAPE, name="x")
+    for _ in range(int(random.integers(1, 5))):
+        out = STEPS[int(random.integers(0, len(STEPS)))](out)
     magnitude = 2.0 ** random.uniform(8, 15.9)
     return af.Graph({"y": out}), {"x": random.uniform(-magnitude, magnitude, SHAPE)}
 

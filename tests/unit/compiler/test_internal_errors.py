@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -44,7 +45,7 @@ BROKEN = Pipeline((*PIPELINE.passes[:2], Breaks()))
 
 @pytest.fixture(autouse=True)
 def _reproducers_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproducer.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_a_reproducer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_says_where_no_file_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(reproducer.tempfile, "tempdir", str(tmp_path / "missing"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(InternalError, match=r"no reproducer could be written \(No such file"):
         compile_graph(GRAPH, af.targets.Family.A13, pipeline=BROKEN)
 

@@ -239,10 +239,16 @@ def variance(x: Tensor, _: Begins) -> Tensor:
     return (x - x.mean(-1)).square().mean(-1)
 
 
+def normalised(x: Tensor, _: Begins) -> Tensor:
+    """Return a batch normalisation by ones."""
+    ones = np.ones(x.shape[1])
+    return normalisation.batch_norm(x, ones, ones, ones, ones)
+
+
 FILLED: Mapping[str, Building] = {
     "avg_pool": lambda x, _: x.avg_pool(3),
     "max_pool": lambda x, _: x.max_pool(3),
-    "batch_norm": lambda x, _: normalisation.batch_norm(x, *(np.ones(x.shape[1]),) * 4),
+    "batch_norm": normalised,
     "conv": lambda x, _: convolution.conv(x, drawn(CHANNELS, x.shape[1], 3, 3), pad=1),
     "conv_transpose": lambda x, _: convolution.conv_transpose(x, drawn(x.shape[1], CHANNELS, 3, 3)),
     "crop": cropped,

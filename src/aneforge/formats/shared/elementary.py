@@ -40,10 +40,10 @@ def relu(emit: Emitter, x: Value) -> Value:
 
 def prelu(emit: Emitter, x: Value, slope: Value) -> Value:
     """Return x, scaled below 0 by a slope that broadcasts: one that is known, or one a channel, is the op table's."""
-    known = is_float(x.type.dtype) and isinstance(slope, Constant)
-    if known and slope.type.size == 1 and slope.type.rank <= x.type.rank:
-        return emit.unary("leaky_relu", x, alpha=float(slope.dense().reshape(()).item()))
-    if known and x.type.rank >= 3 and slope.type.shape in (one_a_channel(x, lead) for lead in ((), (1,))):
+    known = slope if is_float(x.type.dtype) and isinstance(slope, Constant) else None
+    if known is not None and slope.type.size == 1 and slope.type.rank <= x.type.rank:
+        return emit.unary("leaky_relu", x, alpha=float(known.dense().reshape(()).item()))
+    if known is not None and x.type.rank >= 3 and slope.type.shape in (one_a_channel(x, lead) for lead in ((), (1,))):
         return emit.apply("prelu", {"x": x, "alpha": emit.reshape(slope, x.type.shape[1:2])})
     zero = emit.number(0, x)
     return emit.add(emit.binary("maximum", x, zero), emit.mul(emit.binary("minimum", x, zero), slope))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -324,7 +324,7 @@ def const(model: Model, name: str) -> MilValue:
 
 def in_opset(model: Model, opset: str) -> None:
     """State another opset for the only function."""
-    function = model.mlProgram.functions["main"]
+    function = cast("Any", model.mlProgram.functions["main"])
     (before,) = function.block_specializations
     function.block_specializations[opset].CopyFrom(function.block_specializations[before])
     del function.block_specializations[before]
@@ -351,7 +351,7 @@ def test_a_linear_layer_of_four_axes_is_noted(tmp_path: Path) -> None:
         port, result = model.mlProgram.functions["main"].inputs[0], operation(model, "linear").outputs[0]
         for one, last in ((port, 2), (result, 4)):
             dtype = one.type.tensorType.dataType
-            del one.type.tensorType.dimensions[:]
+            del cast("Any", one.type.tensorType.dimensions)[:]
             tensor(one, one.name, dtype, 1, 1, 3, last)
 
     changed(path, four_axes)
