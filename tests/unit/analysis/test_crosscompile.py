@@ -227,7 +227,7 @@ def test_every_family_that_runs_mil() -> None:
 def test_the_matrix_as_text() -> None:
     lines = str(af.compile_matrix(network())).splitlines()
     assert lines[0] == "A13 (h13): 1 layer in 1 program"
-    assert str(af.compile_matrix(af.input((1, 8)))).startswith("A13 (h13): nothing runs")
+    assert str(af.compile_matrix(af.input((1, 8)))).startswith("A13 (h13): nothing to run")
     assert "2 layers in 2 programs" in str(af.compile_matrix(af.topk(af.input((1, 8)), 2)))
 
 

@@ -26,7 +26,7 @@ def glanced(graph: af.Graph, pair: tuple[str, str]) -> Divergence:
     """Return what a glance at the programs of two targets finds."""
     glance = Glance(read_promises(graph))
     made = [compile_graph(graph, target) for target in pair]
-    first, second = (glance.side(one.graph, one.changes, one.program) for one in made)
+    first, second = (glance.side(one.graph, one.retargeted.changes, one.program) for one in made)
     return glance.between(first, second)
 
 
@@ -70,7 +70,7 @@ def test_functions_behind_crops_are_computed_once() -> None:
     counts: list[int] = []
     for target in ("h13", "h14", "h13g"):
         made = compile_graph(graph, target)
-        glance.side(made.graph, made.changes, made.program)
+        glance.side(made.graph, made.retargeted.changes, made.program)
         counts.append(len(glance.numbering.hiding.found))
     assert counts[0] > 0
     assert len(set(counts)) == 1

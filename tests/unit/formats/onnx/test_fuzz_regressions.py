@@ -115,12 +115,12 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
     ),
     "cache": (one_node("TensorScatter", {"a": ROW, "b": ROW}, None, {"axis": 0}), "the same axes"),
     "scan of nothing": (scanned({"num_scan_inputs": -(2**62)}), "fewer inputs than are to be scanned"),
-    "scan along more than there is": (scanned({"scan_output_axes": [0, 7]}), "scan_output_axes has not a number for"),
-    "scan in more directions": (scanned({"scan_input_directions": [0, 1]}), "scan_input_directions has not a number"),
+    "scan along more than there is": (scanned({"scan_output_axes": [0, 7]}), "scan_output_axes must have one number for"),
+    "scan in more directions": (scanned({"scan_input_directions": [0, 1]}), "scan_input_directions must have one number"),
     "scan without a batch": (batched(), "the inputs differ in batch size"),
     "transposed": (
         one_node("ConvTranspose", {"a": IMAGE, "b": IMAGE[:, :, :1, :1].repeat(2, 0)}, None, {"output_padding": [1]}),
-        "output_padding has not 2 widths",
+        "output_padding must have 2 widths",
     ),
     "condition of several": (looped(np.array([True, True])), "the condition is not one bool"),
     "signal": (
