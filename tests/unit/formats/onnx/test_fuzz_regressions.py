@@ -115,8 +115,14 @@ MODELS: dict[str, tuple[onnx.ModelProto, str]] = {
     ),
     "cache": (one_node("TensorScatter", {"a": ROW, "b": ROW}, None, {"axis": 0}), "the same axes"),
     "scan of nothing": (scanned({"num_scan_inputs": -(2**62)}), "fewer inputs than are to be scanned"),
-    "scan along more than there is": (scanned({"scan_output_axes": [0, 7]}), "scan_output_axes must have one number for"),
-    "scan in more directions": (scanned({"scan_input_directions": [0, 1]}), "scan_input_directions must have one number"),
+    "scan along more than there is": (
+        scanned({"scan_output_axes": [0, 7]}),
+        "scan_output_axes must have one number for",
+    ),
+    "scan in more directions": (
+        scanned({"scan_input_directions": [0, 1]}),
+        "scan_input_directions must have one number",
+    ),
     "scan without a batch": (batched(), "the inputs differ in batch size"),
     "transposed": (
         one_node("ConvTranspose", {"a": IMAGE, "b": IMAGE[:, :, :1, :1].repeat(2, 0)}, None, {"output_padding": [1]}),
