@@ -248,7 +248,7 @@ GREEDY: dict[str, onnx.ModelProto] = {
     ),
     "scattered": made(
         [node("ScatterElements", ["x", "i", "u"], ["y"])],
-        {"x": ("fp32", [2**14, 2**14]), "i": ("int64", [2**14, 2**14]), "u": ("fp32", [2**14, 2**14])},
+        {"x": ("fp32", [2**14, 2**15]), "i": ("int64", [2**14, 2**14]), "u": ("fp32", [2**14, 2**14])},
     ),
     "resized": made(
         [node("Resize", ["x", "", "", "n"], ["y"], {"mode": "cubic"})],
