@@ -17,7 +17,7 @@ from aneforge.analysis.cost import cost_of
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.comparing import compare
-from aneforge.compiler.compile import compile_graph, route_to
+from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.engine.exactness import Exactness, label_of_all
 from aneforge.engine.execution.run import run
@@ -58,10 +58,7 @@ MEASURED = Threshold(FAIL_ON, evidence=EvidenceKind.MEASURED)
 GATES = (Threshold(), Threshold(STRICT), Threshold(("saturation", "divergence")))
 
 
-KNOWN: Mapping[str, str] = {
-    "rejected, and has a program": "rules ask about MIL programs, which the target does not run; check and the command "
-    "compile show, with a note, what a network description becomes; af.compile and af.cost refuse",
-}
+KNOWN: Mapping[str, str] = {}
 """Classes of contradictions that are known, each with its reason; one that is gone is to be taken out."""
 
 
@@ -154,7 +151,7 @@ def answer(case: Case, name: str, told: TargetReport) -> Answered:
     """Compile and run a case for one target."""
     target = place_of(name).target
     try:
-        compiled = compile_graph(to_fp16(case.graph).graph, name, route=route_to(target))
+        compiled = compile_graph(to_fp16(case.graph).graph, name)
     except GraphError:
         return Answered(name, target, told, None, None)
     if case.samples is None:
@@ -177,10 +174,8 @@ def rows(case: Case, answered: Sequence[Answered]) -> Iterator[Contradiction]:
             continue
         if one.told.runs != NO or af.preflight(case.graph, one.name).ok:
             yield Contradiction("below the floor of MIL and not refused", one.name)
-        if one.told.failure is None:
+        if one.told.failure is None or one.compiled is not None:
             yield Contradiction("rejected, and has a program", one.name)
-            if not any("runs no MIL programs" in note for note in one.told.notes):
-                yield Contradiction("rejected, and has a program without a word", one.name)
 
 
 def alone(case: Case, one: Answered) -> Iterator[Contradiction]:

@@ -19,6 +19,7 @@ from aneforge.commands.outputs import (
 )
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
 from aneforge.compiler.compile import compile_graph, route_to
+from aneforge.compiler.dialect import Route
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget
 from aneforge.errors import GraphError, IllegalGraphError, Location, NotSupportedError, UnknownNameError
@@ -101,12 +102,16 @@ def compile_model(
     chosen = named[0].target
     pipeline = PIPELINE if print_after is None else PIPELINE.until(print_after)
     form = plain_form if emit is None else EMITTERS[emit].form
+    # Network descriptions alone reach the targets that run no MIL programs.
+    route = route_to(chosen) if emit == "netplist" else Route.MIL
     if dump_phases is None:
-        made = compile_form(subject.graph, chosen, form, pipeline, pipeline.run)
+        made = compile_form(subject.graph, chosen, form, pipeline, pipeline.run, route)
     else:
         folder = Path(dump_phases)
         with writing(folder):
-            made = compile_form(subject.graph, chosen, form, pipeline, lambda begun: pipeline.dump(begun, folder))
+            made = compile_form(
+                subject.graph, chosen, form, pipeline, lambda begun: pipeline.dump(begun, folder), route
+            )
     program, path = made.program, None
     if emit is not None and where is not None:
         with writing(where):
@@ -159,6 +164,7 @@ def compile_form(
     form: Callable[[Graph], Form],
     pipeline: Pipeline,
     run: Callable[[Program], Program],
+    route: Route = Route.MIL,
 ) -> CompiledForm:
     """Return the program of the graph that a form holds: what is reported is what a reader of the file would compile.
 
@@ -169,7 +175,6 @@ def compile_form(
         IllegalGraphError: An operation cannot run there.
         NotSupportedError: An operation has no form there, or in the form that was asked for.
     """
-    route = route_to(target)
     retargeted = retarget(graph, target, route)
     written, notes = form(retargeted.graph), ()
     try:

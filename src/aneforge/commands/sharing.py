@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.compile import Compiled, Later, accepted, build, route_to
+from aneforge.compiler.compile import Compiled, Later, accepted, build
 from aneforge.compiler.schedule.chaining import chaining_enabled
 from aneforge.compiler.schedule.rules import rules
 from aneforge.errors import GraphError
@@ -117,9 +117,9 @@ def watched(target: Target, asked: set[Question]) -> Target:
 
 
 def compiled(graph: Graph, target: Target) -> Made:
-    """Compile a graph for a target that the ordinary route reaches, or by the direct one."""
+    """Compile a graph for a target; one that runs no MIL programs is refused, as everywhere."""
     try:
-        found = build(graph, target, route=route_to(target))
+        found = build(graph, target)
         found.observed  # noqa: B018 - targets that share the program share it, too
         found.plan  # noqa: B018 - what it asks of the target decides whether another may share it
     except GraphError as refusal:

@@ -10,7 +10,7 @@ from aneforge.rules.subject import Subject
 def runs_mil(subject: Subject) -> Iterator[Seen]:
     """{op} cannot run: {target} is below the floor of MIL programs.
 
-    Remedy: choose a target of tier {since} or later.
+    Remedy: choose a target of tier {since} or later, or write a network description (`compile --emit netplist`).
 
     The front end asserts this before it looks at any operation, so every operation is rejected there.
     """
