@@ -172,11 +172,22 @@ def muls(writer: Writer, node: Node) -> None:
     writer.emit("Mul", node, [writer.operand(node, "x"), k])
 
 
+def matmul(writer: Writer, node: Node) -> None:
+    """Emit a product of matrices as they are; ONNX's own does not transpose.
+
+    Raises:
+        NotImplementedError: One of them is to be transposed.
+    """
+    if node.attributes["transpose_x"] or node.attributes["transpose_y"]:
+        raise NotImplementedError("matmul with a transposed operand: write a transpose before it")
+    simple("MatMul", "x", "y")(writer, node)
+
+
 EMITTERS: dict[str, Callable[[Writer, Node], None]] = {
     "add": simple("Add", "x", "y"),
     "batch_norm": batch_norm,
     "bmm": simple("MatMul", "x", "y"),
-    "matmul": simple("MatMul", "x", "y"),
+    "matmul": matmul,
     "conv": conv,
     "gelu": simple("Gelu", "x"),
     "layer_norm": layer_norm,

@@ -1,7 +1,7 @@
 """A node of a graph and the values it gives: SSA, immutable, made once and never changed.
 
 A node is made by `build`, which looks the operation up in the op table, checks what it is given, infers the types of
-its results and remembers where the user made it. There is no graph that a node belongs to: a graph is what its outputs
+its results and remembers where the user made it. A node belongs to no one graph: a graph is what its outputs
 reach.
 """
 
