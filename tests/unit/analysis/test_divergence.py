@@ -316,3 +316,26 @@ def test_a_constant_that_is_resized() -> None:
     inputs = {"x": np.zeros((1, 1, 4, 6))}
     one, other = (run(build_program(total, target), inputs).outputs["y"] for target in ("h13", "h14"))
     assert divergence(total, "h13", "h14").verdict is not Strength.NONE or one.tobytes() == other.tobytes()
+
+
+def constant_total(op: str) -> af.Tensor:
+    node = build(op_named(op), {"x": Dense(np.array([[3.0, 4.9, 2.5, 4.4]], np.float16))}, {"axes": [-1]})
+    return af.Tensor(node, 0) + af.input((1,), name="x")
+
+
+@pytest.mark.parametrize("op", ["reduce_log_sum_exp", "reduce_log_sum", "reduce_l2_norm"])
+def test_numbers_of_a_constant_are_added_in_the_order_of_the_target(op: str) -> None:
+    found = divergence(constant_total(op), "h14", "h17s")
+    assert Cause.REDUCTION in {finding.cause for finding in found.findings}
+    assert found.verdict is not Strength.NONE
+
+
+def test_a_constant_beside_int8_weights_passes_their_encoding() -> None:
+    weight = Int8Affine(np.ones((4, 8, 1, 1), np.int8), np.full(4, 0.01, np.float16))
+    node = build(op_named("conv"), {"x": Dense(np.full((1, 8, 2, 2), 6000, np.float16)), "weight": weight})
+    total = af.Tensor(node, 0) + af.input((1, 4, 2, 2), name="x")
+    inputs = {"x": np.zeros((1, 4, 2, 2))}
+    one, other = (run(build_program(total, target), inputs).outputs["y"] for target in ("h13", "h14"))
+    assert np.isfinite(one).all()
+    assert np.isinf(other).all()
+    assert divergence(total, "h13", "h14").verdict is not Strength.NONE

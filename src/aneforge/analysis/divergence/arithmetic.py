@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from aneforge.compiler.ir.calls import call_of_kind, call_of_layer
 from aneforge.compiler.ir.kind import Slot
+from aneforge.compiler.ir.layer import Value
 from aneforge.engine import attention, normalisation, pooling, reductions
 from aneforge.engine.choices import choices, entry_of, switch
 from aneforge.engine.crop import CROPPED_AXES, along, first_place
@@ -23,6 +26,7 @@ from aneforge.engine.exactness import Exactness
 from aneforge.engine.execution.layers import label_wrong_join
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
+from aneforge.ops.constant import Int8Affine
 from aneforge.ops.groups.slicing import Region, region_index
 from aneforge.ops.op import Trait
 from aneforge.ops.table import op_named
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aneforge.analysis.ranges.interval import Range
-    from aneforge.compiler.ir.layer import Layer, Stage
+    from aneforge.compiler.ir.layer import Layer, Ref, Stage
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.choices import ArithmeticEntry
     from aneforge.ops.signature import AttributeValue
@@ -188,7 +192,7 @@ def arithmetic_of_sums(layer: Layer, target: Target) -> Arithmetic:
 
 def terms_of(layer: Layer) -> int:
     """Return how many numbers at most a layer adds into one result."""
-    sizes = [value.type.size for value in layer.bottoms]
+    sizes = [ref.type.size for _, ref in layer.refs()]
     least = max(min((result.type.size for result in layer.results), default=1), 1)
     if layer.kind.name.startswith(("reduce", "square")):
         return max(sizes, default=0) // least
@@ -205,8 +209,15 @@ def weights_of(layer: Layer, target: Target, ranges: Mapping[str, Range]) -> tup
         return "", ""
     rounded = any(constant.encoding not in EXPANDED_EXACTLY for _, constant in layer.constants())
     streams = "streams" if rounded and layer.choices.get("weights") == "streams" else ""
-    touched = any(ranges[value.name].magnitude > SAFE_IN_CROP for value in layer.bottoms)
-    return "times 16" if touched and encodes_activations(layer, target) else "", streams
+    if not encodes_activations(layer, target):
+        return "", streams
+    activations = [ref for _, ref in layer.refs() if not isinstance(ref, Int8Affine)]
+    return "times 16" if any(largest(ref, ranges) > SAFE_IN_CROP for ref in activations) else "", streams
+
+
+def largest(ref: Ref, ranges: Mapping[str, Range]) -> float:
+    """Return the largest magnitude of an operand."""
+    return ranges[ref.name].magnitude if isinstance(ref, Value) else float(np.abs(ref.dense()).max(initial=0.0))
 
 
 def data_of(layer: Layer, target: Target) -> tuple[tuple[str, str], ...]:
