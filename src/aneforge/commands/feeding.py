@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.callsite import warn
-from aneforge.errors import GraphError, PrecisionWarning, UnknownNameError
+from aneforge.engine.execution.given import expect_fitting, expect_known
+from aneforge.errors import GraphError, PrecisionWarning
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -16,11 +17,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Feed", "feed_inputs", "feed_ports"]
-
-REAL = "biuf"
-"""Kinds of NumPy's types that hold real numbers."""
-Feed = "tuple[dict[str, Array], dict[str, Array]]"
+__all__ = ["feed_inputs", "feed_ports"]
 
 
 def feed_inputs(
@@ -58,11 +55,10 @@ def feed_ports(
         GraphError: An input has no value, or one that does not fit.
     """
     ports = {**inputs, **states}
-    values = dict(given or {})
+    asked = dict(given or {})
+    expect_known("input", asked, ports)
+    values = {name: expect_fitting(f"input {name!r}", value, ports[name]) for name, value in asked.items()}
     for name, value in values.items():
-        if name not in ports:
-            raise UnknownNameError.of("input", name, ports)
-        expect_fitting(name, value, ports[name])
         warn_of_loss(name, value, ports[name])
     generator = np.random.default_rng(seed)
     missing = [name for name in inputs if name not in values]
@@ -77,36 +73,16 @@ def feed_ports(
     return made, {name: values[name] for name in states if name in values}
 
 
-def expect_fitting(name: str, value: Array, wanted: TensorType) -> None:
-    """Refuse values that an input cannot have.
-
-    Raises:
-        GraphError: They are no real numbers, have another shape, or an input of integers would change them.
-    """
-    if value.dtype.kind not in REAL:
-        raise GraphError(f"input {name!r} takes real numbers", seen=value.dtype, limit=wanted.dtype)
-    if tuple(value.shape) != wanted.shape:
-        raise GraphError(f"input {name!r} has the wrong shape", seen=list(value.shape), limit=list(wanted.shape))
-    if is_float(wanted.dtype) or wanted.dtype == "bool":
-        return
-    with np.errstate(invalid="ignore"):
-        changed = int(np.count_nonzero(value.astype(numpy_dtype(wanted.dtype)) != value))
-    if changed:
-        raise GraphError(
-            f"input {name!r} takes integers of {wanted.dtype}",
-            seen=f"{changed} of {value.size} values that it would change",
-        )
-
-
 def warn_of_loss(name: str, value: Array, wanted: TensorType) -> None:
     """Warn of values that are no number, or finite as they are given and infinite in fp16."""
     if not is_float(wanted.dtype) or not value.size:
         return
+    numbers = value.astype(np.float64)  # of which NumPy tells what is finite, whatever the type
     with np.errstate(over="ignore"):
-        infinite = int(np.count_nonzero(np.isinf(value.astype(np.float16)) & np.isfinite(value)))
+        infinite = int(np.count_nonzero(np.isinf(numbers.astype(np.float16)) & np.isfinite(numbers)))
     for count, what in (
         (infinite, "infinite in fp16, whose largest number is 65504"),
-        (int(np.count_nonzero(np.isnan(value))), "no number (NaN)"),
+        (int(np.count_nonzero(np.isnan(numbers))), "no number (NaN)"),
     ):
         if count:
             message = f"input {name!r}: {count} of {value.size} values {'is' if count == 1 else 'are'} {what}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from aneforge.callsite import warn
+from aneforge.engine.execution.given import expect_fitting
 from aneforge.errors import GraphError, GraphTypeError, PrecisionWarning
 from aneforge.graph.precision import to_fp16
 from aneforge.optimise.forms.canonical import canonical
@@ -179,22 +180,15 @@ def named_inputs(graph: Graph, inputs: Feed) -> Mapping[str, Array]:
     """Return sample inputs by name.
 
     Raises:
-        GraphError: There are more or fewer than the graph has, or one has another shape.
+        GraphTypeError: One is of a type that its input does not take.
+        GraphError: There are more or fewer than the graph has, or one does not fit.
     """
     names = list(graph.inputs)
     given = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
     if set(given) != set(names) or len(inputs) != len(names):
         raise GraphError("the sample inputs are not those of the graph", seen=len(inputs), limit=", ".join(names))
-    made = {name: np.asarray(given[name]) for name in names}
-    for name, array in made.items():
-        shape = graph.inputs[name].types[0].shape
-        if array.shape != shape or array.dtype.kind not in "fiub":
-            raise GraphError(
-                f"the sample of input {name!r} does not fit",
-                seen=f"{array.dtype} {list(array.shape)}",
-                limit=graph.inputs[name].types[0],
-            )
-    return made
+    ports = {name: graph.inputs[name].types[0] for name in names}
+    return {name: expect_fitting(f"the sample of input {name!r}", given[name], ports[name]) for name in names}
 
 
 def number(name: str, value: object, least: float = 0.0) -> float:

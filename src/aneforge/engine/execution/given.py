@@ -1,7 +1,8 @@
 """Values that a caller gives to a program: the one place where they are checked and handed over.
 
-`run` and the ports of a loaded program both ask here, so that they take and refuse the same. Real numbers are rounded
-to the port's type, ties to even, as NumPy rounds; integers and booleans are never rounded, wrapped or guessed.
+`run`, the ports of a loaded program, commands and tuning all ask here, so that they take and refuse the same. Real
+numbers are rounded to the port's type, ties to even, as NumPy rounds; integers and booleans are never rounded, wrapped
+or guessed.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
-from aneforge.ops.types import DTYPES, is_float, value_range
+from aneforge.ops.types import DTYPES, is_float, numpy_dtype, value_range
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["expect_known", "hand_over"]
+__all__ = ["expect_fitting", "expect_known", "hand_over"]
 
 REAL = set("fiub")
 """Kinds of NumPy types whose values are real numbers."""
@@ -36,15 +37,30 @@ def hand_over(what: str, value: object, kind: TensorType, element: np.dtype[Any]
         GraphTypeError: It is of a type that the port does not take.
         GraphError: It has another shape, or an integer that the port cannot hold.
     """
+    array = expect_fitting(what, value, kind)
+    with np.errstate(over="ignore"):
+        return array.astype(element)
+
+
+def expect_fitting(what: str, value: object, kind: TensorType) -> Array:
+    """Return a caller's value as the array that it is, after the check that a port of a type takes it.
+
+    >>> from aneforge.ops.types import TensorType
+    >>> expect_fitting("input 'x'", np.array([-8, 7], np.int8), TensorType((2,), "int4")).dtype.name
+    'int8'
+
+    Raises:
+        GraphTypeError: It is of a type that the port does not take.
+        GraphError: It has another shape, or an integer that the port cannot hold.
+    """
     array = as_array(what, value)
     if array.dtype.kind not in REAL and array.dtype not in OWN_TYPES:
         raise GraphTypeError(f"{what} takes numbers", seen=str(array.dtype))
     if array.shape != kind.shape:
         raise GraphError(f"{what} was given another shape", seen=list(array.shape), limit=list(kind.shape))
     if not is_float(kind.dtype):
-        check_whole(what, array, kind.dtype, element)
-    with np.errstate(over="ignore"):
-        return array.astype(element)
+        check_whole(what, array, kind.dtype)
+    return array
 
 
 def as_array(what: str, value: object) -> Array:
@@ -62,14 +78,14 @@ def as_array(what: str, value: object) -> Array:
     return array
 
 
-def check_whole(what: str, array: Array, dtype: str, element: np.dtype[Any]) -> None:
+def check_whole(what: str, array: Array, dtype: str) -> None:
     """Check values for a port of integers or booleans.
 
     Raises:
         GraphTypeError: They are real numbers, or no booleans.
         GraphError: One is out of range.
     """
-    if array.dtype == element:
+    if array.dtype == numpy_dtype(dtype):
         return
     if dtype == "bool" or array.dtype.kind not in "iu":
         raise GraphTypeError(
