@@ -21,7 +21,7 @@ from aneforge.formats.detection import ModelFormat
 from aneforge.report.model import COREML, DIRECT, NO, SPLIT, Report, TargetReport
 from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
 from aneforge.rules.nodes import operation_of
-from aneforge.rules.preflight import looks_at, observed, verdicts
+from aneforge.rules.preflight import look_at, observed, verdicts
 
 if TYPE_CHECKING:
     import os
@@ -195,7 +195,7 @@ def with_magnitudes(observation: Observation, before: Node, original: Graph) -> 
         for name, value in operation.attributes.items()
     }
     told = replace(operation, attributes=attributes)
-    return replace(observation, seen=[(told, looks_at(told)), *ports])
+    return replace(observation, seen=[(told, look_at(told)), *ports])
 
 
 def silent(what: str, done: int, total: int) -> None:

@@ -231,6 +231,8 @@ def lowered(retargeted: Retargeted, target: Target) -> Program:
     if not target.limits.flag("mil_programs"):
         notes.insert(0, Note.of("retarget", "", BELOW_MIL, target=target.name))
     program = lower(retargeted.graph, target)
+    if notes:
+        program = replace(program, notes=(*notes, *program.notes))
     with within("lower"):
         verify(program)
-    return replace(program, notes=(*notes, *program.notes)) if notes else program
+    return program

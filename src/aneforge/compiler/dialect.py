@@ -120,7 +120,7 @@ def built_attention(node: Node) -> Objection | None:
 
 def unbuilt_stride(node: Node, target: Target) -> Objection | None:
     """Object to a convolution whose stride the rules have something against."""
-    if Trait.FORWARD_CONVOLUTION not in node.op.traits:
+    if Trait.FORWARD_CONVOLUTION not in node.op.traits or set(node.optional_integers("strides") or ()) <= {1}:
         return None
     subject = operation_of(node, ())
     found = next((one for rule in STRIDE_RULES if (one := explain(rule).check(subject, target))), None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -35,9 +36,19 @@ class Definition:
     no_meaning: str = ""
     """Why there is no `meaning`, where there is none."""
 
+    @cached_property
+    def named_operands(self) -> Mapping[str, Operand]:
+        """Its operands by name; every layer and every node that is made asks for them."""
+        return {operand.name: operand for operand in self.operands}
+
+    @cached_property
+    def named_attributes(self) -> Mapping[str, Attribute]:
+        """Its attributes by name."""
+        return {attribute.name: attribute for attribute in self.attributes}
+
     def operand(self, name: str) -> Operand:
         """Return an operand by its name."""
-        return next(operand for operand in self.operands if operand.name == name)
+        return self.named_operands[name]
 
     def complete(self, attributes: Mapping[str, object]) -> dict[str, AttributeValue]:
         """Return all attributes in their types, defaults filled in.
@@ -45,7 +56,7 @@ class Definition:
         Raises:
             GraphError: An attribute is unknown, missing, of the wrong type or outside its domain.
         """
-        known = {attribute.name: attribute for attribute in self.attributes}
+        known = self.named_attributes
         for name in attributes:
             if name not in known:
                 raise GraphError(
@@ -85,7 +96,7 @@ class Definition:
         Raises:
             GraphError: One is unknown or missing.
         """
-        known = {operand.name: operand for operand in self.operands}
+        known = self.named_operands
         for name in operands:
             if name not in known:
                 raise GraphError(

@@ -121,6 +121,8 @@ class Attribute:
                 return self._flag(value)
 
     def _whole(self, value: object) -> int:
+        if type(value) is int:  # nearly all of them are
+            return value
         number = python_value(value)
         if isinstance(number, int) and not isinstance(number, bool):
             return number

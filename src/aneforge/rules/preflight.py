@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -15,16 +14,19 @@ from aneforge.rules.catalogue import rules
 from aneforge.rules.nodes import known_nodes, operation_of
 from aneforge.rules.rule import Finding, Rule, Seen, Severity
 from aneforge.rules.subject import PORT, Operation
-from aneforge.targets import Target, TargetLike, group, resolve
+from aneforge.targets import TargetLike, group, resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from aneforge.errors import Location, NoDataError
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node, Output
     from aneforge.ops.signature import AttributeValue
-    from aneforge.targets import Fact
+    from aneforge.rules.subject import Subject
+    from aneforge.targets import Fact, Target
 
-__all__ = ["OpReport", "Preflight", "Status", "port_of", "preflight", "preflight_all"]
+__all__ = ["Judge", "OpReport", "Preflight", "Sight", "Status", "port_of", "preflight", "preflight_all"]
 
 
 class Status(StrEnum):
@@ -113,19 +115,61 @@ class Preflight:
         return [report for report in self.reports if report.status is status]
 
 
-Looks = Sequence[tuple[Rule, Sequence[Seen]]]
-"""What each rule sees in an operation; operations alike but for their place share it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Sight:
+    """What each rule that concerns an operation sees in it; operations alike but for their place share it."""
+
+    op: str
+    looks: Sequence[tuple[Rule, Sequence[Seen]]]
+
+    @classmethod
+    def of(cls, subject: Subject, concerning: Iterable[Rule]) -> Sight:
+        """Return what rules see in an operation; those that see nothing in it have nothing to decide."""
+        return cls(subject.op, [(rule, seen) for rule in concerning if (seen := rule.extreme(subject))])
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What rules see in a node and in the outputs that it makes, and the verdict on it if none objects."""
 
-    seen: Sequence[tuple[Operation, Looks]]
+    seen: Sequence[tuple[Operation, Sight]]
     clean: OpReport
 
 
-Bounds = dict[str, "Fact | NoDataError"]
+class Judge:
+    """The bounds of a target. Each is looked up once, and what operations share is compared with them once."""
+
+    def __init__(self, target: Target, left_out: Callable[[str, Target], frozenset[str]] | None = None) -> None:
+        """Prepare for a target; `left_out` returns the ids of the rules that do not apply to an operation there."""
+        self.target = target
+        self.left_out = left_out
+        self.bounds: dict[str, Fact | NoDataError] = {}
+        self.breaches: dict[Sight, Sequence[tuple[Rule, Seen]]] = {}
+
+    def bound_of(self, rule: Rule) -> Fact | NoDataError:
+        """Return the bound of a rule on the target, or the error that says why it is not known.
+
+        Raises:
+            NoDataError: Nothing at all is known of the target.
+        """
+        if rule.id not in self.bounds:
+            self.bounds[rule.id] = rule.bound_on(self.target)
+        return self.bounds[rule.id]
+
+    def breaches_in(self, sight: Sight) -> Sequence[tuple[Rule, Seen]]:
+        """Return the rules that are broken, each with the first value that breaks it."""
+        if sight not in self.breaches:
+            left_out = frozenset[str]() if self.left_out is None else self.left_out(sight.op, self.target)
+            self.breaches[sight] = [
+                (rule, found)
+                for rule, seen in sight.looks
+                if rule.id not in left_out and (found := rule.breach(seen, self.bound_of(rule))) is not None
+            ]
+        return self.breaches[sight]
+
+    def findings(self, subject: Subject, sight: Sight) -> list[Finding]:
+        """Return what rules find in an operation."""
+        return [rule.finding(subject, seen, self.target, self.bound_of(rule)) for rule, seen in self.breaches_in(sight)]
 
 
 def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
@@ -162,18 +206,18 @@ def observed(graph: Graph) -> list[Observation]:
 
 def observe(graph: Graph) -> list[Observation]:
     """Return what rules see in every node; nodes alike but for their place are looked at once."""
-    ports: dict[Node, list[tuple[Operation, Looks]]] = {}
+    ports: dict[Node, list[tuple[Operation, Sight]]] = {}
     for output in graph.outputs.values():
         port = port_of(output)
-        ports.setdefault(output.node, []).append((port, looks_at(port)))
-    alike: dict[tuple[object, ...], Looks] = {}
+        ports.setdefault(output.node, []).append((port, look_at(port)))
+    alike: dict[tuple[object, ...], Sight] = {}
     known = known_nodes(graph.nodes)
     found: list[Observation] = []
     for node in graph.nodes:
         operation = operation_of(node, graph.consumers[node], known)
         kind = likeness(operation)
         if kind not in alike:
-            alike[kind] = looks_at(operation)
+            alike[kind] = look_at(operation)
         clean = OpReport(node.op.name, node.types[0].shape, Status.NATIVE, (), node.location)
         found.append(Observation([(operation, alike[kind]), *ports.get(node, ())], clean))
     return found
@@ -193,9 +237,9 @@ def likeness(operation: Operation) -> tuple[object, ...]:
     )
 
 
-def looks_at(operation: Operation) -> Looks:
+def look_at(operation: Operation) -> Sight:
     """Return what every rule that concerns an operation sees in it."""
-    return [(rule, seen) for rule in rules_about(operation.op) if (seen := rule.extreme(operation))]
+    return Sight.of(operation, rules_about(operation.op))
 
 
 @cache
@@ -212,24 +256,19 @@ def verdicts(observations: Sequence[Observation], targets: Sequence[Target]) -> 
     objected: dict[tuple[object, ...], list[int]] = {}
     found: list[Preflight] = []
     for target in targets:
-        bounds = {rule.id: rule.bound_on(target) for rule in rules().values()}
-        profile = tuple(getattr(bound, "value", None) for bound in bounds.values())
+        judge = Judge(target)
+        profile = tuple(getattr(judge.bound_of(rule), "value", None) for rule in rules().values())
         reports = [one.clean for one in observations]
         for place in objected.get(profile, range(len(observations))):
-            reports[place] = report(observations[place], target, bounds)
+            reports[place] = report(observations[place], judge)
         objected[profile] = [place for place, one in enumerate(reports) if one.findings]
         found.append(Preflight(target.name, tuple(reports)))
     return found
 
 
-def report(observed: Observation, target: Target, bounds: Bounds) -> OpReport:
+def report(observed: Observation, judge: Judge) -> OpReport:
     """Return the verdict on one operation."""
-    findings = [
-        finding
-        for operation, looks in observed.seen
-        for rule, seen in looks
-        if (finding := rule.judge(operation, seen, target, bounds[rule.id])) is not None
-    ]
+    findings = [found for operation, sight in observed.seen for found in judge.findings(operation, sight)]
     if not findings:
         return observed.clean
     findings.sort(key=lambda finding: (finding.severity.rank, finding.rule))

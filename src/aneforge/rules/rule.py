@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import inspect
 import math
-import operator
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
@@ -68,26 +67,21 @@ class Relation(StrEnum):
 
     def holds(self, seen: float | str, bound: Value) -> bool:
         """Tell whether a value is within the bound."""
-        match self, bound:
-            case Relation.PRESENT, bool():
-                return bound
-            case Relation.ONE_OF | Relation.NONE_OF, tuple():
+        match self:
+            case Relation.AT_MOST | Relation.AT_LEAST if isinstance(seen, int) and isinstance(bound, int):
+                return seen <= bound if self is Relation.AT_MOST else seen >= bound
+            case Relation.ONE_OF | Relation.NONE_OF if isinstance(bound, tuple):
                 return (seen in bound) is (self is Relation.ONE_OF)
-            case Relation.AT_MOST | Relation.AT_LEAST | Relation.MULTIPLE_OF, int() if isinstance(seen, int):
-                return WHOLE_NUMBERS[self](seen, bound)
-            case Relation.BELOW, int() | float() if isinstance(seen, int | float):
+            case Relation.PRESENT if isinstance(bound, bool):
+                return bound
+            case Relation.MULTIPLE_OF if isinstance(seen, int) and isinstance(bound, int):
+                return seen % bound == 0
+            case Relation.BELOW if isinstance(seen, int | float) and isinstance(bound, int | float):
                 return seen < bound
-            case Relation.NEVER, str():
+            case Relation.NEVER if isinstance(bound, str):
                 return False
             case _:
                 raise TypeError(f"{seen!r} cannot be {self} {bound!r}")
-
-
-WHOLE_NUMBERS: Mapping[Relation, Callable[[int, int], bool]] = {
-    Relation.AT_MOST: operator.le,
-    Relation.AT_LEAST: operator.ge,
-    Relation.MULTIPLE_OF: lambda seen, bound: seen % bound == 0,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +254,23 @@ class Rule:
         self, subject: Subject, seen: Sequence[Seen], target: Target, bound: Fact | NoDataError
     ) -> Finding | None:
         """Return what was seen and breaks the bound, or nothing."""
+        found = self.breach(seen, bound)
+        return None if found is None else self.finding(subject, found, target, bound)
+
+    def breach(self, seen: Sequence[Seen], bound: Fact | NoDataError) -> Seen | None:
+        """Return the first value that breaks the bound, or cannot be decided; None if there is none."""
         if isinstance(bound, NoDataError):
-            return self._undecided(subject, target, seen[0], bound)
+            return seen[0]
         for one in seen:
             if not self.relation.holds(one.value, bound.value):
-                return self._finding(subject, target, one, bound)
+                return one
         return None
+
+    def finding(self, subject: Subject, seen: Seen, target: Target, bound: Fact | NoDataError) -> Finding:
+        """Return the finding about a value that breaks the bound, or cannot be decided."""
+        if isinstance(bound, NoDataError):
+            return self._undecided(subject, target, seen, bound)
+        return self._finding(subject, target, seen, bound)
 
     def advice(self) -> str:
         """Return the remedy, filled in from the database."""

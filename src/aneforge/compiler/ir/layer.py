@@ -65,6 +65,9 @@ class Stage(Attributed):
         return result
 
 
+SLOT_NAMES = tuple((slot, slot.value) for slot in Slot)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Epilogue:
     """The seven slots after an engine operation; an empty one does nothing."""
@@ -81,7 +84,7 @@ class Epilogue:
     """The filled slots in the order of application."""
 
     def __post_init__(self) -> None:
-        named = ((slot, self[slot]) for slot in Slot)
+        named: list[tuple[Slot, Stage | None]] = [(slot, getattr(self, name)) for slot, name in SLOT_NAMES]
         object.__setattr__(self, "stages", tuple((slot, stage) for slot, stage in named if stage is not None))
 
     def __getitem__(self, slot: Slot) -> Stage | None:
@@ -107,6 +110,8 @@ class Epilogue:
 EMPTY = Epilogue()
 VERIFIED = "found_right"
 """Where a layer notes that the verifier passed it."""
+KNOWN = ("bottoms", "core_types", "computed_types", VERIFIED)
+"""What a layer computes of itself once; all of it holds for a layer that differs in its choices or segment alone."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -203,24 +208,30 @@ class Layer(Attributed):
             name: tuple(map(ref_now, argument)) if isinstance(argument, tuple) else ref_now(argument)
             for name, argument in self.operands.items()
         }
-        return replace(self, operands=operands)
+        made = replace(self, operands=operands)
+        same_types = all(now(value).type == value.type for value in self.bottoms)
+        return self.known_as(made, "core_types", "computed_types", VERIFIED) if same_types else made
+
+    def followed_by(self, epilogue: Epilogue, results: tuple[Value, ...]) -> Layer:
+        """Return the layer with another epilogue; what its engine operation reads and gives is known already."""
+        return self.known_as(replace(self, epilogue=epilogue, results=results), "bottoms", "core_types")
 
     def choosing(self, **choices: AttributeValue) -> Layer:
         """Return the layer with further choices noted."""
-        return self.known_as(replace(self, choices={**self.choices, **choices}))
+        return self.known_as(replace(self, choices={**self.choices, **choices}), *KNOWN)
 
     def in_segment(self, segment: int) -> Layer:
         """Return the layer in another segment."""
-        return self if segment == self.segment else self.known_as(replace(self, segment=segment))
+        return self if segment == self.segment else self.known_as(replace(self, segment=segment), *KNOWN)
 
     def typed(self, core: tuple[TensorType, ...], computed: tuple[TensorType, ...]) -> Layer:
         """Return the layer itself, told the types that its maker computed, so that they are computed once."""
         self.__dict__.update(core_types=core, computed_types=computed)
         return self
 
-    def known_as(self, other: Layer) -> Layer:
-        """Return another layer that computes the same, with what is known of this one: its types, that it is right."""
-        for name in ("bottoms", "core_types", "computed_types", VERIFIED):
+    def known_as(self, other: Layer, *names: str) -> Layer:
+        """Return another layer for which some of what is known of this one holds too, by the names of `KNOWN`."""
+        for name in names:
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other

@@ -62,7 +62,8 @@ def check_layers(program: Program, known: dict[str, TensorType]) -> None:
             verify_layer(layer)
             layer.mark_verified()
         for value in layer.bottoms:
-            check_known(known, value, f"%{layer.name}")
+            if known.get(value.name) is not value.type:  # a message is made only where it may be needed
+                check_known(known, value, f"%{layer.name}")
         for result in layer.results:
             define(known, result)
         if layer.segment not in (segment, segment + 1):

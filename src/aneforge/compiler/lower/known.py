@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from aneforge.compiler.ir.layer import Value
 from aneforge.ops.constant import PALETTE_BITS, Blockwise, Constant, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.op import Category, Trait
 from aneforge.ops.types import bits, numpy_dtype
@@ -26,7 +27,7 @@ MOST_ELEMENTS = 2**24
 def folded(emit: Emitter) -> tuple[Ref, ...] | None:
     """Return the results of an operation on constants alone, where its element type holds them without rounding."""
     node = emit.node
-    known = all(isinstance(ref, Constant) for argument in emit.operands.values() for ref in each(argument))
+    known = not any(isinstance(ref, Value) for argument in emit.operands.values() for ref in each(argument))
     stored = node.op.category is Category.QUANTISATION  # a weight that is stored compressed stays so
     if not known or stored or Trait.RANDOM in node.op.traits or node.op.meaning is None:
         return None

@@ -11,16 +11,18 @@ from aneforge.compiler.lower import known, lower_pointwise, lower_products, lowe
 from aneforge.compiler.lower.emitter import Emitter, Rule
 from aneforge.errors import AneforgeError, NotSupportedError
 from aneforge.graph.graph import PLACEHOLDERS, Graph
+from aneforge.graph.node import Output
 from aneforge.ops.composed import Composed
-from aneforge.ops.constant import Constant, Dense
+from aneforge.ops.constant import Dense
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.graph.node import Argument as NodeArgument
-    from aneforge.graph.node import Node, Output
+    from aneforge.graph.node import Node
     from aneforge.graph.node import Value as NodeValue
+    from aneforge.ops.constant import Constant
     from aneforge.targets import Target
 
 __all__ = ["lower"]
@@ -69,10 +71,9 @@ class Lowering:
     def add(self, node: Node, name: str) -> None:
         """Lower one node."""
         emit = Emitter(node, name, {operand: self.argument(value) for operand, value in node.operands.items()})
-        for operand, argument in node.operands.items():
-            for value in argument if isinstance(argument, tuple) else (argument,):
-                if isinstance(value, Composed):
-                    emit.note(f"{operand} is decoded beforehand: no encoding of weights holds {value.encoding}")
+        for operand, value in node.values():
+            if not isinstance(value, Output) and isinstance(value, Composed):
+                emit.note(f"{operand} is decoded beforehand: no encoding of weights holds {value.encoding}")
         try:
             self.now[node] = self.lowered(emit)
         except AneforgeError as error:
@@ -118,8 +119,10 @@ class Lowering:
 
     def ref(self, value: NodeValue) -> Ref:
         """Return what a value is now; a constant that operations make of others is decoded, once."""
-        if isinstance(value, Composed):
-            if value not in self.decoded:
-                self.decoded[value] = Dense.owning(value.dense())
-            return self.decoded[value]
-        return value if isinstance(value, Constant) else self.now[value.node][value.index]
+        if isinstance(value, Output):
+            return self.now[value.node][value.index]
+        if not isinstance(value, Composed):
+            return value
+        if value not in self.decoded:
+            self.decoded[value] = Dense.owning(value.dense())
+        return self.decoded[value]

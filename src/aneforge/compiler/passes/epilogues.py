@@ -101,7 +101,7 @@ def unfuse(layer: Layer, slots: Iterable[Slot] = tuple(Slot)) -> list[Layer]:
     for _, stage in kept:
         flowing = stage.type_of(flowing)
     value = Value(f"{layer.name}.{CORE}", flowing)
-    made = [replace(layer, epilogue=kept, results=(value,))]
+    made = [layer.followed_by(kept, (value,))]
     for slot, stage in taken:
         flowing = stage.type_of(flowing)
         name = layer.name if slot is taken[-1][0] else f"{layer.name}.{slot}"

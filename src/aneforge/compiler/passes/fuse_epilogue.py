@@ -153,4 +153,4 @@ class FuseEpilogue(Pass):
             usable = slot in hosts and (slot is not Slot.TEXTURE or target.hal.get("texture_engine") is True)
             free = usable and free_from(host.epilogue, slot)
             epilogue = host.epilogue.filled(slot, as_stage(layer)) if free else None
-        return None if epilogue is None else replace(host, epilogue=epilogue, results=layer.results)
+        return None if epilogue is None else host.followed_by(epilogue, layer.results)

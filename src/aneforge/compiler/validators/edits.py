@@ -54,7 +54,7 @@ def validate_weight_edits(program: Program, edits: Mapping[str, Constant]) -> tu
                 "new_encoding": new.encoding,
             },
         )
-        target = with_data(program.target, subject)
+        target = with_data(program.target, WEIGHT_EDIT)
         found.append(Validation(symbol, WEIGHT_EDIT, None, tuple(sorted_worst_first(objections(subject, target)))))
     return tuple(found)
 

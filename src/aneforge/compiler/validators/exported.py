@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.moving import CHANNELS, SPATIAL, only_moves
 from aneforge.compiler.validators.catalogue import general_checks, semantic_rules, validator_of
 from aneforge.compiler.validators.data import Stage
 from aneforge.compiler.validators.looking import stored_bits
-from aneforge.compiler.validators.subjects import ALONE, subject_of_layer, subjects_of_epilogue
+from aneforge.compiler.validators.subjects import ALONE, op_of, subject_of_layer, subjects_of_epilogue
 from aneforge.compiler.validators.verdict import Objection, Validation
 from aneforge.errors import NoDataError
 from aneforge.ops.table import names
 from aneforge.rules.catalogue import rules
-from aneforge.rules.preflight import likeness
-from aneforge.rules.rule import Rule, Seen
+from aneforge.rules.preflight import Judge, Sight
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from aneforge.compiler.ir.kind import Slot
-    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.layer import Argument, Layer
     from aneforge.compiler.validators.catalogue import Check, Validator
     from aneforge.compiler.validators.subjects import Surroundings
     from aneforge.errors import Location
-    from aneforge.rules.rule import Finding
+    from aneforge.rules.rule import Finding, Rule
     from aneforge.rules.subject import Operation, Subject
-    from aneforge.targets import Fact, Target, TargetLike
-
-    Bounds = dict[str, Fact | NoDataError]
+    from aneforge.targets import Target, TargetLike
 
 __all__ = [
     "MOVES",
     "Part",
+    "judge_layers",
     "left_out_for_layers",
+    "look_at",
     "objections",
-    "observe",
     "observe_layer",
     "rules_about",
     "validate",
@@ -70,7 +68,7 @@ def validate(subject: Subject, target: TargetLike = None) -> Validation:
     Raises:
         NoDataError: The target is a name without data.
     """
-    resolved = with_data(resolve(target), subject)
+    resolved = with_data(resolve(target), subject.op, subject.location)
     return Validation(
         "", subject.op, validator_of(subject.op), tuple(sorted_worst_first(objections(subject, resolved)))
     )
@@ -94,17 +92,64 @@ def validate_layer(layer: Layer, target: TargetLike = None, around: Surroundings
         GraphError: The slots after the layer do not fit it; verification refuses such a program.
     """
     part = observe_layer(layer, around)
-    return part.judged(with_data(resolve(target), part.subjects[0].subject), {})
+    return part.judged(judge_layers(with_data(resolve(target), part.op, part.location)))
 
 
 def observe_layer(layer: Layer, around: Surroundings = ALONE) -> Part:
-    """Return what rules see in a layer and in the slots after it; no target changes it."""
-    subject = subject_of_layer(layer, around)
-    seen = [
-        observe_alike(subject),
-        *(observe_alike(stage, slot) for slot, stage in subjects_of_epilogue(layer, around)),
-    ]
-    return Part(layer.name, validator_of(subject.op), tuple(seen), layer.location, answers_of(layer))
+    """Return what rules see in a layer and in the slots after it; no target changes it.
+
+    Layers alike but for their place share what rules see in them.
+    """
+    key = likeness_of_layer(layer, around)
+    if key not in SIGHTS:
+        if len(SIGHTS) >= MOST_SIGHTS:
+            SIGHTS.clear()
+        SIGHTS[key] = [look_at(subject) for _, subject in subjects_of_layer(layer, around)]
+    op = op_of(layer.kind)
+    subjects = partial(subjects_of_layer, layer, around)
+    return Part(layer.name, op, validator_of(op), SIGHTS[key], subjects, layer.location, answers_of(layer))
+
+
+def subjects_of_layer(layer: Layer, around: Surroundings) -> Iterator[tuple[Slot | None, Operation]]:
+    """Return the engine operation of a layer and what fills the slots after it, as rules see them."""
+    yield None, subject_of_layer(layer, around)
+    yield from subjects_of_epilogue(layer, around)
+
+
+def likeness_of_layer(layer: Layer, around: Surroundings) -> tuple[object, ...]:
+    """Return everything that rules look at in a layer and in the slots after it, but for its place."""
+    return (
+        layer.kind,
+        tuple((name, form_of(argument)) for name, argument in layer.operands.items()),
+        tuple(layer.attributes.items()),
+        tuple(result.type for result in layer.results),
+        tuple(
+            (
+                slot,
+                stage.kind,
+                tuple((name, form_of(constant)) for name, constant in stage.operands.items()),
+                tuple(stage.attributes.items()),
+            )
+            for slot, stage in layer.epilogue
+        ),
+        around.consumers,
+        around.indices,
+        tuple(around.attributes.items()),
+    )
+
+
+def form_of(argument: Argument) -> object:
+    """Return all of an operand that rules look at: of a value its type, of a constant its encoding besides."""
+    if isinstance(argument, tuple):
+        return tuple(map(form_of, argument))
+    if isinstance(argument, Value):
+        return argument.type
+    return (argument.type, argument.encoding, stored_bits(argument))
+
+
+SIGHTS: dict[tuple[object, ...], Sequence[Sight]] = {}
+"""What rules see in layers that were looked at lately: programs of one model for several targets are much alike."""
+MOST_SIGHTS = 4096
 
 
 def answers_of(layer: Layer) -> Mapping[str, Stage]:
@@ -119,53 +164,14 @@ def answers_of(layer: Layer) -> Mapping[str, Stage]:
     return {TRANSPOSED: Stage.CONVERSION} if passes else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """An operation, and what every rule that concerns it sees in it."""
-
-    subject: Subject
-    looks: Looks
-    slot: Slot | None = None
-
-    def objections(self, target: Target, bounds: Bounds, *, front_end: bool = False) -> Iterator[Objection]:
-        """Return what the rules find in it on a target; `bounds` keeps what was asked of the target before."""
-        validator = validator_of(self.subject.op)
-        left_out = frozenset[str]() if front_end else left_out_for_layers(self.subject.op, target)
-        for known, seen in self.looks:
-            if known.id in left_out:
-                continue
-            if known.id not in bounds:
-                bounds[known.id] = known.bound_on(target)
-            finding = known.judge(self.subject, seen, target, bounds[known.id])
-            if finding is not None:
-                found = objection_of(finding, validator, target)
-                yield found if self.slot is None else replace(found, slot=self.slot)
-
-
-def observe(subject: Subject) -> Observed:
-    """Return what rules see in an operation."""
-    return Observed(subject, looks_at(subject))
-
-
-def looks_at(subject: Subject) -> Looks:
+def look_at(subject: Subject) -> Sight:
     """Return what every rule that concerns an operation sees in it."""
-    return [(known, seen) for known in rules_about(subject.op) if (seen := known.extreme(subject))]
+    return Sight.of(subject, rules_about(subject.op))
 
 
-def observe_alike(subject: Operation, slot: Slot | None = None) -> Observed:
-    """Return what rules see in the operation of a layer; those alike but for their place share it."""
-    key = (*likeness(subject), *(stored_bits(one) for held in subject.constants.values() for one in held))
-    if key not in LOOKS:
-        if len(LOOKS) >= MOST_LOOKS:
-            LOOKS.clear()
-        LOOKS[key] = looks_at(subject)
-    return Observed(subject, LOOKS[key], slot)
-
-
-Looks = Sequence[tuple[Rule, Sequence[Seen]]]
-LOOKS: dict[tuple[object, ...], Looks] = {}
-"""What rules see in operations that were looked at lately: programs of one model for several targets are much alike."""
-MOST_LOOKS = 4096
+def judge_layers(target: Target) -> Judge:
+    """Return a judge of layers on a target, which asks nothing that only the conversion from MIL asks."""
+    return Judge(target, left_out_for_layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,23 +179,32 @@ class Part:
     """A layer, a port or a network as rules see it: its operation, and what fills the slots after it."""
 
     name: str
+    op: str
     validator: Validator | None
-    subjects: tuple[Observed, ...]
+    sights: Sequence[Sight]
+    """What rules see in its operation, and in what fills each slot after it."""
+    subjects: Callable[[], Iterable[tuple[Slot | None, Subject]]]
+    """Returns these operations; they are asked for only where a rule objects."""
     location: Location | None = None
     answers: Mapping[str, Stage] = field(default_factory=dict[str, Stage])
     """The rules whose objections do not stop it, each with the stage that answers them."""
 
-    def judged(self, target: Target, bounds: Bounds) -> Validation:
+    def judged(self, judge: Judge) -> Validation:
         """Return the verdict on it for a target."""
-        found = [one for subject in self.subjects for one in subject.objections(target, bounds)]
-        if self.answers:
-            found = [replace(one, stage=self.answers.get(one.finding.rule, one.stage)) for one in found]
-        op = self.subjects[0].subject.op
-        return Validation(self.name, op, self.validator, tuple(sorted_worst_first(found)), self.location)
+        found = self.objections(judge) if any(map(judge.breaches_in, self.sights)) else []
+        return Validation(self.name, self.op, self.validator, tuple(sorted_worst_first(found)), self.location)
+
+    def objections(self, judge: Judge) -> list[Objection]:
+        """Return what rules find in it, with the stages that answer them."""
+        return [
+            replace(one, slot=slot, stage=self.answers.get(one.finding.rule, one.stage))
+            for (slot, subject), sight in zip(self.subjects(), self.sights, strict=True)
+            for one in objections_of(subject, sight, judge)
+        ]
 
 
-def with_data(target: Target, subject: Subject) -> Target:
-    """Return a target that something is known of.
+def with_data(target: Target, op: str, location: Location | None = None) -> Target:
+    """Return a target that something is known of; `op` and `location` are what it is asked about.
 
     Raises:
         NoDataError: It is a name without data.
@@ -197,8 +212,8 @@ def with_data(target: Target, subject: Subject) -> Target:
     if not target.has_data:
         raise NoDataError(
             "the compiler knows this name and no source gives data for it",
-            operation=subject.op,
-            location=subject.location,
+            operation=op,
+            location=location,
             target=target.name,
             remedy="`aneforge targets` marks those with data",
         )
@@ -207,7 +222,13 @@ def with_data(target: Target, subject: Subject) -> Target:
 
 def objections(subject: Subject, target: Target, *, front_end: bool = False) -> Iterator[Objection]:
     """Return what the rules find in an operation; `front_end` adds what only the conversion from MIL asks."""
-    return observe(subject).objections(target, {}, front_end=front_end)
+    return objections_of(subject, look_at(subject), Judge(target) if front_end else judge_layers(target))
+
+
+def objections_of(subject: Subject, sight: Sight, judge: Judge) -> Iterator[Objection]:
+    """Return what the rules find in an operation of which is known what they see in it."""
+    validator = validator_of(subject.op)
+    return (objection_of(finding, validator, judge.target) for finding in judge.findings(subject, sight))
 
 
 def left_out_for_layers(op: str, target: Target) -> frozenset[str]:

@@ -80,7 +80,7 @@ def validate_at_load(matrices: Iterable[CompiledMatrix], target: TargetLike = No
     found: list[Validation] = []
     for matrix in matrices:
         subject = subject_of_matrix(matrix)
-        judged = sorted_worst_first(objections(subject, with_data(resolved, subject)))
+        judged = sorted_worst_first(objections(subject, with_data(resolved, MATRIX)))
         found.append(Validation(matrix.name, MATRIX, None, tuple(judged)))
     return tuple(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.ops.constant import Blockwise, Int8Affine, Palette, Sparse
+from aneforge.ops.constant import Blockwise, Dense, Int8Affine, Palette, Sparse
 from aneforge.ops.types import bits
 from aneforge.rules.looking import integers
 
@@ -28,10 +28,10 @@ def pad_pairs(subject: Subject, count: int) -> Iterator[tuple[int, int]]:
 def stored_bits(constant: Constant) -> int:
     """Return the bits in which one element of a constant is stored."""
     match constant:
+        case Dense() | Sparse():  # most constants are dense, so they are asked for first
+            return bits(constant.type.dtype)
         case Palette():
             return constant.bits
-        case Sparse():
-            return bits(constant.type.dtype)
         case Int8Affine():
             return 8
         case Blockwise():

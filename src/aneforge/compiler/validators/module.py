@@ -57,7 +57,7 @@ def validate_module(graph: GraphLike, target: TargetLike = None) -> tuple[Valida
 
 def judged(name: str, subject: Operation, target: Target) -> Validation:
     """Return the verdict on one operation of a graph."""
-    found = converted(objections(subject, with_data(target, subject), front_end=True))
+    found = converted(objections(subject, with_data(target, subject.op, subject.location), front_end=True))
     checked_by = None if subject.op in PLACEHOLDERS else validator_of(subject.op)
     return Validation(name, subject.op, checked_by, tuple(sorted_worst_first(found)), subject.location)
 

@@ -16,8 +16,9 @@ from aneforge.compiler.validators.data import validators_file
 from aneforge.compiler.validators.exported import (
     MOVES,
     Part,
+    judge_layers,
     left_out_for_layers,
-    observe,
+    look_at,
     observe_layer,
     sorted_worst_first,
     with_data,
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.layer import Layer
     from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.validators.data import Stage
     from aneforge.compiler.validators.verdict import Objection, Validation
-    from aneforge.errors import NoDataError
     from aneforge.ops.signature import AttributeValue
-    from aneforge.targets import Fact, Target
+    from aneforge.targets import Target
 
 __all__ = ["NETWORK", "NetworkValidation", "ObservedProgram", "observe_program", "validate_program"]
 
@@ -111,19 +112,18 @@ class ObservedProgram:
         Raises:
             NoDataError: The target is a name without data.
         """
-        with_data(target, self.network.subjects[0].subject)
-        seen = [one for part in self.parts() for one in part.subjects]
-        known = {rule.id: rule for one in seen for rule, _ in one.looks}
-        bounds: dict[str, Fact | NoDataError] = {name: rule.bound_on(target) for name, rule in known.items()}
-        left_out = (left_out_for_layers(op, target) for op in dict.fromkeys(one.subject.op for one in seen))
-        key = (*(getattr(bound, "value", None) for bound in bounds.values()), *left_out)
+        judge = judge_layers(with_data(target, NETWORK))
+        seen = dict.fromkeys(sight for part in self.parts() for sight in part.sights)
+        concerning = {rule.id: rule for sight in seen for rule, _ in sight.looks}
+        left_out = (left_out_for_layers(op, target) for op in dict.fromkeys(sight.op for sight in seen))
+        key = (*(getattr(judge.bound_of(rule), "value", None) for rule in concerning.values()), *left_out)
         if key in self.clean:
             return replace(self.clean[key], target=target.name)
         found = NetworkValidation(
             target.name,
-            self.network.judged(target, bounds),
-            tuple(port.judged(target, bounds) for port in self.ports),
-            tuple(layer.judged(target, bounds) for layer in self.layers),
+            self.network.judged(judge),
+            tuple(port.judged(judge) for port in self.ports),
+            tuple(layer.judged(judge) for layer in self.layers),
         )
         if not found.findings:
             self.clean[key] = found
@@ -148,7 +148,12 @@ def observe_program(program: Program, *, schema: str | None = None, engines: int
         observe_layer(layer, surroundings(program, layer, buffer_attributes(layer, buffers)))
         for layer in program.layers
     )
-    return ObservedProgram(Part("", None, (observe(whole),)), tuple(port_parts(program)), tuple(layers))
+    return ObservedProgram(single_part("", whole), tuple(port_parts(program)), tuple(layers))
+
+
+def single_part(name: str, subject: Operation, answers: Mapping[str, Stage] | None = None) -> Part:
+    """Return what rules see in a network or a port, which no slots follow; no export validates either."""
+    return Part(name, subject.op, None, (look_at(subject),), lambda: ((None, subject),), answers=answers or {})
 
 
 def network_subject(program: Program, schema: str, engines: int) -> Operation:
@@ -188,7 +193,7 @@ def port_parts(program: Program) -> Iterator[Part]:
         made_by: dict[str, AttributeValue] = {"producer": op_of(producer.kind) if producer else "input"}
         location = producer.location if producer else None
         subject = Operation(PORT, (port.value.type,), attributes=made_by, location=location)
-        yield Part(port.name, None, (observe(subject),))
+        yield single_part(port.name, subject)
 
 
 def placeholder(op: str, program: Program, name: str, value: Value) -> Part:
@@ -196,7 +201,7 @@ def placeholder(op: str, program: Program, name: str, value: Value) -> Part:
     readers = program.consumers.get(value.name, ())
     consumers = frozenset(op_of(reader.kind) for reader in readers)
     subject = Operation(op, results=(value.type,), consumers=consumers)
-    return Part(name, None, (observe(subject),), answers=MOVES if all(map(only_moves, readers)) else {})
+    return single_part(name, subject, MOVES if all(map(only_moves, readers)) else None)
 
 
 def live_buffers(program: Program) -> frozenset[str]:

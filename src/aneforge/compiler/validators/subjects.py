@@ -102,12 +102,9 @@ def subject_of_layer(layer: Layer, around: Surroundings = ALONE) -> Operation:
     }
     results = layer.core_types if layer.epilogue else tuple(result.type for result in layer.results)
     first = next((stage.kind for _, stage in layer.epilogue), None)
-    seen = subject(layer.kind, held, {**layer.attributes, **around.attributes}, results, layer.location)
-    return replace(
-        seen,
-        operands=tensors_read(held, around.indices),
-        consumers=around.consumers if first is None else frozenset({op_of(first)}),
-    )
+    readers = around.consumers if first is None else frozenset({op_of(first)})
+    seen = subject(layer.kind, held, {**layer.attributes, **around.attributes}, results, readers, layer.location)
+    return replace(seen, operands=tensors_read(held, around.indices)) if around.indices else seen
 
 
 def subjects_of_epilogue(layer: Layer, around: Surroundings = ALONE) -> Iterator[tuple[Slot, Operation]]:
@@ -121,11 +118,16 @@ def subjects_of_epilogue(layer: Layer, around: Surroundings = ALONE) -> Iterator
         flowing = (stage.type_of(flowing[0]),)
         last = place + 1 == len(stages)
         readers = around.consumers if last else frozenset({op_of(stages[place + 1][1].kind)})
-        yield slot, replace(subject(stage.kind, held, stage.attributes, flowing, layer.location), consumers=readers)
+        yield slot, subject(stage.kind, held, stage.attributes, flowing, readers, layer.location)
 
 
 def subject(
-    kind: Kind, held: Held, attributes: Mapping[str, AttributeValue], results: Types, location: Location | None
+    kind: Kind,
+    held: Held,
+    attributes: Mapping[str, AttributeValue],
+    results: Types,
+    consumers: frozenset[str],
+    location: Location | None,
 ) -> Operation:
     """Return a layer or a stage, in the compiler's words, as rules see it, in MIL's."""
     spelling = SPELLINGS.get(kind.name)
@@ -139,6 +141,7 @@ def subject(
         operands=tensors_read(held),
         results=results,
         attributes=attributes,
+        consumers=consumers,
         location=location,
         arguments=arguments_of(held),
         constants=constants_of(held),
