@@ -21,7 +21,6 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.errors import GraphTypeError
 from aneforge.evidence import EvidenceKind
-from aneforge.graph.graph import expect_inputs
 from aneforge.graph.precision import to_fp16
 from aneforge.targets import place_of
 
@@ -257,8 +256,7 @@ def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost
     (['NE'], True)
 
     Raises:
-        GraphError: The graph has no inputs.
-        IllegalGraphError: An operation cannot run there.
+        IllegalGraphError: An operation cannot run there, or the graph has no inputs.
         NotSupportedError: An operation has no form there.
         NoDataError: No source describes the target.
         GraphTypeError: It was compiled for another target than the one that is named.
@@ -266,7 +264,6 @@ def cost(model_or_graph: GraphLike | Planned, target: TargetLike = None) -> Cost
     if isinstance(model_or_graph, Planned):
         return cost_of(as_compiled(model_or_graph, target), target)
     half = to_fp16(model_or_graph)
-    expect_inputs(half.graph)
     place = place_of(target)
     found = cost_of(compile_graph(half.graph, place), place)
     return replace(found, notes=(*half.notes, *found.notes))

@@ -16,7 +16,7 @@ from aneforge.graph.printing import graph_text
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Work
 
-__all__ = ["INPUT", "STATE", "Graph", "GraphLike", "as_graph", "expect_inputs", "read_promises"]
+__all__ = ["INPUT", "STATE", "Graph", "GraphLike", "as_graph", "read_promises"]
 
 INPUT, STATE = "input", "state"
 PLACEHOLDERS = {INPUT, STATE}
@@ -184,16 +184,6 @@ def as_graph(out: GraphLike) -> Graph:
             return Graph({f"y{number}": value for number, value in enumerate(out)})
         case _:
             raise GraphTypeError("a graph is made of tensors", seen=type(out).__name__)
-
-
-def expect_inputs(graph: Graph) -> None:
-    """Check that a graph can be fed: one of constants alone becomes no program.
-
-    Raises:
-        GraphError: It has neither inputs nor states.
-    """
-    if not graph.placeholders:
-        raise GraphError("the graph has no inputs: there is nothing to feed", remedy="start it from af.input")
 
 
 def read_promises(graph: Graph) -> Mapping[str, float]:

@@ -208,7 +208,7 @@ def observe(graph: Graph) -> list[Observation]:
     """Return what rules see in every node; nodes alike but for their place are looked at once."""
     ports: dict[Node, list[tuple[Operation, Sight]]] = {}
     for output in graph.outputs.values():
-        port = port_of(output)
+        port = port_of(output, graph)
         ports.setdefault(output.node, []).append((port, look_at(port)))
     alike: dict[tuple[object, ...], Sight] = {}
     known = known_nodes(graph.nodes)
@@ -276,7 +276,10 @@ def report(observed: Observation, judge: Judge) -> OpReport:
     return replace(observed.clean, status=status, findings=tuple(findings))
 
 
-def port_of(output: Output) -> Operation:
-    """Return an output of a graph as rules see it; the attribute `producer` names the operation that makes it."""
-    producer: dict[str, AttributeValue] = {"producer": output.node.op.name}
-    return Operation(PORT, (output.type,), attributes=producer, location=output.node.location)
+def port_of(output: Output, graph: Graph) -> Operation:
+    """Return an output of a graph as rules see it.
+
+    The attribute `producer` names the operation that makes it, and `fed` says whether the graph reads anything at all.
+    """
+    known: dict[str, AttributeValue] = {"producer": output.node.op.name, "fed": bool(graph.placeholders)}
+    return Operation(PORT, (output.type,), attributes=known, location=output.node.location)

@@ -20,7 +20,7 @@ from aneforge.errors import (
     ProgramFileError,
     StrictCompileError,
 )
-from aneforge.graph.graph import as_graph, expect_inputs
+from aneforge.graph.graph import as_graph
 from aneforge.graph.precision import Halved, to_fp16
 from aneforge.rules.preflight import preflight
 from aneforge.runtime.backends import SoftwareBackend, chosen_backend
@@ -92,7 +92,7 @@ def compile(out: GraphLike, options: Options) -> AnyModel:
     [[1.0, 1.0, 2.0, 3.0]]
 
     Raises:
-        GraphError: An option has a value that there is not, the graph has no inputs, or `validate` found a risk.
+        GraphError: An option has a value that there is not, or `validate` found a risk.
         GraphTypeError: It is not a graph, or an option is of another type.
         IllegalGraphError: An operation cannot run on the target.
         NotSupportedError: An operation has no form there, or two options do not go together.
@@ -140,7 +140,6 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     """Compile, warn in the documented order, and load."""
     place, chosen, half = place_of(options.target), chosen_backend(options.backend), to_fp16(graph)
     resolved, graph = place.target, half.graph
-    expect_inputs(graph)
     verdict = preflight(graph, resolved)
     precision = (*lost_constants(half), *precision_cautions(find_precision_risks(graph), verdict))
     if options.validate and precision:

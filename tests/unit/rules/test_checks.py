@@ -103,6 +103,8 @@ PROBES: dict[str, Probe] = {
     "ANE-QUIRK-005": lambda _: Operation("square", results=tensor(1, 8, 65), consumers=frozenset({"relu"})),
     "ANE-QUIRK-006": lambda _: call("muls", x=IMAGE, k=0.0, scaled_reduction="reduce_sum"),
     "ANE-QUIRK-007": lambda _: Operation("output", operands=tensor(1, 8), attributes={"producer": "input"}),
+    "ANE-PORT-001": lambda _: Operation("output", operands=tensor(1, 8), attributes={"fed": False}),
+    "ANE-PORT-002": needs("const"),
     "ANE-QUIRK-008": lambda _: call("silu", x=IMAGE),
     "ANE-STATE-001": lambda width: Operation("state", results=tensor(1, 8, int(width))),
     "ANE-WEIGHT-001": needs("constexpr_blockwise_shift_scale"),

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler.compile import build_program
+from aneforge._compile import cross_compile_check
+from aneforge.commands.checking import check
+from aneforge.compiler.compile import build_program, compile_graph
 from aneforge.compiler.ir.evaluate import evaluate_program
 from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.retarget import retarget
-from aneforge.compiler.validators import validate_program
+from aneforge.compiler.validators import validate_module, validate_program
 from aneforge.errors import IllegalGraphError, NotSupportedError
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import build
@@ -249,25 +251,55 @@ def test_products_longer_than_kernel_memory_are_split() -> None:
     assert preflight(graph("matmul", {"x": x(2, 32_768), "y": x(32_768, 2)}), "m4").ok
 
 
+# What a graph reads.
+
+
+def alone() -> af.Tensor:
+    return made("relu", {"x": numbers(1, 4)})
+
+
+def named(*shape: int) -> af.Tensor:
+    """Return a constant that is an operation, and has no numbers."""
+    return made("const", {}, shape=shape)
+
+
+@pytest.mark.parametrize(
+    ("out", "rule"), [(alone, "ANE-PORT-001"), (lambda: x(1, 4) + named(1, 4), "ANE-PORT-002")], ids=["fed", "const"]
+)
+def test_every_door_refuses_what_reads_nothing_by_one_rule(out: Callable[[], af.Tensor], rule: str) -> None:
+    for target in ("h13", "h17s"):
+        found = preflight(out(), target)
+        assert (found.ok, [one.rule for one in found.findings]) == (False, [rule])
+        for door in (compile_graph, af.cost):
+            with pytest.raises(IllegalGraphError, match=rule):
+                door(out(), target)
+        with pytest.raises(IllegalGraphError, match=rule):
+            af.compile(out(), target=target)
+        assert [one.rule for one in check(out(), target).targets[0].findings] == [rule]
+        assert rule in {one.finding.rule for part in validate_module(out(), target) for one in part.findings}
+        assert cross_compile_check(out(), target, host=target) is False
+
+
 # Element types.
 
 
 def test_a_constant_is_not_refused_for_the_type_in_which_it_is_stored() -> None:
     indices = Dense(np.zeros((4, 4), np.uint8)).dense()
-    palette = graph(
-        "constexpr_lut_to_dense",
-        {"indices": four_bits(indices), "lut": Dense(np.zeros((1, 1, 16, 1), np.float16))},
-    )
+    table: dict[str, Argument] = {
+        "indices": four_bits(indices),
+        "lut": Dense(np.zeros((1, 1, 16, 1), np.float16)),
+    }
+    palette = Graph({"y": x(4, 4) + made("constexpr_lut_to_dense", table)})
     boxes: dict[str, Argument] = {
         "x": x(1, 4, 8, 8),
         "boxes": zeros(2, 4, dtype=np.float32),
         "box_indices": zeros(2, dtype=np.int32),
     }
-    for made in (palette, graph("crop_resize", boxes, target_height=4, target_width=4)):
+    for whole in (palette, graph("crop_resize", boxes, target_height=4, target_width=4)):
         for target in SINCE_M2:
-            verdict = preflight(made, target)
+            verdict = preflight(whole, target)
             assert verdict.ok, [str(finding) for finding in verdict.findings]
-            assert validate_program(build_program(made, target)).ok
+            assert validate_program(build_program(whole, target)).ok
 
 
 def four_bits(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Constant:

@@ -52,7 +52,7 @@ def validate_module(graph: GraphLike, target: TargetLike = None) -> tuple[Valida
     whole, resolved = as_graph(graph), resolve(target)
     known = known_nodes(whole.nodes)
     found = [judged("", operation_of(node, whole.consumers[node], known), resolved) for node in whole.nodes]
-    return (*found, *(judged(name, port_of(output), resolved) for name, output in whole.outputs.items()))
+    return (*found, *(judged(name, port_of(output, whole), resolved) for name, output in whole.outputs.items()))
 
 
 def judged(name: str, subject: Operation, target: Target) -> Validation:

@@ -157,7 +157,7 @@ ELSEWHERE: dict[str, Callable[[], af.Tensor]] = {
     "topk": lambda: made("topk", af.input((1, 8)), k=2),
     "sort": lambda: made("sort", af.input((1, 8))),
     "dropout": lambda: made("dropout", image()),
-    "random": lambda: made("random", shape=(1, 8), dtype="fp16"),
+    "random": lambda: made("random", shape=(1, 8), dtype="fp16") + af.input((1, 8)),
     "global_arg_min_max": FLOORS["F4"]["global arg-max"],
 }
 """Rows of table 35.4 that retargeting answers for."""

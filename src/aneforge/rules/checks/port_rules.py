@@ -1,0 +1,38 @@
+"""What a program reads: without anything to feed, there is no program."""
+
+from collections.abc import Iterator
+
+from aneforge.rules.facts import fact
+from aneforge.rules.rule import Relation, Seen, Severity, rule
+from aneforge.rules.subject import PORT, Subject
+
+
+@rule(
+    "ANE-PORT-001",
+    Severity.REJECT,
+    bound=fact("program_without_inputs_runs"),
+    relation=Relation.PRESENT,
+    ops={PORT},
+)
+def graph_without_inputs(subject: Subject) -> Iterator[Seen]:
+    """The graph has no inputs: there is nothing to feed on {target}.
+
+    Remedy: start it from af.input, or compute what depends on constants alone on the host.
+    """
+    if subject.attributes.get("fed") is False:
+        yield Seen("no inputs", "graph")
+
+
+@rule(
+    "ANE-PORT-002",
+    Severity.REJECT,
+    bound=fact("constant_without_numbers_runs"),
+    relation=Relation.PRESENT,
+    ops={"const"},
+)
+def constant_without_numbers(subject: Subject) -> Iterator[Seen]:
+    """{op} is a type without numbers: no layer on {target} computes it.
+
+    Remedy: give the numbers to the operation that reads them, as an operand.
+    """
+    yield Seen(subject.op)
