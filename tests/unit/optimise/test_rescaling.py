@@ -93,6 +93,16 @@ def test_the_errors_are_those_of_the_engine() -> None:
         assert np.linalg.norm(given_result - wanted_result) / np.linalg.norm(wanted_result) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("given", ["inputs", "ranges"])
+def test_what_the_host_draws_is_no_input_of_the_samples(given: str) -> None:
+    random = np.random.default_rng(0)
+    y = af.dropout(af.input((1, 64), name="x").linear(random.standard_normal((64, 64)) * 0.001), 0.5)
+    known = {"inputs": {"x": random.uniform(-1, 1, (1, 64))}, "ranges": {"x": 1.0}}[given]
+    drawn, native = (af.rescale(y, target=target, **{given: cast("Any", known)}) for target in ("h13", "h16"))
+    assert drawn.applied == native.applied != ()
+    assert drawn.outputs[0].after < 0.1 * drawn.outputs[0].before
+
+
 def test_probabilities_times_values_of_2048_places_cost_no_layer() -> None:
     width, places = 16, 2048
     matrices = [drawn(width, width, seed=seed, scale=0.25) for seed in range(4)]

@@ -15,7 +15,7 @@ import numpy as np
 from aneforge.analysis.cost import cost_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import engine_element, run
-from aneforge.errors import AneforgeError, GraphError, NotSupportedError
+from aneforge.errors import AneforgeError, GraphError
 from aneforge.graph.reference import reference
 from aneforge.ops.types import is_float, numpy_dtype
 
@@ -153,14 +153,12 @@ def outputs(graph: Graph, target: Target, inputs: Mapping[str, Array]) -> Mappin
 
     Raises:
         IllegalGraphError: The target does not take it.
-        NotSupportedError: It needs inputs that a caller must supply, such as random numbers.
+        NotSupportedError: An operation has no form there.
     """
     made = compile_graph(graph, target)
-    if made.supplied:
-        raise NotSupportedError(f"input {made.supplied[0].name!r} is for the caller to supply")
-    program = made.program
+    program, fed = made.program, made.feed(inputs)
     with np.errstate(over="ignore"):
-        given = {port.name: inputs[port.name].astype(engine_element(port.value.type)) for port in program.inputs}
+        given = {port.name: fed[port.name].astype(engine_element(port.value.type)) for port in program.inputs}
     states = {state.name: np.zeros(state.read.type.shape, engine_element(state.read.type)) for state in program.states}
     return run(program, given, states).outputs
 

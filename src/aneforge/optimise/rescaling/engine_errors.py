@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from aneforge.compiler.compile import build_program
+from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import prepare
 from aneforge.errors import PrecisionWarning
 from aneforge.graph.node import Output
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     Sample = Mapping[str, Array]
 
 __all__ = [
-    "LOST", "GraphErrors", "NodeError", "Reading", "evaluate_exactly", "evaluate_node", "measure_error",
-    "measure_errors", "measure_node", "measure_rounding", "run_quietly",
+    "LOST", "GraphErrors", "NodeError", "Reading", "Ready", "evaluate_exactly", "evaluate_node", "measure_error",
+    "measure_errors", "measure_node", "measure_rounding",
 ]  # fmt: skip
 
 SUBNORMAL_STEP = 2.0**-25
@@ -76,11 +76,34 @@ def measure_norm(values: Array) -> float:
         return math.sqrt(float(np.square(values, dtype=np.float64).sum()))
 
 
-def run_quietly(ready: Executable, inputs: Sample) -> Run:
-    """Run a program without warnings; whoever compiles the graph is warned."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrecisionWarning)
-        return ready.run(inputs)
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A compiled graph that is run on many inputs: what the host draws for it is drawn once, as a model does."""
+
+    executable: Executable
+    drawn: Sample
+
+    @classmethod
+    def of(cls, graph: Graph, target: Target) -> Ready:
+        """Return a graph compiled for a target.
+
+        Raises:
+            IllegalGraphError: An operation cannot run there.
+            NotSupportedError: An operation has no form there.
+        """
+        compiled = compile_graph(graph, target)
+        return cls(prepare(compiled.program), compiled.feed({}))
+
+    @property
+    def layers(self) -> int:
+        """How many layers its program has."""
+        return len(self.executable.program.layers)
+
+    def run(self, inputs: Sample) -> Run:
+        """Run it without warnings; whoever compiles the graph is warned."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrecisionWarning)
+            return self.executable.run({**self.drawn, **inputs})
 
 
 def evaluate_exactly(graph: Graph, inputs: Sample) -> dict[str, Array]:
@@ -103,19 +126,19 @@ class GraphErrors:
     @classmethod
     def measure(cls, graph: Graph, target: Target, sets: Sequence[Sample], exact: Sequence[Sample]) -> GraphErrors:
         """Return what the engine makes of a graph, compared with what the mathematics gives."""
-        ready = prepare(build_program(graph, target))
+        ready = Ready.of(graph, target)
         return cls.join(ready, [measure_errors(ready, *pair) for pair in zip(sets, exact, strict=True)])
 
     @classmethod
-    def join(cls, ready: Executable, found: Sequence[Mapping[str, float]]) -> GraphErrors:
+    def join(cls, ready: Ready, found: Sequence[Mapping[str, float]]) -> GraphErrors:
         """Return the errors of several sets of inputs together."""
         errors = {name: tuple(one[name] for one in found) for name in found[0]}
-        return cls(errors, len(ready.program.layers))
+        return cls(errors, ready.layers)
 
 
-def measure_errors(ready: Executable, inputs: Sample, exact: Sample) -> dict[str, float]:
+def measure_errors(ready: Ready, inputs: Sample, exact: Sample) -> dict[str, float]:
     """Return the errors of outputs and states for one set of inputs."""
-    ran = run_quietly(ready, inputs)
+    ran = ready.run(inputs)
     given = {**ran.outputs, **{f"state {name}": value for name, value in ran.states.items()}}
     return {name: measure_error(given[name], value) for name, value in exact.items()}
 
@@ -157,7 +180,7 @@ class NodeError:
 
 def measure_node(node: Node, edit: Edit, reading: Reading, target: Target, axis: int | None = None) -> NodeError:
     """Return the error of an edited node alone, and of every channel where their axis is given."""
-    program = build_program(isolate_node(node, edit), target)
-    given, exact = run_quietly(prepare(program), reading.values).outputs["y"], reading.exact
+    ready = Ready.of(isolate_node(node, edit), target)
+    given, exact = ready.run(reading.values).outputs["y"], reading.exact
     pairs = () if axis is None else zip(np.moveaxis(given, axis, 0), np.moveaxis(exact, axis, 0), strict=True)
-    return NodeError(measure_error(given, exact), len(program.layers), tuple(measure_error(*pair) for pair in pairs))
+    return NodeError(measure_error(given, exact), ready.layers, tuple(measure_error(*pair) for pair in pairs))

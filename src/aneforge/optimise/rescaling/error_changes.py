@@ -16,9 +16,13 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aneforge.compiler.compile import build_program
-from aneforge.engine.execution.run import prepare
-from aneforge.optimise.rescaling.engine_errors import GraphErrors, evaluate_exactly, measure_errors, measure_rounding
+from aneforge.optimise.rescaling.engine_errors import (
+    GraphErrors,
+    Ready,
+    evaluate_exactly,
+    measure_errors,
+    measure_rounding,
+)
 from aneforge.optimise.rescaling.power_exponents import RESULT_STEP
 from aneforge.optimise.rescaling.rescaling_policy import policy
 
@@ -98,7 +102,7 @@ class Improvement:
 
 def compare_graph(before: GraphErrors, graph: Graph, target: Target, expected: Expected) -> Improvement:
     """Return the errors of a graph that is better than before: no output is worse, and one at least has gained."""
-    ready = prepare(build_program(graph, target))
+    ready = Ready.of(graph, target)
     found: list[Mapping[str, float]] = []
     changes: dict[str, list[ErrorChange]] = {name: [] for name in before.errors}
     moved = 0.0

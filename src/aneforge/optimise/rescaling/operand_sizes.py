@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.analysis.ranges.probes import probe_values
-from aneforge.compiler.compile import build_program
-from aneforge.engine.execution.run import prepare
 from aneforge.errors import AneforgeError
 from aneforge.graph.reference import evaluate
-from aneforge.optimise.rescaling.engine_errors import run_quietly
+from aneforge.optimise.rescaling.engine_errors import Ready
 from aneforge.optimise.rescaling.rescaling_policy import policy
 
 if TYPE_CHECKING:
@@ -97,7 +95,7 @@ def observe(
     ready = None
     if probes is not None:
         try:
-            ready = prepare(build_program(probes, target))
+            ready = Ready.of(probes, target)
         except AneforgeError:
             ready = None  # an operand may be of a rank or type that no output has
     for sample in samples:
@@ -106,7 +104,7 @@ def observe(
         }
         if probes is not None:
             fed = {name: sample[name] for name in probes.inputs}
-            outputs = evaluate(probes, fed)[0] if ready is None else run_quietly(ready, fed).outputs
+            outputs = evaluate(probes, fed)[0] if ready is None else ready.run(fed).outputs
             seen.update(zip(keys, outputs.values(), strict=True))
         numbers = {key: round_values(array) for key, array in seen.items()}
         add_sizes(found, numbers)
