@@ -5,7 +5,7 @@
 and three costs for an element; clock, cores, bandwidths and everything else are data of the targets. Each number is
 drawn towards the chips nearest to it, so that a chip with five measurements is not fitted to their noise. Of a chip of
 which only whole networks were measured, the time of a call is fitted, to the calibration part of `networks.toml`; of
-one of which only single programs were, to those of `programs.toml` by the route that predictions assume.
+one of which only single programs were, to those of `route_figures.toml` by the route that predictions assume.
 """
 
 from __future__ import annotations
@@ -30,17 +30,15 @@ from aneforge.analysis.files import (
     Measurement,
     NetworkMeasurement,
     PowerEntry,
-    ProgramMeasurement,
     SpreadEntry,
     checks,
-    dispatch_file,
     lending,
     measurements,
     model,
     networks,
-    programs,
 )
 from aneforge.analysis.machine import Machine, anchors_of, machine_for
+from aneforge.analysis.routes import ProgramMeasurement, is_assumed, programs
 from aneforge.analysis.work import ProgramWork, work_of
 from aneforge.compiler.compile import compile_graph
 from aneforge.targets import Place, chip, resolve
@@ -139,7 +137,7 @@ PROGRAMS: Mapping[str, Callable[[int, int], af.Tensor | af.Graph]] = {
     "gradients": gradients,
     "linear_bias": product_and_offset,
 }
-"""Programs of `programs.toml`, by their workload."""
+"""Programs of `route_figures.toml`, by their workload."""
 
 
 def one_operation(name: str, x: af.Tensor) -> af.Tensor:
@@ -223,7 +221,7 @@ def fit_program_calls(rows: Sequence[ProgramMeasurement], fitted: Mapping[str, M
     """Return the time of a call, by the assumed route, of chips of which only single programs were measured."""
     groups: dict[str, list[ProgramMeasurement]] = {}
     for row in rows:
-        if row.chip and row.chip not in fitted and row.route == dispatch_file().route and not row.conflict:
+        if row.chip and row.chip not in fitted and is_assumed(row.route) and not row.conflict:
             groups.setdefault(row.chip, []).append(row)
     machine = machines(fitted, {})
     return {key: CallEntry(dispatch=fit_call(group, machine(key)), rows=len(group)) for key, group in groups.items()}

@@ -28,6 +28,7 @@ from cli_page import cli_page
 from compiler_pages import decisions_page, layers_page, passes_page
 from coreml_page import coreml_page
 from onnx_page import onnx_page
+from routes_page import routes_page
 from torch_page import torch_page
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def pages() -> Mapping[str, str]:
         "onnx.md": onnx_page,
         "operations.md": operations_page,
         "passes.md": passes_page,
+        "routes.md": routes_page,
         "rules.md": rules_page,
         "sources.md": sources_page,
         "streams.md": streams_page,

@@ -13,6 +13,8 @@ from .analysis.matrix import compile_matrix as compile_matrix
 from .analysis.placement import placement as placement
 from .analysis.precision import precision_risk as precision_risk
 from .analysis.ranges.analysis import ranges as ranges
+from .analysis.routes import route as route
+from .analysis.routes import routes as routes
 from .compiler.compile import build_program as build_program
 from .compiler.retarget import retarget as retarget
 from .compiler.verdict import preflight as preflight

@@ -162,6 +162,11 @@ class Cost:
         return sum((program.dispatch for program in self.programs), 0.0)
 
     @property
+    def route(self) -> str:
+        """The way to the engine whose calls are assumed, a name of `af.routes()`."""
+        return self.machine.route
+
+    @property
     def copies(self) -> float:
         """Copies between the caller's memory and the engine's."""
         return sum((program.copies for program in self.programs), 0.0)

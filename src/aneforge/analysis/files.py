@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,24 +14,19 @@ __all__ = [
     "DATA",
     "CallEntry",
     "Constant",
-    "DispatchFigure",
-    "DispatchFile",
     "KindClass",
     "MachineEntry",
     "Measurement",
     "ModelFile",
     "NetworkMeasurement",
     "PowerEntry",
-    "ProgramMeasurement",
     "SpreadEntry",
     "checks",
-    "dispatch_file",
     "lending",
     "machines_file",
     "measurements",
     "model",
     "networks",
-    "programs",
 ]
 
 DATA = Path(__file__).parent / "data"
@@ -136,26 +130,6 @@ class MachinesFile(Entry, frozen=True):
     calls: dict[str, CallEntry]
 
 
-class DispatchFigure(Entry, frozen=True):
-    """What one call that computes next to nothing was published to take on a chip, by one route."""
-
-    microseconds: tuple[float, float]
-    """Least and most."""
-    route: str
-    source: str
-    note: str = ""
-
-
-class DispatchFile(Entry, frozen=True):
-    """`dispatch.toml`."""
-
-    route: str
-    """The route that predictions assume."""
-    warn_below: float
-    """A program that is predicted to take at most so many dispatches is warned about."""
-    figures: dict[str, tuple[DispatchFigure, ...]]
-
-
 class RowEntry(Entry, frozen=True):
     """One measurement."""
 
@@ -206,55 +180,6 @@ class NetworksFile(Entry, frozen=True):
 
     evidence: Evidence
     publications: tuple[PublicationEntry, ...]
-
-
-class ProgramRowEntry(Entry, frozen=True):
-    """The published time of one program, or the least and the most of it."""
-
-    workload: str
-    shape: tuple[int, ...]
-    milliseconds: float | tuple[float, float]
-    chip: str = ""
-    """Empty where the publication names none."""
-    conflict: str = ""
-    """The entry of `conflicts.toml`, where the model's interval does not hold it."""
-
-
-class ProgramsEntry(Entry, frozen=True):
-    """Times of programs that were published together."""
-
-    source: str
-    how: str
-    route: str
-    rows: tuple[ProgramRowEntry, ...]
-
-
-class ProgramsFile(Entry, frozen=True):
-    """`programs.toml`."""
-
-    publications: tuple[ProgramsEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramMeasurement:
-    """The published time of one program by one route."""
-
-    chip: str
-    workload: str
-    shape: tuple[int, ...]
-    low: float
-    high: float
-    """Microseconds: both are the figure, where one was published."""
-    route: str
-    conflict: str
-
-    @property
-    def microseconds(self) -> float:
-        """The figure, or the geometric mean of its two ends."""
-        return math.sqrt(self.low * self.high)
-
-    def __str__(self) -> str:
-        return f"{self.workload} {'×'.join(map(str, self.shape))} on {self.chip or 'a chip that is not named'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,28 +257,6 @@ def networks() -> tuple[NetworkMeasurement, ...]:
         for publication in read(DATA / "networks.toml", NetworksFile).publications
         for row in publication.rows
     )
-
-
-@cache
-def dispatch_file() -> DispatchFile:
-    """Return the published figures of a call."""
-    return read(DATA / "dispatch.toml", DispatchFile)
-
-
-@cache
-def programs() -> tuple[ProgramMeasurement, ...]:
-    """Return the published times of single programs, whatever their route."""
-    found: list[ProgramMeasurement] = []
-    for publication in read(DATA / "programs.toml", ProgramsFile).publications:
-        for row in publication.rows:
-            given = row.milliseconds
-            low, high = given if isinstance(given, tuple) else (given, given)
-            found.append(
-                ProgramMeasurement(
-                    row.chip, row.workload, row.shape, low * 1000, high * 1000, publication.route, row.conflict
-                )
-            )
-    return tuple(found)
 
 
 @cache

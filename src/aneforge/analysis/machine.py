@@ -21,10 +21,10 @@ from aneforge.analysis.files import (
     MachineEntry,
     PowerEntry,
     SpreadEntry,
-    dispatch_file,
     machines_file,
     model,
 )
+from aneforge.analysis.routes import assumed_route, calls_on, is_assumed
 from aneforge.evidence import EvidenceKind
 from aneforge.targets import Kind, Place, database, place_of, resolve, supports_mil
 from aneforge.targets.peak import curve_of
@@ -192,7 +192,7 @@ def machine_for(
         measured=stands,
         dispatch=dispatch,
         dispatch_interval=dispatch_interval(place, dispatch, sure, called.basis),
-        route=dispatch_file().route,
+        route=assumed_route(),
         host_in=1e3 * mean([entry.host_in for entry in entries]),
         host_out=1e3 * mean([entry.host_out for entry in entries]),
         stream=1e3 * stream,
@@ -311,12 +311,10 @@ def dispatch_interval(place: Place, dispatch: float, spread: float, basis: Basis
 
     What was published for the chip itself lies inside: by the assumed route, or by others where the figure is scaled.
     """
-    file = dispatch_file()
-    keys = [place.chip.key] if place.chip else [key for key in file.figures if is_of(key, place.target)]
-    known = [figure for key in keys for figure in file.figures.get(key, ())]
-    chosen = [figure for figure in known if figure.route == file.route]
+    known = calls_on([place.chip.key] if place.chip else [key for key in database().chips if is_of(key, place.target)])
+    chosen = [figure for figure in known if is_assumed(figure.route)]
     if not chosen and basis is Basis.SCALED:
-        chosen = known
+        chosen = list(known)
     width = math.exp(INTERVAL * spread)
     low = min([dispatch / width, *(figure.microseconds[0] for figure in chosen)])
     return low, max([dispatch * width, *(figure.microseconds[1] for figure in chosen)])

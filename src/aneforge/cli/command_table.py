@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "explain": reference.explain,
     "targets": reference.targets,
     "ops": reference.ops,
+    "routes": reference.routes,
     "bench": programs.bench,
     "doctor": reference.doctor,
     "demo": reference.demo,

@@ -1,4 +1,4 @@
-"""`aneforge diff`, `explain`, `targets`, `ops`, `doctor` and `demo`: what is known, and what changed."""
+"""`aneforge diff`, `explain`, `targets`, `ops`, `routes`, `doctor` and `demo`: what is known, and what changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aneforge.report.model import Counts
     from aneforge.rules.rule import Finding
 
-__all__ = ["demo", "diff", "doctor", "explain", "ops", "targets"]
+__all__ = ["demo", "diff", "doctor", "explain", "ops", "routes", "targets"]
 
 SHOWN_ROWS = 60
 
@@ -88,12 +88,15 @@ def explain(
         list[str],
         typer.Argument(
             metavar="WHAT",
-            help="ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME | C8 (a conflict) | WORD",
+            help=(
+                "ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME | route NAME | C8 (a conflict) | "
+                "WORD"
+            ),
         ),
     ],
     every: Annotated[bool, typer.Option("--all", help="Print all rows of a long answer.")] = False,
 ) -> None:
-    """Explain a rule, a hardware field, a limit, an operation, a target or a pass, with the evidence; or a word.
+    """Explain a rule, hardware field, limit, operation, target, pass or route, with the evidence; or a word.
 
     `see C8` in an answer is a question on which sources disagree; it can be asked for too. WORD is any term that
     aneforge prints, such as segment.
@@ -170,6 +173,26 @@ def ops(
     out = console()
     out.print(table)
     print_wrapped(out, f"{len(rows)} operations. aneforge explain op NAME prints more of one.", style="dim")
+
+
+def routes() -> None:
+    """List the routes to the engine, and what a call by each was published to take."""
+    from aneforge.analysis.routes import assumed_route  # noqa: PLC0415 - as above
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
+    from aneforge.commands.listing import list_routes  # noqa: PLC0415 - as above
+
+    table = plain_table(["route", "status", "device", "call µs", "other costs"])
+    for row in list_routes():
+        table.add_row(row.route, row.status, row.device, row.calls or "-", row.other_costs or "-")
+    out = console()
+    out.print(table)
+    print_wrapped(
+        out,
+        f"call: least and most that one call of next to nothing was published to take, on any chip. Predictions assume "
+        f"{assumed_route()}. aneforge explain route NAME prints every figure with its chip, source and correction.",
+        style="dim",
+    )
 
 
 def doctor() -> None:

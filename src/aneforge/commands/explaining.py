@@ -1,4 +1,4 @@
-"""`explain`: what is known of a rule, a field, an operation, a target, a pass, a conflict or a word that we print."""
+"""`explain`: what is known of a rule, field, operation, target, pass, route, conflict or word that we print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aneforge.rules.rule import plain_text
 from aneforge.targets import Family, database, group, resolve, supports_mil
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from aneforge.ops.op import Op
     from aneforge.rules.rule import Rule
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Explanation", "Row", "explain"]
 
 KINDS = (
-    "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME, C… or S… (a conflict between "
-    "sources), or a word of the glossary, such as segment"
+    "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME, route NAME, C…, S… or T… (a "
+    "conflict between sources), or a word of the glossary, such as segment"
 )
 
 ID = re.compile(r"ANE-|MIL-|[CST]\d")
@@ -73,12 +73,8 @@ def explain(words: Sequence[str]) -> Explanation:
             return explained_id(name.upper(), name)
         case ["hal" | "limit" | "datapath" | "geometry" as kind, name]:
             return explained_property(kind, name)
-        case ["op", name]:
-            return explained_op(name)
-        case ["target" | "chip", name]:
-            return explained_target(name)
-        case ["pass", name]:
-            return explained_pass(name)
+        case [("op" | "target" | "chip" | "pass" | "route") as kind, name]:
+            return NAMED[kind](name)
         case other:
             raise UnknownNameError(f"cannot explain {' '.join(other)!r}; what can be explained: {KINDS}")
 
@@ -254,3 +250,31 @@ def explained_pass(name: str) -> Explanation:
     text = " ".join((type(found).__doc__ or "").split("\n\n", maxsplit=1)[0].split())
     place = Row("place", f"{PIPELINE.place(name) + 1} of {len(PIPELINE.passes)}, {found.phase}")
     return Explanation("pass", name, text, (place, Row("options", str(found))))
+
+
+def explained_route(name: str) -> Explanation:
+    """Return a route to the engine with every figure that was published of it, and what was corrected."""
+    from aneforge.analysis.routes import route, time_range_text  # noqa: PLC0415 - few explanations need it
+
+    known = route(name)
+    rows = [Row("also", ", ".join(known.also))] if known.also else []
+    rows += [Row("function", known.function), Row("device", known.device)]
+    rows += [Row("status", str(known.status), str(known.evidence)), Row("recommendation", known.recommendation)]
+    rows += [Row("backend", known.backend)] if known.backend else []
+    rows += [Row("wraps", known.over)] if known.over else []
+    rows += [Row("correction", known.correction)] if known.correction else []
+    for figure in known.figures:
+        taken_back = ", withdrawn" if figure.withdrawn else ""
+        value = f"{time_range_text(figure.microseconds)}{taken_back}: {figure.what}; {figure.where}"
+        rows.append(Row(str(figure.measures), value, str(figure.evidence)))
+    return Explanation("route", known.name, known.title, tuple(rows))
+
+
+NAMED: Mapping[str, Callable[[str], Explanation]] = {
+    "op": explained_op,
+    "target": explained_target,
+    "chip": explained_target,
+    "pass": explained_pass,
+    "route": explained_route,
+}
+"""What the second of two words is a name of, by the first."""

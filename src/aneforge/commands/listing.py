@@ -1,10 +1,11 @@
-"""`targets` and `ops`: what there is, one row each."""
+"""`targets`, `ops` and `routes`: what there is, one row each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aneforge.analysis.routes import Measures, range_text, routes, time_range_text
 from aneforge.commands.model_and_targets import title_of
 from aneforge.errors import UnknownNameError
 from aneforge.ops.table import ops
@@ -14,9 +15,10 @@ from aneforge.targets import Family, group, resolve, supports_mil
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from aneforge.analysis.routes import Route
     from aneforge.targets import Target, TargetLike
 
-__all__ = ["OpRow", "TargetRow", "list_ops", "list_targets"]
+__all__ = ["OpRow", "RouteRow", "TargetRow", "list_ops", "list_routes", "list_targets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,20 @@ class OpRow:
     summary: str
     status: Mapping[str, str]
     """native, decompose or reject, by family or target."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRow:
+    """One route to the engine."""
+
+    route: str
+    title: str
+    device: str
+    status: str
+    calls: str
+    """Microseconds of one call that computes next to nothing, over all chips; empty where nothing was published."""
+    other_costs: str
+    """What making a program ready, or handing over a tensor, was published to take; empty where nothing was."""
 
 
 def list_targets(which: str = "all") -> tuple[TargetRow, ...]:
@@ -106,3 +122,27 @@ def list_ops(
         if category in (None, str(entry.category))
     )
     return tuple(row for row in rows if status is None or status in row.status.values())
+
+
+def list_routes() -> tuple[RouteRow, ...]:
+    """Return the routes to the engine, and what is compared with it, with what they were published to take.
+
+    >>> [(row.status, row.other_costs) for row in list_routes() if row.route == "standard"]
+    [('stable', 'compile and load 38 ms')]
+    """
+    return tuple(map(route_row, routes()))
+
+
+def route_row(known: Route) -> RouteRow:
+    """Return one route as a row."""
+    standing = [figure for figure in known.figures if not figure.withdrawn]
+    ends = [end for figure in standing if figure.measures is Measures.CALL for end in figure.microseconds]
+    others = [figure for figure in standing if not figure.measures.repeated]
+    return RouteRow(
+        route=known.name,
+        title=known.title,
+        device=known.device,
+        status=str(known.status),
+        calls=range_text((min(ends), max(ends))) if ends else "",
+        other_costs=", ".join(f"{figure.measures} {time_range_text(figure.microseconds)}" for figure in others),
+    )

@@ -10,6 +10,7 @@ import msgspec
 from aneforge.analysis.cost import price
 from aneforge.analysis.exactness import labels_of_layers
 from aneforge.analysis.machine import machine_of
+from aneforge.analysis.routes import assumed_route
 from aneforge.analysis.work import work_of
 from aneforge.commands.model_and_targets import title_of_place
 from aneforge.commands.noting import merge_notes, program_notes, refusal_text
@@ -109,7 +110,7 @@ class TargetWriter:
             failure=None,
             findings=sorted_findings((*findings, *cuts(self.graph, placement, chosen.target.name))),
             segments=sum(one.device == ENGINE for one in placement.segments),
-            latency=Latency(*times, EvidenceKind.INFERRED),
+            latency=Latency(*times, EvidenceKind.INFERRED, route=assumed_route()),
             placement=placement,
             notes=(*direct.notes, *note),
         )
@@ -192,4 +193,4 @@ def latency_of(priced: Cost) -> Latency:
     parts = tuple(
         TimePart(part.name, round_time(part.microseconds), str(part.basis), part.text) for part in priced.parts
     )
-    return Latency(*times, priced.kind, rests_on, parts)
+    return Latency(*times, priced.kind, rests_on, parts, priced.route)

@@ -94,6 +94,8 @@ class Latency:
     """Measured where rates of this very chip were measured, inferred where those of others stand for them."""
     parts: tuple[TimePart, ...] = ()
     """What the time is made of; the parts add up to it."""
+    route: str = ""
+    """The way to the engine whose calls are assumed, a name of `af.routes()`; empty where nothing says it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,14 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from aneforge.analysis.routes import standing_of
 from aneforge.errors import BackendUnavailableError, GraphTypeError, UnknownNameError
 from aneforge.runtime.executables import HalfPrecisionReference, MathematicalReference, SoftwareEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aneforge.analysis.routes import RouteFigure, RouteStatus
     from aneforge.compiler.ir.program import Program
     from aneforge.graph.graph import Graph
     from aneforge.runtime.executables import Executable
@@ -74,9 +76,18 @@ class BackendStatus:
     available: bool
     reason: str
     """Why it cannot run here; empty where it can."""
+    latency: RouteFigure | None
+    """The published time of one program, the same for all; None where there is none. `af.routes()` has more."""
+    device: str
+    """What it computes on."""
+    status: RouteStatus
+    """What to make of it where it can run."""
+    recommendation: str
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.title}; {'available' if self.available else f'not available: {self.reason}'}"
+        here = "available" if self.available else f"not available: {self.reason}"
+        latency = "no published latency" if self.latency is None else f"published latency {self.latency}"
+        return f"{self.name}: {self.title}; {self.status}; {here}; {latency}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +166,16 @@ BACKENDS: tuple[Backend, ...] = (
 def backends() -> tuple[BackendStatus, ...]:
     """Return every known backend, each available or with the reason why not; the first is the default.
 
+    Device, status, recommendation and latency are what sources say of it (`af.routes()`), whether it can run or not.
+
     >>> import aneforge as af
     >>> [status.name for status in af.backends() if status.available]
     ['software', 'reference', 'cpu_fp16']
     >>> print(next(status for status in af.backends() if status.name == "path_b").reason)
     it needs the entitlement com.apple.aned.private.allow, which no third-party process is given
+    >>> e5rt = next(status for status in af.backends() if status.name == "e5rt")
+    >>> e5rt.device, str(e5rt.status), e5rt.latency.microseconds
+    ('Neural Engine', 'recommended', (80.0, 110.0))
     """
     return tuple(map(status_of, BACKENDS))
 
@@ -167,7 +183,17 @@ def backends() -> tuple[BackendStatus, ...]:
 def status_of(backend: Backend) -> BackendStatus:
     """Return whether a backend can run here."""
     obstacle = backend.obstacle()
-    return BackendStatus(backend.name, backend.title, obstacle is None, obstacle or "")
+    known = standing_of(backend.name)
+    return BackendStatus(
+        name=backend.name,
+        title=backend.title,
+        available=obstacle is None,
+        reason=obstacle or "",
+        latency=known.latency,
+        device=known.device,
+        status=known.status,
+        recommendation=known.recommendation,
+    )
 
 
 def chosen_backend(choice: str | Backend | None) -> Backend:

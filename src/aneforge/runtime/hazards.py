@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import cost_of, least_time
 from aneforge.analysis.exactness import labels_of_layers
-from aneforge.analysis.files import dispatch_file
 from aneforge.analysis.machine import machine_of
+from aneforge.analysis.routes import warn_below
 from aneforge.analysis.work import plan_program
 from aneforge.compiler.splits import split_texts
 from aneforge.engine.exactness import Exactness
@@ -150,7 +150,7 @@ def named(names: list[str]) -> str:
 
 def dispatch_cautions(program: Program) -> tuple[Caution, ...]:
     """Return the warning for a program that is mostly dispatch, if it is one."""
-    machine, most = machine_of(program.place), dispatch_file().warn_below
+    machine, most = machine_of(program.place), warn_below()
     if not program.layers or len(program.segments) > most or least_time(program, machine) > most * machine.dispatch:
         return ()
     found = cost_of(plan_program(program))

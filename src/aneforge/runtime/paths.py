@@ -46,10 +46,13 @@ class PathChoice:
     """One of these backends can run here."""
     why_not: str
     """Why the best of them cannot run here; empty where it can, or where the answer is a tool."""
+    software: str
+    """What does the same on the software engine, on any machine; empty where nothing does."""
 
     def __str__(self) -> str:
-        here = "" if self.available or not self.why_not else f" Not here: {self.why_not}."
-        return f"{self.use}: {self.reason}.{here}"
+        here = f" Not here: {self.why_not}." if self.why_not else ""
+        instead = f" On any machine: {self.software}." if self.why_not and self.software else ""
+        return f"{self.use}: {self.reason}.{here}{instead}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +62,39 @@ class Row:
     use: str
     reason: str
     backends: tuple[str, ...] = ()
+    software: str = ""
 
 
 TABLE = {
     Need.HOT_LOOP: Row(
         "e5rt: compile once, reuse the model",
-        "the program stays resident, so a call costs two copies and one execution, 80 to 110 µs where it was measured",
-        ("e5rt",),
+        'the program stays resident, so a call costs two copies and one execution; af.route("e5rt") has the figures',
+        ("e5rt", "software"),
+        "the same model on the software engine, compiled once; the bits are the engine's where known, the time is not",
     ),
     Need.QUICK_TRY: Row(
         "build a graph, af.compile, call the model",
-        "off a Mac the software engine runs the same program, with the same bits where its arithmetic is known",
+        "the same call runs on the engine and on the software engine",
         ("e5rt", "software"),
+        "the software engine runs the same program, with the same bits where its arithmetic is known",
     ),
     Need.SINGLE_SHOT: Row(
         "e5rt or the in-memory model",
         "both reach the same silicon without an entitlement, and latency does not matter",
-        ("e5rt", "in_memory_model"),
+        ("e5rt", "in_memory_model", "software"),
+        "the software engine runs the same program",
     ),
     Need.STREAMING: Row(
         "e5rt with paired state tensors",
         "an output buffer is made an input's before the first execution, so the cache never leaves the engine",
-        ("e5rt",),
+        ("e5rt", "software"),
+        "a software stream whose state stays in shared buffers (af.with_state_ports, af.ExecutionStream)",
     ),
     Need.PIPELINE: Row(
         "e5rt with several operations on one stream",
         "operations that are encoded on one stream run in order under one call",
-        ("e5rt",),
+        ("e5rt", "software"),
+        "a software stream (af.ExecutionStream, af.execute_multi) runs them in the same order under one call",
     ),
     Need.ROUTING_AUDIT: Row(
         "MLComputePlan over a compiled .mlmodelc",
@@ -128,4 +137,5 @@ def choose_path(need: str) -> PathChoice:
         row.backends,
         available=any(status.available for status in found),
         why_not=found[0].reason if found else "",
+        software=row.software,
     )

@@ -14,8 +14,9 @@ import pytest
 import aneforge as af
 import calibrate_cost as tool
 from aneforge.analysis.cost import cost_of, price
-from aneforge.analysis.files import checks, dispatch_file, measurements, programs
+from aneforge.analysis.files import checks, measurements
 from aneforge.analysis.machine import Basis, machine_of
+from aneforge.analysis.routes import assumed_route, calls_on, is_assumed, programs
 from aneforge.commands.benching import bench
 from aneforge.commands.checking import check
 from aneforge.compiler.compile import compile_graph
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.analysis.cost import Cost
-    from aneforge.analysis.files import ProgramMeasurement
     from aneforge.analysis.machine import Machine
+    from aneforge.analysis.routes import ProgramMeasurement
 
 CHIPS = ("m1", "m2", "m2-pro", "h14g", "m3", "m4-max", "m5", "h17s")
 FAR = 2.5
@@ -77,8 +78,10 @@ def test_every_door_gives_one_number(build: Callable[[], af.Tensor], chip: str, 
         found, round(expected.microseconds, 2)
     )
     assert (reported.latency.low, reported.latency.high) == pytest.approx((expected.low, expected.high), abs=1e-3)
+    assert reported.latency.route == expected.route == expected.machine.route
     planned = af.plan_chaining([model.program], chip) if place_of(chip).chip else None
     assert planned is None or planned.expected_us == round(expected.machine.dispatch, 1)
+    assert planned is None or planned.route == expected.route
 
 
 def test_bench_predicts_the_same() -> None:
@@ -160,20 +163,20 @@ def test_weights_are_measured_where_a_benchmark_saw_them() -> None:
     assert known["m2-pro"].basis is Basis.SCALED
 
 
-@pytest.mark.parametrize("key", dispatch_file().figures)
+@pytest.mark.parametrize("key", sorted({one.chip for one in calls_on(database().chips) if one.chip}))
 def test_published_calls_are_inside_the_interval_of_the_dispatch(key: str) -> None:
     machine = machine_of(key)
     least, most = machine.dispatch_interval
     assert least <= machine.dispatch <= most
-    for figure in dispatch_file().figures[key]:
-        if figure.route == machine.route:
+    for figure in calls_on([key]):
+        if is_assumed(figure.route):
             assert least <= figure.microseconds[0] <= figure.microseconds[1] <= most, figure
 
 
 def machine_by(row: ProgramMeasurement) -> Machine:
     """Return the machine of a row: by another route it has the dispatch that all its rows ask for."""
     machine = machine_of(row.chip)
-    if row.route == machine.route:
+    if is_assumed(row.route):
         return machine
     return replace(machine, dispatch=route_dispatch(row.chip, row.route))
 
@@ -197,7 +200,7 @@ def test_published_programs_are_inside_the_interval_or_a_conflict(row: ProgramMe
 
 
 def test_the_figure_that_names_no_chip_is_in_no_interval() -> None:
-    (row,) = (row for row in programs() if not row.chip and row.route == dispatch_file().route)
+    (row,) = (row for row in programs() if not row.chip and row.route == assumed_route())
     graph = tool.graph_of(row)
     sure = [af.cost(graph, chip) for chip in ("m1", "m1-max", "m2-pro", "m4", "m5", "m5-pro")]
     assert all(row.high < found.low for found in sure), "then it could be that chip's, and T2 is settled"

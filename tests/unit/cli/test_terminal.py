@@ -62,6 +62,7 @@ def test_no_line_is_wider_than_the_terminal(
         ["explain", "target", "h17s"],
         ["targets"],
         ["ops"],
+        ["routes"],
         ["bench", narrow, "-t", "m1", "--runs", "1"],
         ["doctor"],
         ["demo", "keyword-spotter", "-t", "m1"],

@@ -9,27 +9,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
-
-from aneforge.analysis.files import dispatch_file
 from aneforge.analysis.machine import machine_of
+from aneforge.analysis.routes import calls_on, is_assumed, range_text
 from aneforge.errors import GraphError
 from aneforge.targets import chip as chip_named
 from aneforge.targets import resolve
+from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.analysis.machine import Basis, Machine
+    from aneforge.analysis.routes import RouteFigure
     from aneforge.compiler.ir.program import Program
 
 __all__ = ["ChainingOption", "ChainingPlan", "plan_chaining"]
 
 
-class Way(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Way(Entry, frozen=True):
     """A way to bring work to the engine in fewer calls."""
 
     title: str
@@ -40,7 +40,7 @@ class Way(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     on: tuple[str, ...] = ()
 
 
-class Figures(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Figures(Entry, frozen=True):
     """The data file."""
 
     ways: dict[str, Way]
@@ -49,7 +49,7 @@ class Figures(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @cache
 def figures() -> Figures:
     """Return the data file."""
-    return msgspec.toml.decode(files("aneforge.runtime").joinpath("data/chaining.toml").read_bytes(), type=Figures)
+    return read(Path(__file__).parent.parent / "data" / "chaining.toml", Figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class ChainingPlan:
     route: str
     """The way to the engine that is assumed."""
     other_routes: tuple[str, ...]
-    """What was published of other ways, which predictions do not assume."""
+    """What calls were published to take by other routes, which predictions do not assume."""
 
     @property
     def best(self) -> ChainingOption | None:
@@ -158,12 +158,26 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
         round(machine.dispatch, 1),
         called.basis,
         machine.route,
-        tuple(
-            f"{figure.route} {range_text(figure.microseconds)} µs ({figure.source})"
-            for figure in dispatch_file().figures.get(known.key, ())
-            if figure.route != machine.route
-        ),
+        other_routes(known.key),
     )
+
+
+def other_routes(chip: str) -> tuple[str, ...]:
+    """Return what calls were published to take on a chip by routes that predictions do not assume, one line each."""
+    groups: dict[str, list[RouteFigure]] = {}
+    for figure in calls_on([chip]):
+        if not is_assumed(figure.route):
+            groups.setdefault(figure.route, []).append(figure)
+    return tuple(
+        f"{route} {range_text((min(ends(group)), max(ends(group))))} µs "
+        f"({'; '.join(dict.fromkeys(one.evidence.source for one in group))})"
+        for route, group in groups.items()
+    )
+
+
+def ends(figures: Sequence[RouteFigure]) -> list[float]:
+    """Return the ends of all figures."""
+    return [end for figure in figures for end in figure.microseconds]
 
 
 def rounded(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -198,13 +212,3 @@ def option(name: str, way: Way, now: int, then: int, machine: Machine) -> Chaini
 def counted(dispatches: int) -> str:
     """Return so many dispatches in words."""
     return "1 dispatch" if dispatches == 1 else f"{dispatches} dispatches"
-
-
-def range_text(bounds: tuple[float, float]) -> str:
-    """Return a range, or the one number that it is.
-
-    >>> range_text((190.0, 230.0)), range_text((100.0, 100.0))
-    ('190 to 230', '100')
-    """
-    least, most = bounds
-    return f"{least:g}" if least == most else f"{least:g} to {most:g}"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge._version import __version__
+from aneforge.analysis.routes import Measures, one_time
 from aneforge.errors import GraphError, RuntimeStateError
 from aneforge.ops.types import numpy_dtype
 from aneforge.runtime.backends import chosen_backend
@@ -52,7 +53,10 @@ class HandoffRule:
 
 HANDOFF_RULES = (
     HandoffRule(
-        "load a bundle in a spawned child of the same binary", allowed=True, cost="about 30 ms", why="one identity"
+        "load a bundle in a spawned child of the same binary",
+        allowed=True,
+        cost=one_time("e5rt", Measures.WARM_LOAD),
+        why="one identity",
     ),
     HandoffRule(
         "load a bundle in a forked child",
@@ -63,17 +67,20 @@ HANDOFF_RULES = (
     HandoffRule(
         "load a bundle in another binary",
         allowed=False,
-        cost="compiles again: about 750 ms, 30 ms from a warm cache",
+        cost=(
+            f"compiles again: {one_time('e5rt', Measures.COLD_COMPILE)}, "
+            f"{one_time('e5rt', Measures.WARM_LOAD)} from a warm cache"
+        ),
         why="another identity",
     ),
     HandoffRule(
         "pass a tensor to another process",
         allowed=True,
-        cost="about 70 µs for a surface, no copy",
+        cost=f"{one_time('e5rt', Measures.TENSOR_HANDOFF)} for a surface, no copy",
         why="both map the surface",
     ),
 )
-"""Source: aneforge docs, dispatch backends."""
+"""Source: aneforge docs, dispatch backends; the costs are figures of the route."""
 
 
 def identity() -> str:
