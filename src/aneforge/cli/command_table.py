@@ -1,18 +1,18 @@
-"""Every command by its name, in the order in which the help lists them."""
+"""Every command by its name, in the order in which the help lists them; a name of two words is in a group."""
 
 from __future__ import annotations
 
 import inspect
 from typing import TYPE_CHECKING
 
-from aneforge.cli import programs, reference
+from aneforge.cli import invoking, programs, reference
 from aneforge.cli.check import check
 from aneforge.targets.examples import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["COMMANDS", "help_of"]
+__all__ = ["COMMANDS", "GROUPS", "help_of"]
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "check": check,
@@ -28,7 +28,10 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "bench": programs.bench,
     "doctor": reference.doctor,
     "demo": reference.demo,
+    "invoker install": invoking.install,
 }
+GROUPS: Mapping[str, str] = {"invoker": "Executables that run network descriptions for other programs."}
+"""What the commands of a group are for."""
 
 
 def help_of(command: Callable[..., None]) -> str:

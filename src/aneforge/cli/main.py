@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TextIO
 
 import typer
 
-from aneforge.cli.command_table import COMMANDS, help_of
+from aneforge.cli.command_table import COMMANDS, GROUPS, help_of
 from aneforge.errors import AneforgeError, IllegalGraphError, InternalError
 
 if TYPE_CHECKING:
@@ -64,8 +64,12 @@ def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
     return call
 
 
+groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text) for name, text in GROUPS.items()}
 for name, command in COMMANDS.items():
-    app.command(name, help=help_of(command))(guarded(command))
+    group, _, last = name.rpartition(" ")
+    (groups[group] if group else app).command(last, help=help_of(command))(guarded(command))
+for name, group_app in groups.items():
+    app.add_typer(group_app, name=name)
 
 
 def print_version(asked: bool) -> None:

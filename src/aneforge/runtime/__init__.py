@@ -9,4 +9,5 @@ From the user inwards:
   many programs a process holds, and which process may.
 - `executables`, `backends` and `devices` run a program; `paths` says which way is for what.
 - `streams` run several programs under one call.
+- `dispatch` is for other programs: what they start or load to reach the engine.
 """

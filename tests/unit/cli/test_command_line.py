@@ -86,10 +86,10 @@ def test_output(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_options(command: str) -> None:
-    result = CliRunner().invoke(main.app, [command, "--help"])
+    result = CliRunner().invoke(main.app, [*command.split(), "--help"])
     assert result.exit_code == 0
     assert f"{command} [OPTIONS]" in result.output
-    if command in ("check", "compile", "run", "compare", "reduce", "diff", "explain", "bench"):
+    if command in ("check", "compile", "run", "compare", "reduce", "diff", "explain", "bench", "invoker install"):
         assert f"aneforge {command} " in result.output
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 OUTPUT = re.compile(r"<!-- output of: python (?P<command>[^>]+) -->\n```text\n(?P<text>.*?)```", re.DOTALL)
 PAGES = ("docs/tour.md",)
+CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+CONSOLE_PAGES = ("docs/dispatch.md",)
 
 
 def trimmed(text: str) -> str:
@@ -43,14 +46,44 @@ def test_shown_output_is_real(page: str, repository: Path, clean_environment: di
         assert trimmed(match["text"]) in trimmed(printed[command]), f"{page} shows what {command} no longer prints"
 
 
-@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell here")
-def test_the_script_for_a_ci_works(tmp_path: Path, repository: Path, clean_environment: dict[str, str]) -> None:
-    saved(tmp_path / "model.onnx", 20_000)
-    command = tmp_path / "bin" / "aneforge"
+def console_commands(page: str) -> list[tuple[str, str]]:
+    """Return the commands of a page, in order, each with the output that is shown."""
+    blocks = "".join(CONSOLE.findall(page))
+    shown = [part.partition("\n") for part in re.split(r"^\$ ", blocks, flags=re.MULTILINE)[1:]]
+    return [(command, output) for command, _, output in shown]
+
+
+def with_command(folder: Path, environment: dict[str, str]) -> dict[str, str]:
+    """Return an environment in which `aneforge` is the command of this interpreter; its script is in the folder."""
+    command = folder / "path" / "aneforge"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m aneforge "$@"\n', encoding="utf-8")
     command.chmod(0o755)
-    environment = {**clean_environment, "PATH": f"{command.parent}:{clean_environment['PATH']}"}
+    return {**environment, "PATH": f"{command.parent}:{environment['PATH']}", "COLUMNS": "80"}
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell here")
+@pytest.mark.parametrize("page", CONSOLE_PAGES)
+def test_console_blocks_print_what_is_shown(
+    page: str, tmp_path: Path, repository: Path, clean_environment: dict[str, str]
+) -> None:
+    commands = console_commands((repository / page).read_text(encoding="utf-8"))
+    assert commands
+    environment = with_command(tmp_path, clean_environment)
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    (folder / "examples").symlink_to(repository / "examples")
+    for command, output in commands:
+        shell = [shutil.which("sh") or "sh", "-c", command]
+        done = subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        same = doctest.OutputChecker().check_output(output, done.stdout, doctest.ELLIPSIS)
+        assert same, f"{page}: {command}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell here")
+def test_the_script_for_a_ci_works(tmp_path: Path, repository: Path, clean_environment: dict[str, str]) -> None:
+    saved(tmp_path / "model.onnx", 20_000)
+    environment = with_command(tmp_path, clean_environment)
     script = [shutil.which("sh") or "sh", str(repository / "examples" / "ci" / "check.sh"), "model.onnx", "known.json"]
     first = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
     assert first.returncode == 0, first.stderr

@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 DESCRIPTION_FILE = "net.plist"
 """What a description is called in a folder of its own."""
 
-__all__ = ["graph_of", "load_netplist", "parse_netplist"]
+__all__ = [
+    "graph_of",
+    "load_netplist",
+    "map_file",
+    "parse_netplist",
+    "plain_size",
+    "port_names",
+    "read_description",
+    "readable",
+]
 
 
 def parse_netplist(
@@ -81,17 +90,26 @@ def load_netplist(path: str | PathLike[str], *, procedure: str | None = None) ->
         NotSupportedError: No source says what a layer or a parameter means.
     """
     description = Path(path)
-    place = Location(str(description))
-    with readable(description, place):
+    with readable(description, Location(str(description))):
         if description.is_dir():
             description /= DESCRIPTION_FILE
-            place = Location(str(description))
-        if plain_size(description, place) > MOST_BYTES:
-            raise GraphError("the description is too large", location=place, limit=f"{MOST_BYTES} bytes")
-        data = description.read_bytes()
-    document = parse_document(data, str(description))
+    place = Location(str(description))
+    document = parse_document(read_description(description), str(description))
     names = dict.fromkeys(name for network in document.networks for name in network.weights)
     return graph_of(document, mapped_files(description.parent, names, place), procedure, place)
+
+
+def read_description(path: Path) -> bytes:
+    """Return the bytes of a description.
+
+    Raises:
+        GraphError: The file cannot be read, or is larger than any description.
+    """
+    place = Location(str(path))
+    with readable(path, place):
+        if plain_size(path, place) > MOST_BYTES:
+            raise GraphError("the description is too large", location=place, limit=f"{MOST_BYTES} bytes")
+        return path.read_bytes()
 
 
 @contextmanager
@@ -139,10 +157,20 @@ def mapped_files(folder: Path, names: Iterable[str], place: Location) -> Mapping
             )
         path = folder / name
         with readable(path, place), suppress(FileNotFoundError):
-            size = plain_size(path, place)
-            with path.open("rb") as opened:  # an empty file cannot be mapped
-                files[name] = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            files[name] = map_file(path, place)
     return files
+
+
+def map_file(path: Path, place: Location) -> Buffer:
+    """Return a file mapped into memory.
+
+    Raises:
+        GraphError: It is not a regular file.
+        OSError: It cannot be read.
+    """
+    size = plain_size(path, place)
+    with path.open("rb") as opened:  # an empty file cannot be mapped
+        return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
 
 
 def graph_of(

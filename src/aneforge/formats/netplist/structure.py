@@ -27,7 +27,7 @@ from aneforge.formats.netplist.schema import layer_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["parse_document"]
+__all__ = ["document_of", "parse_document"]
 
 FLOAT = "Float16"
 TOP = ("Version", "Networks", "ProcedureList")
@@ -47,7 +47,16 @@ def parse_document(data: bytes, file: str | None = None) -> Document:
         UnknownNameError: A key, a layer type or an element type is known to nobody.
         NotSupportedError: It is of another version, or has a layer whose parameters no source gives.
     """
-    top = Keys(parse_plist(data, file), "the description", file)
+    return document_of(parse_plist(data, file), file)
+
+
+def document_of(plist: PlistDict, file: str | None = None) -> Document:
+    """Return what a property list says as a network description.
+
+    Raises:
+        AneforgeError: It is not a network description, as for `parse_document`.
+    """
+    top = Keys(plist, "the description", file)
     version = top.text("Version", layer_table().version)
     if version != layer_table().version:
         raise NotSupportedError(
