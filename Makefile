@@ -56,15 +56,15 @@ docs-tables: $(VENV)/docs.stamp
 
 clean:
 	rm -rf $(VENV) site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -f src/aneforge/engine/kernels/aneforge_kernels.*
+	rm -f src/aneforge/engine/kernels/aneforge_kernels.* src/aneforge/runtime/dispatch/libane_open.*
 
-# One environment; each stamp adds what its targets need to it, and builds the kernels anew if their sources changed.
+# One environment; each stamp adds what its targets need to it, and builds the C libraries anew if their sources changed.
 
 # Modules are compiled when they are first imported: most of what the large packages hold never is.
 INSTALL := $(BIN)/pip install --quiet --no-compile --editable
 
-BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/aneforge/engine/kernels/native/*) \
-	src/aneforge/engine/kernels/build.py
+BUILT_FROM := pyproject.toml hatch_build.py tools/native_build.py $(wildcard src/aneforge/engine/kernels/native/*) \
+	$(wildcard src/aneforge/runtime/dispatch/native/*)
 
 $(VENV)/run.stamp: $(BUILT_FROM) | $(VENV)/bin/python
 	$(INSTALL) .

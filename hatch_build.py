@@ -1,4 +1,4 @@
-"""The build hook of the package: compiles the kernels, or says why it cannot and lets the package be built without."""
+"""The build hook of the package: compiles its C libraries, or says why not and leaves them out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-KERNELS = Path(__file__).parent / "src" / "aneforge" / "engine" / "kernels"
+ROOT = Path(__file__).parent
+WITHOUT = {
+    "aneforge_kernels": "the fast kernels are left out, the golden model will run",
+    "libane_open": "the dispatch library is left out",
+}
 
 
 def builder() -> Any:  # noqa: ANN401 - a module that is loaded by its file
     """Return the module that compiles; the package itself cannot be imported before it is installed."""
-    spec = importlib.util.spec_from_file_location("aneforge_kernel_build", KERNELS / "build.py")
+    spec = importlib.util.spec_from_file_location("aneforge_native_build", ROOT / "tools" / "native_build.py")
     assert spec is not None  # noqa: S101 - the file is part of the sources
     assert spec.loader is not None  # noqa: S101 - and has the suffix of a module
     module = importlib.util.module_from_spec(spec)
@@ -24,20 +28,21 @@ def builder() -> Any:  # noqa: ANN401 - a module that is loaded by its file
     return module
 
 
-class KernelHook(BuildHookInterface):
-    """Puts the library beside its binding, and into the wheel."""
+class NativeHook(BuildHookInterface):
+    """Puts each library beside its binding, and into the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the library; an editable install uses it where it lies."""
+        """Build the libraries; an editable install uses them where they lie."""
         build = builder()
-        try:
-            library = build.build_library(KERNELS)
-        except build.BuildError as error:
-            self.app.display_warning(f"the fast kernels are left out, the golden model will run: {error}")
-            return
-        if version == "editable":
-            return
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform}"
-        build_data["force_include"][str(library)] = f"aneforge/engine/kernels/{library.name}"
+        for library in build.LIBRARIES:
+            try:
+                built = build.build_library(library)
+            except build.BuildError as error:
+                self.app.display_warning(f"{WITHOUT[library.name]}: {error}")
+                continue
+            if version == "editable":
+                continue
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{platform}"
+            build_data["force_include"][str(built)] = built.relative_to(ROOT / "src").as_posix()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from aneforge.cli import invoking, programs, reference
+from aneforge.cli import dispatching, invoking, programs, reference
 from aneforge.cli.check import check
 from aneforge.targets.examples import NAMES
 
@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "ops": reference.ops,
     "routes": reference.routes,
     "bench": programs.bench,
+    "dispatch-library": dispatching.dispatch_library,
     "doctor": reference.doctor,
     "demo": reference.demo,
     "invoker install": invoking.install,

@@ -22,10 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.array_utils import byte_bounds
 
+import native_build as build
 from aneforge.engine import golden, planar, quantised
 from aneforge.engine import reductions as golden_reductions
 from aneforge.engine.choices import choices
-from aneforge.engine.kernels import build, convolution, distances, elements, matmul, reductions
+from aneforge.engine.kernels import convolution, distances, elements, matmul, reductions
 from aneforge.engine.rounding import to_fp16
 from kernel_checks import assert_same_bits, biases, tensors
 
@@ -123,11 +124,20 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
     """Compile the library for the other processor and start it."""
     folder = tmp_path_factory.mktemp("aarch64")
     toolchain = build.Toolchain(COMPILER, "aarch64")
-    objects = build.compile_objects(toolchain, folder)
+    objects = build.compile_objects(build.KERNELS, toolchain, folder)
     driver = folder / "driver"
     source = Path(__file__).with_name("driver.c")
     toolchain.run(
-        *("-static", "-pthread", f"-I{build.SOURCES}", str(source), *map(str, objects), "-lm", "-o", str(driver))
+        *(
+            "-static",
+            "-pthread",
+            f"-I{build.KERNELS.sources}",
+            str(source),
+            *map(str, objects),
+            "-lm",
+            "-o",
+            str(driver),
+        )
     )
     with subprocess.Popen(
         [shutil.which(EMULATOR) or EMULATOR, str(driver)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -1,0 +1,228 @@
+"""Programs of a client of the dispatch library: compiled from MIL files, with ports in the client's memory."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge.compiler.compile import compile_graph
+from aneforge.engine.execution.run import engine_element
+from aneforge.errors import GraphError, UnknownNameError
+from aneforge.formats.mil.program import from_mil
+from aneforge.graph.precision import to_fp16
+from aneforge.runtime.devices import device_port
+from aneforge.runtime.executables import SoftwareEngine
+from aneforge.runtime.facts import ModelFacts
+from aneforge.runtime.saved.cache import ProgramCache, key_of
+from aneforge.targets import database, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aneforge.compiler.ir.program import Port, Program
+    from aneforge.graph.convert import SuppliedInput
+    from aneforge.ops.types import Array
+    from aneforge.runtime.dispatch.worker import Request
+
+__all__ = ["Programs"]
+
+ARCHITECTURE = "TargetArchitecture"
+UNKNOWN_OPTION = -2
+REFUSED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a port's bytes lie in the memory that the client shares."""
+
+    memory: Array
+    offset: int
+    nbytes: int
+
+    def array(self, port: Port) -> Array:
+        """Return the values of a port there.
+
+        Raises:
+            GraphError: The client gave it fewer bytes than it has.
+            NotSupportedError: It has elements that ports of a device have not.
+        """
+        needed = device_port(port).nbytes
+        if self.nbytes < needed:
+            raise GraphError(
+                f"port {port.name!r} has more bytes than the client gave it", seen=self.nbytes, limit=needed
+            )
+        kind, element = port.value.type, engine_element(port.value.type)
+        held = self.memory[self.offset : self.offset + kind.size * element.itemsize]
+        return held.view(element).reshape(kind.shape)
+
+
+@dataclass(slots=True)
+class Operation:
+    """One compiled program, and the arrays that its ports are."""
+
+    program: Program
+    engine: SoftwareEngine
+    drawn: Mapping[str, Array]
+    """What the host draws for inputs that conversion added."""
+    inputs: dict[str, Array]
+    outputs: Mapping[str, Array]
+    places: Mapping[str, Place]
+    """Where the outputs lie."""
+    states: Mapping[str, Array] = field(default_factory=dict[str, "Array"])
+
+    def execute(self) -> None:
+        """Run once. Every input is read before an output is written, for the two may be one."""
+        found = self.engine.execute({**self.drawn, **self.inputs}, self.states)
+        # A value that passes through unchanged still lies in the input's buffer, which an output before it may be.
+        results = {name: self.apart(found.outputs[name]) for name in self.outputs}
+        for name, buffer in self.outputs.items():
+            np.copyto(buffer, results[name])
+        self.states = {name: self.apart(value) for name, value in found.states.items()}
+
+    def apart(self, value: Array) -> Array:
+        """Return a value that no write into a port changes."""
+        return value.copy() if any(np.may_share_memory(value, one) for one in self.inputs.values()) else value
+
+
+@dataclass(slots=True)
+class Programs:
+    """Everything that a client has compiled and not released, by the client's own numbers."""
+
+    held: dict[int, list[Operation]] = field(default_factory=dict[int, "list[Operation]"])
+
+    def functions(self) -> Mapping[int, Callable[[Request], str | int]]:
+        """Return what answers each request, by its code (`enum request` of worker.h)."""
+        return {1: self.compile, 2: self.execute, 3: self.share, 4: self.release, 5: self.check}
+
+    def compile(self, request: Request) -> str:
+        """Compile an operation of a program; return what is to be said of that, a zero, and what the program is."""
+        number, _ = request.u64(), request.u32()
+        path, cache, target = request.text(), request.text(), request.text()
+        memory = mapped(request)
+        inputs, outputs = places(request, memory), places(request, memory)
+        program, drawn, remarks = compile_file(path, cache, target)
+        asked = {port.name: port for port in program.inputs if port.name not in drawn}
+        given = {port.name: port for port in program.outputs}
+        for name in asked.keys() - inputs.keys():
+            raise GraphError(f"the client gave no bytes for input port {name!r}")
+        operation = Operation(
+            program,
+            SoftwareEngine(program),
+            drawn,
+            {name: place.array(port_named(asked, name, "input")) for name, place in inputs.items()},
+            {name: place.array(port_named(given, name, "output")) for name, place in outputs.items()},
+            outputs,
+            {state.name: np.zeros(state.read.type.shape, engine_element(state.read.type)) for state in program.states},
+        )
+        self.held.setdefault(number, []).append(operation)
+        return f"{'; '.join(remarks)}\0{describe(operation)}"
+
+    def execute(self, request: Request) -> int:
+        """Run the first operations of a program."""
+        operations = self.held[request.u64()]
+        for operation in operations[: request.u32()]:
+            operation.execute()
+        return 0
+
+    def share(self, request: Request) -> int:
+        """Make an output's buffer that of an input."""
+        operations = self.held[request.u64()]
+        source, output = operations[request.u32()], request.text()
+        sink, name = operations[request.u32()], request.text()
+        port = next(port for port in sink.program.inputs if port.name == name)
+        sink.inputs[name] = source.places[output].array(port)
+        return 0
+
+    def release(self, request: Request) -> int:
+        """Forget a program."""
+        self.held.pop(request.u64(), None)
+        return 0
+
+    def check(self, request: Request) -> int:
+        """Say whether a target takes a program as it is: nothing built from others, nothing split."""
+        path, target, options = request.text(), request.text(), request.text()
+        for option in options.split():
+            key, _, target = option.partition("=")
+            if key != ARCHITECTURE:
+                return UNKNOWN_OPTION
+            if target not in database().targets:
+                raise UnknownNameError.of(ARCHITECTURE, target, tuple(database().targets))
+        graph = to_fp16(from_mil(path, port_casts=False)).graph
+        verdict = compile_graph(graph, place_of(target or None)).verdict
+        return 0 if verdict.ok and not verdict.decompose else REFUSED
+
+
+def mapped(request: Request) -> Array:
+    """Return the memory that came with a request."""
+    assert request.memory is not None  # noqa: S101 - the library sends it with this request
+    return np.frombuffer(mmap.mmap(request.memory, os.fstat(request.memory).st_size), np.uint8)
+
+
+def places(request: Request, memory: Array) -> dict[str, Place]:
+    """Read where ports lie, by their names.
+
+    Raises:
+        GraphError: One name stands twice.
+    """
+    found: dict[str, Place] = {}
+    for _ in range(request.u32()):
+        name, nbytes, offset = request.text(), request.u64(), request.u64()
+        if name in found:
+            raise GraphError(f"the client gave port {name!r} twice")
+        found[name] = Place(memory, offset, nbytes)
+    return found
+
+
+def port_named(ports: Mapping[str, Port], name: str, direction: str) -> Port:
+    """Return a port of the program by its name.
+
+    Raises:
+        UnknownNameError: There is none.
+    """
+    if name not in ports:
+        raise UnknownNameError.of(f"{direction} port", name, tuple(ports))
+    return ports[name]
+
+
+def compile_file(path: str, cache: str, target: str) -> tuple[Program, Mapping[str, Array], tuple[str, ...]]:
+    """Return the program of a MIL file, what the host draws for it, and what is to be said of that.
+
+    A program that was compiled before for the same target is read from the client's cache folder.
+    """
+    place, half = place_of(target or None), to_fp16(from_mil(path, port_casts=False))
+    if not cache:
+        made = compile_graph(half.graph, place)
+        return made.program, draw(made.supplied), half.notes
+    kept, key = ProgramCache(Path(cache)), key_of(["as it is", half.graph.text, str(place)])
+    found = kept.get(key)
+    if found.entry is not None:
+        program, facts = found.entry
+        return program, draw(facts.supplied), half.notes
+    made = compile_graph(half.graph, place)
+    remarks = kept.put(key, made.program, ModelFacts(len(made.graph.nodes), supplied=made.supplied))
+    return made.program, draw(made.supplied), (*half.notes, *found.remarks, *remarks)
+
+
+def draw(supplied: Sequence[SuppliedInput]) -> Mapping[str, Array]:
+    """Return what the host feeds to inputs that conversion added."""
+    return {one.name: one.draw() for one in supplied}
+
+
+def describe(operation: Operation) -> str:
+    """Return what a record of calls says of a program, as JSON."""
+    program = operation.program
+    return json.dumps(
+        {
+            "target": program.target.name,
+            "layers": len(program.layers),
+            "exactness": str(operation.engine.label.exactness),
+            "inputs": {port.name: str(port.value.type) for port in program.inputs},
+            "outputs": {port.name: str(port.value.type) for port in program.outputs},
+        }
+    )

@@ -1,0 +1,146 @@
+"""The process behind the dispatch library: it reads requests from sockets, and runs programs on the engine.
+
+The library (`native/`) starts it with one end of a socket. Over that socket come channels, each served by a thread;
+over a channel come requests, one at a time, each answered. The values of ports never pass through: they lie in memory
+that both processes have mapped. When the client ends, so does the first socket, and with it this process.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import struct
+import sys
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from aneforge.errors import AneforgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aneforge.runtime.dispatch.programs import Programs
+
+__all__ = ["main"]
+
+WORKER_END = 3
+"""The descriptor by which the client hands over its socket (`WORKER_END` of worker.c)."""
+CLIENT_VARIABLES = ("ANEFORGE_TARGET", "ANEFORGE_DYLIB", "ANEFORGE_TRACE")
+"""What is the client's to say with each request, or not meant for this process."""
+FAILED = -1
+HEAD = struct.Struct("=II")
+ANSWER = struct.Struct("=Ii")
+CODE_BYTES = 4
+
+
+class ClientGoneError(Exception):
+    """The other end of a channel is closed."""
+
+
+@dataclass(slots=True)
+class Request:
+    """The rest of a message, read field by field."""
+
+    content: bytes
+    memory: int | None = None
+    """The descriptor that came with it."""
+    position: int = 0
+
+    def u32(self) -> int:
+        """Read a number of four bytes."""
+        return self._number("=I", 4)
+
+    def u64(self) -> int:
+        """Read a number of eight bytes."""
+        return self._number("=Q", 8)
+
+    def text(self) -> str:
+        """Read a text with its length before it."""
+        length = self.u32()
+        self.position += length
+        return os.fsdecode(self.content[self.position - length : self.position])
+
+    def _number(self, form: str, size: int) -> int:
+        (value,) = struct.unpack_from(form, self.content, self.position)
+        self.position += size
+        return value
+
+
+def main() -> NoReturn:
+    """Serve the client until it ends."""
+    if os.fork():
+        os._exit(0)  # the client waits for this one, and has no child left that its own waiting could meet
+    for name in CLIENT_VARIABLES:
+        os.environ.pop(name, None)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft != hard else soft, hard))
+    warnings.showwarning = show_warning
+    serve_client(socket.socket(fileno=WORKER_END))
+    os._exit(0)  # whatever runs for a client that is gone need not end
+
+
+def show_warning(message: Warning | str, *_: object) -> None:
+    """Print a warning as the library prints its messages: the line of Python is not the client's."""
+    sys.stderr.write(f"ane_open: {message}\n")
+
+
+def serve_client(control: socket.socket) -> None:
+    """Serve every channel that comes, until no more can come."""
+    from aneforge.runtime.dispatch.programs import Programs  # noqa: PLC0415 - the client's process is set free first
+
+    programs = Programs()
+    while True:
+        sent, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not sent:
+            return
+        channel = socket.socket(fileno=descriptors[0])
+        threading.Thread(target=serve_channel, args=(channel, programs), daemon=True).start()
+
+
+def serve_channel(channel: socket.socket, programs: Programs) -> None:
+    """Answer requests one after the other, until the client closes the channel."""
+    functions = programs.functions()
+    try:
+        while True:
+            code, request = receive(channel)
+            try:
+                status, said = answered(functions[code], request)
+            finally:
+                if request.memory is not None:
+                    os.close(request.memory)
+            content = said.encode(errors="surrogateescape")
+            channel.sendall(ANSWER.pack(CODE_BYTES + len(content), status) + content)
+    except (ClientGoneError, ConnectionError):
+        channel.close()
+
+
+def receive(channel: socket.socket) -> tuple[int, Request]:
+    """Read one message.
+
+    Raises:
+        ClientGoneError: There is none any more.
+    """
+    head, descriptors, _, _ = socket.recv_fds(channel, HEAD.size, 1, socket.MSG_WAITALL)
+    if len(head) != HEAD.size:
+        raise ClientGoneError
+    length, code = HEAD.unpack(head)
+    content = channel.recv(length - CODE_BYTES, socket.MSG_WAITALL)
+    if len(content) != length - CODE_BYTES:
+        raise ClientGoneError
+    return code, Request(content, descriptors[0] if descriptors else None)
+
+
+def answered(function: Callable[[Request], str | int], request: Request) -> tuple[int, str]:
+    """Return the status of a request, and what is said of it; nothing that goes wrong in one ends the process."""
+    try:
+        found = function(request)
+    except (AneforgeError, OSError) as error:
+        return FAILED, str(error)
+    except MemoryError:
+        return FAILED, "the engine has no memory left"
+    except Exception as error:  # noqa: BLE001 - the client must hear of it, and the other programs live on
+        return FAILED, f"this is a mistake of aneforge: {type(error).__name__}: {error}"
+    return (found, "") if isinstance(found, int) else (0, found)

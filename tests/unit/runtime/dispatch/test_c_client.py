@@ -1,0 +1,163 @@
+"""The dispatch library as a C program uses it: values, streams, threads, forks, a worker that dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from aneforge.runtime.dispatch import library
+from dispatch_tools import INCREMENT, build_client, environment, needs_compiler, needs_library, workers
+
+pytestmark = [needs_library, needs_compiler]
+
+PRINTED = {
+    "run": """set 0
+execute 0
+get 0
+last 4000 beyond 0000
+views 0 0
+bytes 128 aligned 1
+execute 0
+written 4200
+part 0
+rest 4000 4200
+released -1
+""",
+    "share": """share 0
+one buffer 1
+counted 4400
+too late -1
+added 1
+again 0
+""",
+    "stream": """operation 1
+chain 0
+operation 2
+chain 0
+operations 3
+multi 0
+three 4200
+events 0
+backwards -1
+nameless -1
+no chain -1
+""",
+    "async": """never submitted -2
+wait 0
+calls 5 failures 0
+within -1
+event 10
+final 0 9 10
+value 3c00
+freed block -1
+no function 1
+""",
+    "threads": "wrong 0\n",
+    "forked": """child: inherited -1
+child: zeros 0000
+child: own 0
+child: value 3c00
+child ended 0
+parent: 0
+parent: value 4000
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the C client."""
+    assert library.record_interpreter() is None
+    return build_client(Path(__file__).with_name("abi_client.c"), tmp_path_factory.mktemp("client"))
+
+
+@pytest.fixture(scope="module")
+def mil(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a program that adds one."""
+    path = tmp_path_factory.mktemp("increment") / "model.mil"
+    path.write_text(INCREMENT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def printed(client: Path, mil: Path) -> dict[str, str]:
+    """Return what one client process printed of each thing that it did."""
+    ended = subprocess.run(
+        [client, mil, *PRINTED], check=True, capture_output=True, text=True, env=environment(), timeout=60
+    )
+    assert "Traceback" not in ended.stderr
+    return dict(part.split("\n", 1) for part in ended.stdout.split("== ")[1:])
+
+
+@pytest.mark.parametrize("what", PRINTED)
+def test_a_c_program_gets_what_the_abi_promises(what: str, printed: dict[str, str]) -> None:
+    assert printed[what] == PRINTED[what]
+
+
+def test_the_limits_of_the_runtime_hold_where_they_are_asked_for(client: Path, mil: Path) -> None:
+    ended = subprocess.run(
+        [client, mil, "limits"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment(ANEFORGE_ABI_LIMITS="1"),
+        timeout=60,
+    )
+    assert ended.stdout == "== limits\nloaded 128\nin flight 1\nwait 0\n"
+    assert "128 programs are loaded, and the runtime loads no more" in ended.stderr
+    assert "127 requests are under way, and the queue holds no more" in ended.stderr
+
+
+def test_a_worker_that_is_killed_costs_its_programs_and_nothing_else(client: Path, mil: Path) -> None:
+    before = workers()
+    with subprocess.Popen(
+        [client, mil, "killed"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert [running.stdout.readline() for _ in range(3)] == ["== killed\n", "before 0\n", "kill\n"]
+        (worker,) = workers_of(running.pid, workers() - before)
+        os.kill(worker, signal.SIGKILL)
+        running.stdin.write("\n")
+        running.stdin.flush()
+        printed = [running.stdout.readline() for _ in range(4)]
+        assert printed == ["after -1\n", "still -1\n", "again 0\n", "alive\n"]
+        (second,) = workers_of(running.pid, workers() - before)
+        running.kill()
+        assert "the engine's process" in running.stderr.read()
+    wait_for_end(second)
+
+
+def workers_of(client: int, found: set[int]) -> set[int]:
+    """Return the workers of a client: those that have its memory."""
+    own = shared_memory(client)
+    return {one for one in found if own & shared_memory(one)}
+
+
+def shared_memory(process: int) -> set[str]:
+    """Return what tells the library's memory in a process from any other: inodes."""
+    try:
+        lines = Path(f"/proc/{process}/maps").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return set()
+    return {line.split()[4] for line in lines if "/memfd:ane_open" in line}
+
+
+def wait_for_end(process: int) -> None:
+    """Wait until a process is gone."""
+    for _ in range(500):
+        if process not in workers():
+            return
+        time.sleep(0.02)
+    pytest.fail(f"process {process} outlives its client")
