@@ -392,10 +392,14 @@ def test_a_description_that_the_target_does_not_run(tmp_path: Path) -> None:
     expect(case.invoke("sdpa_invoker"), Stage.COMPILE, f"on {TARGET}: the graph cannot run, 1 finding:")
 
 
-def test_a_description_without_inputs_and_one_without_its_weights_do_not_compile(tmp_path: Path) -> None:
+def test_a_description_without_inputs_and_one_without_its_weights_do_not_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sketch = one_unit("Neuron", {}, {"Type": "ReLU"}, constants={"c": np.ones((1, 1, 1, 1, 4), np.float16)})
     case = sketched(tmp_path, sketch)
-    expect(case.invoke("sdpa_invoker"), Stage.COMPILE, "input")
+    for target in (TARGET, "h12"):
+        monkeypatch.setenv("ANEFORGE_TARGET", target)
+        expect(case.invoke("sdpa_invoker"), Stage.COMPILE, "no inputs")
     alone = invoke("sdpa_invoker", "--net-plist", tmp_path / "net.plist")
     expect(alone, Stage.COMPILE, "constant 'c' is in a weights file that is missing")
     (tmp_path / "weights.1").write_bytes(b"\0" * 7)

@@ -12,7 +12,6 @@ from aneforge.formats.netplist.plist import parse_plist
 from aneforge.formats.netplist.reading import graph_of, map_file, port_names, read_description, readable
 from aneforge.formats.netplist.schema import layer_table
 from aneforge.formats.netplist.structure import document_of
-from aneforge.graph.graph import expect_inputs
 from aneforge.ops.types import numpy_dtype
 from aneforge.runtime.dispatch.invoker_stages import InvokerError, Stage, during
 from aneforge.runtime.dispatch.invoker_surfaces import Surface, dims_of
@@ -149,7 +148,6 @@ def compile_document(document: Document, files: Mapping[str, Buffer], target: Ta
         AneforgeError: It is not a network that the target runs.
     """
     graph = graph_of(document, files, document.procedures[0].name, place)
-    expect_inputs(graph)
     return compile_graph(graph, target, route=route_to(target))
 
 
