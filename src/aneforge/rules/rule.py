@@ -176,6 +176,8 @@ class Rule:
     text: Text
     facts: Property | None = None
     """The bound, where it is no value of the target database."""
+    bounded: bool = False
+    """It warns of an error that it names and that grows no further: another form is nearer, and nothing is wrong."""
 
     @property
     def message(self) -> str:
@@ -317,7 +319,7 @@ class Rule:
         )
 
 
-def rule(
+def rule(  # noqa: PLR0913 - what a rule is, by name
     rule_id: str,
     severity: Severity,
     *,
@@ -326,18 +328,20 @@ def rule(
     ops: Iterable[str] | None = None,
     gated: bool = False,
     trait: Trait | None = None,
+    bounded: bool = False,
 ) -> Callable[[Look], Rule]:
     """Declare a rule: the decorated function yields what it sees, its docstring is the text.
 
     A rule concerns all operations, or those it names, or those that the op table gates by its bound (`gated`), or those
-    that have a trait there. Its bound is a value of the target database by its name, or the value itself.
+    that have a trait there. Its bound is a value of the target database by its name, or the value itself. A `bounded`
+    one warns of an error that is no risk.
     """
 
     def declare(look: Look) -> Rule:
         concerned = None if ops is None else frozenset(ops)
         name, facts = (bound, None) if isinstance(bound, str) else (bound.name, bound)
         text = split_text(inspect.getdoc(look) or "")
-        return Rule(rule_id, severity, name, relation, concerned, gated, trait, look, text, facts)
+        return Rule(rule_id, severity, name, relation, concerned, gated, trait, look, text, facts, bounded)
 
     return declare
 

@@ -81,7 +81,8 @@ def compile(out: GraphLike, options: Options) -> AnyModel:
     warning where a relative error is over `compress_atol`; auto only within it, and where ranges exclude that values
     become infinite by it. `build_dir` keeps the artifacts of this compile. `opt`: 0, None or False compiles what is
     there; "routes" leaves out what undoes itself, without changing a bit; 1 chooses among forms of the graph by the
-    cost model; 2 or "max" does so among those whose error was tried. `validate` makes a precision warning an error.
+    cost model; 2 or "max" does so among those whose error was tried. `validate` makes a precision warning an error,
+    unless it names an error that grows no further, such as that of the table of silu.
     `strict` makes an error of every decomposition, folding, saturation risk and inexact arithmetic. `target` is a
     compiler name, a chip, a family, or None for the host; `backend` one of `af.backends()`.
 
@@ -142,8 +143,8 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     resolved, graph = place.target, half.graph
     verdict = preflight(graph, resolved)
     precision = (*lost_constants(half), *precision_cautions(find_precision_risks(graph), verdict))
-    if options.validate and precision:
-        raise at_risk(precision, resolved)
+    if options.validate:
+        expect_no_risk(precision, resolved)
     give_warnings(precision)
     # A device compiles the graph, and artifacts show it, so neither is content with a program from the cache.
     fresh = options.build_dir is not None or not isinstance(chosen, SoftwareBackend)
@@ -152,8 +153,8 @@ def build_model(graph: Graph, options: Options, *, several: bool) -> AnyModel:
     give_warnings(floor)
     # What was compiled may be warned of where the graph was not: its weights are encoded, its form is another.
     rules = tuple(caution for caution in facts.warnings if caution not in precision)
-    if options.validate and rules:
-        raise at_risk(rules, resolved)
+    if options.validate:
+        expect_no_risk(rules, resolved)
     later = (*rules, *saturation_cautions(graph, program, verdict))
     give_warnings(later)
     split = oversize_text(verdict, program)
@@ -201,10 +202,16 @@ def built_or_found(
     return built.program, facts, built.graph
 
 
-def at_risk(cautions: tuple[Caution, ...], target: Target) -> GraphError:
-    """Return the error of a validation."""
-    listed = "\n  ".join(caution.message for caution in cautions)
-    return GraphError(f"precision is at risk:\n  {listed}", target=target.name, remedy="validate=False only warns")
+def expect_no_risk(cautions: tuple[Caution, ...], target: Target) -> None:
+    """Validate: nothing is warned of by which results may be wrong; errors that are known and bounded pass.
+
+    Raises:
+        GraphError: Something is.
+    """
+    risks = [caution.message for caution in cautions if not caution.bounded]
+    if risks:
+        listed = "\n  ".join(risks)
+        raise GraphError(f"precision is at risk:\n  {listed}", target=target.name, remedy="validate=False only warns")
 
 
 def load_program(path: PathLike, *, target: TargetLike = None, backend: str | Backend | None = None) -> AnyModel:

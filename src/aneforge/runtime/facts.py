@@ -35,6 +35,8 @@ class Caution:
     category: str
     """The name of its class."""
     message: str
+    bounded: bool = False
+    """It names an error that grows no further, such as that of a table; a validation lets it pass."""
 
     def __str__(self) -> str:
         return f"{self.category}: {self.message}"

@@ -11,6 +11,7 @@ from aneforge.analysis.routes import warn_below
 from aneforge.analysis.work import plan_program
 from aneforge.compiler.splits import split_texts
 from aneforge.engine.exactness import Exactness
+from aneforge.rules.catalogue import rules
 from aneforge.rules.preflight import Status
 from aneforge.rules.rule import Severity
 from aneforge.runtime.facts import Caution
@@ -48,8 +49,13 @@ def precision_cautions(risks: tuple[PrecisionRisk, ...], verdict: Preflight) -> 
 
 def rule_cautions(verdict: Preflight) -> tuple[Caution, ...]:
     """Return the warnings of the rules that warn, each once."""
-    found = [str(finding) for finding in verdict.findings if finding.severity is Severity.WARN]
-    return tuple(Caution("PrecisionWarning", message) for message in dict.fromkeys(found))
+    known = rules()
+    found = [
+        Caution("PrecisionWarning", str(finding), known[finding.rule].bounded)
+        for finding in verdict.findings
+        if finding.severity is Severity.WARN
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def encoding_cautions(weights: Sequence[WeightReport], options: Options) -> tuple[Caution, ...]:

@@ -308,6 +308,18 @@ def test_validation_sees_what_rules_warn_of_before_and_after_compression() -> No
         af.compile(out, target="h16g", compress="blockwise", validate=True)
 
 
+@pytest.mark.parametrize("opt", ["routes", 0])
+def test_validation_lets_errors_pass_that_are_bounded(opt: str | int, tmp_path: Path) -> None:
+    with pytest.warns(af.PrecisionWarning, match="ANE-QUIRK-008 warn: silu"):
+        model = af.compile(af.input((1, 8)).silu(), target="h16g", validate=True, opt=opt)
+    (silu,) = (one for one in model.warnings if one.category == "PrecisionWarning")
+    assert silu.bounded
+    assert silu in af.load_program(model.save(tmp_path / "net.aneprg")).warnings
+    with pytest.raises(ValueError, match=r"precision is at risk:\n  ANE-QUIRK-002 warn: softplus") as refusal:
+        af.compile(af.input((1, 8)).silu().softplus(), target="h16g", validate=True, opt=opt)
+    assert "silu at" not in str(refusal.value)
+
+
 def test_sums_of_what_is_never_negative_are_none() -> None:
     x = af.input((4, 1024))
     for out in (x.relu().sum(-1), x.square().sum(-1), (x * x).sum(-1), x.softmax(-1).sum(-1)):

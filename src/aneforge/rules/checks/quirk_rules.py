@@ -147,6 +147,7 @@ def output_is_an_input(subject: Subject) -> Iterator[Seen]:
     bound=fact("silu_is_as_exact_as_its_parts"),
     relation=Relation.PRESENT,
     ops={"silu"},
+    bounded=True,
 )
 def coarse_silu(subject: Subject) -> Iterator[Seen]:
     """{op} is one table on {target}, off by up to {seen} and by 0.0017 at 0; x · sigmoid(x) is nearer for small values.

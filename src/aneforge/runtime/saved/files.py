@@ -136,7 +136,7 @@ def facts_record(facts: ModelFacts) -> FactsRecord:
     return FactsRecord(
         facts.n_ops,
         facts.several,
-        tuple(CautionRecord(one.category, one.message) for one in facts.warnings),
+        tuple(CautionRecord(one.category, one.message, one.bounded) for one in facts.warnings),
         facts.remarks,
         tuple(map(supplied_record, facts.supplied)),
         msgspec.Raw(msgspec.json.encode(facts.weights)),
@@ -331,7 +331,7 @@ def facts_of(record: FactsRecord) -> ModelFacts:
     return ModelFacts(
         n_ops=record.n_ops,
         several=record.several,
-        warnings=tuple(Caution(one.category, one.message) for one in record.warnings),
+        warnings=tuple(Caution(one.category, one.message, one.bounded) for one in record.warnings),
         remarks=record.remarks,
         supplied=tuple(map(supplied_input, record.supplied)),
         weights=weights_of(record.weights),

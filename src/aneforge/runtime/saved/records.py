@@ -77,6 +77,7 @@ class CautionRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     category: str
     message: str
+    bounded: bool = False
 
 
 class SuppliedRecord(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
