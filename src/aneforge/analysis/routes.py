@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from aneforge.analysis.files import DATA
-from aneforge.errors import DataFileError, UnknownNameError
+from aneforge.errors import DataFileError, NoDataError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.targets import database
 from aneforge.targets.schema import Entry, read
@@ -443,9 +443,14 @@ def one_time(name: str, measures: Measures) -> str:
 
     >>> one_time("e5rt", Measures.COLD_COMPILE)
     'about 750 ms'
+
+    Raises:
+        NoDataError: Nothing was published of it.
     """
-    figure = next(one for one in route(name).figures if one.measures is measures)
-    return f"about {time_range_text(figure.microseconds)}"
+    found = [one for one in route(name).figures if one.measures is measures]
+    if not found:
+        raise NoDataError(f"no source says how long {measures} takes by the route {name}")
+    return f"about {time_range_text(found[0].microseconds)}"
 
 
 def range_text(bounds: tuple[float, float]) -> str:

@@ -21,7 +21,7 @@ from aneforge.analysis.routes import (
     programs,
     standing_of,
 )
-from aneforge.errors import DataFileError, UnknownNameError
+from aneforge.errors import DataFileError, NoDataError, UnknownNameError
 from aneforge.runtime.backends import BACKENDS
 from aneforge.targets import database
 
@@ -80,6 +80,8 @@ def test_what_making_a_program_ready_takes() -> None:
     assert one_time("e5rt", Measures.WARM_LOAD) == "about 30 ms"
     assert one_time("standard", Measures.COMPILE_AND_LOAD) == "about 38 ms"
     assert times("mle5", Measures.RESPECIALISATION) == [(10_000.0, 50_000.0)]
+    with pytest.raises(NoDataError, match="no source says how long cold compile takes by the route direct"):
+        one_time("direct", Measures.COLD_COMPILE)
 
 
 def test_real_time_pays_in_isolated_runs_alone() -> None:
