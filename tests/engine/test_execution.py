@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, given, settings
 import aneforge as af
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.ir.evaluate import evaluate_program
-from aneforge.compiler.passes.fusion import FUSION
-from aneforge.compiler.pipeline import PIPELINE, Pipeline
+from aneforge.compiler.pipeline import FUSION, PIPELINE, Pipeline
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.execution.run import prepare, run
 from aneforge.engine.quantised import int8_weight_matmul

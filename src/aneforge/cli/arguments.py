@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aneforge.errors import GraphError, Location
-from aneforge.targets.examples import NAMES
+from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ __all__ = [
 
 ONE_ARRAY = b"\x93NUMPY"
 """How a file of one array begins."""
-EXAMPLES = "{old},{pro},{target}".format(**NAMES)
+EXAMPLE_TARGETS = "{old},{pro},{target}".format(**EXAMPLES)
 Model = Annotated[
     Path,
     typer.Argument(
@@ -48,8 +48,8 @@ Targets = Annotated[
         "--target",
         "-t",
         metavar="NAMES",
-        help=f"Targets, chips, families or a group, separated by commas: {EXAMPLES}, all (every target that runs MIL "
-        "programs), families, or known (older ones too). May be repeated.",
+        help=f"Targets, chips, families or a group, separated by commas: {EXAMPLE_TARGETS}, all (every target that "
+        "runs MIL programs), families, or known (older ones too). May be repeated.",
         show_default=False,
     ),
 ]

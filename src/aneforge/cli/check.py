@@ -182,10 +182,12 @@ def refuse_files(files: dict[str, Path | None], model: Path) -> None:
     Raises:
         GraphError: Two forms would be written over one another, a file cannot be written, or it is part of the model.
     """
-    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - as above
-    from aneforge.report.forms import refuse_form  # noqa: PLC0415 - loaded when it is needed
-
     wanted = {form: path for form, path in files.items() if path is not None}
+    if not wanted:
+        return
+    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.forms import refuse_form  # noqa: PLC0415 - as above
+
     options: dict[str, str] = {}
     for form, path in wanted.items():
         printed = str(path) == STDOUT
@@ -206,13 +208,14 @@ def write_files(
     report: Report, files: dict[str, Path | None], model: Path, threshold: Threshold, known: Report | None
 ) -> bool:
     """Write every form that was asked for; tell whether one was printed instead."""
-    from aneforge.commands.outputs import save  # noqa: PLC0415 - as above
-    from aneforge.report.forms import written_form  # noqa: PLC0415 - loaded when it is needed
+    wanted = {form: path for form, path in files.items() if path is not None}
+    if not wanted:
+        return False
+    from aneforge.commands.outputs import save  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.report.forms import written_form  # noqa: PLC0415 - as above
 
     printed = False
-    for form, path in files.items():
-        if path is None:
-            continue
+    for form, path in wanted.items():
         content = written_form(form, report, model, threshold, known)
         if str(path) == STDOUT:
             typer.echo(content, nl=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.cli import dispatching, invoking, programs, reference
 from aneforge.cli.check import check
-from aneforge.targets.examples import NAMES
+from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,4 +41,4 @@ def help_of(command: Callable[..., None]) -> str:
     >>> help_of(reference.targets)
     'List targets and the chips that have them.'
     """
-    return (inspect.getdoc(command) or "").format(**NAMES)
+    return (inspect.getdoc(command) or "").format(**EXAMPLES)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aneforge.targets.examples import NAMES
+from aneforge.targets.names import EXAMPLES
 
 __all__ = ["install"]
 
@@ -23,7 +23,9 @@ def install(
             "--target",
             "-t",
             metavar="NAME",
-            help="What they compile for where ANEFORGE_TARGET names nothing: {large}, {pro}, {family}.".format(**NAMES),
+            help="What they compile for where ANEFORGE_TARGET names nothing: {large}, {pro}, {family}.".format(
+                **EXAMPLES
+            ),
             show_default=False,
         ),
     ] = None,

@@ -10,7 +10,7 @@ import typer
 
 from aneforge.cli import arguments as given
 from aneforge.errors import GraphError
-from aneforge.targets.examples import NAMES
+from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,10 @@ __all__ = ["bench", "compare", "compile_", "reduce", "run"]
 OneTarget = Annotated[
     str,
     typer.Option(
-        "--target", "-t", metavar="NAME", help="A target, chip or family: {large}, {pro}, {family}.".format(**NAMES)
+        "--target",
+        "-t",
+        metavar="NAME",
+        help="A target, chip or family: {large}, {pro}, {family}.".format(**EXAMPLES),
     ),
 ]
 Seed = Annotated[
@@ -144,7 +147,7 @@ def run(
     values = given.read_arrays(inputs) if inputs is not None else None
     names = given.targets_given(target)
     if names is None and not is_program_file(model):
-        raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**NAMES))
+        raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**EXAMPLES))
     shapes = given.shapes_given(shape)
     if output is not None:
         refuse_file(output, model)
@@ -231,7 +234,7 @@ def compare(
         raise GraphError(
             "one or two targets are compared",
             seen=len(names),
-            remedy="-t {old} -t {new}, or -t {old} alone".format(**NAMES),
+            remedy="-t {old} -t {new}, or -t {old} alone".format(**EXAMPLES),
         )
     if mark not in (None, "all"):
         raise GraphError("--mark takes one word", seen=mark, limit="all")
@@ -289,7 +292,8 @@ def reduce(
     keep: Annotated[
         str,
         typer.Option(
-            metavar="WHAT", help="'rule ANE-… [TARGET]', 'diverges {old} {new}' or 'nan [TARGET]'.".format(**NAMES)
+            metavar="WHAT",
+            help="'rule ANE-… [TARGET]', 'diverges {old} {new}' or 'nan [TARGET]'.".format(**EXAMPLES),
         ),
     ],
     output: Annotated[
@@ -361,7 +365,7 @@ def bench(
     values = given.read_arrays(inputs) if inputs is not None else None
     names = given.targets_given(target)
     if names is None:
-        raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**NAMES))
+        raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**EXAMPLES))
     with progress() as tell:
         found = measured(model, names, values, runs=runs, seed=seed, shapes=given.shapes_given(shape), progress=tell)
     out = console()

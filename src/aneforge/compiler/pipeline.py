@@ -9,8 +9,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.compiler.ir.verifier import verify
-from aneforge.compiler.passes.fusion import FUSION
-from aneforge.compiler.passes.legalisation import LEGALISATION
+from aneforge.compiler.passes.choose_output_groups import ChooseOutputGroups
+from aneforge.compiler.passes.choose_reduction_route import ChooseReductionRoute
+from aneforge.compiler.passes.choose_slice_route import ChooseSliceRoute
+from aneforge.compiler.passes.choose_weight_stream import ChooseWeightStream
+from aneforge.compiler.passes.choose_winograd import ChooseWinograd
+from aneforge.compiler.passes.collapse_layout import CollapseLayout
+from aneforge.compiler.passes.constants_to_gain_offset import ConstantsToGainOffset
+from aneforge.compiler.passes.cut_segments import CutSegments
+from aneforge.compiler.passes.eliminate_copies import EliminateCopies
+from aneforge.compiler.passes.factor_strides import FactorStrides
+from aneforge.compiler.passes.fold_dequantise import FoldDequantise
+from aneforge.compiler.passes.fold_padding import FoldPadding
+from aneforge.compiler.passes.fold_scale import FoldScale
+from aneforge.compiler.passes.fuse_epilogue import FuseEpilogue
+from aneforge.compiler.passes.fuse_square import FuseSquare
+from aneforge.compiler.passes.hoist_through_concat import HoistThroughConcat
+from aneforge.compiler.passes.legalise_gather import LegaliseGather
+from aneforge.compiler.passes.legalise_rank import LegaliseRank
+from aneforge.compiler.passes.legalise_resize import LegaliseResize
+from aneforge.compiler.passes.legalise_transpose import LegaliseTranspose
+from aneforge.compiler.passes.matmul_to_convolution import MatmulToConvolution
+from aneforge.compiler.passes.merge_activations import MergeActivations
+from aneforge.compiler.passes.share_layouts import ShareLayouts
+from aneforge.compiler.passes.split_extents import SplitExtents
+from aneforge.compiler.passes.split_groups import SplitGroups
+from aneforge.compiler.passes.split_kernel_memory import SplitKernelMemory
+from aneforge.compiler.passes.split_matmul import SplitMatmul
+from aneforge.compiler.passes.split_windows import SplitWindows
 from aneforge.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -20,7 +46,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.passes.base import Pass
 
-__all__ = ["PIPELINE", "Pipeline", "Step"]
+__all__ = ["FUSION", "LEGALISATION", "PIPELINE", "Pipeline", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +133,42 @@ class Pipeline:
         write(Step("lower", modified=True, program=program))
         return self.run(program, write)
 
+
+FUSION: tuple[Pass, ...] = (
+    EliminateCopies(),
+    FoldPadding(),
+    FoldDequantise(),
+    FuseSquare(),
+    MatmulToConvolution(),  # before gains and offsets: a bias of a product is one for every channel of the convolution
+    ConstantsToGainOffset(),
+    CollapseLayout(),
+    ShareLayouts(),
+    MergeActivations(),
+    HoistThroughConcat(),
+    FuseEpilogue(),
+    FoldScale(),
+)
+
+LEGALISATION = (
+    LegaliseRank(),
+    LegaliseGather(),
+    LegaliseResize(),
+    FactorStrides(),
+    SplitWindows(),
+    SplitGroups(),
+    LegaliseTranspose(),
+    SplitMatmul(),
+    SplitExtents(),
+    ChooseWeightStream(),
+    SplitKernelMemory(),
+    ChooseOutputGroups(),
+    ChooseWinograd(),
+    ChooseSliceRoute(),
+    ChooseReductionRoute(),
+    CutSegments(),
+)
+"""Shapes first, then what is too large, then how every layer runs: passes that make layers stand before those that look
+at what they made."""
 
 PIPELINE = Pipeline((*FUSION, *LEGALISATION))
 """Fusion, then legalisation."""

@@ -12,7 +12,7 @@ library leave the golden model alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ from aneforge.engine import (
     attention,
     choices,
     crop,
+    kernels,
     neuron,
     normalisation,
     planar,
@@ -31,12 +32,10 @@ from aneforge.engine import (
 )
 from aneforge.engine.doubts import CHOICES_AMONG_ZEROS, SPECIAL, doubtful_numbers, has_special
 from aneforge.engine.exactness import Exactness, Label, worst
-from aneforge.engine.kernels import operations
-from aneforge.engine.kernels.elements import PATTERNS, lookup, to_fp16
-from aneforge.engine.kernels.library import available
 from aneforge.engine.neuron import read_real
 from aneforge.engine.planar import host_fp16
 from aneforge.errors import NotSupportedError
+from aneforge.ops.numbers import FP16_PATTERNS
 from aneforge.ops.op import Category
 from aneforge.ops.table import op_named, ops
 from aneforge.ops.types import DTYPES, TensorType
@@ -66,7 +65,7 @@ WHOLE_NUMBERS = "integers and booleans are computed exactly; not measured"
 SIGMOID_GELU = "the table of GELU by a sigmoid is not known; its mathematics is rounded once"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Arithmetic:
     """What an operation computes on a target, and how sure that is.
 
@@ -79,8 +78,12 @@ class Arithmetic:
     label: Label
     function: Function | None
     """Its own arithmetic; None for the meaning of the op table."""
-    fast: Function | None
-    """The same on the kernels; None where they have none."""
+
+    @cached_property
+    def fast(self) -> Function | None:
+        """The same on the kernels, found when it first runs; None where they have none."""
+        on_target = kernels.operations.FOR_TARGET.get(self.op.name)
+        return on_target(self.target) if on_target else kernels.operations.FUNCTIONS.get(self.op.name)
 
     @property
     def exactness(self) -> Exactness:
@@ -113,10 +116,10 @@ class Arithmetic:
 
     def results(self, operands: OperandArrays, attributes: Attributes) -> tuple[Array, ...]:
         """Return the results for operands as the engine gets them and all attributes, both checked before."""
-        if self.entry.copies or not self.takes(operands) or not available():
+        if self.entry.copies or not self.takes(operands) or not kernels.library.available():
             return self.golden_results(operands, attributes)
         if self.op.name in UNARY:
-            return (lookup(cast("Array", operands["x"]), self.table(attributes)),)
+            return (kernels.elements.lookup(cast("Array", operands["x"]), self.table(attributes)),)
         if self.fast is None:
             return self.golden_results(operands, attributes)
         with np.errstate(all="ignore"):
@@ -220,9 +223,7 @@ def found_arithmetic(name: str, target: Target) -> Arithmetic:
         raise NotSupportedError("no engine runs it, so it has no arithmetic", operation=name, target=target.name)
     entry = choices.entry_of(name)
     function = FUNCTIONS.get(name) or (FOR_TARGET[name](target) if name in FOR_TARGET else None)
-    on_target = operations.FOR_TARGET.get(name)
-    fast = on_target(target) if on_target else operations.FUNCTIONS.get(name)
-    return Arithmetic(op, target, entry, choices.label_on(entry, target), function, fast)
+    return Arithmetic(op, target, entry, choices.label_on(entry, target), function)
 
 
 def runs(op: Op) -> bool:
@@ -233,7 +234,7 @@ def runs(op: Op) -> bool:
 @lru_cache(maxsize=MOST_TABLES)
 def made_table(found: Arithmetic, attributes: tuple[tuple[str, AttributeValue], ...]) -> Bits:
     """Return a table, made once for an operation on a target with some attributes."""
-    every = np.arange(PATTERNS, dtype=np.uint16).view(np.float16)
+    every = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
     (results,) = found.golden_results({"x": every}, dict(attributes))
     return results.view(np.uint16)
 
@@ -297,7 +298,7 @@ def rounded_meaning(op: Op, operands: OperandArrays, attributes: Attributes) -> 
     """Return the meaning of the op table, rounded once; what is not a number is 0, as it was seen to be."""
     widened = {name: widened_operand(value) for name, value in operands.items()}
     return tuple(
-        to_fp16(np.where(np.isnan(result), 0.0, result)) if result.dtype == np.float64 else result
+        kernels.elements.to_fp16(np.where(np.isnan(result), 0.0, result)) if result.dtype == np.float64 else result
         for result in op.evaluate(widened, attributes)
     )
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from aneforge.engine.activations import MODELLED_ERF_FROM
 from aneforge.engine.exactness import Exactness, Label
-from aneforge.engine.kernels.elements import PATTERNS
 from aneforge.engine.planar import number
+from aneforge.ops.numbers import FP16_PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +43,7 @@ ZEROS_OF_BOTH_SIGNS = "the larger or smaller of zeros of both signs: no source s
 REASONS = (SPECIAL_VALUES, ERF_BEYOND_ITS_TABLE, ZEROS_OF_BOTH_SIGNS)
 LABELS = tuple(Label(Exactness.MODELLED, reason) for reason in REASONS)
 SPECIAL = LABELS[REASONS.index(SPECIAL_VALUES)]
-EVERY = np.arange(PATTERNS, dtype=np.uint16).view(np.float16)
+EVERY = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
 ZERO, NEGATIVE_ZERO = 0x0000, 0x8000
 
 

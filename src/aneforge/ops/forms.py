@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 import numpy as np
 
-from aneforge.ops.attributes import AXES, KEEP_DIMS
-from aneforge.ops.codomain import UNIT, Codomain
+from aneforge.ops.common import AXES, KEEP_DIMS
 from aneforge.ops.op import Category, Op, Support, Surface, Trait
+from aneforge.ops.results import UNIT, Codomain
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair, draw_shape, draw_type
 from aneforge.ops.shapes import broadcast, common_dtype, expect_elements, expect_kind, reduced_axes
 from aneforge.ops.signature import Attribute, AttributeValue, Operand
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from aneforge.ops.decomposition import Decomposition
-    from aneforge.ops.movement import Movement
-    from aneforge.ops.product import Product
+    from aneforge.ops.results import Movement, Product
 
 __all__ = ["Details", "Domain", "ElementDetails", "binary", "comparison", "reduction", "unary"]
 

@@ -5,7 +5,7 @@ Only constants: importing this module costs nothing.
 
 from __future__ import annotations
 
-__all__ = ["FP16_INFINITY", "FP16_MAX", "FP16_SMALLEST", "FP16_SMALLEST_NORMAL"]
+__all__ = ["FP16_INFINITY", "FP16_MAX", "FP16_PATTERNS", "FP16_SMALLEST", "FP16_SMALLEST_NORMAL"]
 
 FP16_MAX = 65504.0
 """The largest finite number."""
@@ -15,3 +15,5 @@ FP16_MAX, were exponent 31 an ordinary one. NaN is read as something larger."""
 FP16_SMALLEST_NORMAL = 2.0**-14
 FP16_SMALLEST = 2.0**-24
 """The smallest subnormal number above zero."""
+FP16_PATTERNS = 2**16
+"""How many patterns of bits there are, each a number of fp16, an infinity or NaN."""

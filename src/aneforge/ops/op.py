@@ -11,15 +11,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
-from aneforge.ops.codomain import EVERYTHING, Codomain
 from aneforge.ops.definition import Definition, OperandTypes
+from aneforge.ops.results import EVERYTHING, Codomain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.ops.decomposition import Decomposition
-    from aneforge.ops.movement import Movement
-    from aneforge.ops.product import Product
+    from aneforge.ops.results import Movement, Product
     from aneforge.ops.sampling import Chooser, Sample
     from aneforge.ops.signature import AttributeValue
 

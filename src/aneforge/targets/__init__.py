@@ -14,7 +14,6 @@ from aneforge.targets.database import Database, database
 from aneforge.targets.family import MIN_FAMILY, Family, LegalityFamily, family_of, supports_mil
 from aneforge.targets.host import Host, detect_family, detect_target
 from aneforge.targets.names import chip
-from aneforge.targets.places import place_of
 from aneforge.targets.properties import Fact, Properties, Property, Value
 from aneforge.targets.queries import (
     FP16_SLICE_SAT,
@@ -25,7 +24,7 @@ from aneforge.targets.queries import (
     limit,
     native_streams,
 )
-from aneforge.targets.resolve import GROUPS, TargetLike, group, resolve
+from aneforge.targets.resolve import GROUPS, TargetLike, group, place_of, resolve
 from aneforge.targets.target import (
     Chip,
     Clock,

@@ -17,10 +17,19 @@ if TYPE_CHECKING:
 
     from aneforge.targets.target import Chip, Target
 
-__all__ = ["chip", "target_named"]
+__all__ = ["EXAMPLES", "chip", "target_named"]
 
 CHIP_PREFIX, FAMILY_PREFIX = "soc:", "family:"
 LONGEST_NAME = 1000
+EXAMPLES = {
+    "old": "m1",
+    "new": "m5",
+    "pro": "m4-pro",
+    "target": "h17",
+    "large": "h17s",
+    "family": "family:a14",
+}
+"""For help texts: an early chip, a late one, one of several with one target; a target, a larger one; a family."""
 
 
 def target_named(name: str) -> Target:

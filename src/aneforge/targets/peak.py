@@ -15,8 +15,7 @@ import numpy as np
 
 from aneforge.errors import NoDataError
 from aneforge.targets.database import database
-from aneforge.targets.places import place_of
-from aneforge.targets.resolve import TargetLike, resolve
+from aneforge.targets.resolve import TargetLike, place_of, resolve
 
 if TYPE_CHECKING:
     from aneforge.targets.target import Clock, Target, Tier

@@ -156,6 +156,16 @@ class Properties:
             raise self._wrong_type(name, "an integer")
         return value
 
+    def known_integer(self, name: str) -> int | None:
+        """Return a property that is an integer, or None where no source gives it for this target.
+
+        >>> from aneforge.targets import Family, resolve
+        >>> hal = resolve(Family.A13).hal
+        >>> hal.known_integer("dense_kernel_memory"), hal.known_integer("unicast_input_channel_limit")
+        (65536, None)
+        """
+        return self.integer(name) if name in self else None
+
     def text(self, name: str) -> str:
         """Return a property that is a word."""
         value = self.fact(name).value

@@ -1,4 +1,4 @@
-"""From whatever names a target (`"h17s"`, `"M4 Pro"`, `Family.A13`, `None`) to the target; groups of targets."""
+"""From whatever names a target (`"h17s"`, `"M4 Pro"`, `Family.A13`, `None`) to the target and the named chip."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from aneforge.errors import UnknownTargetError
 from aneforge.targets.database import database
 from aneforge.targets.family import Family, supports_mil
 from aneforge.targets.host import detect_target
-from aneforge.targets.names import target_named
+from aneforge.targets.names import FAMILY_PREFIX, chip, slug, target_named
 from aneforge.targets.target import Kind, Place, Target
 
-__all__ = ["GROUPS", "TargetLike", "group", "resolve"]
+__all__ = ["GROUPS", "TargetLike", "group", "place_of", "resolve"]
 
 TargetLike = Target | Place | Family | int | str | None
 """Anything that names a target; None is the host."""
@@ -91,3 +91,26 @@ def group(name: str) -> tuple[Target, ...]:
             return tuple(targets[target] for family, target in representatives if supports_mil(family))
         case _:
             raise UnknownTargetError.of("target group", name, GROUPS)
+
+
+def place_of(target: TargetLike) -> Place:
+    """Return the chip that something names, where it names one, and its target.
+
+    A name of the compiler and a family name no chip.
+
+    >>> from aneforge.targets import Family
+    >>> [place_of(name).name for name in ("M4 Pro", "h16g", Family.A13, "soc:a14")]
+    ['m4-pro', 'h16g', 'h13', 'a14']
+    """
+    if isinstance(target, Place):
+        return target
+    resolved = resolve(target)
+    if not isinstance(target, str):
+        return Place(resolved, None)
+    key = slug(target)
+    if key in database().targets or key.startswith(FAMILY_PREFIX):
+        return Place(resolved, None)
+    try:
+        return Place(resolved, chip(target))
+    except UnknownTargetError:
+        return Place(resolved, None)

@@ -19,11 +19,11 @@ from aneforge.compiler.passes.fold_dequantise import FoldDequantise
 from aneforge.compiler.passes.fold_padding import FoldPadding
 from aneforge.compiler.passes.fold_scale import FoldScale
 from aneforge.compiler.passes.fuse_epilogue import FuseEpilogue
-from aneforge.compiler.passes.fusion import FUSION
 from aneforge.compiler.passes.hoist_through_concat import HoistThroughConcat
 from aneforge.compiler.passes.matmul_to_convolution import MatmulToConvolution
 from aneforge.compiler.passes.merge_activations import MergeActivations
 from aneforge.compiler.passes.share_layouts import ShareLayouts
+from aneforge.compiler.pipeline import FUSION
 from aneforge.engine.execution.run import run
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor

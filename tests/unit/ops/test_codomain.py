@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from aneforge.engine.dispatch import arithmetic
-from aneforge.ops.codomain import EVERYTHING
 from aneforge.ops.op import Op
+from aneforge.ops.results import EVERYTHING
 from aneforge.ops.sampling import Fill, RandomChooser, Sample
 from aneforge.ops.signature import AttributeValue
 from aneforge.ops.table import op_named, ops

@@ -7,8 +7,8 @@ import pytest
 
 from aneforge.engine.choices import entries
 from aneforge.engine.crop import FOR_TARGET as CROPS
-from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Op, Trait
+from aneforge.ops.results import Movement, Taking
 from aneforge.ops.sampling import Fill, RandomChooser
 from aneforge.ops.signature import AttributeValue
 from aneforge.ops.table import op_named, ops

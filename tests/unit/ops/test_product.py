@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aneforge.compiler.ir.catalogue import kind_named
-from aneforge.ops.product import Product
+from aneforge.ops.results import Product
 from aneforge.ops.sampling import Fill, RandomChooser
 from aneforge.ops.table import op_named, ops
 

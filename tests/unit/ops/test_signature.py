@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import axis_attribute, dtype_attribute
+from aneforge.ops.common import axis_attribute, dtype_attribute
 from aneforge.ops.op import Category, Op, Work
 from aneforge.ops.sampling import Chooser, Fill, Sample
 from aneforge.ops.signature import REQUIRED, Attribute, AttributeKind, AttributeValue, Operand

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from aneforge.engine.dispatch import arithmetic
-from aneforge.ops.movement import Taking
 from aneforge.ops.op import Op, Trait
+from aneforge.ops.results import Taking
 from aneforge.ops.sampling import Fill, RandomChooser
 from aneforge.ops.signature import AttributeValue
 from aneforge.ops.table import op_named, ops

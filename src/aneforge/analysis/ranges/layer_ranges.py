@@ -26,9 +26,9 @@ from aneforge.engine.crop import through_crop
 from aneforge.engine.execution.layers import EXACT_PAIRS
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.engine.planar import host_fp16, number, read
-from aneforge.ops.movement import Taking
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
+from aneforge.ops.results import Taking
 from aneforge.ops.table import op_named
 from aneforge.ops.types import TensorType, is_float, is_integer
 

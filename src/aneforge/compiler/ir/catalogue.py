@@ -18,7 +18,7 @@ from aneforge.ops.table import op_named
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aneforge.compiler.ir.meanings.form import LayerForm
+    from aneforge.compiler.ir.kind import LayerForm
     from aneforge.graph.node import Node
 
 __all__ = ["is_bridge", "kind_named", "kind_of_op", "kinds"]

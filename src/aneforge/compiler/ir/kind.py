@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from aneforge.ops.codomain import EVERYTHING, Codomain
 from aneforge.ops.definition import Definition
 from aneforge.ops.op import Op, Trait
-from aneforge.ops.product import Product
+from aneforge.ops.results import EVERYTHING, Codomain, Product
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from aneforge.evidence import Evidence
-    from aneforge.ops.signature import AttributeValue
+    from aneforge.ops.signature import Attribute, AttributeValue, Operand
+    from aneforge.ops.types import Array, TensorType
 
-__all__ = ["DIALECT", "Engine", "Kind", "Slot"]
+__all__ = ["DIALECT", "Engine", "Kind", "LayerForm", "Slot"]
 
 DIALECT = "anec"
 
@@ -58,6 +58,16 @@ class Slot(StrEnum):
 
 
 PLACES = {slot: place for place, slot in enumerate(Slot)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerForm:
+    """What a layer takes and gives whose form is not that of an operation of the table."""
+
+    operands: tuple[Operand, ...]
+    attributes: tuple[Attribute, ...]
+    infer: Callable[..., TensorType]
+    meaning: Callable[..., Array]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.memory.rewriting import rewritable
+from aneforge.compiler.schedule.flow import rewritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

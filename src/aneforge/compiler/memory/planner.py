@@ -23,12 +23,11 @@ from aneforge.compiler.memory.layout import (
     round_up,
 )
 from aneforge.compiler.memory.plan import CHIP, Allocation, AllocationState, Memory, MemoryPlan, Moment, Space
-from aneforge.compiler.memory.rewriting import rewritable
 from aneforge.compiler.memory.scratch import Tenant, scratch_of
 from aneforge.compiler.memory.streaming_windows import windows_of_step
 from aneforge.compiler.memory.verifier import verify_plan
 from aneforge.compiler.memory.weights import pack_layer
-from aneforge.compiler.schedule.flow import ring_values
+from aneforge.compiler.schedule.flow import rewritable, ring_values
 from aneforge.compiler.schedule.rules import rules as standard_rules
 from aneforge.errors import GraphError
 

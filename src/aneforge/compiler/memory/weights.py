@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, cast
 from aneforge.compiler.memory.layout import round_up
 from aneforge.compiler.passes.choose_output_groups import chosen
 from aneforge.compiler.passes.kernels import encoding_of, held_bytes, kernel_of
-from aneforge.compiler.passes.known_values import known
 from aneforge.ops.constant import Constant, Dense
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def pack_layer(layer: Layer, target: Target, rules: Rules) -> PackedWeights | No
     # Offsets alone are biases and stand in the blocks; beside gains, both stand apart.
     biased = affine is not None and set(affine.operands) == {"offset"}
     blocks = blocks_of(layer, kernel, weight, int(biased) * HALF, target, rules)
-    limit, largest = known(target.hal, "dense_kernel_memory"), known(target.hal, "max_operand_bytes")
+    limit, largest = target.hal.known_integer("dense_kernel_memory"), target.hal.known_integer("max_operand_bytes")
     return PackedWeights(
         layer=layer.name,
         operand=kernel.operand,
@@ -110,7 +109,7 @@ def pack_layer(layer: Layer, target: Target, rules: Rules) -> PackedWeights | No
 
 def blocks_of(layer: Layer, kernel: Kernel, weight: Constant, bias: int, target: Target, rules: Rules) -> Blocks:
     """Return the blocks of a layer's weights: by tiles, by planes of a grouped convolution, or by what is stored."""
-    cores = known(target.hal, "nes_per_ane") or rules.cores_where_unknown
+    cores = target.hal.known_integer("nes_per_ane") or rules.cores_where_unknown
     if stays_stored(layer, weight, target):
         share = round_up(-(-weight.nbytes // cores), BLOCK)
         return Blocks((share,) * cores, Basis.ESTIMATED)

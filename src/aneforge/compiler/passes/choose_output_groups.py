@@ -15,7 +15,6 @@ from aneforge.compiler.decisions import decision
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.kernels import kernel_of
-from aneforge.compiler.passes.known_values import known
 
 if TYPE_CHECKING:
     from aneforge.compiler.ir.layer import Layer
@@ -65,11 +64,11 @@ def chosen(layer: Layer, target: Target) -> Layer | None:
     kernel = None if "lanes" in layer.choices else kernel_of(layer)
     if kernel is None:
         return None
-    cores = known(target.hal, "nes_per_ane")
+    cores = target.hal.known_integer("nes_per_ane")
     depthwise = kernel.groups > 1 and kernel.groups == layer.operand("input").type.shape[1] == kernel.channels
     if cores is None or layer.choices.get("weights") in ("streams", "unknown") or (kernel.groups > 1 and not depthwise):
         return layer.choosing(lanes="unknown")
-    most = 1 if depthwise else most_lanes(layer, kernel, known(target.hal, "dense_kernel_memory"))
+    most = 1 if depthwise else most_lanes(layer, kernel, target.hal.known_integer("dense_kernel_memory"))
     tiles = tiles_of(kernel.channels, cores, most)
     counts = [(lanes, len(list(some))) for lanes, some in groupby(lanes for lanes, _ in tiles)]
     return layer.choosing(

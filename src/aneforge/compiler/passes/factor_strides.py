@@ -11,7 +11,6 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass
 from aneforge.compiler.passes.base import Phase as CompilerPhase
 from aneforge.compiler.passes.cuts import convolution_slides
-from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
 from aneforge.errors import NotSupportedError
@@ -42,7 +41,7 @@ class Strides:
     @classmethod
     def of(cls, target: Target) -> Strides | None:
         """Return what is known of a target; None where no source gives its factors."""
-        native = known(target.limits, "conv_stride_native")
+        native = target.limits.known_integer("conv_stride_native")
         if native is None or "stride_factors" not in target.hal:
             return None
         return cls(

@@ -11,7 +11,6 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.axis_groups import merge_layer_axes
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.epilogues import unfuse
-from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker, merge_first_axes
 from aneforge.compiler.passes.refusals import finding, operation_name, refused
 from aneforge.errors import IllegalGraphError, NotSupportedError
@@ -40,10 +39,10 @@ class Ranks:
     @classmethod
     def of(cls, target: Target) -> Ranks | None:
         """Return the limits of a target; None where no source gives the one for all tensors."""
-        most, linear = known(target.limits, "max_rank"), known(target.limits, "linear_max_rank")
+        most, linear = target.limits.known_integer("max_rank"), target.limits.known_integer("linear_max_rank")
         if most is None:
             return None
-        matmul = known(target.limits, "matmul_max_rank") or decision("matmul_axes_where_unknown").integer()
+        matmul = target.limits.known_integer("matmul_max_rank") or decision("matmul_axes_where_unknown").integer()
         return cls(most, {"matmul": matmul, "linear": linear or most})
 
     def of_layer(self, layer: Layer) -> int:

@@ -13,7 +13,6 @@ from aneforge.compiler.ir.kind import Engine, Slot
 from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.epilogues import unfuse
-from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.tiling import even_parts
 
@@ -47,7 +46,7 @@ class Bounds:
         names = {Axis.HEIGHT: "max_transpose_height", Axis.WIDTH: "max_transpose_width"}
         if any(name not in target.hal for name in names.values()):
             return None
-        other = known(target.limits, "transpose_extent")
+        other = target.limits.known_integer("transpose_extent")
         others = {} if other is None else dict.fromkeys((Axis.BATCH, Axis.CHANNEL, Axis.DEPTH), other)
         longest = {**others, **{axis: target.hal.integer(name) for axis, name in names.items()}}
         return cls(longest, target.limits.integer("transpose_trailing_axes"), target)

@@ -11,7 +11,6 @@ from aneforge.compiler.moving import CHANNELS, SPATIAL, only_moves
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along, is_reduction, reduced
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
-from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.refusals import refused
 from aneforge.compiler.passes.tiling import Part, cut_layer, even_parts
@@ -47,9 +46,9 @@ class Extents:
     def of(cls, target: Target) -> Extents:
         """Return the bounds of a target; None for one that no source gives."""
         return cls(
-            known(target.limits, explain(SPATIAL).bound),
-            known(target.limits, explain(CHANNELS).bound),
-            known(target.limits, "max_rank"),
+            target.limits.known_integer(explain(SPATIAL).bound),
+            target.limits.known_integer(explain(CHANNELS).bound),
+            target.limits.known_integer("max_rank"),
             target,
         )
 

@@ -12,7 +12,6 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, unfuse
-from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.tiling import cut_layer, even_parts
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class SplitGroups(Pass):
     def rewritten(self, program: Program) -> Program:
         """Take large groups apart."""
         target = program.target
-        most = known(target.limits, "group_conv_decompose")
+        most = target.limits.known_integer("group_conv_decompose")
         notes: list[Note] = []
 
         def apart(layer: Layer) -> list[Layer] | None:

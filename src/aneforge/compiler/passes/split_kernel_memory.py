@@ -17,7 +17,6 @@ from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import axis_behind, unfuse
 from aneforge.compiler.passes.kernels import held_bytes, kernel_of, unmet_preconditions
-from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.split_matmul import contraction
 from aneforge.compiler.passes.tiling import Along, Cut, Part, cut_layer, even_parts, full_parts, sum_parts
 from aneforge.errors import NotSupportedError
@@ -54,11 +53,11 @@ class KernelMemory:
     def of(cls, target: Target) -> KernelMemory:
         """Return what is known of a target's kernel memory."""
         return cls(
-            known(target.hal, "dense_kernel_memory"),
-            known(target.hal, "streamed_kernel_memory"),
+            target.hal.known_integer("dense_kernel_memory"),
+            target.hal.known_integer("streamed_kernel_memory"),
             target.hal.get("kernel_streaming"),
             target.geometry.get("large_kernels_shared"),
-            known(target.hal, "nes_per_ane"),
+            target.hal.known_integer("nes_per_ane"),
             target,
         )
 

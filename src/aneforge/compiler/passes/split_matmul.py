@@ -10,7 +10,6 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
-from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.tiling import Along, Cut, cut_layer, even_parts, sum_parts
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class SplitMatmul(Pass):
     def rewritten(self, program: Program) -> Program:
         """Split what is too large."""
         target = program.target
-        height, longest = known(target.limits, "tensor_height"), known(target.limits, "max_tensor_dim")
+        height, longest = target.limits.known_integer("tensor_height"), target.limits.known_integer("max_tensor_dim")
         notes: list[Note] = []
 
         def split(layer: Layer) -> list[Layer] | None:

@@ -11,7 +11,6 @@ from aneforge.compiler.passes.base import Pass
 from aneforge.compiler.passes.base import Phase as CompilerPhase
 from aneforge.compiler.passes.cuts import convolution_slides
 from aneforge.compiler.passes.epilogues import UNDONE, fusion_undone, unfuse
-from aneforge.compiler.passes.known_values import known
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
 from aneforge.compiler.passes.refusals import refused
@@ -193,8 +192,8 @@ class SplitWindows(Pass):
     def rewritten(self, program: Program) -> Program:
         """Make windows shorter where they are too long."""
         target = program.target
-        kernels = [known(target.limits, name) for name in KERNEL_LIMITS]
-        pool = known(target.limits, POOL_LIMIT)
+        kernels = [target.limits.known_integer(name) for name in KERNEL_LIMITS]
+        pool = target.limits.known_integer(POOL_LIMIT)
         notes: list[Note] = []
 
         def shorter(layer: Layer) -> list[Layer] | None:

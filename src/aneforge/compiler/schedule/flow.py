@@ -1,4 +1,4 @@
-"""What flows between the layers of one segment: who writes a value, who reads it, and what leaves the segment."""
+"""What flows between the layers of one segment: who writes a value, who reads it or may write over it, what leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program, Segment
     from aneforge.compiler.schedule.rules import Rules
 
-__all__ = ["Flow", "flow_of", "ring_values"]
+__all__ = ["Flow", "flow_of", "rewritable", "ring_values"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,3 +92,20 @@ def ring_values(layers: Iterable[Layer], rules: Rules) -> frozenset[str]:
         if layer.kind.name in rules.rewriting_kinds:
             found.add(layer.name)
     return frozenset(found)
+
+
+def rewritable(layer: Layer, rules: Rules) -> tuple[str, ...]:
+    """Return the names of the operands over which a layer may write its result.
+
+    A layer that makes each element from those in its place may rewrite any operand of the result's type; one that
+    changes a part of its first operand may rewrite that one. An epilogue that moves elements forbids it.
+    """
+    moving = layer.epilogue.texture or layer.epilogue.broadcast or layer.epilogue.transpose
+    if moving or len(layer.results) > 1:
+        return ()
+    refs: tuple[object, ...] = ()
+    if layer.kind.name in rules.pointwise_kinds:
+        refs = layer.bottoms
+    elif layer.kind.name in rules.rewriting_kinds:
+        refs = (layer.operand(layer.kind.operands[0].name),)
+    return tuple(ref.name for ref in refs if isinstance(ref, Value) and ref.type == layer.result.type)

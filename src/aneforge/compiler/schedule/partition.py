@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from aneforge.compiler.memory.arena import Arena
 from aneforge.compiler.memory.folding import lies_there
 from aneforge.compiler.memory.layout import on_chip_layout
-from aneforge.compiler.memory.rewriting import rewritable
+from aneforge.compiler.schedule.flow import rewritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,15 +21,14 @@ import numpy as np
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind
+from aneforge.engine import kernels
 from aneforge.engine.dispatch import UNARY, arithmetic, round_operands
 from aneforge.engine.doubts import SPECIAL, doubtful_numbers, has_special
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.execution.values import magnitude_of
-from aneforge.engine.kernels.elements import PATTERNS, lookup, to_fp16
-from aneforge.engine.kernels.library import available
-from aneforge.engine.kernels.operations import gain_offset
 from aneforge.engine.planar import host_fp16, read
 from aneforge.ops.arithmetic import reshape_along
+from aneforge.ops.numbers import FP16_PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,12 +58,13 @@ class Pointwise:
         self.find_doubts = doubts
 
     def __call__(self, x: Array) -> Array:
-        return lookup(x, self.table) if available() and x.dtype == np.float16 else self.function(x)
+        kept = x.dtype == np.float16 and kernels.library.available()
+        return kernels.elements.lookup(x, self.table) if kept else self.function(x)
 
     @cached_property
     def table(self) -> npt.NDArray[np.uint16]:
         """Results for every number, found the first time that they are needed."""
-        every = np.arange(PATTERNS, dtype=np.uint16).view(np.float16)
+        every = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
         return self.function(every).view(np.uint16)
 
     @cached_property
@@ -144,7 +144,7 @@ class Exact:
             if self.offset is not None:
                 total += self.offset
         no_number = np.isnan(total)
-        return to_fp16(np.where(no_number, 0.0, total) if no_number.any() else total)
+        return kernels.elements.to_fp16(np.where(no_number, 0.0, total) if no_number.any() else total)
 
 
 def stages_of(stages: Iterable[tuple[Slot, Stage]], flowing: TensorType, target: Target) -> Stages:
@@ -199,7 +199,7 @@ def build_gain(affine: Affine, rank: int) -> Function:
     gain, offset = (one.reshape(()) if one is not None and single else one for one in constants)
 
     def function(x: Array) -> Array:
-        return gain_offset(x, gain, offset)
+        return kernels.operations.gain_offset(x, gain, offset)
 
     return Pointwise(function, lambda: doubtful_numbers("", ())) if single else Each(function)
 

@@ -176,9 +176,10 @@ def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Ar
     product = product_of(layer, call, target)
     first, second = list(layer.operands)
     stages = stages_of(product.stages, layer.core_types[0], target)
+    multiply = product.multiplication()
 
     def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
-        found = product.multiply(cast("Array", operands[first]), cast("Array", operands[second]))
+        found = multiply(cast("Array", operands[first]), cast("Array", operands[second]))
         return (stages.run(found, doubts),)
 
     shape = cast("Ref", layer.operands[second]).type.shape

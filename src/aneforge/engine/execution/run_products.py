@@ -19,10 +19,10 @@ import numpy as np
 from aneforge.compiler.affine import Affine, affine_of_stage
 from aneforge.compiler.ir.catalogue import kinds
 from aneforge.compiler.ir.kind import Slot
+from aneforge.engine import kernels
 from aneforge.engine.choices import doubts_of, switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.epilogue import ONE_ROUNDING, Exact, along
-from aneforge.engine.kernels.operations import PRODUCTS, TOTALS, convolve_with_gain
 from aneforge.engine.planar import read
 from aneforge.engine.products import convolution_by, form_of, matmul_by, transposed_window
 from aneforge.engine.quantised import meeting_int8
@@ -55,16 +55,45 @@ INT8_FOLDED = "int8 weights were folded to dense fp16, and activations are assum
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product ready to run."""
+    """A product, and what is directly after its sum."""
 
-    multiply: Callable[[Array, Array], Array]
-    """Rounded to fp16, gain and offset directly after it included."""
+    layer: Layer
+    call: Call
+    affine: Affine
+    """Gain and offset directly after the sum."""
+    exact: Exact | None
+    """They as one rounding with the sum; None where the offset is where sums start, or there is nothing to do."""
     start: Array | None
     """Where sums start."""
     stages: tuple[tuple[Slot, Stage], ...]
     """The slots that are left."""
     labels: tuple[Label, ...]
-    winograd: bool
+    form: str
+    """The form of a convolution; empty for other products."""
+    crops: bool
+    """Its activations pass the times-16 encoding."""
+
+    @property
+    def winograd(self) -> bool:
+        """It is a convolution in Winograd's form."""
+        return self.form == "winograd"
+
+    def multiplication(self) -> Callable[[Array, Array], Array]:
+        """Return the function that multiplies and rounds to fp16, gain and offset directly after it included."""
+        exact = self.exact
+        products = kernels.operations.PRODUCTS if exact is None else kernels.operations.TOTALS
+        fused = self.form in {"direct", "winograd"} and not self.crops and follows_channels(self.affine)
+        if fused and exact is not None and exact.gain is not None:
+            outer = self.layer.core_types[0].shape[1]
+            gain, offset = for_channels(exact.gain, outer), for_channels(exact.offset, outer)
+            products, exact = kernels.operations.convolve_with_gain(gain, offset), None
+        sums = sums_of(self.layer, self.call, self.form, self.start, products)
+
+        def multiply(x: Array, weight: Array) -> Array:
+            found = meeting_int8(sums, x, weight) if self.crops else sums(x, weight)
+            return found if exact is None else exact(found)
+
+        return multiply
 
 
 def is_product(layer: Layer) -> bool:
@@ -84,12 +113,6 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
     form = convolution_form(layer, call, target) if call.op == "conv" else ""
     crops = encodes_activations(layer, target)
     labels = [] if exact is None else [Label(Exactness.MODELLED, ONE_ROUNDING)]
-    products = PRODUCTS if exact is None else TOTALS
-    fused = form in {"direct", "winograd"} and not crops and follows_channels(affine)
-    if fused and exact is not None and exact.gain is not None:
-        outer = layer.core_types[0].shape[1]
-        products, exact = convolve_with_gain(for_channels(exact.gain, outer), for_channels(exact.offset, outer)), None
-    sums = sums_of(layer, call, form, start, products)
     if crops:
         labels.append(Label(Exactness.MODELLED, INT8_WEIGHTS))
     elif layer.choices.get("encoding") == FOLDED_INT8:
@@ -98,12 +121,7 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
         labels += doubts_of("bias_starts_sum", target)
     if form and form != form_by_shape(layer, call, target):
         labels.append(Label(Exactness.MODELLED, f"the compiler chose the {form} form; not measured here"))
-
-    def multiply(x: Array, weight: Array) -> Array:
-        found = meeting_int8(sums, x, weight) if crops else sums(x, weight)
-        return found if exact is None else exact(found)
-
-    return Product(multiply, start, stages, tuple(labels), winograd=form == "winograd")
+    return Product(layer, call, affine, exact, start, stages, tuple(labels), form, crops)
 
 
 def follows_channels(affine: Affine) -> bool:

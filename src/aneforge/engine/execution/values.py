@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aneforge.engine.kernels.distances import largest_magnitude
+from aneforge.engine import kernels
 from aneforge.engine.planar import read
 from aneforge.ops.numbers import FP16_INFINITY
 
@@ -39,7 +39,7 @@ def magnitude_of(array: Array) -> float:
     >>> magnitude_of(np.array([1.0, -np.inf], np.float16)), magnitude_of(np.array([7], np.int8))
     (65536.0, 0.0)
     """
-    return largest_magnitude(array) if array.dtype == np.float16 else 0.0
+    return kernels.distances.largest_magnitude(array) if array.dtype == np.float16 else 0.0
 
 
 def wide(array: Array, magnitude: float) -> Array:

@@ -4,4 +4,10 @@
 finds extremes and pools; `deconvolution`, `distances` and `norms` build on them. Each function stands for one of the
 golden model, takes fp16 arrays, or uint16 arrays of their bits, and returns the same sort. `operations` makes
 operations of the op table of them. `library` finds the library and says which paths (kinds of vectors) there are.
+
+Its modules are loaded when something runs: what only asks how sure results are needs none of them.
 """
+
+import lazy_loader  # pyright: ignore[reportMissingTypeStubs] - it has none; `__init__.pyi` types what it attaches
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # pyright: ignore[reportUnknownVariableType] - as above

@@ -22,6 +22,7 @@ from aneforge.engine.kernels.arrays import (
 )
 from aneforge.engine.kernels.library import address, available, call
 from aneforge.errors import GraphError, GraphTypeError
+from aneforge.ops.numbers import FP16_PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "lookup", "maximum", "minimum", "mul", "sub", "table_of", "to_fp16"]
 
-PATTERNS = 65536
 SHORTEST_RUN = 32
 """Runs of pairs shorter than this are copied together first: starting one costs as much as some elements."""
 CONVERSIONS = {"float32": "aneforge_from_float", "float64": "aneforge_from_double"}
@@ -86,7 +86,7 @@ def table_of(function: Callable[[Array], Array]) -> Bits:
     >>> int(table_of(np.negative)[0x3C00]) == 0xBC00
     True
     """
-    inputs = np.arange(PATTERNS, dtype=np.uint16).view(np.float16)
+    inputs = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
         return np.asarray(function(inputs.astype(np.float64))).astype(np.float16).view(np.uint16)
 
@@ -102,8 +102,8 @@ def lookup(values: Array, table: Bits) -> Array:
         GraphTypeError: The numbers or the table's entries are not fp16.
     """
     bits, entries = bits_of("lookup", values), bits_of("lookup", table)
-    if entries.shape != (PATTERNS,):
-        raise GraphError("a table has one entry for every bit pattern", seen=entries.shape, limit=(PATTERNS,))
+    if entries.shape != (FP16_PATTERNS,):
+        raise GraphError("a table has one entry for every bit pattern", seen=entries.shape, limit=(FP16_PATTERNS,))
     if not available():
         return as_given(entries[bits], values)
     places, entries = np.ascontiguousarray(bits), np.ascontiguousarray(entries)

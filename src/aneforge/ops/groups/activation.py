@@ -10,11 +10,11 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import logistic, rectify, reshape_along, softmax
-from aneforge.ops.attributes import axis_attribute
-from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, UNIT, WITHIN_ONE, Codomain, around_zero
+from aneforge.ops.common import F2, LIKELY_F0, axis_attribute
 from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Category, Op, Surface, Trait
+from aneforge.ops.results import EVERYTHING, FROM_ZERO, UNIT, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import (
     common_dtype,
@@ -33,7 +33,6 @@ from aneforge.ops.signature import (
     OperandKind,
     Required,
 )
-from aneforge.ops.supports import F2, LIKELY_F0
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array, TensorType

@@ -13,12 +13,12 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import softmax
+from aneforge.ops.common import F2
 from aneforge.ops.decompositions import products
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
 from aneforge.ops.shapes import broadcast, common_dtype, expect_float, expect_least_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import F2
 from aneforge.ops.types import Array, TensorType
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.common import DECOMPOSED
 from aneforge.ops.decompositions import movement, placing
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface, Trait
+from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_least_rank, expect_rank, expect_representable
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import DECOMPOSED
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array, TensorType

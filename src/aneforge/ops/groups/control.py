@@ -9,15 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import dtype_attribute
+from aneforge.ops.common import NOWHERE, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, MilStatus, Op, Support, Trait
+from aneforge.ops.results import Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_integer, expect_rank, expect_within
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.STATE

@@ -10,13 +10,13 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import reshape_along, wide
+from aneforge.ops.common import LIKELY_F0
 from aneforge.ops.decompositions import products, strides
 from aneforge.ops.op import Category, Op, Surface, Trait
-from aneforge.ops.product import Product
+from aneforge.ops.results import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, expect_number, expect_one_each, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
-from aneforge.ops.supports import LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 from aneforge.ops.windows import (
     DILATIONS,

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.ops.arithmetic import wide
-from aneforge.ops.attributes import epsilon_attribute
-from aneforge.ops.codomain import EVERYTHING, FROM_ZERO, Codomain
+from aneforge.ops.common import DECOMPOSED, F2, LIKELY_F0, epsilon_attribute
 from aneforge.ops.decompositions import activations, remainders
 from aneforge.ops.forms import Domain, binary, unary
-from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Surface, Trait
+from aneforge.ops.results import EVERYTHING, FROM_ZERO, Codomain, Movement, Taking
 from aneforge.ops.sampling import NUMBERS
 from aneforge.ops.signature import Attribute, AttributeKind
-from aneforge.ops.supports import DECOMPOSED, F2, LIKELY_F0
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array

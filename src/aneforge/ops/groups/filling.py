@@ -7,14 +7,13 @@ import math
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import SHAPE, dtype_attribute
+from aneforge.ops.common import LIKELY_F2, SHAPE, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_representable
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import LIKELY_F2
 from aneforge.ops.types import Array, TensorType, is_float
 
 CATEGORY = Category.STRUCTURAL

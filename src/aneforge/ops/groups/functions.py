@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.ops.attributes import epsilon_attribute
-from aneforge.ops.codomain import FROM_ZERO, WITHIN_ONE
+from aneforge.ops.common import F2, LIKELY_F2, epsilon_attribute
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Category, Surface, Trait
+from aneforge.ops.results import FROM_ZERO, WITHIN_ONE
 from aneforge.ops.sampling import NUMBERS, Chooser
-from aneforge.ops.supports import F2, LIKELY_F2
 
 if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue

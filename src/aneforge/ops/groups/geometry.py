@@ -11,12 +11,12 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.movement import Movement, Taking
+from aneforge.ops.common import LIKELY_BRIDGE_F0
 from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.results import Movement, Taking
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import common_dtype, expect_float, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import LIKELY_BRIDGE_F0
 from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.TRIGONOMETRY

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import SHAPE
-from aneforge.ops.codomain import Codomain
+from aneforge.ops.common import LIKELY_BRIDGE_F0, LIKELY_BRIDGE_F2, SHAPE
 from aneforge.ops.decompositions import movement
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.interpolation import (
@@ -25,12 +24,11 @@ from aneforge.ops.interpolation import (
     nearest_indices,
     upsampling_points,
 )
-from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
+from aneforge.ops.results import Codomain, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import expect_elements, expect_float, expect_least_rank, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.supports import LIKELY_BRIDGE_F0, LIKELY_BRIDGE_F2
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import axis_attribute, dtype_attribute
-from aneforge.ops.codomain import Codomain
+from aneforge.ops.common import DECOMPOSED, LIKELY_F2, NOWHERE, axis_attribute, dtype_attribute
 from aneforge.ops.decompositions import placing
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.groups.elementwise import real_quotient
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
+from aneforge.ops.results import Codomain, Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_any, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import (
     common_dtype,
@@ -33,7 +32,6 @@ from aneforge.ops.shapes import (
     normalise_axis,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.supports import DECOMPOSED, LIKELY_F2, NOWHERE
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:

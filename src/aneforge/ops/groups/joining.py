@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.common import F2, axis_attribute
 from aneforge.ops.decompositions import movement
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, Op, Support, Surface, Trait
+from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import common_dtype, divisible, expect_entries, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import F2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

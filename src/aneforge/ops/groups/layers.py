@@ -9,15 +9,14 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import reshape_along, return_unchanged
-from aneforge.ops.attributes import SHAPE
+from aneforge.ops.common import BRIDGE_F0, LIKELY_BRIDGE_F0, SHAPE
 from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, binary
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
+from aneforge.ops.results import Movement
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
 from aneforge.ops.shapes import broadcast, common_dtype, expect_least_rank, expect_one_each, own_type
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
-from aneforge.ops.supports import BRIDGE_F0, LIKELY_BRIDGE_F0
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.ops.codomain import UNIT
+from aneforge.ops.common import DECOMPOSED, LIKELY_F0
 from aneforge.ops.decompositions import logic, movement
 from aneforge.ops.forms import binary, comparison, unary
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface, Trait
+from aneforge.ops.results import UNIT, Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_bool
 from aneforge.ops.signature import Operand
-from aneforge.ops.supports import DECOMPOSED, LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import wide
+from aneforge.ops.common import LIKELY_F0
 from aneforge.ops.decompositions import products
 from aneforge.ops.labels import label_extents, labels_of
 from aneforge.ops.op import Category, Op, Surface, Trait
-from aneforge.ops.product import Product
+from aneforge.ops.results import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample, draw_broadcast_pair
 from aneforge.ops.shapes import broadcast, common_dtype, expect_least_rank, expect_number, expect_one_each, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
-from aneforge.ops.supports import LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import euclidean_length, reshape_along
-from aneforge.ops.attributes import AXES, epsilon_attribute
+from aneforge.ops.common import AXES, F2, LIKELY_BRIDGE_F2, LIKELY_F2, epsilon_attribute
 from aneforge.ops.decompositions import norms
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
@@ -28,7 +28,6 @@ from aneforge.ops.shapes import (
     reduced_axes,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
-from aneforge.ops.supports import F2, LIKELY_BRIDGE_F2, LIKELY_F2
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:

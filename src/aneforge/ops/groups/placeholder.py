@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aneforge.ops.attributes import SHAPE, dtype_attribute
+from aneforge.ops.common import SHAPE, dtype_attribute
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import FLOATS, Chooser, Sample, draw_shape
 from aneforge.ops.signature import Attribute, AttributeKind

@@ -9,14 +9,13 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import euclidean_length
-from aneforge.ops.codomain import FROM_ZERO
+from aneforge.ops.common import LIKELY_F0
 from aneforge.ops.decompositions import reductions
-from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Op, Surface, Trait
+from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
 from aneforge.ops.shapes import expect_float, expect_number, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.supports import LIKELY_F0
 from aneforge.ops.types import Array, TensorType
 from aneforge.ops.windows import (
     PAD,

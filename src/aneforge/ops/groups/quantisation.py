@@ -8,14 +8,13 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import reshape_along
-from aneforge.ops.attributes import axis_attribute, dtype_attribute
+from aneforge.ops.common import LIKELY_BRIDGE_F2, LIKELY_F2, NOWHERE, axis_attribute, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
-from aneforge.ops.supports import LIKELY_BRIDGE_F2, LIKELY_F2, NOWHERE
 from aneforge.ops.types import DTYPES, Array, TensorType, bits, is_integer, numpy_dtype, value_range
 
 CATEGORY = Category.QUANTISATION

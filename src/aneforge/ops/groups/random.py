@@ -13,15 +13,14 @@ from statistics import NormalDist
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import SHAPE
-from aneforge.ops.codomain import FROM_ZERO, UNIT, Codomain
+from aneforge.ops.common import NOWHERE, SHAPE
 from aneforge.ops.decompositions import drawing
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Trait
+from aneforge.ops.results import FROM_ZERO, UNIT, Codomain
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import expect_float
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import DTYPES, Array, TensorType, is_float
 
 CATEGORY = Category.DETECTION

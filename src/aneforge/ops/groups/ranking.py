@@ -7,14 +7,12 @@ from typing import TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import INDEX_DTYPES, axis_attribute, index_dtype_attribute
-from aneforge.ops.codomain import FROM_ZERO
-from aneforge.ops.movement import Movement, Taking
+from aneforge.ops.common import INDEX_DTYPES, NOWHERE, axis_attribute, index_dtype_attribute
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
+from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import common_dtype, expect_countable, expect_float, expect_rank, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import NOWHERE
 from aneforge.ops.types import Array, TensorType, numpy_dtype
 
 CATEGORY = Category.DETECTION

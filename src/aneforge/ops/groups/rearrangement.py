@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
+from aneforge.ops.common import LIKELY_BRIDGE_F2, LIKELY_F0, LIKELY_F2
 from aneforge.ops.decompositions import movement
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
+from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any
 from aneforge.ops.shapes import divisible, expect_entries, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import LIKELY_BRIDGE_F2, LIKELY_F0, LIKELY_F2
 
 if TYPE_CHECKING:
     from aneforge.ops.forms import Details

@@ -17,12 +17,12 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import logistic, rectify, return_unchanged
+from aneforge.ops.common import DECOMPOSED
 from aneforge.ops.decompositions import recurrent
 from aneforge.ops.op import Category, Op
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, divisible, expect_float, expect_rank
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand, OperandKind
-from aneforge.ops.supports import DECOMPOSED
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from aneforge.ops.arithmetic import euclidean_length
-from aneforge.ops.attributes import INDEX_DTYPES, KEEP_DIMS, axis_attribute, index_dtype_attribute
-from aneforge.ops.codomain import FROM_ZERO
+from aneforge.ops.common import (
+    BRIDGE_F0,
+    F2,
+    INDEX_DTYPES,
+    KEEP_DIMS,
+    LIKELY_F0,
+    NOWHERE,
+    axis_attribute,
+    index_dtype_attribute,
+)
 from aneforge.ops.decompositions import reductions
 from aneforge.ops.forms import Details, Domain, reduction
-from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface, Trait
+from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import (
     expect_countable,
@@ -26,7 +34,6 @@ from aneforge.ops.shapes import (
     normalise_axis,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import BRIDGE_F0, F2, LIKELY_F0, NOWHERE
 from aneforge.ops.types import Array, TensorType, numpy_dtype
 
 if TYPE_CHECKING:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import AXES
+from aneforge.ops.common import AXES, DECOMPOSED, LIKELY_F2
 from aneforge.ops.decompositions import placing
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_integer, expect_one_each, expect_within, normalise_axes, normalise_axis
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import DECOMPOSED, LIKELY_F2
 from aneforge.ops.types import Array, TensorType
 
 CATEGORY = Category.STRUCTURAL

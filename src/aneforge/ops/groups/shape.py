@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import AXES, axis_attribute
-from aneforge.ops.codomain import FROM_ZERO
+from aneforge.ops.common import AXES, BRIDGE_F0, LIKELY_F0, LIKELY_F2, NOWHERE, axis_attribute
 from aneforge.ops.decompositions import movement
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, Op, Surface
+from aneforge.ops.results import FROM_ZERO, Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import expect_entries, expect_rank, normalise_axes, own_type
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.supports import BRIDGE_F0, LIKELY_F0, LIKELY_F2, NOWHERE
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:

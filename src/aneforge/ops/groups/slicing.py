@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from aneforge.errors import GraphError
-from aneforge.ops.attributes import axis_attribute
+from aneforge.ops.common import BRIDGE_F0, LIKELY_F2, NOWHERE, axis_attribute
 from aneforge.ops.decompositions import movement
-from aneforge.ops.movement import Movement
 from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
+from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
 from aneforge.ops.shapes import (
     common_dtype,
@@ -22,7 +22,6 @@ from aneforge.ops.shapes import (
     normalise_axis,
 )
 from aneforge.ops.signature import Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.supports import BRIDGE_F0, LIKELY_F2, NOWHERE
 from aneforge.ops.types import Array, TensorType
 
 if TYPE_CHECKING:

@@ -12,13 +12,12 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import return_unchanged
-from aneforge.ops.attributes import axis_attribute
-from aneforge.ops.movement import Movement
+from aneforge.ops.common import F2, axis_attribute
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
+from aneforge.ops.results import Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
 from aneforge.ops.shapes import common_dtype, normalise_axis, own_type
 from aneforge.ops.signature import Attribute, AttributeKind, Operand, OperandKind
-from aneforge.ops.supports import F2
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array, TensorType

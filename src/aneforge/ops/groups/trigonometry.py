@@ -9,11 +9,11 @@ import math
 
 import numpy as np
 
-from aneforge.ops.codomain import FROM_ZERO, WITHIN_ONE, Codomain, around_zero
+from aneforge.ops.common import DECOMPOSED, F2
 from aneforge.ops.decompositions import trigonometry
 from aneforge.ops.forms import Domain, unary
 from aneforge.ops.op import Below, Category, Support, Surface, Trait
-from aneforge.ops.supports import DECOMPOSED, F2
+from aneforge.ops.results import FROM_ZERO, WITHIN_ONE, Codomain, around_zero
 
 CATEGORY = Category.TRIGONOMETRY
 F4 = Support(floor=4, below=Below.DECOMPOSE, mil_since=4)

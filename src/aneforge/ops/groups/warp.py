@@ -13,8 +13,8 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.decompositions import movement
 from aneforge.ops.interpolation import SAMPLING_MODES, folded, grid_points, normalised, pixels, places, sampled
-from aneforge.ops.movement import Movement, Taking
 from aneforge.ops.op import Category, Op, Support, Surface
+from aneforge.ops.results import Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import (
     expect_elements,

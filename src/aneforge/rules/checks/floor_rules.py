@@ -1,4 +1,4 @@
-"""The families that have an operation at all, as the op table gives them."""
+"""The floors: below which no program runs, and below which an operation does not, as the op table gives them."""
 
 from collections.abc import Iterator
 
@@ -11,6 +11,17 @@ from aneforge.targets import LegalityFamily
 
 NO_FAMILY = 8
 """One past the last value of the compiler's family enumeration: the floor of an operation that no family has."""
+
+
+@rule("ANE-FLOOR-001", Severity.REJECT, bound="mil_programs", relation=Relation.PRESENT)
+def runs_mil(subject: Subject) -> Iterator[Seen]:
+    """{op} cannot run: {target} is below the floor of MIL programs.
+
+    Remedy: choose a target of tier {since} or later, or write a network description (`compile --emit netplist`).
+
+    The front end asserts this before it looks at any operation, so every operation is rejected there.
+    """
+    yield Seen(subject.op)
 
 
 @rule("ANE-FLOOR-002", Severity.REJECT, bound="family", relation=Relation.AT_MOST)

@@ -1,4 +1,4 @@
-"""What a program reads: without anything to feed, there is no program."""
+"""What a program reads, of which there must be something, and what it keeps on the device between runs."""
 
 from collections.abc import Iterator
 
@@ -36,3 +36,22 @@ def constant_without_numbers(subject: Subject) -> Iterator[Seen]:
     Remedy: give the numbers to the operation that reads them, as an operand.
     """
     yield Seen(subject.op)
+
+
+@rule(
+    "ANE-STATE-001",
+    Severity.REJECT,
+    bound=fact("state_width_step"),
+    relation=Relation.MULTIPLE_OF,
+    ops={"state"},
+)
+def state_width(subject: Subject) -> Iterator[Seen]:
+    """A state is {seen} wide; states that load on {target} are a multiple of {limit} wide.
+
+    Remedy: pad the last axis of the state to the next multiple, and slice what is read.
+
+    Reported in: apple/coremltools#2631
+    """
+    for tensor in subject.results:
+        if tensor.rank:
+            yield Seen(tensor.shape[-1], "last axis")

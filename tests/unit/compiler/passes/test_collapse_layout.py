@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import aneforge as af
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.passes.collapse_layout import CollapseLayout
-from aneforge.compiler.passes.fusion import FUSION
+from aneforge.compiler.pipeline import FUSION
 from aneforge.engine.execution.run import run
 from aneforge.targets import Target, group
 from program_tools import expect_same_meaning, lowered

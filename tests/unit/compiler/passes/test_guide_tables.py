@@ -10,9 +10,7 @@ import pytest
 
 import aneforge as af
 from aneforge.compiler.compile import build_program
-from aneforge.compiler.passes.fusion import FUSION
-from aneforge.compiler.passes.legalisation import LEGALISATION
-from aneforge.compiler.pipeline import Pipeline
+from aneforge.compiler.pipeline import FUSION, LEGALISATION, Pipeline
 from aneforge.errors import IllegalGraphError
 from aneforge.graph.node import build
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine

@@ -20,9 +20,7 @@ from aneforge.compiler.compile import build_program
 from aneforge.compiler.decisions import decisions
 from aneforge.compiler.lower.lower import lower
 from aneforge.compiler.passes.base import Phase
-from aneforge.compiler.passes.fusion import FUSION
-from aneforge.compiler.passes.legalisation import LEGALISATION
-from aneforge.compiler.pipeline import Pipeline
+from aneforge.compiler.pipeline import FUSION, LEGALISATION, Pipeline
 from aneforge.errors import GraphError, NotSupportedError
 from aneforge.graph.graph import as_graph
 from aneforge.targets import Database, database, group
@@ -196,8 +194,8 @@ SCRIPT = """
 import sys
 sys.path[:0] = {paths!r}
 from test_legalisation import network
-from aneforge.compiler.passes.fusion import FUSION
-from aneforge.compiler.passes.legalisation import LEGALISATION
+from aneforge.compiler.pipeline import FUSION
+from aneforge.compiler.pipeline import LEGALISATION
 from aneforge.compiler.compile import build_program
 from aneforge.compiler.pipeline import Pipeline
 for target in ("h13", "h14", "h17s"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.ir.meanings.form import LayerForm
+from aneforge.compiler.ir.kind import LayerForm
 from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.shapes import expect_float, normalise_axis

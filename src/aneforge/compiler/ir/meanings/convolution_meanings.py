@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from aneforge.compiler.ir.meanings.form import LayerForm
+from aneforge.compiler.ir.kind import LayerForm
 from aneforge.errors import GraphError
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
 from aneforge.ops.table import op_named

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.compiler.ir.meanings.form import LayerForm
+from aneforge.compiler.ir.kind import LayerForm
 from aneforge.errors import GraphError
 from aneforge.ops.interpolation import (
     SAMPLING_MODES,

@@ -1,4 +1,4 @@
-"""How long an axis may be. The cap depends on the class of the operation and on the axis.
+"""How many axes a tensor may have, and how long an axis may be: that cap depends on operation and axis.
 
 Axis 1 of a rank-4 tensor holds channels and has the widest cap but for transposes, which work on whole rows; every
 other axis is spatial or contracted. Only results are looked at: an operand is the result of another operation.
@@ -8,6 +8,25 @@ from collections.abc import Iterator
 
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
+
+
+@rule(
+    "ANE-RANK-001",
+    Severity.REJECT,
+    bound="max_rank",
+    relation=Relation.AT_MOST,
+)
+def rank(subject: Subject) -> Iterator[Seen]:
+    """{what} has {seen} axes; {target} takes at most {limit}.
+
+    Remedy: merge axes with reshape, or use the operation that does the rearrangement whole, such as pixel_shuffle.
+
+    Reported in: microsoft/onnxruntime#14212
+    """
+    for number, tensor in enumerate(subject.operands):
+        yield Seen(len(tensor.shape), f"Operand {number}")
+    for number, tensor in enumerate(subject.results):
+        yield Seen(len(tensor.shape), f"Result {number}")
 
 
 @rule(

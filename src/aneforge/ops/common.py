@@ -1,14 +1,28 @@
-"""Attributes that several groups of operations share."""
+"""Attributes and supports that several groups of operations share; an entry whose own is another one states it.
+
+An entry without a support has the default: every family has it, and a source says so. Floors come from the
+reconstruction of the op floors; an operation that it does not list is taken to need family 2, as every program in MIL
+does.
+"""
 
 from __future__ import annotations
 
+from aneforge.ops.op import Basis, Below, MilStatus, Support
 from aneforge.ops.signature import REQUIRED, Attribute, AttributeKind, Required
 from aneforge.ops.types import DTYPES
 
 __all__ = [
     "AXES",
+    "BRIDGE_F0",
+    "DECOMPOSED",
+    "F2",
     "INDEX_DTYPES",
     "KEEP_DIMS",
+    "LIKELY_BRIDGE_F0",
+    "LIKELY_BRIDGE_F2",
+    "LIKELY_F0",
+    "LIKELY_F2",
+    "NOWHERE",
     "SHAPE",
     "axis_attribute",
     "dtype_attribute",
@@ -21,6 +35,17 @@ AXES = Attribute("axes", AttributeKind.INTEGERS, None)
 """Axes that may be left out; what stands for them then is the operation's own."""
 KEEP_DIMS = Attribute("keep_dims", AttributeKind.FLAG, default=False)
 INDEX_DTYPES = ("int32", "uint16")
+
+F2 = Support(floor=2)
+LIKELY_F0 = Support(floor=0, basis=Basis.LIKELY)
+LIKELY_F2 = Support(floor=2, basis=Basis.LIKELY)
+NOWHERE = Support(floor=None, mil_since=None)
+DECOMPOSED = Support(floor=None, below=Below.DECOMPOSE, mil_since=None)
+"""No family has it, and every family that runs MIL has what it is written in."""
+
+BRIDGE_F0 = Support(floor=0, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
+LIKELY_BRIDGE_F0 = Support(floor=0, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
+LIKELY_BRIDGE_F2 = Support(floor=2, basis=Basis.LIKELY, mil_since=None, mil_otherwise=MilStatus.BRIDGE)
 
 
 def axis_attribute(default: int | Required | None = REQUIRED) -> Attribute:

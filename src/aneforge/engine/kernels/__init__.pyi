@@ -1,0 +1,4 @@
+from . import distances as distances
+from . import elements as elements
+from . import library as library
+from . import operations as operations
