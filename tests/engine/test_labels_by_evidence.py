@@ -112,6 +112,35 @@ def test_a_program_claims_the_least_of_its_steps_slots_included(name: str) -> No
         assert least(*claims) == least(*(claim(step, target) for step in steps)), target
 
 
+REBUILT: dict[str, Callable[[], af.Tensor]] = {
+    "patches": lambda: af.conv(image(1, 3, 32, 32), weights(8, 3, 8, 8), stride=8),
+    "every eighth place": lambda: af.conv(image(1, 8, 32, 32), weights(8, 8, 1, 1), stride=8),
+    "large groups": lambda: af.conv(image(1, 1024, 4, 4), weights(8, 512, 1, 1), groups=2),
+    "resize": lambda: made("upsample_bilinear", scale_factor_height=1.5, scale_factor_width=1.5),
+}
+"""What our passes rebuild as convolutions of 1×1: MIL has the convolution or the resize as it was asked for."""
+
+
+def made(op: str, **attributes: float) -> af.Tensor:
+    return af.Tensor(build(op, {"x": image(1, 4, 8, 8)}, attributes))
+
+
+@pytest.mark.parametrize("name", REBUILT)
+def test_what_passes_rebuild_claims_no_more_than_what_was_asked_for(name: str) -> None:
+    program = af.build_program(REBUILT[name](), "h13")
+    labels = labels_of_layers(program)
+    rebuilt = [layer for layer in program.layers if layer.kind.name == "convolution"]
+    assert rebuilt
+    assert {layer.integers("kernel_sizes") for layer in rebuilt} == {(1, 1)}
+    assert {str(labels[layer.name].exactness) for layer in rebuilt} == {"modelled"}
+
+
+def test_what_the_mil_text_says_itself_is_labelled_as_it_is() -> None:
+    program = af.build_program(af.conv(image(1, 3, 28, 28), weights(8, 3, 14, 14), stride=14), "h13")
+    (conv,) = (layer for layer in program.layers if layer.kind.name == "convolution")
+    assert str(labels_of_layers(program)[conv.name].exactness) == "exact"
+
+
 def label_of(graph: af.Tensor, target: str, *values: Any) -> str:  # noqa: ANN401 - arrays or lists of numbers
     program = af.build_program(graph, target)
     given = {port.name: np.asarray(value, np.float16) for port, value in zip(program.inputs, values, strict=True)}

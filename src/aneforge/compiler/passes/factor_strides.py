@@ -103,7 +103,7 @@ def subsampled(layer: Layer) -> list[Layer]:
         {**layer.operands, "input": source},
         {**layer.attributes, "strides": (1,) * len(strides)},
         epilogue=layer.epilogue,
-        choices=layer.choices,
+        choices={**layer.choices, "rebuilt": "stride"},
     )
     return make.layers
 
@@ -124,6 +124,7 @@ class FactorStrides(Pass):
             : fp16[1, 768, 4, 4]
         %t1 = NE anec.convolution(input = %t1.stride.unshuffled1, weights = @t1.weights) {strides = [1, 1],
             dilation_rates = [1, 1], explicit_padding = [0, 0, 0, 0], kernel_sizes = [1, 1]} : fp16[1, 8, 4, 4]
+          chosen: {rebuilt = "stride"}
 
     The epilogue stays after the convolution. A 1×1 kernel reads a strided slice instead. A stride that is not such a
     product is an error.

@@ -167,7 +167,7 @@ class ResizeMaker(LayerMaker):
             attributes,
             step=f"{step}.resized",
             epilogue=gain,
-            choices={"strategy": "transpose_convolution"},
+            choices={"strategy": "transpose_convolution", "rebuilt": "resize"},
         )
         back = [order.index(one) for one in range(4)]
         wanted = tuple(resize.count if one == axis else extent for one, extent in enumerate(x.type.shape))

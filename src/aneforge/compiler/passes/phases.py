@@ -127,7 +127,7 @@ def on_phases(layer: Layer, phases: Sequence[Phase], allowed: Sequence[int], wor
         attributes,
         step="phases",
         epilogue=repeated(first.epilogue, spread),
-        choices=first.choices,
+        choices={**first.choices, "rebuilt": word},
     )
     if spread > 1:
         moved_back(make, result, phases, allowed)

@@ -39,10 +39,12 @@ class SplitGroups(Pass):
             : fp16[1, 256, 8, 8]
         %t1.group0 = NE anec.convolution(input = %t1.group0.input, weights = @t1.group0.weights)
             {…, kernel_sizes = [3, 3]} : fp16[1, 4, 8, 8]
+          chosen: {rebuilt = "group"}
         %t1.group1.input = DMA anec.slice(input = %t0) {begin = [0, 256, 0, 0], size = [1, 256, 8, 8]}
             : fp16[1, 256, 8, 8]
         %t1.group1 = NE anec.convolution(input = %t1.group1.input, weights = @t1.group1.weights)
             {…, kernel_sizes = [3, 3]} : fp16[1, 4, 8, 8]
+          chosen: {rebuilt = "group"}
         %t1 = DMA anec.concat(values = [%t1.group0, %t1.group1]) {axis = 1} : fp16[1, 8, 8, 8]
           chosen: {in_place = true}
 
@@ -73,6 +75,6 @@ class SplitGroups(Pass):
             notes.append(Note.of(self.name, layer.name, GROUPS, groups=groups))
             notes.extend([Note(self.name, layer.name, UNDONE)] if behind else [])
             parts = even_parts(first.core_types[0].shape[CHANNEL_AXIS], groups)
-            return [*cut_layer(first, cut, parts, "group", target), *behind]
+            return [*cut_layer(first.choosing(rebuilt="group"), cut, parts, "group", target), *behind]
 
         return replace_layers(program, apart, notes)

@@ -180,6 +180,7 @@ class SplitWindows(Pass):
         %t1.window.phases = NE anec.convolution(input = %t1.window.unshuffled0, weights = @t1.window.phases.weights)
             {strides = [1, 1], dilation_rates = [1, 1], explicit_padding = [0, 0, 0, 0], kernel_sizes = [11, 11]}
             : fp16[1, 36, 12, 12]
+          chosen: {rebuilt = "window"}
         %t1 = DMA anec.pixel_shuffle(x = %t1.window.phases) {upscale_factor = 3} : fp16[1, 4, 36, 36]
 
     An average whose window sees all of an axis is a reduction; one of a · b elements is two in turn. What cannot be

@@ -50,6 +50,10 @@ CHANNELS = 1
 FOLDED_INT8 = "int8"
 """The encoding of `Int8Affine`, as the compiler notes it where weights fold."""
 INT8_WEIGHTS = "int8 weights enter as fp16 numbers, and activations are assumed to pass the times-16 encoding"
+REBUILT_WINDOW = (
+    "assumed: this form of a convolution or resize that the program asks for; figures are of convolutions that have "
+    "the form from the beginning"
+)
 INT8_FOLDED = "int8 weights were folded to dense fp16, and activations are assumed to pass no encoding (conflict S44)"
 
 
@@ -117,6 +121,8 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
         labels.append(Label(Exactness.MODELLED, INT8_WEIGHTS))
     elif layer.choices.get("encoding") == FOLDED_INT8:
         labels.append(Label(Exactness.MODELLED, INT8_FOLDED))
+    if "rebuilt" in layer.choices:
+        labels.append(Label(Exactness.MODELLED, REBUILT_WINDOW))
     if start is not None:
         labels += doubts_of("bias_starts_sum", target)
     if form and form != form_by_shape(layer, call, target):
