@@ -17,10 +17,10 @@ from aneforge.engine import golden
 from aneforge.engine.choices import choices, doubts_of, switch
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.rounding import decode_operand
-from aneforge.ops.groups.convolution import ConvAttributes, TransposeAttributes, conv_transpose_type, window_attributes
+from aneforge.ops.groups.convolution import conv_transpose_type
 from aneforge.ops.labels import label_extents, labels_of
 from aneforge.ops.types import TensorType
-from aneforge.ops.windows import slides
+from aneforge.ops.windows import ConvAttributes, TransposeAttributes, slides, window_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

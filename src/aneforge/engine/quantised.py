@@ -24,7 +24,7 @@ from aneforge.engine.crop import through_crop
 from aneforge.engine.golden import matmul
 from aneforge.engine.planar import host_fp16, read
 from aneforge.engine.rounding import to_fp16, to_grid
-from aneforge.ops.groups.convolution import ConvAttributes, convolved
+from aneforge.ops.groups.convolution import convolved
 from aneforge.ops.groups.quantisation import affine_weights, per_channel, scaled_blocks, sparse_scaled, truncated
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.types import is_float, is_integer, numpy_dtype, value_range
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
+
+    from aneforge.ops.windows import ConvAttributes
 
     Array = npt.NDArray[Any]
 

@@ -27,7 +27,9 @@ __all__ = [
     "PAD",
     "PAD_TYPE",
     "STRIDES",
+    "ConvAttributes",
     "Slide",
+    "TransposeAttributes",
     "WindowAttributes",
     "WindowSample",
     "draw_windows",
@@ -35,6 +37,7 @@ __all__ = [
     "pad_pairs",
     "same_padding",
     "slides",
+    "window_attributes",
     "windows_of",
 ]
 
@@ -52,6 +55,28 @@ class WindowAttributes(TypedDict):
     pad: tuple[int, ...] | None
     dilations: NotRequired[tuple[int, ...] | None]
     ceil_mode: NotRequired[bool]
+
+
+class ConvAttributes(WindowAttributes):
+    """The attributes of a convolution."""
+
+    groups: int
+
+
+class TransposeAttributes(ConvAttributes):
+    """The attributes of a transposed convolution."""
+
+    output_shape: tuple[int, ...] | None
+
+
+def window_attributes(attributes: ConvAttributes) -> WindowAttributes:
+    """Return the attributes that say how the window goes."""
+    return {
+        "strides": attributes["strides"],
+        "pad_type": attributes["pad_type"],
+        "pad": attributes["pad"],
+        "dilations": attributes.get("dilations"),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.compiler.ir.layer import Layer, Ref
-    from aneforge.ops.groups.convolution import ConvAttributes
+    from aneforge.ops.windows import ConvAttributes
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]

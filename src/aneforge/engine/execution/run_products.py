@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.calls import Call
     from aneforge.compiler.ir.layer import Layer, Stage
     from aneforge.engine.products import Products
-    from aneforge.ops.groups.convolution import ConvAttributes, TransposeAttributes
+    from aneforge.ops.windows import ConvAttributes, TransposeAttributes
     from aneforge.targets import Target
 
     Array = npt.NDArray[Any]

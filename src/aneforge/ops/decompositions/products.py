@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Decomposition
 from aneforge.ops.decompositions.norms import along
 from aneforge.ops.labels import labels_of
-from aneforge.ops.windows import slides
+from aneforge.ops.windows import TransposeAttributes, slides, window_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,18 +137,8 @@ def reshaped(x: Term, shape: tuple[int, ...]) -> Term:
 # Transposed convolutions
 
 
-def convolution_of_zeros(  # noqa: PLR0913 - the operands and attributes of the operation
-    to: Site,
-    x: Term,
-    weight: Term,
-    bias: Term | None,
-    *,
-    strides: tuple[int, ...] | None,
-    pad_type: str,
-    pad: tuple[int, ...] | None,
-    dilations: tuple[int, ...] | None,
-    groups: int,
-    **_: object,
+def convolution_of_zeros(
+    to: Site, x: Term, weight: Term, bias: Term | None, **attributes: Unpack[TransposeAttributes]
 ) -> Term:
     """Return a convolution, with the kernel reversed, of a tensor with zeros between its elements.
 
@@ -158,11 +148,8 @@ def convolution_of_zeros(  # noqa: PLR0913 - the operands and attributes of the 
     if weight.known is None:
         raise to.refusal("the kernel must be a constant", remedy="give a constant kernel, or use matmul and concat")
     result = to.results[0].shape[2:]
-    along_axes = slides(
-        result,
-        weight.shape[2:],
-        {"strides": strides, "pad_type": pad_type, "pad": pad, "dilations": dilations},
-    )
+    along_axes = slides(result, weight.shape[2:], window_attributes(attributes))
+    groups = attributes["groups"]
     if any(slide.dilation != 1 for slide in along_axes):
         raise to.refusal("the kernel must have no gaps", remedy="use a larger kernel with zeros in the gaps")
     pads = [transposed_padding(slide, extent) for slide, extent in zip(along_axes, x.shape[2:], strict=True)]

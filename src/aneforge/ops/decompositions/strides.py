@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from aneforge.ops.decomposition import SAME_MATHEMATICS, Decomposition
-from aneforge.ops.windows import slides
+from aneforge.ops.windows import ConvAttributes, slides, window_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.ops.decomposition import Site, Term
     from aneforge.ops.types import Array
-    from aneforge.ops.windows import Slide, WindowAttributes
+    from aneforge.ops.windows import Slide
 
 __all__ = ["BLOCKS"]
 
@@ -71,21 +71,11 @@ class Blocks:
         return (0, 0) if self.moves else (self.slide.before, self.slide.after)
 
 
-def blocks_as_channels(  # noqa: PLR0913 - the operands and attributes of the operation
-    to: Site,
-    x: Term,
-    weight: Term,
-    bias: Term | None,
-    *,
-    strides: tuple[int, ...] | None,
-    pad_type: str,
-    pad: tuple[int, ...] | None,
-    dilations: tuple[int, ...] | None,
-    groups: int,
+def blocks_as_channels(
+    to: Site, x: Term, weight: Term, bias: Term | None, **attributes: Unpack[ConvAttributes]
 ) -> Term:
     """Return a convolution of stride 1 over blocks."""
-    attributes: WindowAttributes = {"strides": strides, "pad_type": pad_type, "pad": pad, "dilations": dilations}
-    along = [Blocks(slide) for slide in slides(x.shape[2:], weight.shape[2:], attributes)]
+    along = [Blocks(slide) for slide in slides(x.shape[2:], weight.shape[2:], window_attributes(attributes))]
     if weight.known is None:
         kernel = in_channels(lengthened(weight, along), along, [one.window for one in along])
     else:
@@ -99,7 +89,7 @@ def blocks_as_channels(  # noqa: PLR0913 - the operands and attributes of the op
         pad_type="custom",
         pad=tuple(side for one in along for side in one.padding),
         dilations=tuple(1 if one.moves else one.slide.dilation for one in along),
-        groups=groups,
+        groups=attributes["groups"],
     )
 
 

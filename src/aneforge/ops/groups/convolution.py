@@ -23,11 +23,14 @@ from aneforge.ops.windows import (
     PAD,
     PAD_TYPE,
     STRIDES,
+    ConvAttributes,
+    TransposeAttributes,
     WindowAttributes,
     draw_windows,
     one_each,
     pad_pairs,
     slides,
+    window_attributes,
     windows_of,
 )
 
@@ -43,28 +46,6 @@ TRANSPOSE_PAD_TYPE = replace(PAD_TYPE, choices=("valid", "same", "custom"))
 CONVOLUTION = frozenset({Trait.CONVOLUTION})
 WEIGHTED = Product("x", "weight")
 SUMMARY = "y[n, o, p] = bias[o] + Σ weight[o, c, k] · x[n, c, p · strides + k · dilations − pad]"
-
-
-class ConvAttributes(WindowAttributes):
-    """The attributes of a convolution."""
-
-    groups: int
-
-
-class TransposeAttributes(ConvAttributes):
-    """The attributes of a transposed convolution."""
-
-    output_shape: tuple[int, ...] | None
-
-
-def window_attributes(attributes: ConvAttributes) -> WindowAttributes:
-    """Return the attributes that say how the window goes."""
-    return {
-        "strides": attributes["strides"],
-        "pad_type": attributes["pad_type"],
-        "pad": attributes["pad"],
-        "dilations": attributes.get("dilations"),
-    }
 
 
 def expect_groups(x: TensorType, weight: TensorType, groups: int) -> None:
