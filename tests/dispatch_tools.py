@@ -72,8 +72,7 @@ class Abi:
         assert library.record_interpreter() is None
         loaded = ctypes.CDLL(str(library.library_path()))
         loaded.ane_e5rt_program_compile.restype = ctypes.c_void_p
-        loaded.ane_e5rt_program_get_event_last_signaled.restype = ctypes.c_int64
-        loaded.ane_e5rt_program_get_chain_event_last_signaled.restype = ctypes.c_int64
+        loaded.ane_e5rt_program_get_op_count.restype = ctypes.c_size_t
         return cls(loaded)
 
     def compile(

@@ -96,7 +96,7 @@ KERNELS = Library(
 DISPATCH = Library(
     "libane_open",
     PACKAGE / "runtime" / "dispatch",
-    ("abi", "bytes", "programs", "queue", "report", "trace", "worker"),
+    ("abi", "blocks", "bytes", "programs", "queue", "report", "trace", "worker"),
     ("-std=gnu11", "-O2", "-fPIC", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra"),
     # It registers what is done at a fork, and has threads: a client that closes it must not unmap their code.
     ("-ldl", "-Wl,-z,nodelete"),

@@ -30,8 +30,12 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "doctor": reference.doctor,
     "demo": reference.demo,
     "invoker install": invoking.install,
+    "trace show": dispatching.trace_show,
 }
-GROUPS: Mapping[str, str] = {"invoker": "Executables that run network descriptions for other programs."}
+GROUPS: Mapping[str, str] = {
+    "invoker": "Executables that run network descriptions for other programs.",
+    "trace": "Records of the dispatch library's calls.",
+}
 """What the commands of a group are for."""
 
 

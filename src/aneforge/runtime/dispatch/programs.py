@@ -102,7 +102,7 @@ class Programs:
 
     def compile(self, request: Request) -> str:
         """Compile an operation of a program; return what is to be said of that, a zero, and what the program is."""
-        number, _ = request.u64(), request.u32()
+        number = request.u64()
         path, cache, target = request.text(), request.text(), request.text()
         memory = mapped(request)
         inputs, outputs = places(request, memory), places(request, memory)

@@ -42,21 +42,19 @@ chain 0
 operations 3
 multi 0
 three 4200
-events 0
+event 0 0
+chain event 0 1
 backwards -1
 nameless -1
 no chain -1
 """,
     "async": """never submitted -2
 wait 0
-calls 5 failures 0
-within -1
 event 10
 final 0 9 10
 value 3c00
-freed block -1
-no function 1
 """,
+    "block": "calls 2\nno function 1\n",
     "threads": "wrong 0\n",
     "forked": """child: inherited -1
 child: zeros 0000

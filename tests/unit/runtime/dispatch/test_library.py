@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = needs_library
 NULL = ctypes.c_void_p(None)
+FIRST, SECOND = ctypes.c_size_t(0), ctypes.c_size_t(1)
 FOREIGN = ctypes.c_void_p(0x7F0012345678)
 RANDOM = np.random.default_rng(11)
 
@@ -178,16 +179,15 @@ HANDLED = {
     "program_execute": (),
     "program_input_buffer": (b"x", NULL, NULL),
     "program_output_buffer": (b"y", NULL, NULL),
-    "program_share_buffer": (0, b"y", 0, b"x"),
+    "program_share_buffer": (FIRST, b"y", FIRST, b"x"),
     "program_add_op": (b"/nowhere", b"x", ctypes.c_size_t(2), b"y", ctypes.c_size_t(2)),
-    "program_get_op_count": (),
-    "program_set_input_fp16_op": (0, b"x", NULL, ctypes.c_size_t(0)),
-    "program_get_output_fp16_op": (0, b"y", NULL, ctypes.c_size_t(0)),
+    "program_set_input_fp16_op": (FIRST, b"x", NULL, ctypes.c_size_t(0)),
+    "program_get_output_fp16_op": (FIRST, b"y", NULL, ctypes.c_size_t(0)),
     "program_execute_multi": (),
-    "program_chain_ops": (0, 1, b"event"),
-    "program_get_event_last_signaled": (0,),
-    "program_get_chain_event_last_signaled": (0,),
-    "program_execute_async": (NULL,),
+    "program_chain_ops": (FIRST, SECOND, b"event"),
+    "program_get_event_last_signaled": (FIRST, NULL),
+    "program_get_chain_event_last_signaled": (FIRST, NULL),
+    "program_execute_async": (),
     "program_wait_for_completion": (),
     "program_get_final_event_signaled": (NULL, NULL),
 }
@@ -210,10 +210,22 @@ def test_a_handle_that_is_not_one(
     ]
 
 
+def test_no_handle_has_no_operations(abi: Abi, handle: ctypes.c_void_p) -> None:
+    assert abi.library.ane_e5rt_program_get_op_count(handle) == 1
+    assert abi.library.ane_e5rt_program_get_op_count(NULL) == 0
+
+
 def test_the_header_and_this_table_have_the_same_functions() -> None:
     header = (Path(library.__file__).parent / "native" / "ane_open.h").read_text(encoding="utf-8")
     named = {part.split("(")[0].split()[-1].lstrip("*") for part in header.split("ANE_OPEN_EXPORT ")[2:]}
-    others = {"program_compile", "program_release", "compile_check", "make_completion_block", "free_completion_block"}
+    others = {
+        "program_get_op_count",
+        "program_compile",
+        "program_release",
+        "compile_check",
+        "make_completion_block",
+        "free_completion_block",
+    }
     assert {name.removeprefix("ane_e5rt_") for name in named} == HANDLED.keys() | others
 
 
@@ -228,13 +240,13 @@ def test_the_header_and_this_table_have_the_same_functions() -> None:
         ("set_input_fp16", (b"x", FOREIGN, ctypes.c_size_t(1 << 63)), "port 'x' has 128 bytes"),
         ("get_output_fp16", (b"x", NULL, ctypes.c_size_t(0)), "operation 0 has no output port 'x'"),
         ("get_output_fp16", (b"y", NULL, ctypes.c_size_t(1)), "the place for port 'y' is NULL"),
-        ("set_input_fp16_op", (1, b"x", NULL, ctypes.c_size_t(0)), "there is no operation 1; the program has 1"),
-        ("get_output_fp16_op", (-1, b"y", NULL, ctypes.c_size_t(0)), "there is no operation -1; the program has 1"),
-        ("share_buffer", (0, b"z", 0, b"x"), "operation 0 has no output port 'z'"),
-        ("share_buffer", (0, b"y", 2, b"x"), "there is no operation 2; the program has 1"),
-        ("chain_ops", (0, 0, b"event"), "operation 0 cannot wait for operation 0 of 1"),
-        ("chain_ops", (0, 1, b""), "eventName is NULL"),
-        ("get_event_last_signaled", (7,), "there is no operation 7; the program has 1"),
+        ("set_input_fp16_op", (SECOND, b"x", NULL, ctypes.c_size_t(0)), "there is no operation 1; the program has 1"),
+        ("get_output_fp16_op", (ctypes.c_size_t(-1), b"y", NULL, FIRST), "there is no operation 18446744073709551615;"),
+        ("share_buffer", (FIRST, b"z", FIRST, b"x"), "operation 0 has no output port 'z'"),
+        ("share_buffer", (FIRST, b"y", ctypes.c_size_t(2), b"x"), "there is no operation 2; the program has 1"),
+        ("chain_ops", (FIRST, FIRST, b"event"), "operation 0 cannot wait for operation 0 of 1"),
+        ("chain_ops", (FIRST, SECOND, b""), "eventName is NULL"),
+        ("get_event_last_signaled", (ctypes.c_size_t(7), NULL), "there is no operation 7; the program has 1"),
         ("add_op", (b"/nowhere", b"x", ctypes.c_size_t(2), b"y", ctypes.c_size_t(2)), "add_op: /nowhere: No such file"),
     ],
 )
@@ -259,7 +271,7 @@ def test_a_buffer_that_is_too_small_is_not_shared(
     large.write_text(INCREMENT.replace("64", "640"), encoding="utf-8")
     arguments = (os.fsencode(large), b"x", ctypes.c_size_t(1280), b"y", ctypes.c_size_t(1280))
     assert abi.call("program_add_op", handle, *arguments) == 1
-    assert abi.call("program_share_buffer", handle, 0, b"y", 1, b"x") == -1
+    assert abi.call("program_share_buffer", handle, FIRST, b"y", SECOND, b"x") == -1
     assert "port 'x' has more bytes than the client gave it" in capfd.readouterr().err
     assert abi.call("program_execute_multi", handle) == 0
     abi.call("program_release", handle)

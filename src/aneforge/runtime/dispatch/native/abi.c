@@ -56,11 +56,10 @@ static int check_mask(const char *function, uint64_t mask) {
 }
 
 /* Lets the worker compile an operation of a program. */
-static int compile_operation(struct program *program, int index, const struct operation *operation, int memory,
+static int compile_operation(struct program *program, const struct operation *operation, int memory,
                              const char *mil, const char *cache, char **about) {
     struct bytes message = {0};
     bytes_add_u64(&message, program->number);
-    bytes_add_u32(&message, (uint32_t)index);
     bytes_add_text(&message, mil);
     bytes_add_text(&message, cache);
     bytes_add_text(&message, target());
@@ -78,11 +77,11 @@ static int add_operation(struct program *program, const char *mil, const char *c
     const int memory = operation_create(&operation, in_names, in_bytes, n_in, out_names, out_bytes, n_out);
     if (memory < 0) return -1;
     struct operation *grown =
-        realloc(program->operations, sizeof operation * (size_t)(program->operation_count + 1));
+        realloc(program->operations, sizeof operation * (program->operation_count + 1));
     int status = -1;
     if (grown != NULL) {
         program->operations = grown;
-        status = compile_operation(program, program->operation_count, &operation, memory, mil, cache, about);
+        status = compile_operation(program, &operation, memory, mil, cache, about);
     }
     close(memory);
     if (status != 0) {
@@ -151,11 +150,11 @@ int ane_e5rt_compile_check(const char *mil_path, const char *cache_dir, uint64_t
 enum direction { INPUT, OUTPUT };
 
 /* A port of an operation of a program, or NULL: then a message was printed. */
-static struct port *port_of(struct program *program, const char *function, int index, enum direction direction,
+static struct port *port_of(struct program *program, const char *function, size_t index, enum direction direction,
                             const char *name) {
     static const char *const words[] = {"input", "output"};
-    if (index < 0 || index >= program->operation_count) {
-        report("%s: there is no operation %d; the program has %d", function, index, program->operation_count);
+    if (index >= program->operation_count) {
+        report("%s: there is no operation %zu; the program has %zu", function, index, program->operation_count);
         return NULL;
     }
     if (name == NULL) {
@@ -165,11 +164,11 @@ static struct port *port_of(struct program *program, const char *function, int i
     struct operation *operation = &program->operations[index];
     struct port *port = direction == INPUT ? find_port(operation->inputs, operation->input_count, name)
                                            : find_port(operation->outputs, operation->output_count, name);
-    if (port == NULL) report("%s: operation %d has no %s port '%s'", function, index, words[direction], name);
+    if (port == NULL) report("%s: operation %zu has no %s port '%s'", function, index, words[direction], name);
     return port;
 }
 
-static int set_input(ane_program handle, const char *function, int op, const char *name, const uint16_t *data,
+static int set_input(ane_program handle, const char *function, size_t op, const char *name, const uint16_t *data,
                      size_t n_elems) {
     const struct call call = trace_begin(function, handle, name, n_elems * sizeof *data);
     struct program *program = program_use(handle, function);
@@ -195,7 +194,7 @@ static int set_input(ane_program handle, const char *function, int op, const cha
     return status;
 }
 
-static int get_output(ane_program handle, const char *function, int op, const char *name, uint16_t *dest,
+static int get_output(ane_program handle, const char *function, size_t op, const char *name, uint16_t *dest,
                       size_t n_elems) {
     const struct call call = trace_begin(function, handle, name, n_elems * sizeof *dest);
     struct program *program = program_use(handle, function);
@@ -227,12 +226,12 @@ int ane_e5rt_program_get_output_fp16(ane_program handle, const char *port, uint1
     return get_output(handle, "get_output_fp16", 0, port, dest, n_elems);
 }
 
-int ane_e5rt_program_set_input_fp16_op(ane_program handle, int op, const char *port, const uint16_t *data,
+int ane_e5rt_program_set_input_fp16_op(ane_program handle, size_t op, const char *port, const uint16_t *data,
                                        size_t n_elems) {
     return set_input(handle, "set_input_fp16_op", op, port, data, n_elems);
 }
 
-int ane_e5rt_program_get_output_fp16_op(ane_program handle, int op, const char *port, uint16_t *dest,
+int ane_e5rt_program_get_output_fp16_op(ane_program handle, size_t op, const char *port, uint16_t *dest,
                                         size_t n_elems) {
     return get_output(handle, "get_output_fp16_op", op, port, dest, n_elems);
 }
@@ -265,7 +264,7 @@ int ane_e5rt_program_output_buffer(ane_program handle, const char *port, void **
     return buffer(handle, "output_buffer", OUTPUT, port, pointer, bytes);
 }
 
-static int share(struct program *program, int src_op, const char *src_name, int dst_op, const char *dst_name) {
+static int share(struct program *program, size_t src_op, const char *src_name, size_t dst_op, const char *dst_name) {
     static const char function[] = "share_buffer";
     if (program->encoded) return report("%s: buffers are shared before the first execution", function);
     const struct port *source = port_of(program, function, src_op, OUTPUT, src_name);
@@ -286,7 +285,7 @@ static int share(struct program *program, int src_op, const char *src_name, int 
     return status;
 }
 
-int ane_e5rt_program_share_buffer(ane_program handle, int src_op, const char *src_out_port, int dst_op,
+int ane_e5rt_program_share_buffer(ane_program handle, size_t src_op, const char *src_out_port, size_t dst_op,
                                   const char *dst_in_port) {
     const struct call call = trace_begin("share_buffer", handle, dst_in_port, 0);
     struct program *program = program_use(handle, "share_buffer");
@@ -303,12 +302,12 @@ int ane_e5rt_program_share_buffer(ane_program handle, int src_op, const char *sr
 
 /* Execution --------------------------------------------------------------------------------------------------------- */
 
-int run_operations(struct program *program, int count) {
+int run_operations(struct program *program, size_t count) {
     struct bytes message = {0};
     pthread_mutex_lock(&program->lock);
-    const uint32_t run = (uint32_t)(count == 0 ? program->operation_count : count);
+    const size_t run = count == 0 ? program->operation_count : count;
     bytes_add_u64(&message, program->number);
-    bytes_add_u32(&message, run);
+    bytes_add_u32(&message, (uint32_t)run);
     program->encoded = 1;
     const int status = worker_ask(program->worker, REQUEST_EXECUTE, &message, -1, NULL);
     pthread_mutex_unlock(&program->lock);
@@ -316,7 +315,7 @@ int run_operations(struct program *program, int count) {
     return status;
 }
 
-static int execute(ane_program handle, const char *function, int count) {
+static int execute(ane_program handle, const char *function, size_t count) {
     const struct call call = trace_begin(function, handle, NULL, 0);
     struct program *program = program_use(handle, function);
     int status = ANE_FAILED;
@@ -344,7 +343,7 @@ int ane_e5rt_program_add_op(ane_program handle, const char *mil_path, const char
         if (whole_path("add_op", mil_path, mil) == 0) {
             pthread_mutex_lock(&program->lock);
             status = add_operation(program, mil, "", &in_name, &in_bytes, 1, &out_name, &out_bytes, 1, &about);
-            if (status == 0) status = program->operation_count - 1;
+            if (status == 0) status = (int)program->operation_count - 1;
             pthread_mutex_unlock(&program->lock);
         }
         program_leave(program);
@@ -355,25 +354,25 @@ int ane_e5rt_program_add_op(ane_program handle, const char *mil_path, const char
     return status;
 }
 
-int ane_e5rt_program_get_op_count(ane_program handle) {
+size_t ane_e5rt_program_get_op_count(ane_program handle) {
     const struct call call = trace_begin("get_op_count", handle, NULL, 0);
     struct program *program = program_use(handle, "get_op_count");
-    int count = ANE_FAILED;
+    size_t count = 0;
     if (program != NULL) {
         pthread_mutex_lock(&program->lock);
         count = program->operation_count;
         pthread_mutex_unlock(&program->lock);
         program_leave(program);
     }
-    trace_end(&call, count);
+    trace_end(&call, (long long)count);
     return count;
 }
 
-static int chain(struct program *program, int src_op, int dst_op, const char *event_name) {
+static int chain(struct program *program, size_t src_op, size_t dst_op, const char *event_name) {
     if (event_name == NULL || *event_name == '\0') return report("chain_ops: eventName is NULL");
-    if (src_op < 0 || dst_op >= program->operation_count || src_op >= dst_op)
-        return report("chain_ops: operation %d cannot wait for operation %d of %d; it waits for an earlier one", dst_op,
-                      src_op, program->operation_count);
+    if (dst_op >= program->operation_count || src_op >= dst_op)
+        return report("chain_ops: operation %zu cannot wait for operation %zu of %zu; it waits for an earlier one",
+                      dst_op, src_op, program->operation_count);
     char *name = strdup(event_name);
     if (name == NULL) return report("chain_ops: there is no memory");
     free(program->operations[dst_op].event_name);
@@ -382,7 +381,7 @@ static int chain(struct program *program, int src_op, int dst_op, const char *ev
     return ANE_OK;
 }
 
-int ane_e5rt_program_chain_ops(ane_program handle, int src_op, int dst_op, const char *event_name) {
+int ane_e5rt_program_chain_ops(ane_program handle, size_t src_op, size_t dst_op, const char *event_name) {
     const struct call call = trace_begin("chain_ops", handle, event_name, 0);
     struct program *program = program_use(handle, "chain_ops");
     int status = ANE_FAILED;
@@ -397,44 +396,44 @@ int ane_e5rt_program_chain_ops(ane_program handle, int src_op, int dst_op, const
 }
 
 /* The event of an operation, or of the operation that it waits for. */
-static int64_t event(ane_program handle, const char *function, int op, int awaited) {
+static int event(ane_program handle, const char *function, size_t op, int awaited, uint64_t *value) {
     const struct call call = trace_begin(function, handle, NULL, 0);
     struct program *program = program_use(handle, function);
-    int64_t value = ANE_FAILED;
+    int status = ANE_FAILED;
     if (program != NULL) {
         pthread_mutex_lock(&program->lock);
-        if (op < 0 || op >= program->operation_count) {
-            report("%s: there is no operation %d; the program has %d", function, op, program->operation_count);
+        if (op >= program->operation_count) {
+            report("%s: there is no operation %zu; the program has %zu", function, op, program->operation_count);
+        } else if (awaited && program->operations[op].event_name == NULL) {
+            report("%s: operation %zu waits for no event", function, op);
         } else {
-            const int of = awaited ? program->operations[op].awaited : op;
-            if (of < 0)
-                report("%s: operation %d waits for no event", function, op);
-            else
-                value = (int64_t)program->operations[of].event;
+            const size_t of = awaited ? program->operations[op].awaited : op;
+            if (value != NULL) *value = program->operations[of].event;
+            status = ANE_OK;
         }
         pthread_mutex_unlock(&program->lock);
         program_leave(program);
     }
-    trace_end(&call, value);
-    return value;
+    trace_end(&call, status);
+    return status;
 }
 
-int64_t ane_e5rt_program_get_event_last_signaled(ane_program handle, int op) {
-    return event(handle, "get_event_last_signaled", op, 0);
+int ane_e5rt_program_get_event_last_signaled(ane_program handle, size_t op, uint64_t *value) {
+    return event(handle, "get_event_last_signaled", op, 0, value);
 }
 
-int64_t ane_e5rt_program_get_chain_event_last_signaled(ane_program handle, int dst_op) {
-    return event(handle, "get_chain_event_last_signaled", dst_op, 1);
+int ane_e5rt_program_get_chain_event_last_signaled(ane_program handle, size_t op, uint64_t *value) {
+    return event(handle, "get_chain_event_last_signaled", op, 1, value);
 }
 
 /* Asynchronous execution -------------------------------------------------------------------------------------------- */
 
-int ane_e5rt_program_execute_async(ane_program handle, void *block) {
+int ane_e5rt_program_execute_async(ane_program handle) {
     const struct call call = trace_begin("execute_async", handle, NULL, 0);
     struct program *program = program_use(handle, "execute_async");
     int status = ANE_FAILED;
     if (program != NULL) {
-        status = queue_submit(program, block);
+        status = queue_submit(program);
         program_leave(program);
     }
     trace_end(&call, status);
@@ -468,9 +467,3 @@ int ane_e5rt_program_get_final_event_signaled(ane_program handle, uint64_t *befo
     trace_end(&call, status);
     return status;
 }
-
-void *ane_e5rt_make_completion_block(ane_completion function, void *context) {
-    return block_create(function, context);
-}
-
-void ane_e5rt_free_completion_block(void *block) { block_free(block); }

@@ -1,8 +1,7 @@
 /* The dispatch ABI: what a client calls to compile a MIL program, fill its ports, run it and read what it gave.
  *
- * The functions of the first part are bound by clients as they are here (aneforge docs, runtime ABI, section 1). Those
- * of the second part are named there with fewer words: where a parameter's type or a value's place is not stated, it is
- * ours, and marked "inferred".
+ * The functions of the first part are bound by clients as they are here. Those of the second part are documented for
+ * experiments (aneforge docs, e5rt dispatch reference); what is not stated there is ours, and marked "inferred".
  *
  * Everything may be called from any thread; calls on one handle come one after the other. Functions that return int
  * give 0, or a negative number, and say why on stderr. A handle that was released, that another process made or that
@@ -60,8 +59,8 @@ ANE_OPEN_EXPORT int ane_e5rt_program_output_buffer(ane_program handle, const cha
                                                    size_t *bytes);
 
 /* Gives an input port the buffer and the size of an output port. Before the first execution, and again after add_op. */
-ANE_OPEN_EXPORT int ane_e5rt_program_share_buffer(ane_program handle, int src_op, const char *src_out_port, int dst_op,
-                                                  const char *dst_in_port);
+ANE_OPEN_EXPORT int ane_e5rt_program_share_buffer(ane_program handle, size_t src_op, const char *src_out_port,
+                                                  size_t dst_op, const char *dst_in_port);
 
 ANE_OPEN_EXPORT void ane_e5rt_program_release(ane_program handle);
 
@@ -75,37 +74,40 @@ ANE_OPEN_EXPORT int ane_e5rt_compile_check(const char *mil_path, const char *cac
 /* Adds an operation of one input and one output, and returns its index, or -1. */
 ANE_OPEN_EXPORT int ane_e5rt_program_add_op(ane_program handle, const char *mil_path, const char *in_name,
                                             size_t in_bytes, const char *out_name, size_t out_bytes);
-ANE_OPEN_EXPORT int ane_e5rt_program_get_op_count(ane_program handle);
-ANE_OPEN_EXPORT int ane_e5rt_program_set_input_fp16_op(ane_program handle, int op, const char *port,
+
+/* Inferred: 0 where there is no such program. */
+ANE_OPEN_EXPORT size_t ane_e5rt_program_get_op_count(ane_program handle);
+ANE_OPEN_EXPORT int ane_e5rt_program_set_input_fp16_op(ane_program handle, size_t op, const char *port,
                                                        const uint16_t *data, size_t n_elems);
-ANE_OPEN_EXPORT int ane_e5rt_program_get_output_fp16_op(ane_program handle, int op, const char *port, uint16_t *dest,
-                                                        size_t n_elems);
+ANE_OPEN_EXPORT int ane_e5rt_program_get_output_fp16_op(ane_program handle, size_t op, const char *port,
+                                                        uint16_t *dest, size_t n_elems);
 
 /* Runs every operation once, in order. No event moves. */
 ANE_OPEN_EXPORT int ane_e5rt_program_execute_multi(ane_program handle);
 
 /* Lets an operation wait, in asynchronous executions, for the event of an earlier one. Inferred: the event's name may
  * be any but NULL and the empty one. */
-ANE_OPEN_EXPORT int ane_e5rt_program_chain_ops(ane_program handle, int src_op, int dst_op, const char *event_name);
+ANE_OPEN_EXPORT int ane_e5rt_program_chain_ops(ane_program handle, size_t src_op, size_t dst_op,
+                                               const char *event_name);
 
-/* The value that an event reached; inferred: -1 where there is no such operation or chain. */
-ANE_OPEN_EXPORT int64_t ane_e5rt_program_get_event_last_signaled(ane_program handle, int op);
-ANE_OPEN_EXPORT int64_t ane_e5rt_program_get_chain_event_last_signaled(ane_program handle, int dst_op);
+/* The value that the event of an operation reached, or of the operation that it waits for; the pointer may be NULL. */
+ANE_OPEN_EXPORT int ane_e5rt_program_get_event_last_signaled(ane_program handle, size_t op, uint64_t *value);
+ANE_OPEN_EXPORT int ane_e5rt_program_get_chain_event_last_signaled(ane_program handle, size_t op, uint64_t *value);
 
-/* A function that is called when a submission ended, with 0 or -1. Inferred: the real block is an Objective-C one. */
-typedef void (*ane_completion)(void *context, int status);
-ANE_OPEN_EXPORT void *ane_e5rt_make_completion_block(ane_completion function, void *context);
-ANE_OPEN_EXPORT void ane_e5rt_free_completion_block(void *block);
-
-/* Runs every operation in order, after what was submitted before, and returns at once. Inferred: `block` may be NULL
- * here, since the real function makes one itself. */
-ANE_OPEN_EXPORT int ane_e5rt_program_execute_async(ane_program handle, void *block);
+/* Runs every operation in order, after what was submitted before, and returns at once. */
+ANE_OPEN_EXPORT int ane_e5rt_program_execute_async(ane_program handle);
 
 /* Waits for all that was submitted; -2 if nothing ever was, -1 if an execution failed. */
 ANE_OPEN_EXPORT int ane_e5rt_program_wait_for_completion(ane_program handle);
 
 /* The value of the last operation's event before and after the last submission; each pointer may be NULL. */
 ANE_OPEN_EXPORT int ane_e5rt_program_get_final_event_signaled(ane_program handle, uint64_t *before, uint64_t *after);
+
+/* A block such as compilers make of a closure, for whatever takes one when a submission ends: it calls the function.
+ * Inferred: the function's type. */
+typedef void (*ane_completion)(void *context);
+ANE_OPEN_EXPORT void *ane_e5rt_make_completion_block(ane_completion function, void *context);
+ANE_OPEN_EXPORT void ane_e5rt_free_completion_block(void *block);
 
 #ifdef __cplusplus
 }

@@ -43,7 +43,6 @@ struct program *program_create(worker_number worker) {
     pthread_mutex_unlock(&table.lock);
     program->worker = worker;
     program->users = 1;
-    program->queue_end = &program->queue;
     pthread_mutex_init(&program->lock, NULL);
     pthread_mutex_init(&program->queue_lock, NULL);
     pthread_cond_init(&program->queue_moved, NULL);
@@ -85,7 +84,7 @@ static void program_destroy(struct program *program) {
         if (program->worker == worker_running(0)) worker_ask(program->worker, REQUEST_RELEASE, &message, -1, NULL);
         bytes_free(&message);
     }
-    for (int i = 0; i < program->operation_count; i++) operation_destroy(&program->operations[i]);
+    for (size_t i = 0; i < program->operation_count; i++) operation_destroy(&program->operations[i]);
     free(program->operations);
     pthread_cond_destroy(&program->queue_moved);
     pthread_mutex_destroy(&program->queue_lock);
@@ -161,7 +160,7 @@ static void place_ports(struct port *ports, size_t count, uint8_t *memory) {
 int operation_create(struct operation *operation, const char *const *in_names, const size_t *in_bytes, size_t n_in,
                      const char *const *out_names, const size_t *out_bytes, size_t n_out) {
     size_t size = 0;
-    *operation = (struct operation){.awaited = -1};
+    *operation = (struct operation){0};
     if (lay_out(&operation->inputs, &operation->input_count, in_names, in_bytes, n_in, &size, "input") != 0 ||
         lay_out(&operation->outputs, &operation->output_count, out_names, out_bytes, n_out, &size, "output") != 0) {
         operation_destroy(operation);
@@ -233,7 +232,7 @@ void programs_after_fork_in_child(void) {
         for (struct program *program = table.buckets[i]; program != NULL; program = program->next) {
             program->worker = 0;
             program->users = 1; /* The parent's threads are not here. */
-            for (int j = 0; j < program->operation_count; j++) {
+            for (size_t j = 0; j < program->operation_count; j++) {
                 struct operation *operation = &program->operations[j];
                 mmap(operation->memory, operation->size, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);

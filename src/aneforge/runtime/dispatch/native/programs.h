@@ -24,13 +24,8 @@ struct operation {
     struct port *inputs, *outputs;
     size_t input_count, output_count;
     uint64_t event;    /* How often an asynchronous execution has run it. */
-    int awaited;       /* The operation that it waits for, or -1. */
-    char *event_name;  /* The name of what it waits for. */
-};
-
-struct submission {
-    void *block;
-    struct submission *next;
+    char *event_name;  /* The name of the event that it waits for, or NULL. */
+    size_t awaited;    /* The operation whose event that is. */
 };
 
 struct program {
@@ -41,12 +36,11 @@ struct program {
 
     pthread_mutex_t lock; /* Calls on one handle come one after the other. */
     struct operation *operations;
-    int operation_count;
+    size_t operation_count;
     int encoded; /* It was executed since the last operation came. */
 
     pthread_mutex_t queue_lock;
     pthread_cond_t queue_moved;
-    struct submission *queue, **queue_end;
     uint64_t submitted, completed;
     int queue_runs, queue_failed;
     uint64_t event_before, event_after; /* Of the last operation, around the last submission. */

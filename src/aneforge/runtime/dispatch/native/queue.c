@@ -1,87 +1,24 @@
 #include "queue.h"
 
-#include <pthread.h>
-#include <stdlib.h>
-
+#include "ane_open.h"
 #include "report.h"
 
 /* Requests of one program that the real runtime has under way at a time (aneforge docs, runtime ABI, section 2). */
 #define MOST_IN_FLIGHT 127
 
-/* Completion blocks ------------------------------------------------------------------------------------------------- */
-
-struct block {
-    ane_completion function;
-    void *context;
-    struct block *next;
-};
-
-static struct {
-    pthread_mutex_t lock;
-    struct block *first;
-} blocks = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void *block_create(ane_completion function, void *context) {
-    if (function == NULL) {
-        report("make_completion_block: the function is NULL");
-        return NULL;
-    }
-    struct block *block = malloc(sizeof *block);
-    if (block == NULL) return NULL;
-    pthread_mutex_lock(&blocks.lock);
-    *block = (struct block){function, context, blocks.first};
-    blocks.first = block;
-    pthread_mutex_unlock(&blocks.lock);
-    return block;
-}
-
-void block_free(void *freed) {
-    pthread_mutex_lock(&blocks.lock);
-    for (struct block **place = &blocks.first; *place != NULL; place = &(*place)->next) {
-        if (*place != freed) continue;
-        *place = (*place)->next;
-        free(freed);
-        break;
-    }
-    pthread_mutex_unlock(&blocks.lock);
-}
-
-/* A copy of a block; its function is NULL if there is none. */
-static struct block block_copy(const void *wanted) {
-    struct block found = {0};
-    pthread_mutex_lock(&blocks.lock);
-    for (const struct block *block = blocks.first; block != NULL; block = block->next)
-        if (block == wanted) found = *block;
-    pthread_mutex_unlock(&blocks.lock);
-    return found;
-}
-
-void blocks_after_fork_in_child(void) { pthread_mutex_init(&blocks.lock, NULL); }
-
-/* The queue --------------------------------------------------------------------------------------------------------- */
-
-/* The program whose completion block this thread is in. */
-static __thread const struct program *completing;
-
-/* Moves the events of all operations on, and returns what the last one was before. */
-static uint64_t signal_events(struct program *program, uint64_t *after) {
+/* Moves the events of all operations on; gives what the last one was before and is after. */
+static void signal_events(struct program *program, uint64_t *before, uint64_t *after) {
     pthread_mutex_lock(&program->lock);
-    struct operation *last = &program->operations[program->operation_count - 1];
-    const uint64_t before = last->event;
-    for (int i = 0; i < program->operation_count; i++) program->operations[i].event++;
-    *after = last->event;
+    *before = program->operations[program->operation_count - 1].event;
+    for (size_t i = 0; i < program->operation_count; i++) program->operations[i].event++;
+    *after = program->operations[program->operation_count - 1].event;
     pthread_mutex_unlock(&program->lock);
-    return before;
 }
 
-static void run_submission(struct program *program, struct submission *submission) {
+static void run_submission(struct program *program) {
     const int status = run_operations(program, 0);
     uint64_t before = 0, after = 0;
-    if (status == 0) before = signal_events(program, &after);
-    const struct block block = block_copy(submission->block);
-    completing = program;
-    if (block.function != NULL) block.function(block.context, status);
-    completing = NULL;
+    if (status == 0) signal_events(program, &before, &after);
     pthread_mutex_lock(&program->queue_lock);
     if (status == 0) {
         program->event_before = before;
@@ -94,22 +31,16 @@ static void run_submission(struct program *program, struct submission *submissio
     pthread_mutex_unlock(&program->queue_lock);
 }
 
-/* The thread: runs what is queued and ends. It is a user of the program. */
+/* The thread: runs what is submitted and ends. It is a user of the program. */
 static void *run_queue(void *argument) {
     struct program *program = argument;
     for (;;) {
         pthread_mutex_lock(&program->queue_lock);
-        struct submission *submission = program->queue;
-        if (submission == NULL) {
-            program->queue_runs = 0;
-        } else {
-            program->queue = submission->next;
-            if (program->queue == NULL) program->queue_end = &program->queue;
-        }
+        const int waiting = program->completed < program->submitted;
+        program->queue_runs = waiting;
         pthread_mutex_unlock(&program->queue_lock);
-        if (submission == NULL) break;
-        run_submission(program, submission);
-        free(submission);
+        if (!waiting) break;
+        run_submission(program);
     }
     program_leave(program);
     return NULL;
@@ -133,36 +64,18 @@ static int keep_running(struct program *program) {
     return 0;
 }
 
-int queue_submit(struct program *program, void *block) {
-    if (block != NULL && block_copy(block).function == NULL)
-        return report("execute_async: there is no such completion block, or it was freed");
-    struct submission *submission = malloc(sizeof *submission);
-    if (submission == NULL) return report("execute_async: there is no memory");
-    *submission = (struct submission){block, NULL};
-    int status = 0;
+int queue_submit(struct program *program) {
     pthread_mutex_lock(&program->queue_lock);
-    const uint64_t waiting = program->submitted - program->completed;
-    if (limits_hold() && waiting >= MOST_IN_FLIGHT)
+    int status = 0;
+    if (limits_hold() && program->submitted - program->completed >= MOST_IN_FLIGHT)
         status = report("execute_async: %d requests are under way, and the queue holds no more", MOST_IN_FLIGHT);
-    if (status == 0) {
-        *program->queue_end = submission;
-        struct submission **end = program->queue_end;
-        program->queue_end = &submission->next;
-        status = keep_running(program);
-        if (status == 0) {
-            program->submitted++;
-        } else {
-            *end = NULL;
-            program->queue_end = end;
-        }
-    }
+    if (status == 0) status = keep_running(program);
+    if (status == 0) program->submitted++;
     pthread_mutex_unlock(&program->queue_lock);
-    if (status != 0) free(submission);
     return status;
 }
 
 int queue_wait(struct program *program) {
-    if (completing == program) return report("wait_for_completion: a completion block cannot wait for itself");
     pthread_mutex_lock(&program->queue_lock);
     const uint64_t wanted = program->submitted;
     while (program->completed < wanted) pthread_cond_wait(&program->queue_moved, &program->queue_lock);

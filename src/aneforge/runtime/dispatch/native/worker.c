@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "programs.h"
-#include "queue.h"
 #include "report.h"
 
 #define INTERPRETER_VARIABLE "ANEFORGE_ENGINE_PYTHON"
@@ -79,7 +78,6 @@ static void after_fork_in_child(void) {
     pthread_mutex_init(&worker.lock, NULL);
     forget();
     programs_after_fork_in_child();
-    blocks_after_fork_in_child();
 }
 
 static void prepare(void) { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
