@@ -22,7 +22,7 @@ from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.errors import GraphTypeError
 from aneforge.evidence import EvidenceKind
 from aneforge.graph.precision import to_fp16
-from aneforge.targets import place_of
+from aneforge.targets import place_of, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -326,6 +326,12 @@ def price(work: ProgramWork, machine: Machine) -> Cost:
     return Cost(work.target, machine, layers, programs, energy, tuple(notes_on(work, machine)))
 
 
+DOUBTED_STEP = (
+    "it is stated without a figure that steps of language models take about twice as long on chips of this tier; not "
+    "measured, and not included (conflict T17)"
+)
+
+
 def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
     """Return what a reader of a cost should know."""
     notes: list[str] = []
@@ -342,6 +348,9 @@ def notes_on(work: ProgramWork, machine: Machine) -> list[str]:
             f"{slow} products have a multiple of {model().aliased_channels.value:g} input channels: their weights are "
             f"read at {machine.aliased_stream / 1e3:.0f} instead of {machine.stream / 1e3:.0f} GB/s"
         )
+    tier = resolve(work.target).tier
+    if work.keeps_states and tier is not None and tier.name in model().doubted_step_tiers:
+        notes.append(DOUBTED_STEP)
     if not work.layers:
         notes.append(NOTHING)
     elif machine.power is None:

@@ -66,6 +66,7 @@ class ModelFile(Entry, frozen=True):
     aliased_stream: Constant
     aliased_channels: Constant
     aliased_tiers: tuple[str, ...]
+    doubted_step_tiers: tuple[str, ...]
     macs_where_unknown: Constant
     cores_where_unknown: Constant
     power_share_unexplained: Constant

@@ -131,6 +131,8 @@ class ProgramWork:
     target: str
     layers: tuple[LayerWork, ...]
     segments: tuple[SegmentWork, ...]
+    keeps_states: bool
+    """It is one step of many, such as a token of a language model."""
 
     @property
     def macs(self) -> int:
@@ -156,7 +158,7 @@ def work_of(compiled: Planned) -> ProgramWork:
     """
     counter = Counter(compiled)
     layers = tuple(counter.layer_work(layer) for layer in compiled.program.layers)
-    return ProgramWork(compiled.program.target.name, layers, segments_of(compiled))
+    return ProgramWork(compiled.program.target.name, layers, segments_of(compiled), bool(compiled.program.states))
 
 
 def segments_of(compiled: Planned) -> tuple[SegmentWork, ...]:

@@ -226,3 +226,12 @@ def test_multiples_of_4096_channels_are_slow_where_that_was_seen(chip: str, *, s
     noted = any("a multiple of 4096 input channels" in note for note in times[4096].notes)
     assert noted is slow
     assert not any("4096" in note for note in times[4608].notes)
+
+
+def test_a_step_with_states_says_where_its_time_is_doubted() -> None:
+    total = af.state("total", (1, 32))
+    step = af.Graph({"y": total + af.input((1, 32), name="x")}, states={"total": total + 1.0})
+    doubted = [any("conflict T17" in note for note in af.cost(step, chip).notes) for chip in ("m4", "m4-max", "m5")]
+    assert doubted == [True, True, False]
+    assert not any("conflict T17" in note for note in af.cost(network(), "m4").notes)
+    assert "twice" in af.targets.database().conflicts["T17"].rejected
