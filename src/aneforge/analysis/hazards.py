@@ -16,12 +16,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from aneforge.analysis.safe_magnitudes import keeps_finite, largest_safe
 from aneforge.analysis.user_operations import name_at, operations_by_place
 from aneforge.compiler.ir.calls import call_of_layer
+from aneforge.compiler.ir.layer import Value
 from aneforge.compiler.passes.choose_slice_route import FIXED_POINT, UNKNOWN, ChooseSliceRoute
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, encodes_activations
 from aneforge.graph.graph import PLACEHOLDERS, read_promises
+from aneforge.ops.constant import Int8Affine
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
 from aneforge.ops.types import is_float
@@ -31,7 +35,7 @@ from aneforge.targets import FP16_SLICE_SAT
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.ir.layer import Layer, Ref
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
     from aneforge.graph.graph import Graph
@@ -142,12 +146,18 @@ def beyond(
     known = bound_magnitudes(program, read_promises(graph), [value for layer in layers for value in layer.bottoms])
     names, found = operations_by_place(graph), list[Hazard]()
     for layer in layers:
-        reach = max((known.get(value.name, math.inf) for value in layer.bottoms), default=0.0)
+        numbers = [ref for _, ref in layer.refs() if is_float(ref.type.dtype) and not isinstance(ref, Int8Affine)]
+        reach = max((reach_of(ref, known) for ref in numbers), default=0.0)
         if reach > limit:
             op, detail = name_of(layer, names), details[layer.name]
             target, remedy = program.target.name, REMEDIES[route]
             found.append(Hazard(route, op, layer.location, target, limit, reach, detail, remedy, layer.name))
     return found
+
+
+def reach_of(ref: Ref, known: Mapping[str, float]) -> float:
+    """Return how large an operand can get; a constant is as large as it is."""
+    return known.get(ref.name, math.inf) if isinstance(ref, Value) else float(np.abs(ref.dense()).max(initial=0.0))
 
 
 def name_of(layer: Layer, places: Mapping[Location, frozenset[str]]) -> str:

@@ -21,7 +21,13 @@ from aneforge.engine.crop import FOR_TARGET as CROPS
 from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.execution.run import run
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
-from aneforge.errors import IllegalGraphError, NotSupportedError, UnknownNameError, UnknownTargetError
+from aneforge.errors import (
+    IllegalGraphError,
+    NotSupportedError,
+    SaturationWarning,
+    UnknownNameError,
+    UnknownTargetError,
+)
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense, Int8Affine
 from aneforge.ops.table import op_named
@@ -339,3 +345,5 @@ def test_a_constant_beside_int8_weights_passes_their_encoding() -> None:
     assert np.isfinite(one).all()
     assert np.isinf(other).all()
     assert divergence(total, "h13", "h14").verdict is not Strength.NONE
+    with pytest.warns(SaturationWarning, match=r"activations of a magnitude above 4094 .*they may reach 6000"):
+        af.compile(total, target="h14")
