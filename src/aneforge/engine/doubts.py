@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHOICES_AMONG_ZEROS",
+    "EVERY",
+    "LABELS",
     "SPECIAL",
     "ZEROS_OF_BOTH_SIGNS",
     "Doubtful",
@@ -44,6 +46,7 @@ REASONS = (SPECIAL_VALUES, ERF_BEYOND_ITS_TABLE, ZEROS_OF_BOTH_SIGNS)
 LABELS = tuple(Label(Exactness.MODELLED, reason) for reason in REASONS)
 SPECIAL = LABELS[REASONS.index(SPECIAL_VALUES)]
 EVERY = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
+"""Every fp16 number, in the order of their bits."""
 ZERO, NEGATIVE_ZERO = 0x0000, 0x8000
 
 

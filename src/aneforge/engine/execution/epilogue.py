@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -23,7 +25,8 @@ from aneforge.compiler.affine import affine_of_stage
 from aneforge.compiler.ir.calls import call_of_kind
 from aneforge.engine import kernels
 from aneforge.engine.dispatch import UNARY, arithmetic, round_operands
-from aneforge.engine.doubts import SPECIAL, doubtful_numbers, has_special
+from aneforge.engine.doubts import EVERY, SPECIAL, doubtful_numbers, has_special
+from aneforge.engine.doubts import LABELS as DOUBTS
 from aneforge.engine.exactness import Exactness, Label, worst
 from aneforge.engine.execution.values import magnitude_of
 from aneforge.engine.planar import host_fp16, read
@@ -31,7 +34,7 @@ from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.numbers import FP16_PATTERNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     import numpy.typing as npt
 
@@ -47,38 +50,91 @@ if TYPE_CHECKING:
 __all__ = ["ONE_ROUNDING", "Exact", "Stages", "along", "build_gain", "label_of_gain", "stages_of"]
 
 ONE_ROUNDING = "assumed: gain and offset are rounded once, together with the operation; not measured"
+FEW = 4096
+"""Numbers that a call costs as much as, however few it is given: about a sixteenth of the time that a table takes."""
 TWO_ROUNDINGS = "assumed: gain and offset round as the tails of the activation tables do; not measured"
 
 
 class Pointwise:
-    """A function that does the same to every fp16 number; a table of all its results stands for it."""
+    """A function that does the same to every fp16 number: one step, or several of them one after the other.
 
-    def __init__(self, function: Callable[[Array], Array], doubts: Callable[[], Doubtful]) -> None:
+    A table of all results stands for it once it pays: when about as many numbers have gone through as there are.
+    Layers with the same function share it (`shared`). A program of thousands of small layers would spend its first
+    run, and gigabytes, on tables otherwise.
+    """
+
+    def __init__(
+        self,
+        key: Hashable,
+        function: Callable[[Array], Array],
+        doubts: Callable[[], Doubtful],
+        parts: tuple[Pointwise, ...] = (),
+    ) -> None:
+        self.key = key
+        """What tells it from other functions."""
         self.function = function
         self.find_doubts = doubts
+        self.parts = parts or (self,)
+        self.seen = 0
+        """How many numbers have gone through, until as many have as there are; a call counts as a few at least."""
 
     def __call__(self, x: Array) -> Array:
-        kept = x.dtype == np.float16 and kernels.library.available()
-        return kernels.elements.lookup(x, self.table) if kept else self.function(x)
+        return kernels.elements.lookup(x, self.table) if self.pays_table(x) else self.function(x)
+
+    def run(self, x: Array, doubts: list[Label]) -> Array:
+        """Return the results; doubts that the values raise, here or between two steps, are added to the others."""
+        if self.pays_table(x):
+            doubts += self.doubtful.labels(x, magnitude_of(x))
+            return kernels.elements.lookup(x, self.table)
+        found: set[Label] = set()
+        for part in self.parts:
+            found.update(part.doubtful.labels(x, magnitude_of(x)))
+            x = part.function(x)
+        doubts += [label for label in DOUBTS if label in found]  # in the order in which a table would raise them
+        return x
+
+    def pays_table(self, x: Array) -> bool:
+        """Tell whether a table pays for some values; they are counted."""
+        if x.dtype != np.float16 or not kernels.library.available():
+            return False
+        if self.seen < FP16_PATTERNS:
+            self.seen += max(FEW, x.size)
+        return self.seen >= FP16_PATTERNS
 
     @cached_property
     def table(self) -> npt.NDArray[np.uint16]:
         """Results for every number, found the first time that they are needed."""
-        every = np.arange(FP16_PATTERNS, dtype=np.uint16).view(np.float16)
-        return self.function(every).view(np.uint16)
+        return self.function(EVERY).view(np.uint16)
 
     @cached_property
     def doubtful(self) -> Doubtful:
         """The numbers for which it is less sure, found the first time that they are needed."""
-        return self.find_doubts()
+        first, *others = self.parts
+        found, values = first.find_doubts(), EVERY
+        for part, other in pairwise((first, *others)):
+            values = part.function(values)
+            found = other.find_doubts().after(values.view(np.uint16), found)
+        return found
 
     def then(self, other: Pointwise) -> Pointwise:
         """Return the function that does this and then another."""
+        parts = (*self.parts, *other.parts)
 
-        def both(x: Array) -> Array:
-            return other(self(x))
+        def every(x: Array) -> Array:
+            for part in parts:
+                x = part.function(x)
+            return x
 
-        return Pointwise(both, lambda: other.doubtful.after(self.table, self.doubtful))
+        return shared(Pointwise((self.key, other.key), every, self.find_doubts, parts))
+
+
+SHARED: WeakValueDictionary[Hashable, Pointwise] = WeakValueDictionary()
+"""The functions of the programs that are loaded, by what tells them apart."""
+
+
+def shared(function: Pointwise) -> Pointwise:
+    """Return the function of the same key that a loaded program has, or this one."""
+    return SHARED.setdefault(function.key, function)
 
 
 class Each:
@@ -90,10 +146,10 @@ class Each:
     def __call__(self, x: Array) -> Array:
         return self.function(x)
 
-    @property
-    def doubtful(self) -> Doubtful:
-        """The numbers for which it is less sure."""
-        return doubtful_numbers("", ())
+    def run(self, x: Array, doubts: list[Label]) -> Array:
+        """Return the results; doubts that the values raise are added to the others."""
+        doubts += doubtful_numbers("", ()).labels(x, magnitude_of(x))
+        return self.function(x)
 
 
 Function = Pointwise | Each
@@ -115,8 +171,7 @@ class Stages:
     def run(self, x: Array, doubts: list[Label]) -> Array:
         """Return what leaves the last step; doubts that the values on the way raise are added to the others."""
         for function in self.functions:
-            doubts += function.doubtful.labels(x, magnitude_of(x))
-            x = function(x)
+            x = function.run(x, doubts)
         return x
 
     def after(self, first: Function, label: Label) -> Stages:
@@ -187,7 +242,8 @@ def stage_of(stage: Stage, flowing: TensorType, target: Target) -> tuple[Functio
         return result
 
     if found.op.name in UNARY:
-        return Pointwise(function, lambda: found.doubtful(attributes)), found.label_of_attributes(attributes)
+        made = Pointwise((found, tuple(sorted(attributes.items()))), function, lambda: found.doubtful(attributes))
+        return shared(made), found.label_of_attributes(attributes)
     special = any(map(has_special, cast("Iterable[Array]", constants.values())))
     return Each(function), worst([found.label, *([SPECIAL] if special else [])])
 
@@ -201,7 +257,10 @@ def build_gain(affine: Affine, rank: int) -> Function:
     def function(x: Array) -> Array:
         return kernels.operations.gain_offset(x, gain, offset)
 
-    return Pointwise(function, lambda: doubtful_numbers("", ())) if single else Each(function)
+    if not single:
+        return Each(function)
+    key = ("gain and offset", *(None if one is None else one.tobytes() for one in (gain, offset)))
+    return shared(Pointwise(key, function, lambda: doubtful_numbers("", ())))
 
 
 def label_of_gain(affine: Affine, target: Target) -> Label:

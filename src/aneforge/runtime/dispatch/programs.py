@@ -6,7 +6,6 @@ import json
 import mmap
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,15 +17,12 @@ from aneforge.formats.mil.program import from_mil
 from aneforge.graph.precision import to_fp16
 from aneforge.runtime.devices import device_port
 from aneforge.runtime.executables import SoftwareEngine
-from aneforge.runtime.facts import ModelFacts
-from aneforge.runtime.saved.cache import ProgramCache, key_of
 from aneforge.targets import database, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from aneforge.compiler.ir.program import Port, Program
-    from aneforge.graph.convert import SuppliedInput
     from aneforge.ops.types import Array
     from aneforge.runtime.dispatch.worker import Request
 
@@ -103,10 +99,10 @@ class Programs:
     def compile(self, request: Request) -> str:
         """Compile an operation of a program; return what is to be said of that, a zero, and what the program is."""
         number = request.u64()
-        path, cache, target = request.text(), request.text(), request.text()
+        path, target = request.text(), request.text()
         memory = mapped(request)
         inputs, outputs = places(request, memory), places(request, memory)
-        program, drawn, remarks = compile_file(path, cache, target)
+        program, drawn, remarks = compile_file(path, target)
         asked = {port.name: port for port in program.inputs if port.name not in drawn}
         given = {port.name: port for port in program.outputs}
         for name in asked.keys() - inputs.keys():
@@ -190,28 +186,11 @@ def port_named(ports: Mapping[str, Port], name: str, direction: str) -> Port:
     return ports[name]
 
 
-def compile_file(path: str, cache: str, target: str) -> tuple[Program, Mapping[str, Array], tuple[str, ...]]:
-    """Return the program of a MIL file, what the host draws for it, and what is to be said of that.
-
-    A program that was compiled before for the same target is read from the client's cache folder.
-    """
-    place, half = place_of(target or None), to_fp16(from_mil(path, port_casts=False))
-    if not cache:
-        made = compile_graph(half.graph, place)
-        return made.program, draw(made.supplied), half.notes
-    kept, key = ProgramCache(Path(cache)), key_of(["as it is", half.graph.text, str(place)])
-    found = kept.get(key)
-    if found.entry is not None:
-        program, facts = found.entry
-        return program, draw(facts.supplied), half.notes
-    made = compile_graph(half.graph, place)
-    remarks = kept.put(key, made.program, ModelFacts(len(made.graph.nodes), supplied=made.supplied))
-    return made.program, draw(made.supplied), (*half.notes, *found.remarks, *remarks)
-
-
-def draw(supplied: Sequence[SuppliedInput]) -> Mapping[str, Array]:
-    """Return what the host feeds to inputs that conversion added."""
-    return {one.name: one.draw() for one in supplied}
+def compile_file(path: str, target: str) -> tuple[Program, Mapping[str, Array], tuple[str, ...]]:
+    """Return the program of a MIL file, what the host draws for it, and what is to be said of that."""
+    half = to_fp16(from_mil(path, port_casts=False))
+    made = compile_graph(half.graph, place_of(target or None))
+    return made.program, {one.name: one.draw() for one in made.supplied}, half.notes
 
 
 def describe(operation: Operation) -> str:

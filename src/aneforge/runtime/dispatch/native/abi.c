@@ -37,18 +37,6 @@ static int whole_path(const char *function, const char *path, char whole[PATH_MA
     return 0;
 }
 
-/* The whole path of a folder that need not be there yet. */
-static int whole_folder(const char *folder, char whole[PATH_MAX]) {
-    whole[0] = '\0';
-    if (folder == NULL || *folder == '\0') return 0;
-    char here[PATH_MAX] = "";
-    if (*folder != '/' && getcwd(here, sizeof here) == NULL) return report("compile: %s", strerror(errno));
-    if (strlen(here) + strlen(folder) + 2 > PATH_MAX) return report("compile: the path of the cache is too long");
-    if (*folder != '/') strcat(strcpy(whole, here), "/");
-    strcat(whole, folder);
-    return 0;
-}
-
 static int check_mask(const char *function, uint64_t mask) {
     if (mask & ANE_ENGINE) return 0;
     return report("%s: device mask 0x%llx has no Neural Engine (0x%x), and nothing here computes as a CPU or a GPU",
@@ -57,11 +45,10 @@ static int check_mask(const char *function, uint64_t mask) {
 
 /* Lets the worker compile an operation of a program. */
 static int compile_operation(struct program *program, const struct operation *operation, int memory,
-                             const char *mil, const char *cache, char **about) {
+                             const char *mil, char **about) {
     struct bytes message = {0};
     bytes_add_u64(&message, program->number);
     bytes_add_text(&message, mil);
-    bytes_add_text(&message, cache);
     bytes_add_text(&message, target());
     operation_describe(operation, &message);
     const int status = worker_ask(program->worker, REQUEST_COMPILE, &message, memory, about);
@@ -70,7 +57,7 @@ static int compile_operation(struct program *program, const struct operation *op
 }
 
 /* Adds an operation to a program, whose lock is held, or that nobody knows yet. */
-static int add_operation(struct program *program, const char *mil, const char *cache, const char *const *in_names,
+static int add_operation(struct program *program, const char *mil, const char *const *in_names,
                          const size_t *in_bytes, size_t n_in, const char *const *out_names, const size_t *out_bytes,
                          size_t n_out, char **about) {
     struct operation operation;
@@ -81,7 +68,7 @@ static int add_operation(struct program *program, const char *mil, const char *c
     int status = -1;
     if (grown != NULL) {
         program->operations = grown;
-        status = compile_operation(program, &operation, memory, mil, cache, about);
+        status = compile_operation(program, &operation, memory, mil, about);
     }
     close(memory);
     if (status != 0) {
@@ -96,18 +83,18 @@ static int add_operation(struct program *program, const char *mil, const char *c
 ane_program ane_e5rt_program_compile(const char *mil_path, const char *cache_dir, uint64_t device_mask,
                                      const char *const *in_names, const size_t *in_bytes, size_t n_in,
                                      const char *const *out_names, const size_t *out_bytes, size_t n_out) {
-    char mil[PATH_MAX], cache[PATH_MAX], *about = NULL;
+    char mil[PATH_MAX], *about = NULL;
+    (void)cache_dir;
     void *handle = NULL;
     struct call call = trace_begin("compile", NULL, mil_path, 0);
-    if (whole_path("compile", mil_path, mil) == 0 && whole_folder(cache_dir, cache) == 0 &&
-        check_mask("compile", device_mask) == 0) {
+    if (whole_path("compile", mil_path, mil) == 0 && check_mask("compile", device_mask) == 0) {
         if (limits_hold() && programs_published() >= MOST_PROGRAMS) {
             report("compile: %d programs are loaded, and the runtime loads no more", MOST_PROGRAMS);
         } else {
             const worker_number worker = worker_running(1);
             struct program *program = worker == 0 ? NULL : program_create(worker);
             if (program != NULL) {
-                if (add_operation(program, mil, cache, in_names, in_bytes, n_in, out_names, out_bytes, n_out,
+                if (add_operation(program, mil, in_names, in_bytes, n_in, out_names, out_bytes, n_out,
                                   &about) == 0)
                     handle = program_publish(program);
                 program_leave(program);
@@ -128,11 +115,11 @@ void ane_e5rt_program_release(ane_program handle) {
 }
 
 int ane_e5rt_compile_check(const char *mil_path, const char *cache_dir, uint64_t device_mask, const char *options) {
-    char mil[PATH_MAX], cache[PATH_MAX];
+    char mil[PATH_MAX];
+    (void)cache_dir;
     const struct call call = trace_begin("compile_check", NULL, options, 0);
     int status = ANE_FAILED;
-    if (whole_path("compile_check", mil_path, mil) == 0 && whole_folder(cache_dir, cache) == 0 &&
-        check_mask("compile_check", device_mask) == 0) {
+    if (whole_path("compile_check", mil_path, mil) == 0 && check_mask("compile_check", device_mask) == 0) {
         const worker_number worker = worker_running(1);
         struct bytes message = {0};
         bytes_add_text(&message, mil);
@@ -342,7 +329,7 @@ int ane_e5rt_program_add_op(ane_program handle, const char *mil_path, const char
     if (program != NULL) {
         if (whole_path("add_op", mil_path, mil) == 0) {
             pthread_mutex_lock(&program->lock);
-            status = add_operation(program, mil, "", &in_name, &in_bytes, 1, &out_name, &out_bytes, 1, &about);
+            status = add_operation(program, mil, &in_name, &in_bytes, 1, &out_name, &out_bytes, 1, &about);
             if (status == 0) status = (int)program->operation_count - 1;
             pthread_mutex_unlock(&program->lock);
         }

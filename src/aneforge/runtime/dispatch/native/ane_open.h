@@ -35,7 +35,7 @@ typedef void *ane_program;
 
 /* Compiles `mil_path` (a file, its weights beside it) and returns a handle, or NULL. Ports are given by the names that
  * the MIL text has, in any order, each with its bytes: two for an fp16 number, one for a uint8, rounded up to even.
- * `cache_dir` may be NULL. The mask must have the bit of the Neural Engine: nothing here computes as another device. */
+ * `cache_dir` is for compilers that keep what they made; it is not read here, nor written. The mask must have the bit of the Neural Engine: nothing here computes as another device. */
 ANE_OPEN_EXPORT ane_program ane_e5rt_program_compile(const char *mil_path, const char *cache_dir, uint64_t device_mask,
                                                      const char *const *in_names, const size_t *in_bytes, size_t n_in,
                                                      const char *const *out_names, const size_t *out_bytes,
