@@ -66,7 +66,7 @@ class Figure:
 
     @property
     def met(self) -> bool:
-        """Tell whether the budget is kept."""
+        """True if the budget is kept."""
         if self.budget is None:
             return True
         return self.value >= self.budget if self.more_is_better else self.value <= self.budget

@@ -67,7 +67,7 @@ def resized(x: af.Tensor, height: int, width: int, op: str = "resize_nearest_nei
 
 
 def shows(graph: af.Tensor | af.Graph, pair: tuple[str, str], inputs: list[Array]) -> bool:
-    """Tell whether two targets differ in a bit for one of several inputs."""
+    """Return whether two targets differ in a bit for one of several inputs."""
     ready = [prepare(build_program(graph, target)) for target in pair]
     for x in inputs:
         one, other = (program.run({"x": x}).outputs for program in ready)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from aneforge.compiler.decisions import decision
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.edit import new_layer
 from aneforge.compiler.ir.evaluate import evaluate_program
 from aneforge.compiler.ir.layer import Layer, Stage, Value
@@ -93,7 +93,7 @@ def layer(
 
 def stage(kind: str, operands: Mapping[str, Constant] | None = None, **attributes: object) -> Stage:
     """Return what fills a slot."""
-    found = kind_named(kind)
+    found = find_kind(kind)
     return Stage(found, dict(operands or {}), found.complete(attributes))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aneforge.ops.op import Op
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from aneforge.ops.types import TensorType
@@ -21,14 +21,14 @@ def types_of(
     op: Op | str, *operands: TensorType | tuple[TensorType, ...] | None, **attributes: object
 ) -> tuple[TensorType, ...]:
     """Return the types of the results; operands that are not given are left out."""
-    entry = op if isinstance(op, Op) else op_named(op)
+    entry = op if isinstance(op, Op) else find_op(op)
     names = [operand.name for operand in entry.operands]
     return entry.types(dict(zip(names, operands, strict=False)), entry.complete(attributes))
 
 
 def values_of(op: Op | str, *operands: Array | tuple[Array, ...] | None, **attributes: object) -> tuple[Array, ...]:
     """Return the results; operands that are not given are left out."""
-    entry = op if isinstance(op, Op) else op_named(op)
+    entry = op if isinstance(op, Op) else find_op(op)
     names = [operand.name for operand in entry.operands]
     return entry.evaluate(dict(zip(names, operands, strict=False)), entry.complete(attributes))
 

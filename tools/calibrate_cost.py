@@ -457,7 +457,7 @@ def robust_spread(errors: Vector) -> float:
 
 
 def inside_bars_of_others(rows: Sequence[NetworkMeasurement], errors: Vector) -> npt.NDArray[np.bool_]:
-    """Tell for every row whether it lies inside error bars as wide as the errors of the other networks ask for."""
+    """Return for every row whether it lies inside error bars as wide as the errors of the other networks ask for."""
     names = np.array([row.network for row in rows])
     return np.array(
         [

@@ -1,4 +1,4 @@
-"""Pages about the compiler: its layers, its passes, and what was decided where no source tells."""
+"""Pages about the compiler: its layers, its passes, and what was decided where no source says."""
 
 from __future__ import annotations
 

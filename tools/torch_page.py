@@ -84,7 +84,7 @@ def way_row(way: str, rows: list[Row]) -> tuple[object, ...]:
 
 
 def is_equal(row: Row) -> bool:
-    """Tell whether all static samples of a line are equal, and there are some."""
+    """Return whether all static samples of a line are equal, and there are some."""
     reasons = [one.partition(" ") for one in row["reasons"].split("; ")]
     moving = sum(int(count) for count, _, reason in reasons if reason == NOT_STATIC)
     return int(row["equal"]) == sum(int(row[name]) for name in COUNTS) - moving > 0

@@ -27,7 +27,7 @@ class EvidenceKind(StrEnum):
     INFERRED = "inferred"
 
     def reaches(self, least: EvidenceKind) -> bool:
-        """Tell whether it is at least as strong as another."""
+        """Return whether it is at least as strong as another."""
         order = list(EvidenceKind)
         return order.index(self) <= order.index(least)
 

@@ -75,7 +75,7 @@ def one_output(program: Program, *arrays: Array) -> Array:
 
 
 def scales_one_channel(program: Program) -> bool:
-    """Tell whether a product has one term: as a convolution of one channel it is a scaling, not a sum."""
+    """Return whether a product has one term: as a convolution of one channel it is a scaling, not a sum."""
     products = [layer for layer in program.layers if layer.kind.name in ("linear", "matmul")]
     return any(operand.type.shape[-1] == 1 for layer in products for operand in layer.bottoms)
 

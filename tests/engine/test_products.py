@@ -14,7 +14,7 @@ from aneforge.engine import golden, products
 from aneforge.engine.dispatch import arithmetic
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.kernels.library import using
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.targets import resolve
 from aneforge.testing.calls import Drawn, calls
 from op_calls import value_of
@@ -66,7 +66,7 @@ def whole_operands(drawn: Drawn) -> dict[str, Any]:
 @given(data=st.data())
 def test_products_of_whole_numbers_are_exact(name: str, target: str, data: st.DataObject) -> None:
     """Every shape, stride, padding, dilation and number of groups gives what the mathematics says."""
-    op = op_named(name)
+    op = find_op(name)
     drawn = data.draw(calls(op))
     operands = whole_operands(drawn)
     (found,) = arithmetic(name, resolve(target)).compute(operands, drawn.sample.attributes)

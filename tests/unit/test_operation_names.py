@@ -104,7 +104,7 @@ def strings(node: ast.AST) -> Iterator[str]:
 
 
 def lists_names(node: ast.expr) -> bool:
-    """Tell whether a literal, or a call or union of literals, is a list of operations."""
+    """Return whether a literal, or a call or union of literals, is a list of operations."""
     found = set(strings(node))
     return len(found & NAMES) >= LEAST and 2 * len(found & NAMES) >= len(found)
 
@@ -137,7 +137,7 @@ def found(source: Path) -> set[str]:
 
 
 def is_allowed(place: str, allowed: str) -> bool:
-    """Tell whether a place is one that may stay, or lies in a folder that may."""
+    """Return whether a place is one that may stay, or lies in a folder that may."""
     return place.startswith(allowed) if allowed.endswith("/") else place == allowed
 
 

@@ -29,7 +29,7 @@ __all__ = ["bridges_of", "cross_compile_check"]
 
 
 def cross_compile_check(out: GraphLike, target: TargetLike, *, host: TargetLike = None) -> bool:
-    """Tell whether a graph compiles for a target, and warn where its numbers may differ from the host's.
+    """Return whether a graph compiles for a target, and warn where its numbers may differ from the host's.
 
     The warnings are the findings of `divergence`, one for operations alike: an operation that none of them names gives
     the same bits on both, as far as it is known. Names are checked before the graph is.

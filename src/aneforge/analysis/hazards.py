@@ -93,7 +93,7 @@ class Hazard:
 
 
 def find_hazards(graph: Graph, program: Program, verdict: Preflight) -> tuple[Hazard, ...]:
-    """Return what can become infinite in a program, told the user's graph and the verdict on it.
+    """Return what can become infinite in a program, given the user's graph and the verdict on it.
 
     >>> import aneforge as af
     >>> from aneforge.rules.preflight import preflight
@@ -206,7 +206,7 @@ def rebuilt_hazards(graph: Graph, target: Target, verdict: Preflight) -> list[Ha
 def range_hazards(graph: Graph, program: Program) -> list[Hazard]:
     """Return what reads inputs themselves and passes an edge for some within their promises, if all promise one.
 
-    Farther inside, intervals are wider than what can come there: `ranges` tells what is possible as far as they tell.
+    Farther inside, intervals are wider than what can come there: `ranges` says what is possible as far as they tell.
     """
     promises = read_promises(graph)
     inputs = {name for name, node in graph.inputs.items() if is_float(node.types[0].dtype)}

@@ -68,7 +68,7 @@ def size_of(argument: Argument) -> int:
 
 
 def is_signed(argument: Argument) -> bool:
-    """Tell whether an operand may hold negative numbers, as far as the operation that makes it says."""
+    """Return whether an operand may hold negative numbers, as far as the operation that makes it says."""
     if not isinstance(argument, Output):
         return True
     node = argument.node
@@ -77,7 +77,7 @@ def is_signed(argument: Argument) -> bool:
 
 
 def is_square(node: Node) -> bool:
-    """Tell whether a node is the product of a tensor with itself."""
+    """Return whether a node is the product of a tensor with itself."""
     x, y = (node.operands.get(name) for name in ("x", "y"))
     return (
         node.op.name == "mul"

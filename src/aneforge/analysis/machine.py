@@ -228,7 +228,7 @@ def machine_for(
 
 
 def is_of(key: str, target: Target) -> bool:
-    """Tell whether a chip is of a target."""
+    """Return whether a chip is of a target."""
     return database().chips[key].target == target.name
 
 
@@ -437,7 +437,7 @@ def slow_weights(place: Place) -> Rate:
 
 
 def is_aliasing(target: Target) -> bool:
-    """Tell whether some channel counts were seen to be slow on a target, or on another of its tier."""
+    """Return whether some channel counts were seen to be slow on a target, or on another of its tier."""
     return target.tier is not None and target.tier.name in model().aliased_tiers
 
 

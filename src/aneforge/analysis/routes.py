@@ -384,7 +384,7 @@ def assumed_route() -> str:
 
 
 def is_assumed(name: str) -> bool:
-    """Tell whether calls by a route are calls by the one that predictions assume: that one, or a wrapper of it.
+    """Return whether calls by a route are calls by the one that predictions assume: that one, or a wrapper of it.
 
     >>> is_assumed("e5rt"), is_assumed("mle5"), is_assumed("standard")
     (True, True, False)

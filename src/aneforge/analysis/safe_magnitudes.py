@@ -24,7 +24,7 @@ from aneforge.graph.reference import evaluate
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType, is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ PLANE = (1, 1, 62, 1024)
 
 
 def keeps_finite(node: Node) -> bool:
-    """Tell whether an operation gives finite numbers of finite ones, or can be asked for every one of them.
+    """Return whether an operation gives finite numbers of finite ones, or can be asked for every one of them.
 
     >>> import aneforge as af
     >>> x = af.input((1, 4))
@@ -67,7 +67,7 @@ def keeps_finite(node: Node) -> bool:
 
 
 def is_function(op: Op, operands: tuple[str, ...]) -> bool:
-    """Tell whether an operation is a function of the single elements of one tensor alone."""
+    """Return whether an operation is a function of the single elements of one tensor alone."""
     return Trait.ELEMENTWISE in op.traits and operands == ("x",)
 
 
@@ -119,7 +119,7 @@ def safe_call(
     op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, Any], ...], target: str
 ) -> float:
     """Return the largest safe magnitude of a call."""
-    entry, given = op_named(op), dict(attributes)
+    entry, given = find_op(op), dict(attributes)
     function = is_function(entry, tuple(name for name, _ in operands))
     kinds = {name: TensorType(PLANE) if function else one_channel(entry, kind) for name, kind in operands}
     if sum(kind.size for kind in kinds.values() if isinstance(kind, TensorType)) > MOST_ELEMENTS:

@@ -15,7 +15,7 @@ from aneforge.compiler.ir.kind import Engine
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.compiler.schedule.schedule import schedule
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -213,7 +213,7 @@ class Counter:
         self.classes = {kind: name for name, one in model().classes.items() for kind in one.kinds}
         self.read: set[tuple[int, str]] = set()
         self.makers = {result.name: layer.segment for layer in compiled.program.layers for result in layer.results}
-        self.leaving = frozenset(self.root_named(name) for name in leaving(compiled.program, self.makers))
+        self.leaving = frozenset(self.find_root(name) for name in leaving(compiled.program, self.makers))
 
     def layer_work(self, layer: Layer) -> LayerWork:
         """Return the work of one layer."""
@@ -281,7 +281,7 @@ class Counter:
         return row * power_of_two(max(1, self.half // row))
 
     def alone(self, layer: Layer) -> bool:
-        """Tell whether a layer reads nothing that its program makes, and makes nothing that its program reads."""
+        """Return whether a layer reads nothing that its program makes, and makes nothing that its program reads."""
         reads = any(self.inside(layer, value) for value in layer.bottoms)
         return not reads and all(self.root(value) in self.leaving for value in layer.results)
 
@@ -292,14 +292,14 @@ class Counter:
         return sum(constant.nbytes for _, constant in layer.constants())
 
     def inside(self, layer: Layer, value: Value) -> bool:
-        """Tell whether a tensor that a layer reads was made by the same program; a part of an input was not."""
+        """Return whether a tensor that a layer reads was made by the same program; a part of an input was not."""
         return self.makers.get(self.root(value)) == layer.segment
 
     def root(self, value: Value) -> str:
         """Return the tensor inside which another lies."""
-        return self.root_named(value.name)
+        return self.find_root(value.name)
 
-    def root_named(self, name: str) -> str:
+    def find_root(self, name: str) -> str:
         """Return the name of the tensor inside which the one of a name lies."""
         known = self.plan.by_value.get(name)
         return name if known is None else known.root
@@ -318,7 +318,7 @@ def leaving(program: Program, makers: Mapping[str, int]) -> frozenset[str]:
 
 
 def is_aliased(kernel: Kernel | None) -> bool:
-    """Tell whether a product has as many inputs as were seen to be slow; a layer may hold a part of the outputs."""
+    """Return whether a product has as many inputs as were seen to be slow; a layer may hold a part of the outputs."""
     return kernel is not None and kernel.inner > 0 and kernel.inner % int(model().aliased_channels.value) == 0
 
 
@@ -344,7 +344,7 @@ def macs_of(layer: Layer, kernel: Kernel | None) -> int:
 
 def operation_macs(layer: Layer) -> int:
     """Return the multiply-accumulates that the op table counts for the operation that a layer is."""
-    found: Op | None = None if layer.kind.op is None else op_named(layer.kind.op)
+    found: Op | None = None if layer.kind.op is None else find_op(layer.kind.op)
     if found is None or found.macs is None:
         return 0
     types: dict[str, TensorType | tuple[TensorType, ...] | None] = {

@@ -207,7 +207,7 @@ def refuse_files(files: dict[str, Path | None], model: Path) -> None:
 def write_files(
     report: Report, files: dict[str, Path | None], model: Path, threshold: Threshold, known: Report | None
 ) -> bool:
-    """Write every form that was asked for; tell whether one was printed instead."""
+    """Write every form that was asked for; return whether one was printed instead."""
     wanted = {form: path for form, path in files.items() if path is not None}
     if not wanted:
         return False

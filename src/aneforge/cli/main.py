@@ -158,7 +158,7 @@ def report_error(error: Exception) -> int:
 
 
 def error_text(error: AneforgeError | OSError) -> str:
-    """Return what an error says; findings that many operations share are told once."""
+    """Return what an error says; findings that many operations share are reported once."""
     if isinstance(error, OSError):
         return system_text(error)
     if not isinstance(error, IllegalGraphError):

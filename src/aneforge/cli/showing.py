@@ -260,7 +260,7 @@ def differing(pair: Divergence, report: Report) -> str:
 
 
 def show_shared(out: Console, what: str, texts: Sequence[tuple[str, str]], *, verbose: bool) -> bool:
-    """Print texts that several targets share, each once; tell whether one was cut."""
+    """Print texts that several targets share, each once; return whether one was cut."""
     shared: dict[str, list[str]] = {}
     for target, text in texts:
         shared.setdefault(text, []).append(target)

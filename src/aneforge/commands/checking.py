@@ -21,7 +21,7 @@ from aneforge.formats.detection import ModelFormat
 from aneforge.report.model import COREML, DIRECT, NO, SPLIT, Report, TargetReport
 from aneforge.report.predicted import OPEN_SHAPES, SOME_TARGETS
 from aneforge.rules.nodes import operation_of
-from aneforge.rules.preflight import look_at, observed, verdicts
+from aneforge.rules.preflight import look_at, observe_once, verdicts
 
 if TYPE_CHECKING:
     import os
@@ -170,8 +170,8 @@ def where_it_runs(reports: Sequence[TargetReport]) -> Iterator[str]:
 
 
 def as_written(subject: Subject) -> list[Observation]:
-    """Return what rules see; a magnitude that fp16 made infinite is told as the user's file has it."""
-    seen = observed(subject.graph)
+    """Return what rules see; a magnitude that fp16 made infinite is given as the user's file has it."""
+    seen = observe_once(subject.graph)
     if subject.graph is subject.original:
         return seen
     return [
@@ -181,7 +181,7 @@ def as_written(subject: Subject) -> list[Observation]:
 
 
 def has_infinity(observation: Observation) -> bool:
-    """Tell whether a number that rules look at is infinite."""
+    """Return whether a number that rules look at is infinite."""
     attributes = observation.seen[0][0].attributes.values()
     return any(isinstance(value, float) and math.isinf(value) for value in attributes)
 
@@ -199,4 +199,4 @@ def with_magnitudes(observation: Observation, before: Node, original: Graph) -> 
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""

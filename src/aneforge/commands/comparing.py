@@ -196,7 +196,7 @@ def side(
 
 
 def all_finite(values: Mapping[str, Array]) -> bool:
-    """Tell whether every value of a run is finite."""
+    """Return whether every value of a run is finite."""
     return all(bool(np.isfinite(array).all()) for array in values.values() if array.dtype.kind == "f")
 
 
@@ -267,7 +267,7 @@ def compared_node(key: tuple[int, int], name: str, op: str, left: Array, right: 
 
 
 def same_bits(left: Array, right: Array) -> Array:
-    """Tell for each element whether two arrays hold the same bits; two that are no number count as the same."""
+    """Return for each element whether two arrays hold the same bits; two that are no number count as the same."""
     if left.dtype == np.float16 and right.dtype == np.float16:
         left_bits, right_bits = (np.ascontiguousarray(one).view(np.uint16) for one in (left, right))
         return (left_bits == right_bits) | (np.isnan(left) & np.isnan(right))

@@ -10,7 +10,7 @@ from aneforge.commands.glossary import find_term, spellings
 from aneforge.commands.model_and_targets import title_of
 from aneforge.errors import NoDataError, UnknownNameError
 from aneforge.ops.op import Below
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.report.predicted import PREDICTED
 from aneforge.rules.catalogue import rules
 from aneforge.rules.operations import catalogue, op_status
@@ -200,7 +200,7 @@ def property_rows(kind: str, field: str) -> Iterator[Row]:
 
 def explained_op(name: str) -> Explanation:
     """Return what is known of an operation."""
-    op = op_named(name)
+    op = find_op(name)
     rows = [Row("operands", ", ".join(operand.name for operand in op.operands) or "none")]
     rows += [Row("category", str(op.category)), Row("MIL", op.mil_name or "no single operation there")]
     rows += [Row(family.name, op_status(op.name, family)) for family in Family if supports_mil(family)]
@@ -214,7 +214,7 @@ def explained_op(name: str) -> Explanation:
 
 
 def looks_at(rule: Rule, op: Op) -> bool:
-    """Tell whether a rule looks at an operation in particular, and not at all of them."""
+    """Return whether a rule looks at an operation in particular, and not at all of them."""
     special = rule.ops is not None or rule.gated or rule.trait is not None
     return special and rule.concerns(op.name)
 

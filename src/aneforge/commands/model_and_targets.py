@@ -95,7 +95,7 @@ def subject_of(
 
 
 def is_path(model: object) -> TypeIs[str | os.PathLike[str]]:
-    """Tell whether a model is given as the path of its file."""
+    """Return whether a model is given as the path of its file."""
     return isinstance(model, str | os.PathLike)
 
 
@@ -117,7 +117,7 @@ def chosen_targets(targets: TargetLike | Iterable[TargetLike] = None) -> list[Pl
     if targets is None:
         return chosen_by(ALL)
     single = targets if isinstance(targets, str | int | Target | Place) else None
-    listed = [single] if single is not None else list(targets)  # pyright: ignore[reportArgumentType, reportUnknownVariableType] - told apart above
+    listed = [single] if single is not None else list(targets)  # pyright: ignore[reportArgumentType, reportUnknownVariableType] - distinguished above
     found: dict[tuple[str, bool], Place] = {}
     for one in (part for named in listed for part in parts_of(named)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - as above
         for place in chosen_by(one):
@@ -155,7 +155,7 @@ def chosen_by(named: TargetLike) -> list[Place]:
 
 
 def runs_mil(target: Target) -> bool:
-    """Tell whether a target runs MIL programs, which is what models become."""
+    """Return whether a target runs MIL programs, which is what models become."""
     return target.limits.get("mil_programs") is True
 
 

@@ -63,7 +63,7 @@ def package_of(model: Path) -> Path | None:
 
 
 def is_within(path: Path, folder: Path) -> bool:
-    """Tell whether a path is in a folder, however both are spelled and wherever links lead."""
+    """Return whether a path is in a folder, however both are spelled and wherever links lead."""
     whole = Path(os.path.realpath(path))
     return any(one.exists() and one.samefile(folder) for one in whole.parents)
 
@@ -105,7 +105,7 @@ def onnx_files(path: Path, model: Path) -> tuple[Path, ...]:
 
 
 def holds(file: Path, text: bytes) -> bool:
-    """Tell whether a text is anywhere in a file, which is not read into memory."""
+    """Return whether a text is anywhere in a file, which is not read into memory."""
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.find(text) >= 0
 
@@ -148,7 +148,7 @@ def package_files(path: Path, model: Path) -> tuple[Path, ...]:
 
 
 def is_blob(path: Path) -> bool:
-    """Tell whether a file is a weights blob: a program is not parsed for the sake of a report of the last run."""
+    """Return whether a file is a weights blob: a program is not parsed for the sake of a report of the last run."""
     from aneforge.formats.mil.blob import BlobError, BlobFile  # noqa: PLC0415 - loaded when it is needed
 
     try:

@@ -1,4 +1,4 @@
-"""Notes of the compiler for people: what it says of many operations in the same words is told once, with a count."""
+"""Notes of the compiler for people: what it says of many operations in the same words stands once, with a count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["folded_lines", "merge_notes", "program_notes", "refusal_text"]
 def merge_notes(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return texts in the order in which they come first, each with the operation that it is about, if it has one.
 
-    A text that several operations share is told once, with the first of them and how many there are.
+    A text that several operations share is reported once, with the first of them and how many there are.
 
     >>> merge_notes([("folded", "a"), ("cut", "b"), ("folded", "c"), ("chained", "")])
     ("folded (2 times, first at 'a')", "cut (at 'b')", 'chained')
@@ -48,7 +48,7 @@ def program_notes(
 
 
 def refusal_text(refusal: AneforgeError) -> str:
-    """Return why a graph cannot run; a finding that many operations have is told once.
+    """Return why a graph cannot run; a finding that many operations have is reported once.
 
     >>> from aneforge.errors import IllegalGraphError
     >>> print(refusal_text(IllegalGraphError.of("it", ["ANE-1 reject: relu at a on it: no."] * 3)))
@@ -62,7 +62,7 @@ def refusal_text(refusal: AneforgeError) -> str:
 
 
 def folded_lines(findings: Sequence[str], target: str) -> tuple[str, ...]:
-    """Return findings, those that differ in their place alone told once, with a count of the others.
+    """Return findings, those that differ in their place alone reported once, with a count of the others.
 
     A finding is its rule, its severity, the operation, the place, the target, and what is wrong:
     `ANE-… reject: relu at … on …: …`. Values that were seen are in the last part, so that none is hidden.

@@ -103,7 +103,7 @@ def behind_links(path: Path) -> Path:
 
 
 def is_stream(path: Path) -> bool:
-    """Tell whether a path is neither a file nor a folder but something that takes bytes: a pipe, a device."""
+    """Return whether a path is neither a file nor a folder but something that takes bytes: a pipe, a device."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

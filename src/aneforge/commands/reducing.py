@@ -23,7 +23,7 @@ from aneforge.graph.node import Node, Output, new_node
 from aneforge.graph.reference import evaluate
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float
 from aneforge.rules.catalogue import explain
 from aneforge.rules.preflight import preflight
@@ -120,7 +120,7 @@ def without_states(graph: Graph) -> Graph:
         if node not in names:
             return None
         attributes = {"shape": node.types[0].shape, "dtype": node.types[0].dtype, "name": names[node]}
-        return [Tensor(new_node(op_named("input"), {}, attributes, node.location))]
+        return [Tensor(new_node(find_op("input"), {}, attributes, node.location))]
 
     names = {node: name for name, node in graph.state_placeholders.items()}
     written = {f"{name}{WRITTEN}": value for name, value in graph.states.items()}
@@ -143,11 +143,11 @@ class Reducing:
         self.placeholders: dict[str, Node] = {}
 
     def shows_whole(self) -> bool:
-        """Tell whether the whole model shows it."""
+        """Return whether the whole model shows it."""
         return self.holds(self.graph, self.inputs)
 
     def holds(self, graph: Graph, inputs: Mapping[str, Array]) -> bool:
-        """Tell whether a part shows it; one that cannot be built or run does not."""
+        """Return whether a part shows it; one that cannot be built or run does not."""
         self.tried += 1
         try:
             return self.asks(graph, inputs)
@@ -202,7 +202,7 @@ class Reducing:
         name = f"value_{number}" + (f"_{value.index}" if value.index else "")
         if name not in self.placeholders:
             attributes = {"shape": value.type.shape, "dtype": value.type.dtype, "name": name}
-            self.placeholders[name] = new_node(op_named("input"), {}, attributes, value.node.location)
+            self.placeholders[name] = new_node(find_op("input"), {}, attributes, value.node.location)
         if self.values is not None:
             given[name] = self.values[value.node, value.index]
         return Tensor(self.placeholders[name], 0)
@@ -301,7 +301,7 @@ def shows_rule(rule: str, target: Target | None) -> Shows:
 
 
 def diverges(graph: Graph, inputs: Mapping[str, Array], first: Target, second: Target) -> bool:
-    """Tell whether two targets give different bits."""
+    """Return whether two targets give different bits."""
     left, right = (outputs_on(graph, target, inputs) for target in (first, second))
     return not all(bool(np.all(same_bits(left[name], right[name]))) for name in left)
 
@@ -313,7 +313,7 @@ def outputs_on(graph: Graph, target: Target | None, inputs: Mapping[str, Array])
 
 
 def not_finite(graph: Graph, inputs: Mapping[str, Array], target: Target | None) -> bool:
-    """Tell whether a target gives something infinite or no number for inputs that are all finite."""
+    """Return whether a target gives something infinite or no number for inputs that are all finite."""
     if not all(bool(np.isfinite(array).all()) for array in inputs.values()):
         return False
     outputs = outputs_on(graph, target, inputs).values()

@@ -1,9 +1,9 @@
 """What fp16 does to a model: found from operations alone, bounded by ranges, or seen in sample values.
 
 Intervals bound values from above, and widely: that no edge is passed is a proof for all inputs within the ranges, that
-one can be passed is none. How many bits small products lose is no question of upper bounds: samples alone tell. Without
-ranges or samples nothing is known of magnitudes, and the answer says so: only operations that lose precision whatever
-comes in are named then.
+one can be passed is none. How many bits small products lose is no question of upper bounds: only samples show it.
+Without ranges or samples nothing is known of magnitudes, and the answer says so: only operations that lose precision
+whatever comes in are named then.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class Risks:
 
 
 def may_saturate(graph: Graph, program: Program, verdict: Preflight) -> bool:
-    """Tell whether a program has anything at all that could make large values infinite, at a glance."""
+    """Return whether a program has anything at all that could make large values infinite, at a glance."""
     slices = any(layer.choices.get("format") in (FIXED_POINT, UNKNOWN_FORMAT) for layer in program.layers)
     encoded = any(layer.choices.get("weights") == "streams" for layer in program.layers)
     return (
@@ -253,7 +253,7 @@ def views_of(*, sampled: bool, bounded: bool, deep: bool) -> tuple[View, ...]:
 
 
 def by_operations(graph: Graph) -> Risk:
-    """Return what operations alone tell."""
+    """Return what operations alone show."""
     found = find_precision_risks(graph)
     if not found:
         return Risk(UNKNOWN, "no ranges and no sample inputs were given, so nothing is known of magnitudes")
@@ -316,7 +316,7 @@ def passed_text(concern: Concern) -> str:
 def measured_product(layer: LayerRange, scaled: Rescaled | None) -> ProductRescaling | None:
     """Return what rescaling did to the product that a layer carries out, where it was tried there.
 
-    One node of a file can be many products. The name tells them apart, where both graphs number their nodes alike;
+    One node of a file can be many products. The name distinguishes them, where both graphs number their nodes alike;
     else the one that was rescaled and had the largest error stands for all.
     """
     if scaled is None or layer.location is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aneforge.compiler.compile import Compiled, Later, accepted, build
+from aneforge.compiler.compile import Compiled, Later, build, expect_accepted
 from aneforge.compiler.schedule.chaining import chaining_enabled
 from aneforge.compiler.schedule.rules import rules
 from aneforge.errors import GraphError
@@ -130,7 +130,7 @@ def compiled(graph: Graph, target: Target) -> Made:
 def checked(made: Made) -> Made:
     """Return what was made, if the validators accept it on its target."""
     try:
-        return made if made.compiled is None else Made(accepted(made.compiled))
+        return made if made.compiled is None else Made(expect_accepted(made.compiled))
     except GraphError as refusal:
         return Made(None, failure=refusal)
 

@@ -116,7 +116,7 @@ class TargetWriter:
         )
 
     def with_program(self, judged: TargetReport, verdict: Preflight, chosen: Place, compiled: Compiled) -> TargetReport:
-        """Return a report with everything that a compiled program tells."""
+        """Return a report with everything that a compiled program shows."""
         program, order = compiled.program, compiled.schedule
         carried = self.carried_out(compiled)
         labels = self.labels(program)

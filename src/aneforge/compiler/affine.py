@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.layer import Stage
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.numbers import FP16_MAX, FP16_SMALLEST_NORMAL
@@ -38,7 +38,7 @@ class Affine:
         return any(one is not None and one.ndim > 0 for one in (self.gain, self.offset))
 
     def joins(self, other: Affine) -> bool:
-        """Tell whether this one and another after it are one.
+        """Return whether this one and another after it are one.
 
         Rows along two axes are not, nor are two whose numbers fp16 holds and whose product it does not.
         """
@@ -65,11 +65,11 @@ class Affine:
 
     def attributes(self) -> dict[str, AttributeValue]:
         """Return the attributes of a layer or stage; single numbers lie along no axis."""
-        return kind_named(KIND).complete({"axis": self.axis} if self.vector else {})
+        return find_kind(KIND).complete({"axis": self.axis} if self.vector else {})
 
     def stage(self) -> Stage:
         """Return what fills the gain and offset slot."""
-        return Stage(kind_named(KIND), self.constants(), self.attributes())
+        return Stage(find_kind(KIND), self.constants(), self.attributes())
 
 
 def product(first: Array | None, second: Array | None) -> Array | None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from aneforge.rules.preflight import Preflight
     from aneforge.targets import Target
 
-__all__ = ["Compiled", "Later", "accepted", "build", "build_program", "compile_graph", "lowered", "route_to"]
+__all__ = ["Compiled", "Later", "build", "build_program", "compile_graph", "expect_accepted", "lowered", "route_to"]
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ def compile_graph(
         InternalError: A stage of the compiler made a mistake; the error names the stage, and a file that shows it.
     """
     compiled = build(graph, target, route=route, pipeline=pipeline, run=run)
-    return accepted(compiled) if pipeline.passes == PIPELINE.passes else compiled
+    return expect_accepted(compiled) if pipeline.passes == PIPELINE.passes else compiled
 
 
 def build(
@@ -170,7 +170,7 @@ def build(
     return Compiled(retargeted, program if place.chip is None else replace(program, chip=place.chip.key))
 
 
-def accepted(compiled: Compiled) -> Compiled:
+def expect_accepted(compiled: Compiled) -> Compiled:
     """Return what was compiled, if the validators accept it.
 
     Raises:

@@ -22,7 +22,7 @@ from aneforge.graph.dialect import Dialect, Objection
 from aneforge.ops.constant import Constant
 from aneforge.ops.decomposition import Limits
 from aneforge.ops.op import Below, Trait
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.rules.catalogue import explain
 from aneforge.rules.nodes import operation_of
 from aneforge.rules.operations import op_status
@@ -59,13 +59,13 @@ def common_limits() -> Limits:
 
 
 def is_lowerable(op: str) -> bool:
-    """Tell whether an operation has layers."""
+    """Return whether an operation has layers."""
     return op in RULES or kind_of_op(op) is not None
 
 
 def has_direct_form(op: str) -> bool:
-    """Tell whether the direct route has a form of its own of an operation, whatever the rules of the other one say."""
-    entry = op_named(op)
+    """Return whether the direct route has a form of its own of an operation, whatever the rules of the other say."""
+    entry = find_op(op)
     return op == RESHAPE or any(entry.decomposition(name) is not None for name in (SPREAD, RECIPROCAL, RESHAPE))
 
 
@@ -162,7 +162,7 @@ def direct_form(node: Node) -> Objection | None:
 
 
 def is_spread(node: Node) -> bool:
-    """Tell whether a pair reads tensors of its result's shape, or is itself the addition of zeros that spreads one."""
+    """Return whether a pair reads tensors of its result's shape, or is the addition of zeros that spreads one."""
     wanted = node.types[0].shape
     zeros = [
         value
@@ -187,7 +187,7 @@ def reshape_form(node: Node) -> Objection | None:
 
 
 def is_flatten(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Tell whether a reshape keeps the batch and lays all other elements along one axis.
+    """Return whether a reshape keeps the batch and lays all other elements along one axis.
 
     >>> is_flatten((2, 3, 4, 5), (2, 60)), is_flatten((2, 3, 4, 5), (2, 60, 1, 1)), is_flatten((2, 3, 4), (2, 4, 3))
     (True, True, False)

@@ -30,7 +30,7 @@ JOINED = "part of other layers: nothing of that length is left"
 MOVED = "moves of the whole tensor, which are assumed to work (inferred)"
 
 
-def node_named(layer: str, graph: Graph) -> Node | None:
+def find_node(layer: str, graph: Graph) -> Node | None:
     """Return the node of a graph that a layer was made of: lowering numbers both alike."""
     found = re.match(r"t(\d+)(\.|$)", layer)
     return graph.nodes[int(found[1])] if found else None
@@ -40,7 +40,7 @@ def splits_of(program: Program, graph: Graph, validation: NetworkValidation, ver
     """Return the operations of a graph that were split, and those that are only moved or are gone, each change once."""
     texts: dict[Node, dict[str, None]] = {}
     for layer, text in (*split_texts(program), *moved_texts(validation)):
-        node = node_named(layer, graph)
+        node = find_node(layer, graph)
         if node is not None:
             texts.setdefault(node, {})[text] = None
     if not texts:
@@ -73,7 +73,7 @@ def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> 
     oversize = [found for found in verdict.findings if found.severity is Severity.OVERSIZE]
     if not oversize:
         return refusal
-    node = node_named(refusal.layer or "", graph)
+    node = find_node(refusal.layer or "", graph)
     where = f" at {node.location}" if node is not None and node.location else ""
     reason = f"{node.op.name}{where}: {refusal.obstacle}" if node is not None else refusal.obstacle or refusal.message
     own = [one for one in oversize if node is not None and (one.op, one.location) == (node.op.name, node.location)]

@@ -90,6 +90,6 @@ def split_lines(verdict: Preflight, made: Compiled) -> tuple[str, ...]:
 
 
 def is_cut(compiled: Compiled) -> bool:
-    """Tell whether a graph is not one program of its own layers: it is cut, or all of it is such a program."""
+    """Return whether a graph is not one program of its own layers: it is cut, or all of it is such a program."""
     segments = compiled.program.segments
     return len(segments) > 1 or any(segment.bridge for segment in segments)

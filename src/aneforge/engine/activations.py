@@ -236,17 +236,17 @@ EXP_ARGUMENT = 32.0
 
 
 def finite(x: Array) -> Array:
-    """Tell where a value is finite."""
+    """Return where a value is finite."""
     return np.isfinite(x)
 
 
 def positive(x: Array) -> Array:
-    """Tell where a value is positive and finite."""
+    """Return where a value is positive and finite."""
     return (x > 0) & np.isfinite(x)
 
 
 def moderate(x: Array) -> Array:
-    """Tell where an exponential neither vanishes nor overflows for certain."""
+    """Return where an exponential neither vanishes nor overflows for certain."""
     return np.abs(x) <= EXP_ARGUMENT
 
 

@@ -23,7 +23,7 @@ from aneforge.engine.planar import read
 from aneforge.engine.rounding import to_fp16
 from aneforge.errors import PrecisionWarning
 from aneforge.ops.groups.slicing import Region, region_index
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +54,7 @@ def through_crop(values: Array) -> Array:
 
 
 def after_slicing(part: Array, begins: Sequence[int], target: Target, through: Crop = through_crop) -> Array:
-    """Return a slice as it comes out, told where it begins along each axis of what it was cut from.
+    """Return a slice as it comes out, given where it begins along each axis of what it was cut from.
 
     Integers and bool are copied: the crop was seen for fp16 alone.
     """
@@ -67,7 +67,7 @@ def slice_by_size_on(target: Target, through: Crop = through_crop) -> Callable[.
     """Return slice_by_size on a target."""
 
     def function(x: Array, *, begin: tuple[int, ...], size: tuple[int, ...]) -> Array:
-        (part,) = op_named("slice_by_size").evaluate({"x": x}, {"begin": begin, "size": size})
+        (part,) = find_op("slice_by_size").evaluate({"x": x}, {"begin": begin, "size": size})
         return after_slicing(part, begin, target, through)
 
     return function
@@ -100,7 +100,7 @@ def crop_on(target: Target, through: Crop = through_crop) -> Callable[..., Array
     """Return crop on a target."""
 
     def function(x: Array, *, crop_height: tuple[int, ...], crop_width: tuple[int, ...]) -> Array:
-        (part,) = op_named("crop").evaluate({"x": x}, {"crop_height": crop_height, "crop_width": crop_width})
+        (part,) = find_op("crop").evaluate({"x": x}, {"crop_height": crop_height, "crop_width": crop_width})
         return after_slicing(part, (crop_height[0], crop_width[0]), target, through)
 
     return function
@@ -110,7 +110,7 @@ def split_on(target: Target, through: Crop = through_crop) -> Callable[..., tupl
     """Return split on a target: every part but the first begins inside the axis."""
 
     def function(x: Array, *, axis: int, **sizes: Any) -> tuple[Array, ...]:  # noqa: ANN401 - passed on unread
-        parts = op_named("split").evaluate({"x": x}, {"axis": axis, **sizes})
+        parts = find_op("split").evaluate({"x": x}, {"axis": axis, **sizes})
         firsts = accumulate((part.shape[axis] for part in parts[:-1]), initial=0)
         return tuple(
             after_slicing(part, along(x.ndim, axis, first), target, through)
@@ -125,7 +125,7 @@ def input_view_on(target: Target, through: Crop = through_crop) -> Callable[...,
 
     def function(x: Array, *, axis: int, offset: int, size: int, step: int) -> Array:
         view = {"axis": axis, "offset": offset, "size": size, "step": step}
-        (part,) = op_named("input_view").evaluate({"x": x}, view)
+        (part,) = find_op("input_view").evaluate({"x": x}, view)
         return after_slicing(part, along(x.ndim, axis, offset), target, through)
 
     return function
@@ -141,7 +141,7 @@ def along(rank: int, axis: int, begin: int) -> list[int]:
 
 
 def label_of_joined(begins_inside: Sequence[bool], target: Target) -> Label | None:
-    """Return the label of a concat, told for each operand whether it is a slice that begins inside the width.
+    """Return the label of a concat, given for each operand whether it is a slice that begins inside the width.
 
     None where nothing is wrong with it.
     """
@@ -152,7 +152,7 @@ def label_of_joined(begins_inside: Sequence[bool], target: Target) -> Label | No
 def joined_slices(values: Sequence[Array], *, axis: int, begins_inside: Sequence[bool], target: Target) -> Array:
     """Join tensors as they ought to be joined, and warn where the target would return wrong elements.
 
-    `begins_inside` tells for each tensor whether it is a slice that begins inside the width.
+    `begins_inside` says for each tensor whether it is a slice that begins inside the width.
     """
     label = label_of_joined(begins_inside, target)
     if label is not None:

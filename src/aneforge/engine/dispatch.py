@@ -37,7 +37,7 @@ from aneforge.engine.planar import host_fp16
 from aneforge.errors import NotSupportedError
 from aneforge.ops.numbers import FP16_PATTERNS
 from aneforge.ops.op import Category
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 from aneforge.ops.types import DTYPES, TensorType
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Arithmetic:
         return doubtful_numbers(self.op.name, tuple(sorted(attributes.items())))
 
     def takes(self, operands: OperandArrays) -> bool:
-        """Tell whether the arithmetic is for such operands; that of most operations is for real numbers alone."""
+        """Return whether the arithmetic is for such operands; that of most operations is for real numbers alone."""
         return self.op.name in ANY_TYPE or has_real(operands)
 
     def in_order(self, operands: OperandArrays) -> list[Array | tuple[Array, ...] | None]:
@@ -212,13 +212,13 @@ def arithmetic(op: str, target: Target) -> Arithmetic:
         UnknownNameError: There is no such operation.
         NotSupportedError: No engine runs it.
     """
-    return found_arithmetic(op_named(op).name, target)
+    return found_arithmetic(find_op(op).name, target)
 
 
 @cache
 def found_arithmetic(name: str, target: Target) -> Arithmetic:
     """Return the arithmetic of an operation, found once."""
-    op = op_named(name)
+    op = find_op(name)
     if not runs(op):
         raise NotSupportedError("no engine runs it, so it has no arithmetic", operation=name, target=target.name)
     entry = choices.entry_of(name)
@@ -227,7 +227,7 @@ def found_arithmetic(name: str, target: Target) -> Arithmetic:
 
 
 def runs(op: Op) -> bool:
-    """Tell whether any engine runs an operation."""
+    """Return whether any engine runs an operation."""
     return op.support.floor is not None or op.support.mil_since is not None
 
 
@@ -257,7 +257,7 @@ def host_operand(value: Array | tuple[Array, ...] | None) -> Array | tuple[Array
 
 
 def is_real(value: Array) -> bool:
-    """Tell whether an array holds real numbers, of NumPy's own types or not."""
+    """Return whether an array holds real numbers, of NumPy's own types or not."""
     return value.dtype.kind == "f" or (value.dtype.kind == "V" and value.dtype.name.startswith(("bfloat", "float")))
 
 
@@ -279,7 +279,7 @@ def real_values(operands: OperandArrays) -> Iterator[Array]:
 
 
 def has_real(operands: OperandArrays) -> bool:
-    """Tell whether an operand is real numbers, or whether there are no operands."""
+    """Return whether an operand is real numbers, or whether there are no operands."""
     given = [value for value in operands.values() if value is not None]
     return not given or any(True for _ in real_values(operands))
 

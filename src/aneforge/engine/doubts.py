@@ -74,7 +74,7 @@ class Doubtful:
         return Doubtful.of(first.flags | self.flags[table])
 
     def labels(self, x: Array, largest: float) -> tuple[Label, ...]:
-        """Return the doubts that the values of an array raise, told their largest magnitude.
+        """Return the doubts that the values of an array raise, given their largest magnitude.
 
         >>> doubtful = doubtful_numbers("relu", ())
         >>> [len(doubtful.labels(np.array(x, np.float16), 1.0)) for x in ([1.0, 0.0], [1.0, -0.0])]
@@ -97,7 +97,7 @@ def magnitude(bits: int) -> float:
 
 
 def has_bits(x: Array, bits: int) -> bool:
-    """Tell whether an array of fp16 holds a number."""
+    """Return whether an array of fp16 holds a number."""
     return bool((x.view(np.uint16) == bits).any())
 
 
@@ -141,7 +141,7 @@ ZERO_BOUNDS: Mapping[str, Callable[[Attributes], tuple[float, ...]]] = {
 
 
 def has_special(x: Array) -> bool:
-    """Tell whether an array of real numbers holds one that is infinite or NaN."""
+    """Return whether an array of real numbers holds one that is infinite or NaN."""
     return not np.isfinite(x).all()
 
 

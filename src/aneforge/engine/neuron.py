@@ -18,7 +18,7 @@ from aneforge.engine.activations import ACTIVATIONS
 from aneforge.engine.planar import add, gain_offset, larger, mul, number, read, smaller
 from aneforge.engine.rounding import to_fp16
 from aneforge.ops.arithmetic import reshape_along
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -163,7 +163,7 @@ def gelu(x: Array, *, mode: str) -> Array:
     """Return GELU: the exact form and that by tanh are one table; that by a sigmoid is modelled by its mathematics."""
     if mode != "SIGMOID_APPROXIMATION":
         return table("gelu", x)
-    (exact,) = op_named("gelu").evaluate({"x": read_real(x)}, {"mode": mode})
+    (exact,) = find_op("gelu").evaluate({"x": read_real(x)}, {"mode": mode})
     return to_fp16(exact)
 
 

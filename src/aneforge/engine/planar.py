@@ -59,7 +59,7 @@ def host_fp16(values: Array) -> Array:
 
 
 def larger(x: Array, y: Array | float) -> Array:
-    """Return the larger of two numbers; of equal ones the second, which tells for zeros of both signs.
+    """Return the larger of two numbers; of equal ones the second, which matters for zeros of both signs.
 
     Which of the zeros the engine gives no source says; NumPy's own function leaves it to the processor.
 
@@ -142,32 +142,32 @@ MODES: Mapping[str, Callable[[Array, Array], Array]] = {
 
 
 def equal(x: Array, y: Array) -> Array:
-    """Tell where x = y."""
+    """Return where x = y."""
     return read(x) == read(y)
 
 
 def not_equal(x: Array, y: Array) -> Array:
-    """Tell where x ≠ y."""
+    """Return where x ≠ y."""
     return read(x) != read(y)
 
 
 def greater(x: Array, y: Array) -> Array:
-    """Tell where x > y."""
+    """Return where x > y."""
     return read(x) > read(y)
 
 
 def greater_equal(x: Array, y: Array) -> Array:
-    """Tell where x ≥ y."""
+    """Return where x ≥ y."""
     return read(x) >= read(y)
 
 
 def less(x: Array, y: Array) -> Array:
-    """Tell where x < y."""
+    """Return where x < y."""
     return read(x) < read(y)
 
 
 def less_equal(x: Array, y: Array) -> Array:
-    """Tell where x ≤ y."""
+    """Return where x ≤ y."""
     return read(x) <= read(y)
 
 

@@ -231,7 +231,7 @@ def transposed_window(
     return list(extents), window_of(extents, weight[2:], attributes)
 
 
-# What makes a result less sure than its operation: told from shapes and values.
+# What makes a result less sure than its operation: found from shapes and values.
 
 
 def edge(reach: float) -> Iterator[Label]:
@@ -297,7 +297,7 @@ def doubts_of_conv(
 
 
 def is_measured_shape(x: tuple[int, ...], weight: tuple[int, ...], attributes: ConvAttributes) -> bool:
-    """Tell whether figures are published of convolutions in the direct form with such a kernel and such steps."""
+    """Return whether figures are published of convolutions in the direct form with such a kernel and such steps."""
     along = slides(x[2:], weight[2:], window_attributes(attributes))
     plain = attributes["groups"] == 1 and all(slide.stride == slide.dilation == 1 for slide in along)
     return plain and tuple(weight[2:]) in choices().convolution.measured_kernels

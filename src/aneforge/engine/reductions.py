@@ -3,7 +3,7 @@
 Decoded: a reduction is one task over the plane of each channel; no intermediate fp16 tensor is written, a mean is
 scaled once at the end by 1 / n in fp32. Seen in figures: the partial sums are rounded to fp16 somewhere on the way,
 ties away from zero, in one order on early chips and another on late ones. The models are the best that fit, and data
-(`data/arithmetic.toml`, which tells what else was tried), chosen by the target's `reduction_order`. Early: `group`
+(`data/arithmetic.toml`, which says what else was tried), chosen by the target's `reduction_order`. Early: `group`
 neighbours are added and rounded to fp16, `tree` of those are added two by two in fp16, and the rest is added exactly
 and rounded once; before each addition but the last the terms are cut towards zero to the `window` bits that begin with
 the leading one of the largest. Late: `chain` neighbours are added one after another, `times` over, every addition
@@ -152,7 +152,7 @@ def square_of_total(x: Array, axes: Axes, adder: AdderChoice) -> Array:
     return to_fp16(np.square(accumulate(read(x), axes, adder)))
 
 
-# Extremes round nothing. Of equal ones the first is taken, which tells for zeros of both signs.
+# Extremes round nothing. Of equal ones the first is taken, which matters for zeros of both signs.
 
 
 def extreme(numbers: Array, axes: Axes, find: Callable[..., Array], *, keep_dims: bool) -> Array:

@@ -1,6 +1,6 @@
 """Which format a model file has, found in its content: the first bytes, or the fields of its outermost message.
 
-ONNX models and Core ML models are both protobuf messages that begin with a version and a text. What tells them apart
+ONNX models and Core ML models are both protobuf messages that begin with a version and a text. What distinguishes them
 are the numbers of their fields: an ONNX model has its graph in field 7, a Core ML model its contents in a field of 200
 or more.
 """
@@ -206,12 +206,12 @@ def content_format(path: Path, head: bytes) -> ModelFormat | None:
 
 
 def is_exported_program(path: Path, head: bytes) -> bool:
-    """Tell whether a file is an archive that torch.export wrote."""
+    """Return whether a file is an archive that torch.export wrote."""
     return head.startswith(ZIP) and any(Path(name).name in ARCHIVE_MARKS for name in names_in(path))
 
 
 def has_end(path: Path) -> bool:
-    """Tell whether a zip archive ends with the record that says where its directory is.
+    """Return whether a zip archive ends with the record that says where its directory is.
 
     An archive within a cut one may have such a record too, but not at the end of the file.
     """
@@ -234,7 +234,7 @@ def names_in(path: Path) -> list[str]:
 
 
 def is_program_file(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is that of a program which was compiled and saved; what is no file is none, and not opened.
+    """Return whether a path is that of a program which was compiled and saved; what is no file is none, and not opened.
 
     >>> is_program_file("no such file")
     False
@@ -319,5 +319,5 @@ def other_kind(path: Path, head: bytes) -> Other | None:
 
 
 def is_safetensors(head: bytes) -> bool:
-    """Tell whether a file begins as safetensors do: the length of a JSON text in eight bytes, and that text."""
+    """Return whether a file begins as safetensors do: the length of a JSON text in eight bytes, and that text."""
     return len(head) > 9 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= MOST_SAFETENSORS

@@ -20,7 +20,7 @@ from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.decomposition import Limits
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class SuppliedInput:
         >>> made.supplied[0].draw().tolist()
         [[0.0, 0.0, 2.0, 2.0]]
         """
-        op = op_named(self.op)
+        op = find_op(self.op)
         ones = {operand.name: np.ones(self.type.shape) for operand in op.operands}
         return op.evaluate(ones, self.attributes)[0]
 
@@ -238,7 +238,7 @@ class ConversionSite:
 
     def several(self, name: str, *operands: object, **attributes: object) -> tuple[ConvertedTerm, ...]:
         """Return all results of an operation: a node, or what it becomes in the dialect."""
-        entry = op_named(name)
+        entry = find_op(name)
         bound = dict(bound_operands(entry, operands, attributes))
         given = {key: value for key, value in attributes.items() if key not in bound}
         node = build(name, bound, given, self.node.location)

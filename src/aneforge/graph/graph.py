@@ -233,7 +233,7 @@ def check_name(what: str, name: object) -> None:
 
 
 def check_placeholders(graph: Graph) -> None:
-    """Check that inputs and states are told apart by their names, and that states are read and keep their types.
+    """Check that inputs and states are distinguished by their names, and that states are read and keep their types.
 
     Raises:
         GraphError: They are not.

@@ -19,7 +19,7 @@ from aneforge.ops.attributed import Attributed
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Op
 from aneforge.ops.signature import AttributeValue, Operand, OperandKind
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,7 +155,7 @@ def build(
     try:
         if isinstance(op, Op):
             return new_node(op, operands, attributes or {}, place)
-        entry = op_named(op)
+        entry = find_op(op)
         return new_node(entry, operands, entry.attributes_by_name(op, attributes or {}), place)
     except AneforgeError as error:
         error.location = error.location or place

@@ -24,7 +24,7 @@ from aneforge.graph.graph import Graph
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Reader:
         if number in self.nodes:
             raise GraphError(f"%{number} is defined twice", operation=name)
         operands = unique("operand", [(tokens(one)[0], self.argument(one)) for one in subtrees(call)])
-        entry = op_named(name)
+        entry = find_op(name)
         made = new_node(entry, operands, entry.attributes_by_name(name, described.attributes), described.place)
         if made.types != described.types:
             seen, given = (", ".join(map(str, types)) for types in (described.types, made.types))

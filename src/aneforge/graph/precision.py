@@ -120,7 +120,7 @@ def too_large(graph: Graph, becomes: Mapping[str, str]) -> Iterator[TooLarge]:
 
 
 def has_room(number: float, dtype: str) -> bool:
-    """Tell whether a number lies in the range of a type of integers."""
+    """Return whether a number lies in the range of a type of integers."""
     least, most = value_range(dtype)
     return least <= number <= most
 
@@ -258,12 +258,12 @@ def encoded_as(constant: Constant, becomes: Mapping[str, str]) -> Constant | Non
 
 
 def is_idle(source: Tensor, dtype: object) -> bool:
-    """Tell whether a cast changes nothing, and is not needed to tell an output from an input."""
+    """Return whether a cast changes nothing, and is not needed to distinguish an output from an input."""
     return source.type.dtype == dtype and source.node.op.name not in PLACEHOLDERS
 
 
 def within(array: Array, dtype: str) -> bool:
-    """Tell whether every number is finite in a type; two passes over an array are faster than a look at all its bits.
+    """Return whether every number is finite in a type; two passes over an array are faster than a look at all its bits.
 
     >>> [within(np.float32([number]), "fp16") for number in (65504.0, 1e9, np.nan)]
     [True, False, False]

@@ -95,7 +95,7 @@ def attribute_text(value: AttributeValue) -> str:
 
 
 def number_text(value: float) -> str:
-    """Return a number that is told from an integer by its point."""
+    """Return a number with a point, which distinguishes it from an integer."""
     if math.isnan(value):
         return "nan.0"
     if math.isinf(value):

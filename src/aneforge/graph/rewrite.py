@@ -58,7 +58,7 @@ def rewrite(graph: Graph, replace: Replace) -> Graph:
 
 
 def keeps_operands(node: Node, operands: Mapping[str, Argument]) -> bool:
-    """Tell whether operands are still those of a node."""
+    """Return whether operands are still those of a node."""
     return all(
         same(before, after)
         for name, argument in node.operands.items()
@@ -72,7 +72,7 @@ def each(argument: Argument) -> tuple[Value, ...]:
 
 
 def same(one: Value, other: Value) -> bool:
-    """Tell whether two values are one: the same result of the same node, or the same constant."""
+    """Return whether two values are one: the same result of the same node, or the same constant."""
     if isinstance(one, Output) and isinstance(other, Output):
         return one.node is other.node and one.index == other.index
     return one is other

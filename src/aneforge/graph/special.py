@@ -377,7 +377,7 @@ def horner(coefficients: Sequence[float], x: Tensor) -> Tensor:
 
 
 def below(x: Tensor, number: float) -> Tensor:
-    """Tell where a tensor is less than a number, which fp16 must represent."""
+    """Return where a tensor is less than a number, which fp16 must represent."""
     return x.apply("less", {"y": constant_or_tensor(number, "less")})
 
 

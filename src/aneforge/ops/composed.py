@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.ops.constant import Constant, Dense, stored_bytes
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Recipe:
     op: str
     operands: Mapping[str, Constant]
     vector_axis: int | None = None
-    """The axis along which vectors of a table are laid, for operations that look up."""
+    """The axis along which vectors of a table are placed, for operations that look up."""
     bits: int = 8
     """Bits in which an index is stored."""
 
@@ -49,7 +49,7 @@ class Recipe:
     @property
     def entry(self) -> Op:
         """The operation."""
-        return op_named(self.op)
+        return find_op(self.op)
 
     @property
     def attributes(self) -> dict[str, object]:
@@ -148,5 +148,5 @@ def operand_bytes(recipe: Recipe, name: str) -> int:
 
 
 def is_mask(operand: Constant) -> bool:
-    """Tell whether an operand says which elements there are."""
+    """Return whether an operand says which elements there are."""
     return operand.type.dtype == "bool"

@@ -165,7 +165,7 @@ class Decomposition:
     """One way to write an operation in others."""
 
     name: str
-    """What tells it from other decompositions of the same operation."""
+    """What distinguishes it from other decompositions of the same operation."""
     form: str
     """The way in words, for lists of changes."""
     build: Callable[..., Term | Sequence[Term]]

@@ -208,9 +208,9 @@ class Op(Definition):
         return f"<op {self.name}>"
 
     def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
-        from aneforge.ops.table import op_named  # noqa: PLC0415 - the table imports this module
+        from aneforge.ops.table import find_op  # noqa: PLC0415 - the table imports this module
 
-        return op_named, (self.name,)
+        return find_op, (self.name,)
 
     @property
     def mil_name(self) -> str | None:
@@ -219,7 +219,7 @@ class Op(Definition):
 
     @property
     def is_function_of_one(self) -> bool:
-        """Tell whether a result depends on one element of `x` and the attributes, and on nothing else."""
+        """True if a result depends on one element of `x` and the attributes, and on nothing else."""
         alone = [operand.name for operand in self.operands] == ["x"]
         return alone and Trait.ELEMENTWISE in self.traits and Trait.RANDOM not in self.traits
 

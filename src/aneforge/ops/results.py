@@ -47,7 +47,7 @@ class Codomain:
 
     @property
     def is_never_negative(self) -> bool:
-        """Tell whether no result is below zero."""
+        """True if no result is below zero."""
         return self.low >= 0
 
     @property

@@ -177,7 +177,7 @@ def expect_rank(tensor: TensorType, *ranks: int, what: str = "x") -> None:
 
 
 def expect_least_rank(tensor: TensorType, least: int, layout: str = "", what: str = "x") -> None:
-    """Check that a tensor has enough axes; `layout` tells what they are.
+    """Check that a tensor has enough axes; `layout` says what they are.
 
     Raises:
         GraphError: It has fewer.

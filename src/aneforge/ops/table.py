@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import ModuleType
 
-__all__ = ["op_named", "ops", "ops_in", "ops_with"]
+__all__ = ["find_op", "ops", "ops_in", "ops_with"]
 
 
 @cache
@@ -70,10 +70,10 @@ def ops_with(trait: Trait) -> frozenset[str]:
     return frozenset(name for name, op in ops().items() if trait in op.traits)
 
 
-def op_named(name: str) -> Op:
+def find_op(name: str) -> Op:
     """Return an operation by its name or an alias of it.
 
-    >>> op_named("add").summary, op_named("global_argmax").name
+    >>> find_op("add").summary, find_op("global_argmax").name
     ('x + y', 'global_arg_min_max')
 
     Raises:

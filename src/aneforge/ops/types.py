@@ -64,7 +64,7 @@ def bits(name: str) -> int:
 
 
 def is_float(name: str) -> bool:
-    """Tell whether an element type is a floating one.
+    """Return whether an element type is a floating one.
 
     >>> is_float("bf16"), is_float("int8"), is_float("bool")
     (True, False, False)
@@ -73,7 +73,7 @@ def is_float(name: str) -> bool:
 
 
 def is_integer(name: str) -> bool:
-    """Tell whether an element type is an integer; bool is not."""
+    """Return whether an element type is an integer; bool is not."""
     return name.startswith(("int", "uint"))
 
 

@@ -56,7 +56,7 @@ class Threshold:
     What was measured on chips of other targets is inferred."""
 
     def believes(self, evidence: Evidence | None, target: str) -> bool:
-        """Tell whether findings with that evidence count on a target."""
+        """Return whether findings with that evidence count on a target."""
         return self.evidence is None or (evidence is not None and kind_on(target, evidence).reaches(self.evidence))
 
 
@@ -167,7 +167,7 @@ def kind_on(target: str, evidence: Evidence) -> EvidenceKind:
 
 
 def finding_failures(report: Report, target: TargetReport, asked: Threshold) -> Iterator[Failed]:
-    """Yield the findings of a target that count, and the lack of a program where none of them tells it."""
+    """Yield the findings of a target that count, and the lack of a program where none of them says so."""
     told = False
     for finding in target.findings:
         word = word_of(finding, asked)
@@ -198,7 +198,7 @@ def doubted_findings(report: Report, asked: Threshold) -> set[tuple[object, ...]
 
 
 def is_saturation(finding: Finding) -> bool:
-    """Tell whether a finding is a prediction that something becomes infinite."""
+    """Return whether a finding is a prediction that something becomes infinite."""
     return finding.rule in PREDICTED and PREDICTED[finding.rule].risk == SATURATION
 
 
@@ -237,7 +237,7 @@ def named(report: Report, finding: Finding) -> str:
 
 
 def shared_key(finding: Finding) -> tuple[object, ...]:
-    """Return what findings of several targets that are told once have in common.
+    """Return what findings of several targets that are reported once have in common.
 
     Their evidence is part of it: what was measured on one chip and inferred for another are two findings.
     """
@@ -245,7 +245,7 @@ def shared_key(finding: Finding) -> tuple[object, ...]:
 
 
 def key_of(report: Report, target: str, finding: Finding) -> tuple[object, ...]:
-    """Return what tells a finding from others in another report of the same model: its node by name, not by number."""
+    """Return what identifies a finding in another report of the same model: its node by name, not by number."""
     name = report.nodes[finding.node].name if finding.node is not None else None
     return target, finding.rule, finding.severity, finding.op, name, finding.seen
 

@@ -1,4 +1,4 @@
-"""Findings that several targets share, told once."""
+"""Findings that several targets share, reported once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A finding that several operations of one kind share, told once."""
+    """A finding that several operations of one kind share, reported once."""
 
     first: Grouped
     others: tuple[str, ...]

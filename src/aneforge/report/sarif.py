@@ -27,7 +27,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"reject": "error", "oversize": "error", "decompose": "note", "warn": "warning", "info": "note"}
 """The levels of SARIF for our severities."""
 FINGERPRINT, FINGERPRINT_OF_GROUP = "aneforge/v1", "aneforge/v2"
-"""The second tells findings of one operation apart that differ in limit or evidence."""
+"""The second distinguishes findings of one operation that differ in limit or evidence."""
 
 
 class Text(msgspec.Struct):

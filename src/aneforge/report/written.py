@@ -21,7 +21,7 @@ __all__ = ["load_report", "report_from_json", "report_to_json"]
 
 
 class Head(msgspec.Struct):
-    """What tells a report from other JSON."""
+    """What distinguishes a report from other JSON."""
 
     version: int
     model: str

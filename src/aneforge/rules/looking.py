@@ -28,7 +28,7 @@ def first(subject: Subject) -> TensorType | None:
 
 
 def is_live(subject: Subject, name: str) -> bool:
-    """Tell whether an operand is given and computed at run time."""
+    """Return whether an operand is given and computed at run time."""
     return name in subject.arguments and name not in subject.constants and name not in subject.known
 
 

@@ -55,12 +55,12 @@ def known_nodes(nodes: Iterable[Node]) -> frozenset[Node]:
 
 
 def is_constant(value: Value, known: Container[Node]) -> bool:
-    """Tell whether a value is a constant of the compiled program."""
+    """Return whether a value is a constant of the compiled program."""
     return isinstance(value, Constant) or value.node in known
 
 
 def is_weight(value: Value, known: Container[Node]) -> bool:
-    """Tell whether a value is a constant for whatever reads it, an int8 weight that is dequantised among them."""
+    """Return whether a value is a constant for whatever reads it, an int8 weight that is dequantised among them."""
     if is_constant(value, known):
         return True
     if not isinstance(value, Output) or value.node.op.name != STORED_WEIGHT:
@@ -157,7 +157,7 @@ def largest_magnitude(node: Node, names: Container[str]) -> float:
 
 
 def is_rounded(value: Argument | None) -> bool:
-    """Tell whether indices are floating-point numbers, or were before a cast and whatever moved them about."""
+    """Return whether indices are floating-point numbers, or were before a cast and whatever moved them about."""
     while isinstance(value, Output) and not is_float(value.type.dtype):
         if value.node.op.name != "cast" and value.node.op.category is not Category.STRUCTURAL:
             return False
@@ -178,7 +178,7 @@ def indexed_extent(node: Node) -> int:
 
 
 def is_live_state(value: Argument | None) -> bool:
-    """Tell whether a value of a graph is a state, as it was or after a ring buffer was written."""
+    """Return whether a value of a graph is a state, as it was or after a ring buffer was written."""
     while isinstance(value, Output) and value.node.op.name in PASSING_A_STATE:
         value = value.node.operands.get(PASSING_A_STATE[value.node.op.name])
     return isinstance(value, Output) and value.node.op.name == "state"

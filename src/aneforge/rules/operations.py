@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import UnknownNameError
 from aneforge.ops.op import MilStatus
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 from aneforge.rules.preflight import Status
 from aneforge.targets import Family, TargetLike, family_of, resolve, supports_mil
 
@@ -79,7 +79,7 @@ def op_status(op: str, family: TargetLike = None) -> str:
     Raises:
         UnknownNameError: The op table has no such operation.
     """
-    support = op_named(op).support
+    support = find_op(op).support
     found = family_of(resolve(family))
     if not supports_mil(found):
         return str(Status.REJECT)
@@ -97,7 +97,7 @@ def op_info(op: str) -> OpInfo:
     Raises:
         UnknownNameError: The op table has no such operation.
     """
-    entry = op_named(op)
+    entry = find_op(op)
     return catalogue().get(entry.name) or row(entry)
 
 
@@ -118,7 +118,7 @@ def device_status(op: str, chip: TargetLike = None) -> str:
 
 
 def is_native(op: str, chip: TargetLike = None) -> bool:
-    """Tell whether a MIL program runs an operation natively on a target."""
+    """Return whether a MIL program runs an operation natively on a target."""
     return device_status(op, chip) == NATIVE
 
 

@@ -184,19 +184,19 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
         UnknownTargetError: Nothing has that name.
         NoDataError: The target is a name without data.
     """
-    return verdicts(observed(as_graph(out)), [resolve(family)])[0]
+    return verdicts(observe_once(as_graph(out)), [resolve(family)])[0]
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:
     """Return the verdict on a graph for every silicon target; what no target changes is looked at once."""
-    return {verdict.target: verdict for verdict in verdicts(observed(as_graph(out)), group("all"))}
+    return {verdict.target: verdict for verdict in verdicts(observe_once(as_graph(out)), group("all"))}
 
 
 OBSERVED: dict[int, list[Observation]] = {}
 """What was seen in graphs that are still in use, by their identity: no target changes it, and no graph changes."""
 
 
-def observed(graph: Graph) -> list[Observation]:
+def observe_once(graph: Graph) -> list[Observation]:
     """Return what rules see in every node; a graph is looked at once as long as it lives."""
     if id(graph) not in OBSERVED:
         OBSERVED[id(graph)] = observe(graph)

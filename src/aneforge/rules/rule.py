@@ -66,7 +66,7 @@ class Relation(StrEnum):
     """What was seen is wrong by itself; the bound says in words what should have been."""
 
     def holds(self, seen: float | str, bound: Value) -> bool:
-        """Tell whether a value is within the bound."""
+        """Return whether a value is within the bound."""
         match self:
             case Relation.AT_MOST | Relation.AT_LEAST if isinstance(seen, int) and isinstance(bound, int):
                 return seen <= bound if self is Relation.AT_MOST else seen >= bound
@@ -207,7 +207,7 @@ class Rule:
         return self.text.threads
 
     def concerns(self, op: str) -> bool:
-        """Tell whether the rule looks at operations of that name."""
+        """Return whether the rule looks at operations of that name."""
         entry = table.names().get(op)
         if self.gated:
             return entry is not None and entry.support.gate == self.bound

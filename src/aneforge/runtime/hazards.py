@@ -39,7 +39,7 @@ __all__ = [
 
 ROUTES = "choose-slice-route"
 HARMLESS = {"cut-segments", "fold-dequantise", ROUTES}
-"""Passes whose notes tell of no decomposition and no folding; slices are told of by their routes."""
+"""Passes whose notes report no decomposition and no folding; slices are reported by their routes."""
 
 
 def precision_cautions(risks: tuple[PrecisionRisk, ...], verdict: Preflight) -> tuple[Caution, ...]:

@@ -129,7 +129,7 @@ def weighting(argument: Argument) -> Weighting | None:
 
 
 def same_batch(query: Value, key: Value) -> bool:
-    """Tell whether queries and keys have the same axes before the last two, of which there is one at least."""
+    """Return whether queries and keys have the same axes before the last two, of which there is one at least."""
     return query.type.rank >= 3 and query.type.shape[:-2] == key.type.shape[:-2]
 
 

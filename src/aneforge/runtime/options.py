@@ -92,7 +92,7 @@ class Options:
 
     @property
     def key(self) -> str:
-        """What tells programs apart that were compiled with different options, the target aside.
+        """What distinguishes programs that were compiled with different options, the target aside.
 
         >>> Options(opt=2).key == Options(opt="max").key, Options().key == Options(compress="int8").key
         (True, False)

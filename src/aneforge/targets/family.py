@@ -49,7 +49,7 @@ MIN_FAMILY = Family.A13
 
 
 def supports_mil(family: Family | int) -> bool:
-    """Tell whether a family runs MIL programs at all.
+    """Return whether a family runs MIL programs at all.
 
     >>> supports_mil(Family.OLDER), supports_mil(2)
     (False, True)

@@ -18,7 +18,7 @@ from aneforge.callsite import warn
 from aneforge.errors import NoDataError, UnknownTargetError
 from aneforge.targets.database import database
 from aneforge.targets.family import MIN_FAMILY, Family, family_of
-from aneforge.targets.names import target_named
+from aneforge.targets.names import find_target
 
 if TYPE_CHECKING:
     from aneforge.targets.target import Chip, Target
@@ -113,7 +113,7 @@ def read_device_tree(path: Path) -> tuple[str, ...]:
 
 def _named_by_environment(name: str) -> Target:
     try:
-        return target_named(name)
+        return find_target(name)
     except UnknownTargetError as error:
         raise UnknownTargetError(f"{ENVIRONMENT_VARIABLE}: {error.message}", remedy=error.remedy) from None
 

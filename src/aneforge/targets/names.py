@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from aneforge.targets.target import Chip, Target
 
-__all__ = ["EXAMPLES", "chip", "target_named"]
+__all__ = ["EXAMPLES", "chip", "find_target"]
 
 CHIP_PREFIX, FAMILY_PREFIX = "soc:", "family:"
 LONGEST_NAME = 1000
@@ -32,7 +32,7 @@ EXAMPLES = {
 """For help texts: an early chip, a late one, one of several with one target; a target, a larger one; a family."""
 
 
-def target_named(name: str) -> Target:
+def find_target(name: str) -> Target:
     """Return the target that a compiler name, a chip name or a family name stands for.
 
     Raises:

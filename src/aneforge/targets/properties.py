@@ -91,7 +91,7 @@ class Properties:
         return self.knows(name) and self._property(name).fact(self.target, self.tier) is not None
 
     def knows(self, name: str) -> bool:
-        """Tell whether there is such a property at all, known for this target or not."""
+        """Return whether there is such a property at all, known for this target or not."""
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise UnknownNameError.of(f"{self.group} field", type(name).__name__, self.table)
         return self.aliases.get(name, name) in self.table

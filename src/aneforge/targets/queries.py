@@ -12,7 +12,7 @@ from aneforge.evidence import EvidenceKind
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.targets.database import database
 from aneforge.targets.family import Family, family_of, supports_mil
-from aneforge.targets.names import target_named
+from aneforge.targets.names import find_target
 from aneforge.targets.resolve import TargetLike, representative, resolve
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def family_of_arch(arch: str) -> Family:
         UnknownTargetError: No compiler knows the name; also a `KeyError`.
         NoDataError: The name is known and belongs to no family.
     """
-    return family_of(target_named(arch))
+    return family_of(find_target(arch))
 
 
 @overload
@@ -99,7 +99,7 @@ def least_limit(name: str) -> int:
 
 
 def has_texture_engine(family: TargetLike = None) -> bool:
-    """Tell whether the texture engine is there (HAL byte 0x81d).
+    """Return whether the texture engine is there (HAL byte 0x81d).
 
     >>> has_texture_engine(Family.A13), has_texture_engine(Family.A14)
     (False, True)
@@ -147,7 +147,7 @@ def native_streams(family: TargetLike = None) -> frozenset[str]:
 
 
 def was_measured_on(target: Target, evidence: Evidence) -> bool:
-    """Tell whether a chip that a value was measured on is one that this very target stands for.
+    """Return whether a chip that a value was measured on is one that this very target stands for.
 
     A tier shares its value among targets; a measurement holds for the chips that were measured. So the value of M2 Pro
     is measured for h14g and not for h14, which no published measurement used.

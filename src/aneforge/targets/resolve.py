@@ -9,7 +9,7 @@ from aneforge.errors import UnknownTargetError
 from aneforge.targets.database import database
 from aneforge.targets.family import Family, supports_mil
 from aneforge.targets.host import detect_target
-from aneforge.targets.names import FAMILY_PREFIX, chip, slug, target_named
+from aneforge.targets.names import FAMILY_PREFIX, chip, find_target, slug
 from aneforge.targets.target import Kind, Place, Target
 
 __all__ = ["GROUPS", "TargetLike", "group", "place_of", "resolve"]
@@ -46,7 +46,7 @@ def resolve(target: TargetLike = None) -> Target:
         case None:
             return detect_target()
         case str():
-            return target_named(target)
+            return find_target(target)
         case _:
             return representative(target)
 

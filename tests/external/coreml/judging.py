@@ -171,7 +171,7 @@ def operators_of(statements: Iterable[Statement]) -> Iterable[str]:
 
 
 def is_half(function: Function) -> bool:
-    """Tell whether a function holds half precision anywhere."""
+    """Return whether a function holds half precision anywhere."""
     kinds = [port.type for port in function.inputs]
     kinds += [result.type for statement in function.statements for result in statement.results]
     return any("fp16" in str(kind) for kind in kinds)

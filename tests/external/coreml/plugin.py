@@ -135,5 +135,5 @@ def compared(  # noqa: PLR0913, PLR0917 - it stands in the place of a function w
 
 
 def is_numeric(value: object) -> bool:
-    """Tell whether an expected output is made of numbers or booleans."""
+    """Return whether an expected output is made of numbers or booleans."""
     return np.asarray(value).dtype.kind in "biuf"

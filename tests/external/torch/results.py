@@ -56,7 +56,7 @@ def counts(row: Sequence[str]) -> dict[Outcome, int]:
 
 
 def is_equal(row: Sequence[str]) -> bool:
-    """Tell whether all static samples of a line are equal, and there are some."""
+    """Return whether all static samples of a line are equal, and there are some."""
     found = counts(row)
     static = sum(found.values()) - count_of(row[-1], NOT_STATIC)
     return found[Outcome.EQUAL] == static > 0

@@ -76,7 +76,7 @@ class Sample:
 
 
 def sample_made(function: Callable[..., object], arguments: object, named: object) -> Sample:
-    """Return a sample, its tensors told apart from its numbers."""
+    """Return a sample, its tensors distinguished from its numbers."""
     leaves, structure = pytree.tree_flatten((tuple(cast("Sequence[object]", arguments)), named))
     tensors = tuple(place for place, one in enumerate(leaves) if isinstance(one, torch.Tensor))
     return Sample(function, tuple(leaves), structure, tensors)
@@ -250,7 +250,7 @@ def with_number(sample: Sample) -> Sample:
 
 
 def runs(sample: Sample) -> bool:
-    """Tell whether a call runs with tensors of its own: others do not fit, or read the memory around their tensors."""
+    """Return whether a call runs with its own tensors: others do not fit, or read the memory around their tensors."""
     try:
         sample.call([tensor.clone() for tensor in sample.tensors])
     except Exception:  # noqa: BLE001 - whatever PyTorch raises, it does not take the call

@@ -242,12 +242,12 @@ def judge_stopped(tally: Tally, findings: Sequence[ImportProblem]) -> None:
 
 
 def is_undefined(tally: Tally) -> bool:
-    """Tell whether results of an operator hold whatever was in memory."""
+    """Return whether results of an operator hold whatever was in memory."""
     return tally.operation.removeprefix("aten.").partition(".")[0] in UNDEFINED
 
 
 def draws(node: torch.fx.Node) -> bool:
-    """Tell whether a node draws numbers at random, as PyTorch itself says."""
+    """Return whether a node draws numbers at random, as PyTorch itself says."""
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 

@@ -30,7 +30,7 @@ from aneforge.errors import (
 )
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense, Int8Affine
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.testing.graphs import DrawnGraph
 from aneforge.testing.networks import networks
 from divergence_tools import PAIRS, SLOW, Tally, judged
@@ -202,7 +202,7 @@ def texture() -> af.Tensor:
 
 
 def decomposed() -> af.Tensor:
-    node = build(op_named("matrix_decomposition"), {"x": af.input((9,), name="x")}, {"type": "NonQRGivens"})
+    node = build(find_op("matrix_decomposition"), {"x": af.input((9,), name="x")}, {"type": "NonQRGivens"})
     return af.Tensor(node, 0)
 
 
@@ -316,7 +316,7 @@ def test_a_constant_that_is_resized() -> None:
     picture = Dense(weights(1, 1, 2, 3))
     scales = {"scale_factor_height": 2.0, "scale_factor_width": 2.0}
     node = build(
-        op_named("upsample_bilinear"), {"x": picture}, {**scales, "align_corners": True, "half_pixel_centers": True}
+        find_op("upsample_bilinear"), {"x": picture}, {**scales, "align_corners": True, "half_pixel_centers": True}
     )
     total = af.Tensor(node, 0) + af.input((1, 1, 4, 6), name="x")
     inputs = {"x": np.zeros((1, 1, 4, 6))}
@@ -325,7 +325,7 @@ def test_a_constant_that_is_resized() -> None:
 
 
 def constant_total(op: str) -> af.Tensor:
-    node = build(op_named(op), {"x": Dense(np.array([[3.0, 4.9, 2.5, 4.4]], np.float16))}, {"axes": [-1]})
+    node = build(find_op(op), {"x": Dense(np.array([[3.0, 4.9, 2.5, 4.4]], np.float16))}, {"axes": [-1]})
     return af.Tensor(node, 0) + af.input((1,), name="x")
 
 
@@ -338,7 +338,7 @@ def test_numbers_of_a_constant_are_added_in_the_order_of_the_target(op: str) -> 
 
 def test_a_constant_beside_int8_weights_passes_their_encoding() -> None:
     weight = Int8Affine(np.ones((4, 8, 1, 1), np.int8), np.full(4, 0.01, np.float16))
-    node = build(op_named("conv"), {"x": Dense(np.full((1, 8, 2, 2), 6000, np.float16)), "weight": weight})
+    node = build(find_op("conv"), {"x": Dense(np.full((1, 8, 2, 2), 6000, np.float16)), "weight": weight})
     total = af.Tensor(node, 0) + af.input((1, 4, 2, 2), name="x")
     inputs = {"x": np.zeros((1, 4, 2, 2))}
     one, other = (run(build_program(total, target), inputs).outputs["y"] for target in ("h13", "h14"))

@@ -43,7 +43,7 @@ def sliced(width: int = 3) -> af.Tensor:
 
 
 def shows(graph: af.Tensor | af.Graph, pair: tuple[str, str], inputs: Array) -> bool:
-    """Tell whether two targets differ in a bit."""
+    """Return whether two targets differ in a bit."""
     one, other = (prepare(build_program(graph, target)).run({"x": inputs}).outputs for target in pair)
     return any(one[name].tobytes() != other[name].tobytes() for name in one)
 

@@ -253,7 +253,7 @@ def operations(draw: st.DrawFn) -> tuple[str, af.Tensor, float]:
 
 
 def always_padded(y: af.Tensor) -> bool:
-    """Tell whether every window of a pooling sees padding: zeros among its terms may round otherwise."""
+    """Return whether every window of a pooling sees padding: zeros among its terms may round otherwise."""
     if "kernel_sizes" not in y.node.attributes:
         return False
     x = y.node.sources()[0]

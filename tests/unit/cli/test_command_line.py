@@ -47,7 +47,7 @@ def wide() -> Path:
 
 
 def fits(text: str) -> bool:
-    """Tell whether every line fits the terminal and ends without a space."""
+    """Return whether every line fits the terminal and ends without a space."""
     return all(len(line) <= WIDTH for line in text.splitlines())
 
 

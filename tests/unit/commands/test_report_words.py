@@ -1,4 +1,4 @@
-"""The words of a report do not contradict one another: what runs, what is proven, what was seen, what is told once."""
+"""The words of a report do not contradict one another: what runs, what is proven, what was seen, what stands once."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.ops.op import Below
 from aneforge.ops.sampling import RandomChooser
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 from aneforge.ops.types import numpy_dtype
 from aneforge.rules.operations import op_status
 from aneforge.targets import resolve
@@ -52,7 +52,7 @@ HALF = 2.0**-11
 
 def applied(op: str, **given: object) -> Tensor:
     """Return the first result of an operation, operands and attributes by name."""
-    operands = {operand.name for operand in op_named(op).operands}
+    operands = {operand.name for operand in find_op(op).operands}
     values = {name: value for name, value in given.items() if name in operands}
     return Tensor(build(op, values, {name: value for name, value in given.items() if name not in operands}))  # pyright: ignore[reportArgumentType]
 
@@ -111,7 +111,7 @@ def test_a_function_is_as_accurate_as_its_entry_says_on_its_domain(name: str) ->
     accuracy = accuracy_of(name)
     x = grid(accuracy, 200_000)
     graph = decomposed(af.Graph({"y": applied(name, x=af.input(x.shape, name="x"))}))
-    found, expected = af.reference(graph, {"x": x})["y"], op_named(name).evaluate({"x": x}, {})[0]
+    found, expected = af.reference(graph, {"x": x})["y"], find_op(name).evaluate({"x": x}, {})[0]
     assert name not in {node.op.name for node in graph.nodes}
     error = np.abs(found - expected)
     scale = np.abs(expected) if accuracy.relative else 1.0
@@ -123,7 +123,7 @@ def test_a_function_is_as_accurate_as_its_entry_says_on_its_domain(name: str) ->
 def test_a_function_has_few_roundings_and_no_overflow_on_an_engine(name: str, target: str) -> None:
     x = np.unique(grid(accuracy_of(name), 4000).astype(np.float16))
     x = x[(x >= accuracy_of(name).low) & (x <= accuracy_of(name).high)]
-    expected = op_named(name).evaluate({"x": x.astype(np.float64)}, {})[0]
+    expected = find_op(name).evaluate({"x": x.astype(np.float64)}, {})[0]
     largest = float(np.abs(x).max())
     model = af.compile(applied(name, x=af.input(x.shape, name="x", max_abs=largest)), target=target)
     found = np.asarray(model(x), np.float64)

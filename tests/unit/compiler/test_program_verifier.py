@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.kind import Engine, Slot
 from aneforge.compiler.ir.layer import Epilogue, Layer, Stage, Value
 from aneforge.compiler.ir.program import Note, Port, Program, State
@@ -32,7 +32,7 @@ def program() -> Program:
 
 
 def relu(**changes: object) -> Layer:
-    kind = kind_named("relu")
+    kind = find_kind("relu")
     layer = Layer(
         kind=kind,
         operands={"x": Value("t0", NARROW)},
@@ -56,7 +56,7 @@ def with_layer(layer: Layer) -> Program:
 
 
 def stage(name: str) -> Stage:
-    return Stage(kind_named(name), {}, kind_named(name).complete({}))
+    return Stage(find_kind(name), {}, find_kind(name).complete({}))
 
 
 WRONG: list[tuple[str, Callable[[], Program], str]] = [
@@ -75,7 +75,7 @@ WRONG: list[tuple[str, Callable[[], Program], str]] = [
     ("wrong unit", lambda: with_layer(relu(engine=Engine.DMA)), "no such unit runs it"),
     (
         "attributes missing",
-        lambda: with_layer(relu(kind=kind_named("reshape"), engine=Engine.DMA)),
+        lambda: with_layer(relu(kind=find_kind("reshape"), engine=Engine.DMA)),
         "'shape' is missing",
     ),
     (
@@ -100,7 +100,7 @@ WRONG: list[tuple[str, Callable[[], Program], str]] = [
         "constant wanted",
         lambda: with_layer(
             relu(
-                kind=kind_named("gain_offset_control"),
+                kind=find_kind("gain_offset_control"),
                 operands={"input": Value("t0", NARROW), "gain": Value("t1", NARROW)},
                 attributes={"axis": 1},
             )
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_named(make: Callable[[], Program], message: str) -> No
 
 
 def test_gain_and_offset_fit_the_channels() -> None:
-    kind = kind_named("gain_offset_control")
+    kind = find_kind("gain_offset_control")
     held = Stage(kind, {"gain": Dense(np.ones(3))}, kind.complete({"axis": 1}))
     with pytest.raises(GraphError, match="neither one number nor one for every channel"):
         verify(with_layer(relu(epilogue=Epilogue(gain_offset=held))))

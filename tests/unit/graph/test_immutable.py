@@ -15,7 +15,7 @@ import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense, Palette
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 
 if TYPE_CHECKING:
     from aneforge.ops.constant import Constant
@@ -105,7 +105,7 @@ def test_a_copy_is_the_thing_itself() -> None:
 
 def test_an_operation_is_pickled_by_its_name() -> None:
     assert all(pickle.loads(pickle.dumps(op)) is op for op in ops().values())  # noqa: S301 - its own pickle
-    assert len(pickle.dumps(op_named("conv"))) < 100
+    assert len(pickle.dumps(find_op("conv"))) < 100
 
 
 def test_a_graph_is_pickled_with_its_constants() -> None:

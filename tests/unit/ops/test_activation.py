@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 from op_calls import evaluated, value_of
 
@@ -22,13 +22,13 @@ def apply(name: str, x: list[float], **attributes: object) -> list[float]:
 
 
 def infer(name: str, operands: dict[str, TensorType], **attributes: object) -> TensorType:
-    op = op_named(name)
+    op = find_op(name)
     (result,) = op.types(operands, op.complete(attributes))
     return result
 
 
 def by_channel(name: str, x: Array, **operands: Array) -> Array:
-    (result,) = op_named(name).evaluate({"x": x, **operands}, {})
+    (result,) = find_op(name).evaluate({"x": x, **operands}, {})
     return result
 
 
@@ -121,7 +121,7 @@ def test_softmax_axis_outside() -> None:
 
 @pytest.mark.parametrize("name", ["prelu", "softplus_parametric"])
 def test_operands_per_channel(name: str) -> None:
-    names = [operand.name for operand in op_named(name).operands[1:]]
+    names = [operand.name for operand in find_op(name).operands[1:]]
 
     def call(x: TensorType, operand: TensorType) -> TensorType:
         return infer(name, {"x": x, **dict.fromkeys(names, operand)})
@@ -160,7 +160,7 @@ def test_a_level_is_a_value_of_the_type() -> None:
 @pytest.mark.parametrize("value", [math.inf, math.nan])
 def test_slopes_and_levels_are_finite(name: str, value: float) -> None:
     with pytest.raises(GraphError, match="attribute 'alpha' is not finite"):
-        op_named(name).complete({"alpha": value})
+        find_op(name).complete({"alpha": value})
 
 
 def test_bounds_may_be_infinite_and_are_numbers() -> None:
@@ -172,4 +172,4 @@ def test_bounds_may_be_infinite_and_are_numbers() -> None:
 @pytest.mark.parametrize("name", ["thresholded_relu", "scaled_tanh", "linear_activation"])
 def test_what_has_no_default_in_mil_must_be_given(name: str) -> None:
     with pytest.raises(GraphError, match="attribute 'alpha' is missing"):
-        op_named(name).complete({})
+        find_op(name).complete({})

@@ -10,7 +10,7 @@ from aneforge.ops.op import Op
 from aneforge.ops.results import EVERYTHING
 from aneforge.ops.sampling import Fill, RandomChooser, Sample
 from aneforge.ops.signature import AttributeValue
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 from aneforge.ops.types import Array
 from aneforge.targets import Family, resolve
 
@@ -59,7 +59,7 @@ def swept(op: Op, attributes: dict[str, AttributeValue]) -> Array:
 
 @pytest.mark.parametrize("name", STATED)
 def test_drawn_results_lie_in_the_codomain(name: str) -> None:
-    op = op_named(name)
+    op = find_op(name)
     for sample, generator in drawn(op, 40):
         attributes = op.complete(sample.attributes)
         codomain = op.codomain_for(attributes)
@@ -72,7 +72,7 @@ def test_drawn_results_lie_in_the_codomain(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(SINGLE) - set(NOT_SWEPT)))
 def test_a_function_of_one_element_states_what_every_number_shows(name: str) -> None:
     """A missing statement is found as a wrong one is: never negative, and bounded, must both be said."""
-    op = op_named(name)
+    op = find_op(name)
     for attributes in attributes_drawn(op):
         results, codomain = swept(op, attributes), op.codomain_for(attributes)
         assert results.min() >= codomain.low
@@ -84,16 +84,16 @@ def test_a_function_of_one_element_states_what_every_number_shows(name: str) -> 
 
 
 def is_trivial(op: Op, results: Array) -> bool:
-    """Tell whether attributes leave nothing of a function: all results are one number."""
+    """Return whether attributes leave nothing of a function: all results are one number."""
     return bool(results.min() == results.max()) or op.name == "rsqrt"  # 1 / √(x + epsilon): only −0 decides
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in SINGLE if name in STATED and op_named(name).support.floor is not None]
+    "name", [name for name in SINGLE if name in STATED and find_op(name).support.floor is not None]
 )
 def test_the_engine_keeps_to_the_codomain(name: str) -> None:
     """Every fp16 number goes in, NaN and infinities too; no margin moves an end at zero."""
-    op, target = op_named(name), resolve(Family.A16)
+    op, target = find_op(name), resolve(Family.A16)
     for attributes in attributes_drawn(op):
         codomain = op.codomain_for(attributes)
         x = EVERY_FP16.astype(np.bool_) if name == "logical_not" else EVERY_FP16

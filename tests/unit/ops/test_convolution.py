@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 from op_calls import type_of, value_of
 
@@ -17,7 +17,7 @@ def shape(
 
 
 def macs(name: str, x: list[int], weight: list[int], **attributes: object) -> int:
-    op = op_named(name)
+    op = find_op(name)
     types = {"x": TensorType(tuple(x)), "weight": TensorType(tuple(weight))}
     return op.work(types, op.complete(attributes)).macs
 
@@ -186,7 +186,7 @@ def test_an_empty_output_shape_and_an_empty_x_are_refused() -> None:
 
 
 def test_truth_values_and_mixed_types_are_refused() -> None:
-    conv = op_named("conv")
+    conv = find_op("conv")
     attributes = conv.complete({})
     flags = TensorType((1, 1, 1), "bool")
     with pytest.raises(GraphError, match="x must hold numbers"):

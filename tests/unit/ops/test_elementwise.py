@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType, numpy_dtype
 from op_calls import evaluated, type_of, value_of
 
@@ -30,7 +30,7 @@ def test_epsilon_is_added_first() -> None:
 @pytest.mark.parametrize("epsilon", [-1e-9, math.inf, math.nan, 10**400])
 def test_epsilon_is_finite_and_not_negative(name: str, epsilon: float) -> None:
     with pytest.raises(GraphError, match=r"'epsilon' is (too small|not finite|too large)"):
-        op_named(name).complete({"epsilon": epsilon})
+        find_op(name).complete({"epsilon": epsilon})
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "int64", "int4"])
@@ -63,4 +63,4 @@ def test_a_number_that_is_multiplied_or_added_may_be_any(name: str) -> None:
     assert evaluated(name, [1.0], k=math.inf) == [math.inf]
     assert math.isnan(evaluated(name, [1.0], k=math.nan)[0])
     with pytest.raises(GraphError, match="attribute 'k' is too large for a floating-point number"):
-        op_named(name).complete({"k": 10**400})
+        find_op(name).complete({"k": 10**400})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 from op_calls import evaluated
 
@@ -34,7 +34,7 @@ def test_sign_of_zero_is_zero() -> None:
 @pytest.mark.parametrize("name", ["ceil", "floor", "round", "sign"])
 def test_whole_numbers_keep_their_type(name: str) -> None:
     x = np.array([-1, 0, 1, 1], np.int32)
-    (result,) = op_named(name).evaluate({"x": x}, {})
+    (result,) = find_op(name).evaluate({"x": x}, {})
     assert result.dtype == np.int32
     assert result.tolist() == x.tolist()
 
@@ -52,10 +52,10 @@ def test_known_values() -> None:
 @pytest.mark.parametrize("name", ["ceil", "floor", "round", "sign"])
 def test_bool_is_no_number(name: str) -> None:
     with pytest.raises(GraphError, match=f"{name}: x must hold numbers .*bool.*cast it to int32 or fp16"):
-        op_named(name).types({"x": TensorType((2,), "bool")}, {})
+        find_op(name).types({"x": TensorType((2,), "bool")}, {})
 
 
 @pytest.mark.parametrize("name", ["erf", "exp", "exp2"])
 def test_whole_numbers_are_cast_first(name: str) -> None:
     with pytest.raises(GraphError, match=f"{name}: x must hold floating-point numbers .*int32.*cast it to fp16"):
-        op_named(name).types({"x": TensorType((2,), "int32")}, {})
+        find_op(name).types({"x": TensorType((2,), "int32")}, {})

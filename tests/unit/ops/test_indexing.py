@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 from op_calls import evaluated, inferred
 
@@ -202,7 +202,7 @@ def test_one_hot_errors(indices: TensorType, attributes: dict[str, object], mess
 
 def test_non_zero_has_the_type_of_its_largest_result() -> None:
     assert inferred("non_zero", X) == "int32[24, 3]"
-    (places,) = op_named("non_zero").evaluate({"x": np.array([[0.0, 2.0], [-1.0, 0.0]])}, {})
+    (places,) = find_op("non_zero").evaluate({"x": np.array([[0.0, 2.0], [-1.0, 0.0]])}, {})
     assert places.tolist() == [[0, 1], [1, 0]]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 
 BOOL = TensorType((2,), "bool")
@@ -26,7 +26,7 @@ FP16 = TensorType((2,))
 )
 def test_below_at_above_and_without_order(name: str, holds: list[bool]) -> None:
     x = np.array([1.0, 2.0, 3.0, np.nan])
-    (result,) = op_named(name).evaluate({"x": x, "y": np.array([2.0])}, {})
+    (result,) = find_op(name).evaluate({"x": x, "y": np.array([2.0])}, {})
     assert result.tolist() == holds
 
 
@@ -40,48 +40,48 @@ def test_below_at_above_and_without_order(name: str, holds: list[bool]) -> None:
 )
 def test_truth_tables(name: str, table: list[list[bool]]) -> None:
     values = np.array([False, True])
-    (result,) = op_named(name).evaluate({"x": values[:, None], "y": values}, {})
+    (result,) = find_op(name).evaluate({"x": values[:, None], "y": values}, {})
     assert result.tolist() == table
 
 
 def test_select_broadcasts_all_three() -> None:
     operands = {"cond": np.array([[True], [False]]), "a": np.array([1.0, 2.0]), "b": np.array([np.nan])}
-    (result,) = op_named("select").evaluate(operands, {})
+    (result,) = find_op("select").evaluate(operands, {})
     np.testing.assert_array_equal(result, [[1.0, 2.0], [np.nan, np.nan]])  # what is not chosen leaves no trace
 
 
 def test_select_keeps_the_element_type_of_its_branches() -> None:
     whole = TensorType((3, 1), "int8")
-    assert op_named("select").types({"cond": BOOL, "a": whole, "b": whole}, {}) == (TensorType((3, 2), "int8"),)
+    assert find_op("select").types({"cond": BOOL, "a": whole, "b": whole}, {}) == (TensorType((3, 2), "int8"),)
 
 
 @pytest.mark.parametrize("name", ["equal", "greater", "less_equal"])
 def test_comparison_of_different_element_types(name: str) -> None:
     with pytest.raises(GraphError, match=f"{name}: .*different element types .*fp16, int32.*cast one"):
-        op_named(name).types({"x": FP16, "y": TensorType((2,), "int32")}, {})
+        find_op(name).types({"x": FP16, "y": TensorType((2,), "int32")}, {})
 
 
 @pytest.mark.parametrize("name", ["equal", "logical_or"])
 def test_shapes_that_do_not_broadcast(name: str) -> None:
     with pytest.raises(GraphError, match=rf"{name}: the shapes \[2\] and \[3\] do not broadcast"):
-        op_named(name).types({"x": BOOL, "y": TensorType((3,), "bool")}, {})
+        find_op(name).types({"x": BOOL, "y": TensorType((3,), "bool")}, {})
 
 
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
 def test_logic_takes_bool_alone(name: str) -> None:
     with pytest.raises(GraphError, match=f"{name}: x must hold bool .*fp16.*compare it with 0"):
-        op_named(name).types({"x": FP16, "y": FP16}, {})
+        find_op(name).types({"x": FP16, "y": FP16}, {})
     with pytest.raises(GraphError, match=f"{name}: .*different element types .*bool, fp16.*cast one"):
-        op_named(name).types({"x": BOOL, "y": FP16}, {})
+        find_op(name).types({"x": BOOL, "y": FP16}, {})
 
 
 def test_logical_not_takes_bool_alone() -> None:
     with pytest.raises(GraphError, match="logical_not: x must hold bool"):
-        op_named("logical_not").types({"x": FP16}, {})
+        find_op("logical_not").types({"x": FP16}, {})
 
 
 def test_select_needs_a_condition_and_equal_branches() -> None:
     with pytest.raises(GraphError, match=r"select: cond must hold bool .*fp16.*not_equal"):
-        op_named("select").types({"cond": FP16, "a": FP16, "b": FP16}, {})
+        find_op("select").types({"cond": FP16, "a": FP16, "b": FP16}, {})
     with pytest.raises(GraphError, match=r"select: .*different element types"):
-        op_named("select").types({"cond": BOOL, "a": FP16, "b": TensorType((2,), "fp32")}, {})
+        find_op("select").types({"cond": BOOL, "a": FP16, "b": TensorType((2,), "fp32")}, {})

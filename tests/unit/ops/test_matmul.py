@@ -7,7 +7,7 @@ import torch
 from aneforge.errors import GraphError
 from aneforge.ops.op import Op
 from aneforge.ops.signature import OperandKind
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 from oracle_tools import array, tensor
 
@@ -20,12 +20,12 @@ def types(op: Op, *shapes: list[int]) -> dict[str, TensorType | tuple[TensorType
 
 
 def shape(name: str, *shapes: list[int], **attributes: object) -> list[int]:
-    op = op_named(name)
+    op = find_op(name)
     return list(op.types(types(op, *shapes), op.complete(attributes))[0].shape)
 
 
 def macs(name: str, *shapes: list[int], **attributes: object) -> int:
-    op = op_named(name)
+    op = find_op(name)
     return op.work(types(op, *shapes), op.complete(attributes)).macs
 
 
@@ -48,7 +48,7 @@ def macs(name: str, *shapes: list[int], **attributes: object) -> int:
 def test_shapes_of_matmul(x: list[int], y: list[int], transposed: str, expected: list[int]) -> None:
     flags = {"transpose_x": "x" in transposed, "transpose_y": "y" in transposed}
     assert shape("matmul", x, y, **flags) == expected
-    op = op_named("matmul")
+    op = find_op("matmul")
     (result,) = op.evaluate({"x": np.ones(x), "y": np.ones(y)}, op.complete(flags))
     assert list(result.shape) == expected
 
@@ -65,7 +65,7 @@ def test_counts() -> None:
 
 
 def test_linear_multiplies_by_the_rows_of_the_weight() -> None:
-    op = op_named("linear")
+    op = find_op("linear")
     operands = {
         "x": np.array([1.0, 10.0]),
         "weight": np.array([[1.0, 2], [3, 4], [5, 6]]),
@@ -76,7 +76,7 @@ def test_linear_multiplies_by_the_rows_of_the_weight() -> None:
 
 
 def test_whole_numbers_wrap_in_their_own_type() -> None:
-    op = op_named("matmul")
+    op = find_op("matmul")
     x = np.full((1, 2), 100, np.int8)
     (result,) = op.evaluate({"x": x, "y": np.ones((2, 1), np.int8)}, op.complete({}))
     assert result.dtype == np.int8
@@ -84,7 +84,7 @@ def test_whole_numbers_wrap_in_their_own_type() -> None:
 
 
 def test_einsum_takes_diagonals_and_adds_labels_of_one_operand() -> None:
-    op = op_named("einsum")
+    op = find_op("einsum")
     x, y = np.arange(4.0).reshape(2, 2), np.array([1.0, 10.0])
     expected = {"ii,i->i": [0, 30], "ij,j->": 42, "ij , j -> ji": [[0, 2], [10, 30]], "ij,k->k": [6, 60]}
     for equation, result in expected.items():
@@ -104,7 +104,7 @@ def test_a_label_of_all_three_broadcasts(equation: str, x: list[int], y: list[in
     assert shape("einsum", x, y, equation=equation) == result
     arrays = [np.random.default_rng(0).normal(size=one) for one in (x, y)]
     expected = array(torch.einsum(equation, *map(tensor, arrays)))
-    (values,) = op_named("einsum").evaluate({"values": tuple(arrays)}, {"equation": equation})
+    (values,) = find_op("einsum").evaluate({"values": tuple(arrays)}, {"equation": equation})
     np.testing.assert_allclose(values, expected, rtol=1e-12)
 
 
@@ -122,10 +122,10 @@ def test_no_other_label_broadcasts(equation: str, x: list[int], y: list[int]) ->
 
 
 def test_kinds_of_operands() -> None:
-    assert {operand.kind for operand in op_named("bmm").operands} == {OperandKind.TENSOR}
-    assert op_named("bmm_w").operand("y").kind is OperandKind.CONSTANT
-    assert op_named("linear").operand("bias").kind is OperandKind.CONSTANT
-    assert [op_named(name).mil_name for name in ("bmm", "bmm_w", "ne_matmul")] == ["matmul", "matmul", "ne_matmul"]
+    assert {operand.kind for operand in find_op("bmm").operands} == {OperandKind.TENSOR}
+    assert find_op("bmm_w").operand("y").kind is OperandKind.CONSTANT
+    assert find_op("linear").operand("bias").kind is OperandKind.CONSTANT
+    assert [find_op(name).mil_name for name in ("bmm", "bmm_w", "ne_matmul")] == ["matmul", "matmul", "ne_matmul"]
 
 
 @pytest.mark.parametrize(
@@ -182,6 +182,6 @@ def test_einsum_takes_two_operands() -> None:
 def test_truth_values_are_refused() -> None:
     flags = TensorType((2, 2), "bool")
     for name in ("matmul", "bmm"):
-        op = op_named(name)
+        op = find_op(name)
         with pytest.raises(GraphError, match="must hold numbers"):
             op.types({"x": flags, "y": flags}, op.complete({}))

@@ -11,7 +11,7 @@ from aneforge.ops.op import Op, Trait
 from aneforge.ops.results import Movement, Taking
 from aneforge.ops.sampling import Fill, RandomChooser
 from aneforge.ops.signature import AttributeValue
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 from aneforge.ops.types import Array
 
 Operands = dict[str, Array | tuple[Array, ...] | None]
@@ -48,7 +48,7 @@ def as_tuple(value: Array | tuple[Array, ...] | None) -> tuple[Array, ...]:
 
 @pytest.mark.parametrize("name", MOVING)
 def test_results_are_elements_of_operands(name: str) -> None:
-    op = op_named(name)
+    op = find_op(name)
     movement = op.movement
     assert isinstance(movement, Movement)
     assert set(movement.operands) <= {operand.name for operand in op.operands}
@@ -71,7 +71,7 @@ def test_what_only_moves_says_so() -> None:
 
 
 def seems_to_move(op: Op) -> bool:
-    """Tell whether all results of drawn calls were among the elements of the operands, and 0."""
+    """Return whether all results of drawn calls were among the elements of the operands, and 0."""
     if op.meaning is None:
         return False
     for operands, attributes in calls(op):
@@ -84,5 +84,5 @@ def seems_to_move(op: Op) -> bool:
 def test_what_the_engine_copies_moves_in_the_table_too() -> None:
     """The engine's data says which operations move bits: those that have operands are movements, or encodings."""
     copied = {op for entry in entries().values() if entry.copies for op in entry.ops}
-    others = [op for op in sorted(copied | set(CROPS)) if op_named(op).operands and op_named(op).movement is None]
+    others = [op for op in sorted(copied | set(CROPS)) if find_op(op).operands and find_op(op).movement is None]
     assert set(others) - ENCODINGS == {"fill_like"}  # which fills with a number, whatever goes in

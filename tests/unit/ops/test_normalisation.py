@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aneforge.errors import GraphError
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import Array, TensorType
 from op_calls import value_of
 
@@ -17,13 +17,13 @@ IMAGE = TensorType((2, 3, 4, 5))
 
 
 def evaluated(name: str, operands: dict[str, Array], **attributes: object) -> Array:
-    op = op_named(name)
+    op = find_op(name)
     (result,) = op.evaluate(operands, op.complete(attributes))
     return result
 
 
 def inferred(name: str, operands: dict[str, TensorType], **attributes: object) -> TensorType:
-    op = op_named(name)
+    op = find_op(name)
     (result,) = op.types(operands, op.complete(attributes))
     return result
 
@@ -70,7 +70,7 @@ def test_a_parameter_has_one_shape_and_a_floating_type(name: str, parameter: str
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in {"local_response_norm", "lrn"}])
 def test_epsilon_is_not_negative(name: str) -> None:
     with pytest.raises(GraphError, match=r"'epsilon' is too small \(seen -1.0, limit at least 0\)"):
-        op_named(name).complete({**EVERY[name][1], "epsilon": -1.0})
+        find_op(name).complete({**EVERY[name][1], "epsilon": -1.0})
 
 
 @pytest.mark.parametrize("name", ["batch_norm", "local_response_norm"])
@@ -99,19 +99,19 @@ def test_groups_divide_the_channels() -> None:
     with pytest.raises(GraphError, match=r"channels by num_groups is not divisible \(seen 3, limit a multiple of 2\)"):
         inferred("group_norm", {"x": IMAGE, "gamma": C3, "beta": C3}, num_groups=2)
     with pytest.raises(GraphError, match="'num_groups' is too small"):
-        op_named("group_norm").complete({"num_groups": 0})
+        find_op("group_norm").complete({"num_groups": 0})
 
 
 def test_a_window_holds_a_channel_at_least() -> None:
     with pytest.raises(GraphError, match="'size' is too small"):
-        op_named("local_response_norm").complete({"size": 0})
+        find_op("local_response_norm").complete({"size": 0})
     with pytest.raises(GraphError, match="'kernel_channel' is too small"):
-        op_named("lrn").complete({"kernel_channel": 0})
+        find_op("lrn").complete({"kernel_channel": 0})
 
 
 def test_minmax_norm_has_two_dimensions() -> None:
     with pytest.raises(GraphError, match=r"not one of its choices \(seen 'channel', limit width, height\)"):
-        op_named("minmax_norm").complete({"dimension": "channel"})
+        find_op("minmax_norm").complete({"dimension": "channel"})
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "l2_norm"])
@@ -231,4 +231,4 @@ def test_lengths_do_not_overflow() -> None:
 @pytest.mark.parametrize("name", ["batch_norm", "layer_norm", "instance_norm", "l2_norm", "rms_norm"])
 def test_epsilon_is_finite_and_not_negative(name: str, epsilon: float) -> None:
     with pytest.raises(GraphError, match=r"'epsilon' is (too small|not finite)"):
-        op_named(name).complete({"epsilon": epsilon})
+        find_op(name).complete({"epsilon": epsilon})

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.ops.results import Product
 from aneforge.ops.sampling import Fill, RandomChooser
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
@@ -18,7 +18,7 @@ NAMED = [op.name for op in ops().values() if op.product is not None]
 
 @pytest.mark.parametrize("name", NAMED)
 def test_a_product_is_linear_in_each_of_its_operands(name: str) -> None:
-    op = op_named(name)
+    op = find_op(name)
     assert op.product is not None
     pair = (op.product.data, op.product.weight)
     assert {operand.name for operand in op.operands if not operand.optional} == set(pair)
@@ -39,7 +39,7 @@ def test_a_product_is_linear_in_each_of_its_operands(name: str) -> None:
 
 
 def test_kinds_have_their_own_names_for_the_operands() -> None:
-    assert kind_named("convolution").product == Product("input", "weights")
-    assert kind_named("matmul").product == Product("lhs", "rhs")
-    assert kind_named("linear").product == Product("x", "weight")
-    assert kind_named("add").product is None
+    assert find_kind("convolution").product == Product("input", "weights")
+    assert find_kind("matmul").product == Product("lhs", "rhs")
+    assert find_kind("linear").product == Product("x", "weight")
+    assert find_kind("add").product is None

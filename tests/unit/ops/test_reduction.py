@@ -12,7 +12,7 @@ import aneforge as af
 from aneforge.errors import GraphError
 from aneforge.graph.node import build
 from aneforge.ops.op import Below
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import DTYPES, TensorType, is_integer
 from op_calls import type_of, value_of
 
@@ -85,7 +85,7 @@ def test_argmax_takes_a_matrix_of_floats() -> None:
 
 def test_the_mode_is_one_of_two() -> None:
     with pytest.raises(GraphError, match=r"not one of its choices.*max, min"):
-        op_named("global_arg_min_max").complete({"mode": "mean"})
+        find_op("global_arg_min_max").complete({"mode": "mean"})
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_the_square_comes_after_the_sum() -> None:
     assert value_of("sq_after_reduce", x, axes=[1]).tolist() == [4, 16]
     assert value_of("sq_after_reduce", x, keep_dims=True).tolist() == [[4]]
     assert value_of("sq_after_reduce", np.array([2**16], np.int32)).item() == 0, "it wraps around"
-    support = op_named("sq_after_reduce").support
+    support = find_op("sq_after_reduce").support
     assert (support.floor, support.gate, support.below) == (3, "square_after_reduction", Below.DECOMPOSE)
 
 

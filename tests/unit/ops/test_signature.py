@@ -14,7 +14,7 @@ from aneforge.ops.common import axis_attribute, dtype_attribute
 from aneforge.ops.op import Category, Op, Work
 from aneforge.ops.sampling import Chooser, Fill, Sample
 from aneforge.ops.signature import REQUIRED, Attribute, AttributeKind, AttributeValue, Operand
-from aneforge.ops.table import op_named, ops, ops_in
+from aneforge.ops.table import find_op, ops, ops_in
 from aneforge.ops.types import TensorType
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def test_attributes_that_do_not_fit(attributes: dict[str, object], message: str)
 
 def test_an_operation_without_attributes_says_so() -> None:
     with pytest.raises(GraphError, match=r"relu: there is no attribute 'alpha' \(limit no attributes\)"):
-        op_named("relu").complete({"alpha": 1})
+        find_op("relu").complete({"alpha": 1})
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_operands_that_do_not_fit(
 
 def test_an_operation_without_operands_says_so() -> None:
     with pytest.raises(GraphError, match=r"fill: there is no operand 'x' \(limit no operands\)"):
-        op_named("fill").types({"x": X}, op_named("fill").complete({"shape": [1]}))
+        find_op("fill").types({"x": X}, find_op("fill").complete({"shape": [1]}))
 
 
 def test_types_and_values_come_as_a_tuple() -> None:
@@ -245,7 +245,7 @@ def test_work_counts_constants_apart() -> None:
 
 def test_an_operation_without_a_meaning_says_why() -> None:
     with pytest.raises(GraphError, match="call: it has no meaning on its own: what is called is a function"):
-        op_named("call").evaluate({"values": (np.ones(1),)}, {})
+        find_op("call").evaluate({"values": (np.ones(1),)}, {})
 
 
 def test_an_operand_by_its_name() -> None:

@@ -10,7 +10,7 @@ import pytest
 import aneforge as af
 from aneforge.errors import GraphError, Location
 from aneforge.graph.node import build
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType
 from op_calls import evaluated, inferred
 
@@ -144,7 +144,7 @@ def test_dynamic_slice_errors(x: TensorType, begin: TensorType, attributes: dict
 def test_masks_are_flags_and_may_be_written_as_0_and_1() -> None:
     flags, numbers = (True, False), (1, 0)
     one, other = (
-        op_named("slice_by_index").complete({"begin": (0, 0), "end": (1, 1), "begin_mask": mask})
+        find_op("slice_by_index").complete({"begin": (0, 0), "end": (1, 1), "begin_mask": mask})
         for mask in (flags, numbers)
     )
     assert repr(one) == repr(other)

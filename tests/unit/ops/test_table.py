@@ -7,7 +7,7 @@ import pytest
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.ops.op import Category, MilStatus, Op, Surface, Trait
 from aneforge.ops.signature import REQUIRED, AttributeKind, AttributeValue, Required
-from aneforge.ops.table import names, op_named, ops
+from aneforge.ops.table import find_op, names, ops
 
 EVERY = pytest.mark.parametrize("op", ops().values(), ids=lambda op: op.name)
 FINITE = {
@@ -121,7 +121,7 @@ def test_the_operations_of_a_trait(trait: Trait) -> None:
     ],
 )
 def test_the_opset_of_a_form_that_came_later(name: str, opset: str) -> None:
-    assert op_named(name).opset == opset
+    assert find_op(name).opset == opset
 
 
 DEFAULTS = [
@@ -150,19 +150,19 @@ DEFAULTS = [
 
 @pytest.mark.parametrize(("op", "attribute", "default"), DEFAULTS)
 def test_defaults_are_those_of_mil(op: str, attribute: str, default: AttributeValue | Required) -> None:
-    assert next(one for one in op_named(op).attributes if one.name == attribute).default == default
+    assert next(one for one in find_op(op).attributes if one.name == attribute).default == default
 
 
 def test_an_operation_is_found_by_its_aliases() -> None:
-    assert op_named("global_argmax") is op_named("global_argmin") is op_named("global_arg_min_max")
+    assert find_op("global_argmax") is find_op("global_argmin") is find_op("global_arg_min_max")
     with pytest.raises(UnknownNameError, match="unknown operation 'global_argmxa'; nearest: global_argmax"):
-        op_named("global_argmxa")
+        find_op("global_argmxa")
 
 
 @pytest.mark.parametrize("alias", sorted(names().keys() - ops().keys()))
 def test_an_alias_says_the_attributes_that_its_name_promises(alias: str) -> None:
     """Two aliases of one operation mean different things, so that each says at least one attribute."""
-    entry = op_named(alias)
+    entry = find_op(alias)
     said = entry.attributes_by_name(alias, {})
     assert entry.complete(said)
     assert sum(dict(other) == dict(said) for other in entry.aliases.values()) == 1
@@ -177,6 +177,6 @@ def test_every_category_has_operations() -> None:
 
 def test_operations_are_found_by_name_in_order() -> None:
     assert list(ops()) == sorted(ops())
-    assert op_named("conv").name == "conv"
+    assert find_op("conv").name == "conv"
     with pytest.raises(UnknownNameError, match="unknown operation 'convolution'; nearest: "):
-        op_named("convolution")
+        find_op("convolution")

@@ -10,7 +10,7 @@ from aneforge.ops.op import Op, Trait
 from aneforge.ops.results import Taking
 from aneforge.ops.sampling import Fill, RandomChooser
 from aneforge.ops.signature import AttributeValue
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 from aneforge.ops.types import Array
 from aneforge.targets import Family, resolve
 
@@ -35,7 +35,7 @@ def calls(op: Op, count: int = 16) -> Iterator[tuple[dict[str, Array], dict[str,
 
 
 def keeps_places(op: Op) -> bool | None:
-    """Tell whether moving the elements of all operands about moves those of the result, and does nothing else."""
+    """Return whether moving the elements of all operands about moves those of the result, and does nothing else."""
     tried = False
     for operands, attributes in calls(op):
         before, *more = op.evaluate(operands, attributes)
@@ -74,7 +74,7 @@ def test_what_has_a_seed_is_random() -> None:
 
 @pytest.mark.parametrize("name", [op.name for op in ops().values() if op.is_function_of_one])
 def test_what_leaves_an_interval_as_it_is_and_what_rounds(name: str) -> None:
-    op = op_named(name)
+    op = find_op(name)
     if name in ("cast", "logical_not", "pixel_buffer_to_tensor", "tensor_to_pixel_buffer"):  # other element types
         assert not op.traits & {Trait.BOUNDING, Trait.ROUNDING}
         return
@@ -90,7 +90,7 @@ def test_what_leaves_an_interval_as_it_is_and_what_rounds(name: str) -> None:
 
 @pytest.mark.parametrize("name", [op.name for op in ops().values() if op.is_function_of_one])
 def test_what_shrinks_shrinks_on_the_engine_too(name: str) -> None:
-    op = op_named(name)
+    op = find_op(name)
     if op.support.floor is None or name in ("cast", "logical_not", "pixel_buffer_to_tensor", "tensor_to_pixel_buffer"):
         assert Trait.SHRINKING not in op.traits
         return

@@ -9,7 +9,7 @@ import pytest
 
 from aneforge.errors import GraphError
 from aneforge.ops.op import Below
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 from aneforge.ops.types import TensorType
 
 
@@ -32,13 +32,13 @@ from aneforge.ops.types import TensorType
     ],
 )
 def test_known_value(name: str, x: float, value: float) -> None:
-    (result,) = op_named(name).evaluate({"x": np.array([x])}, {})
+    (result,) = find_op(name).evaluate({"x": np.array([x])}, {})
     assert result.item() == pytest.approx(value, rel=1e-14)
 
 
 @pytest.mark.parametrize(("name", "x"), [("asin", 1.5), ("acos", -1.5), ("acosh", 0.5), ("atanh", 2.0)])
 def test_outside_the_domain_there_is_no_number(name: str, x: float) -> None:
-    (result,) = op_named(name).evaluate({"x": np.array([x])}, {})
+    (result,) = find_op(name).evaluate({"x": np.array([x])}, {})
     assert np.isnan(result).all()
 
 
@@ -52,4 +52,4 @@ def test_only_sine_and_cosine_are_decomposed_below_their_floor() -> None:
 )
 def test_whole_numbers_are_cast_first(name: str) -> None:
     with pytest.raises(GraphError, match=f"{name}: x must hold floating-point numbers .*int32.*cast it to fp16"):
-        op_named(name).types({"x": TensorType((2,), "int32")}, {})
+        find_op(name).types({"x": TensorType((2,), "int32")}, {})

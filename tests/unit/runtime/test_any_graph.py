@@ -35,7 +35,7 @@ def called(model: AnyModel, drawn: DrawnGraph) -> dict[str, Array]:
 
 
 def same(one: dict[str, Array], other: dict[str, Array]) -> bool:
-    """Tell whether outputs have the same bits."""
+    """Return whether outputs have the same bits."""
     return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
 
 

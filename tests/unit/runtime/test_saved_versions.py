@@ -74,7 +74,7 @@ def test_a_file_of_this_version_is_written_as_it_was(tmp_path: Path, monkeypatch
 
 
 def says_all(new: object, old: object) -> bool:
-    """Tell whether a record says everything that an older one says."""
+    """Return whether a record says everything that an older one says."""
     if isinstance(old, dict) and isinstance(new, dict):
         later, held = cast("dict[str, object]", new), cast("dict[str, object]", old)
         return all(key in later and says_all(later[key], value) for key, value in held.items())

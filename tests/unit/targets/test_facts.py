@@ -6,7 +6,7 @@ from operator import attrgetter
 import pytest
 
 from aneforge.errors import NoDataError, PropertyTypeError, UnknownNameError
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 from aneforge.targets import FP16_SLICE_SAT, Family, database, has_texture_engine, limit, native_streams, resolve
 
 COLUMNS = ["h11", "h13", "h14", "h15", "h16", "h17", "h18"]
@@ -420,6 +420,6 @@ def test_the_counts_of_floors_can_be_asked_and_fit_the_op_table() -> None:
     assert target.limits.integers("floor_instantiations") == (29, 45)
     named = {3: ("crop_resize", "resample"), 4: ("cos", "global_arg_min_max", "sin")}
     assert {floor: len(found) for floor, found in named.items()} == {floor: by_floor[floor] for floor in named}
-    assert all(op_named(name).support.floor == floor for floor, found in named.items() for name in found)
+    assert all(find_op(name).support.floor == floor for floor, found in named.items() for name in found)
     floors = Counter(op.support.floor for op in ops().values())
     assert all(floors[floor] >= count for floor, count in by_floor.items())

@@ -1,1 +1,1 @@
-"""Where two targets give different bits for one graph, told from the programs compiled for both."""
+"""Where two targets give different bits for one graph, found from the programs compiled for both."""

@@ -2,7 +2,7 @@
 
 Values are named by the numbers of the nodes of the retargeted graphs. Where a target rebuilt an operation the numbers
 after it shift, so the nodes are aligned first. The alignment explains a difference and decides nothing: whether two
-programs can differ is told by the numbers of their values.
+programs can differ follows from the numbers of their values.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def align_programs(first: Program, second: Program, graphs: tuple[Graph, Graph],
 
 
 def is_identity(renamed: Mapping[int, int]) -> bool:
-    """Tell whether no node has another number in the first graph."""
+    """Return whether no node has another number in the first graph."""
     return all(old == new for old, new in renamed.items())
 
 

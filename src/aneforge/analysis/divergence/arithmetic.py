@@ -29,7 +29,7 @@ from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.ops.constant import Int8Affine
 from aneforge.ops.groups.slicing import Region, region_index
 from aneforge.ops.op import Trait
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float
 from aneforge.targets import FP16_SLICE_SAT
 
@@ -108,7 +108,7 @@ class Arithmetic:
 
 
 def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Range]) -> Arithmetic:
-    """Return the arithmetic of a layer, told the ranges of the values that it reads."""
+    """Return the arithmetic of a layer, given the ranges of the values that it reads."""
     target = program.target
     found = engine_arithmetic(layer, target, ranges)
     int8, streams = weights_of(layer, target, ranges)
@@ -120,7 +120,7 @@ def arithmetic_of_layer(layer: Layer, program: Program, ranges: Mapping[str, Ran
 
 
 def beside_a_square(layer: Layer, program: Program) -> bool:
-    """Tell whether a layer adds up squares, or adds what nothing but squares and products read.
+    """Return whether a layer adds up squares, or adds what nothing but squares and products read.
 
     >>> import aneforge as af
     >>> x, family = af.input((4, 300)), af.targets.Family.A13
@@ -131,7 +131,7 @@ def beside_a_square(layer: Layer, program: Program) -> bool:
     call = call_of_layer(layer)
     if call is None or call.op not in reductions.FOR_TARGET or terms_of(layer) <= 1:
         return False
-    if Trait.SQUARING_SUM in op_named(call.op).traits:
+    if Trait.SQUARING_SUM in find_op(call.op).traits:
         return True
     made = [program.producers.get(value.name) for value in layer.bottoms]
     readers = program.consumers.get(layer.results[0].name, ())
@@ -140,7 +140,7 @@ def beside_a_square(layer: Layer, program: Program) -> bool:
 
 
 def is_square(layer: Layer) -> bool:
-    """Tell whether a layer gives squares: the operation, or a product of a value with itself."""
+    """Return whether a layer gives squares: the operation, or a product of a value with itself."""
     values = {value.name for value in layer.bottoms}
     return layer.kind.name in SQUARES and len(values) == 1 and not list(layer.constants())
 
@@ -165,7 +165,7 @@ def family_text(target: Target) -> str:
 def engine_arithmetic(layer: Layer, target: Target, ranges: Mapping[str, Range]) -> Arithmetic:
     """Return what a layer's bits depend on, on the engine."""
     call = call_of_layer(layer)
-    if call is not None and op_named(call.op).meaning is None:
+    if call is not None and find_op(call.op).meaning is None:
         return Arithmetic(other=family_text(target))
     if call is None or call.op not in FOR_TARGET:
         return Arithmetic()
@@ -233,7 +233,7 @@ def pointwise(layer: Layer) -> list[Stage]:
 
 
 def crops(op: str, attributes: Attributes, x: TensorType, target: Target) -> bool:
-    """Tell whether a slice passes the fixed-point crop on a target.
+    """Return whether a slice passes the fixed-point crop on a target.
 
     >>> from aneforge.ops.types import TensorType
     >>> from aneforge.targets import Family, resolve
@@ -254,7 +254,7 @@ def crops(op: str, attributes: Attributes, x: TensorType, target: Target) -> boo
 
 def begins_of(op: str, attributes: Attributes, x: TensorType) -> list[Sequence[int]]:
     """Return where a slice begins along each axis of what it is cut from; every part of a split has its own."""
-    complete = op_named(op).complete(attributes)
+    complete = find_op(op).complete(attributes)
     match op:
         case "slice_by_size":
             return [cast("tuple[int, ...]", complete["begin"])]
@@ -268,6 +268,6 @@ def begins_of(op: str, attributes: Attributes, x: TensorType) -> list[Sequence[i
             return [along(x.rank, cast("int", complete["axis"]), cast("int", complete["offset"]))]
         case _:
             axis = cast("int", complete["axis"])
-            parts = op_named(op).types({"x": x}, complete)
+            parts = find_op(op).types({"x": x}, complete)
             firsts = accumulate((part.shape[axis] for part in parts[:-1]), initial=0)
             return [along(x.rank, axis, first) for first in firsts]

@@ -24,7 +24,7 @@ from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.execution.epilogue import stages_of
 from aneforge.engine.execution.layers import EXACT_PAIRS, Constants, step_of
 from aneforge.engine.execution.run_products import PRODUCT_KINDS
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -65,7 +65,7 @@ def split_slots(layer: Layer) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
 
 
 def moves(layer: Layer) -> bool:
-    """Tell whether every element of a layer's result is one of an operand as it is, or as the crop leaves it."""
+    """Return whether every element of a layer's result is one of an operand as it is, or as the crop leaves it."""
     call, movement = call_of_layer(layer), layer.kind.entry.movement
     if call is None or movement is None or not (call.op in CROPS or entry_of(call.op).copies):
         return False
@@ -79,12 +79,12 @@ def find_added(layer: Layer) -> tuple[float, ...]:
 
 
 def is_function(layer: Layer, value: Value) -> bool:
-    """Tell whether a layer and its slots are functions of the single elements of a value.
+    """Return whether a layer and its slots are functions of the single elements of a value.
 
     The value is read alone, or beside constants; no target has an arithmetic of its own for it.
     """
     call = call_of_layer(layer)
-    known = call is None or (call.op not in FOR_TARGET and op_named(call.op).meaning is not None)
+    known = call is None or (call.op not in FOR_TARGET and find_op(call.op).meaning is not None)
     if not known or len(layer.results) > 1 or not slots_are_functions(layer):
         return False
     refs = [ref for _, ref in layer.refs()]
@@ -96,12 +96,12 @@ def is_function(layer: Layer, value: Value) -> bool:
 
 
 def slots_are_functions(layer: Layer) -> bool:
-    """Tell whether the slots of a layer are functions of single elements, or move them; gains may go by channels."""
+    """Return whether the slots of a layer are functions of single elements, or move them; gains may go by channels."""
     return all(slot_is_function(slot, stage) for slot, stage in layer.epilogue)
 
 
 def slot_is_function(slot: Slot, stage: Stage) -> bool:
-    """Tell whether a slot holds a function of single elements, or moves them."""
+    """Return whether a slot holds a function of single elements, or moves them."""
     constants = stage.operands.values()
     if slot is Slot.QUANTISE:
         return all(constant.type.rank == 0 for constant in constants)

@@ -20,7 +20,7 @@ from aneforge.compiler.ir.meanings.regions import ALIGNED_HALF_PIXELS
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
 from aneforge.ops.constant import Dense
 from aneforge.ops.interpolation import grid_points, nearest_indices
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class Gather:
 
 
 def gather_of(layer: Layer, target: Target, *, weights: bool = True) -> Gather | None:
-    """Return a layer as a gathering of elements; None where it is none, or `weights` that tell may not be read."""
+    """Return a layer as a gathering of elements; None where it is none, or `weights` that decide it may not be read."""
     source = layer.bottoms[0] if len(layer.bottoms) == 1 else None
     if source is None or source.type.dtype != "fp16" or len(layer.results) > 1:
         return None
@@ -69,7 +69,7 @@ def gather_of(layer: Layer, target: Target, *, weights: bool = True) -> Gather |
     call = call_of_layer(layer)
     if layer.kind.name in COPIES and call is not None and len(layer.operands) == 1:
         operands = call.renamed({name: numbered(source) for name in layer.operands})
-        (copied,) = op_named(call.op).evaluate(cast("dict[str, Any]", operands), call.attributes)
+        (copied,) = find_op(call.op).evaluate(cast("dict[str, Any]", operands), call.attributes)
         return Gather(source, copied.astype(np.int32).reshape(-1) - 1, Passage.COPY)
     if call is None or not weights or layer.kind.name not in PRODUCT_KINDS:
         return None
@@ -140,7 +140,7 @@ def chosen_places(layer: Layer, call: Call, source: Value) -> Places | None:
 
     def product(values: Array) -> Array:
         operands = call.renamed({names.data: values, names.weight: held.astype(np.float64)})
-        (result,) = op_named(call.op).evaluate(cast("dict[str, Any]", operands), call.attributes)
+        (result,) = find_op(call.op).evaluate(cast("dict[str, Any]", operands), call.attributes)
         return result
 
     if not np.array_equal(product(np.ones(source.shape)), np.ones(layer.core_types[0].shape)):
@@ -149,5 +149,5 @@ def chosen_places(layer: Layer, call: Call, source: Value) -> Places | None:
 
 
 def of_zeros_and_ones(weights: Array) -> bool:
-    """Tell whether weights are zeros and ones alone."""
+    """Return whether weights are zeros and ones alone."""
     return bool(((weights == 0) | (weights == 1)).all())

@@ -63,7 +63,7 @@ class Glance:
         self.numbering = ByType()
 
     def side(self, graph: Graph, changes: tuple[Change, ...], program: Program) -> Side:
-        """Return a program as one side of a comparison, told the graph it was lowered from and how that was rebuilt."""
+        """Return a program as one side of a comparison, given the graph it was lowered from and its changes."""
         cut = [value for layer in program.layers if is_cropped(layer, program.target) for value in layer.bottoms]
         known: Mapping[str, float] = bound_magnitudes(program, self.promises, cut) if cut else {}
         values = [*(port.value for port in program.inputs), *(state.read for state in program.states)]
@@ -81,7 +81,7 @@ class Glance:
 
 
 def is_cropped(layer: Layer, target: Target) -> bool:
-    """Tell whether a layer is an operation whose crop, or whose int8 encoding, matters only for large values."""
+    """Return whether a layer is an operation whose crop, or whose int8 encoding, matters only for large values."""
     call = call_of_layer(layer)
     if call is None:
         return False

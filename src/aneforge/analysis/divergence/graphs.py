@@ -224,7 +224,7 @@ def divergence_of_programs(
 
 
 def between(first: Side, second: Side, numbering: Numbering) -> Divergence:
-    """Return where two programs of one graph can give different answers, told what their values hold."""
+    """Return where two programs of one graph can give different answers, given what their values hold."""
     together = align_programs(first.numbered.program, second.numbered.program, (first.graph, second.graph), numbering)
     findings = [*differing_pairs(together, first, second), *differing_groups(together, first, second)]
     left, right = first.numbered.leaving(), second.numbered.leaving()
@@ -364,7 +364,7 @@ def differing_groups(together: Alignment, first: Side, second: Side) -> list[Dif
 
 
 def same_results(apart: Apart, first: Side, second: Side, together: Alignment) -> bool:
-    """Tell whether what leaves both groups of layers has the same names and the same numbers."""
+    """Return whether what leaves both groups of layers has the same names and the same numbers."""
     left = {name: first.numbered.numbers[name] for name in leaving_group(apart.first, first)}
     right = {
         canonical(name, together.renamed): second.numbered.numbers[name] for name in leaving_group(apart.second, second)
@@ -384,7 +384,7 @@ def leaving_group(layers: Sequence[Layer], side: Side) -> list[str]:
 
 
 def moves_only(layers: Sequence[Layer], first: Side, second: Side) -> bool:
-    """Tell whether layers only move bits: passes keep their meaning, so they move the same ones."""
+    """Return whether layers only move bits: passes keep their meaning, so they move the same ones."""
     for layer in layers:
         call = call_of_layer(layer)
         if call is None or layer.epilogue:

@@ -80,7 +80,7 @@ class Hiding:
     """What functions one after another make of the numbers that a passage changes; None where that is not known."""
 
     def hidden(self, layer: Layer, passage: Passage, entering: Mask, behind: Behind) -> bool:
-        """Tell whether a program gives the same bits whether its elements pass a layer so or are copied there."""
+        """Return whether a program gives the same bits whether its elements pass a layer so or are copied there."""
         if len(layer.results) > 1 or layer.core_types[0].dtype != "fp16":
             return False
         changed = EVERY[entering & ~find_kept(passage)]
@@ -117,7 +117,7 @@ class Behind:
     looked_at: int = 0
 
     def slots(self, layer: Layer, pair: Pair, way: Way) -> bool:
-        """Tell whether the slots after a layer that moves elements, or what reads its result, hide a difference."""
+        """Return whether the slots after a layer that moves elements, or what reads its result, hide a difference."""
         functions = slots_key(layer)
         behind = way.then(*functions, in_order=not functions)
         if behind.key not in self.hiding.found:
@@ -126,7 +126,7 @@ class Behind:
         return self.value(layer.result, self.hiding.found[behind.key], behind)
 
     def value(self, value: Value, pair: Pair | None, way: Way) -> bool:
-        """Tell whether nobody sees which of two a value holds, told all that it can hold."""
+        """Return whether nobody sees which of two a value holds, given all that it can hold."""
         if pair is None or pair.alike:
             return pair is not None
         if value.name in self.program.kept or value.type.dtype != "fp16":
@@ -134,7 +134,7 @@ class Behind:
         return all(self.layer(reader, value, pair, way) for reader in self.program.consumers.get(value.name, ()))
 
     def layer(self, layer: Layer, value: Value, pair: Pair, way: Way) -> bool:
-        """Tell whether nobody sees after a layer which of two it reads."""
+        """Return whether nobody sees after a layer which of two it reads."""
         self.looked_at += 1
         if self.looked_at > MOST_LAYERS or len(layer.results) > 1:
             return False
@@ -161,13 +161,13 @@ class Behind:
         return Passage.COPY if moves(layer) else None
 
     def brings_nothing(self, layer: Layer) -> bool:
-        """Tell whether a layer that moves elements or chooses among them brings none beside those of one value."""
+        """Return whether a layer that moves elements or chooses among them brings none beside those of one value."""
         alone = len(list(layer.refs())) == 1 and (is_extreme_of_one(layer) or (moves(layer) and not find_added(layer)))
         return alone or layer.name in self.passages
 
 
 def is_extreme_of_one(layer: Layer) -> bool:
-    """Tell whether a layer gives one of the elements of an operand, of equal ones the first."""
+    """Return whether a layer gives one of the elements of an operand, of equal ones the first."""
     return Trait.EXTREME in layer.kind.entry.traits and len(layer.operands) == 1
 
 

@@ -87,7 +87,7 @@ class Whole:
 
 
 def part_of(layer: Layer, arithmetic: Arithmetic, key_of: Callable[[Argument], object]) -> Part | None:
-    """Return a product of dense weights as a part that a whole may have; `key_of` tells what stands for an operand."""
+    """Return a product of dense weights as a part that a whole may have; `key_of` says what stands for an operand."""
     product = layer.kind.product
     if product is None or layer.kind.name == TRANSPOSED:
         return None
@@ -122,7 +122,7 @@ def permutation(stage: Stage) -> tuple[int, ...]:
 
 
 def activations(slots: tuple[Stage, ...]) -> bool:
-    """Tell whether slots hold functions of single elements alone, the same for all channels, and transposes."""
+    """Return whether slots hold functions of single elements alone, the same for all channels, and transposes."""
     return all(
         stage.kind.name == TRANSPOSE or (not stage.operands and Slot.POST_ACTIVATION in stage.kind.fills)
         for stage in slots
@@ -146,7 +146,7 @@ def joined_affine(parts: list[Affine | None], axis: int) -> Affine | None:
 
 
 def fit(parts: list[Array | None]) -> bool:
-    """Tell whether numbers of parts are those of a whole: rows, one number that all share, or none at all."""
+    """Return whether numbers of parts are those of a whole: rows, one number that all share, or none at all."""
     arrays = [part for part in parts if part is not None]
     if len(arrays) not in (0, len(parts)) or len({one.ndim for one in arrays}) > 1:
         return False

@@ -1,7 +1,7 @@
 """Decides for a program which layers only bring elements to other places, and what elements pass there.
 
 A passage counts for a copy where it changes nothing that can come in, and where nothing after it shows what it
-changes. The first is told of the program as it is. Then passages are looked at in the order of the program, and one
+changes. The first is decided for the program as it is. Then passages are looked at in the order of the program, and one
 that is exchanged for a copy may put other numbers into those after it: `Possible` without ranges knows of them.
 """
 
@@ -21,7 +21,7 @@ from aneforge.analysis.ranges.layer_ranges import range_of_layer
 from aneforge.compiler.ir.calls import call_of_layer
 from aneforge.engine.dispatch import arithmetic
 from aneforge.ops.op import Trait
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ class Judged:
 
 
 def judge_program(program: Program, ranges: Mapping[str, Range], hiding: Hiding, *, weights: bool) -> Judged:
-    """Return what is decided of a program, told the ranges of its values; only with `weights` are those looked into."""
+    """Return what is decided of a program, given the ranges of its values; only with `weights` are those read."""
     arithmetics = {layer.name: arithmetic_of_layer(layer, program, ranges) for layer in program.layers}
     found = {layer.name: gather_of(layer, program.target, weights=weights) for layer in program.layers}
     gathers = {name: gather for name, gather in found.items() if gather is not None}
@@ -83,12 +83,12 @@ def judge_program(program: Program, ranges: Mapping[str, Range], hiding: Hiding,
 
 
 def changes(passage: Passage, entering: Mask) -> bool:
-    """Tell whether a passage changes one of the numbers that enter."""
+    """Return whether a passage changes one of the numbers that enter."""
     return bool((entering & ~find_kept(passage)).any())
 
 
 def is_hidden(layer: Layer, passage: Passage, exchanged: Possible, hiding: Hiding) -> bool:
-    """Tell whether nothing after a layer shows what its passage changes."""
+    """Return whether nothing after a layer shows what its passage changes."""
     source = layer.bottoms[0] if len(layer.bottoms) == 1 else None
     if source is None or source.type.dtype != "fp16":
         return False
@@ -112,7 +112,7 @@ def texture_of(layer: Layer, program: Program) -> tuple[Places, Passage] | None:
 
 
 def gives_ones(layer: Layer, target: Target) -> bool:
-    """Tell whether a layer is a softmax of single elements, of which each is the whole."""
+    """Return whether a layer is a softmax of single elements, of which each is the whole."""
     call = call_of_layer(layer)
     if call is None or call.op != "softmax" or layer.core_types[0].dtype != "fp16":
         return False
@@ -121,15 +121,15 @@ def gives_ones(layer: Layer, target: Target) -> bool:
 
 @cache
 def share_of_one_is_one(target: Target) -> bool:
-    """Tell whether the softmax of one element is one for every fp16 number."""
+    """Return whether the softmax of one element is one for every fp16 number."""
     (shares,) = arithmetic("softmax", target).compute({"x": EVERY.reshape(-1, 1)}, {"axis": 1})
     return bool((shares == 1).all())
 
 
 def is_idle(layer: Layer, exchanged: Possible) -> bool:
-    """Tell whether a layer that only bounds numbers, its slots left out, changes none that can come in."""
+    """Return whether a layer that only bounds numbers, its slots left out, changes none that can come in."""
     call, source = call_of_layer(layer), layer.bottoms[0] if layer.bottoms else None
-    if call is None or source is None or Trait.BOUNDING not in op_named(call.op).traits or source.type.dtype != "fp16":
+    if call is None or source is None or Trait.BOUNDING not in find_op(call.op).traits or source.type.dtype != "fp16":
         return False
     entering = EVERY[exchanged.of(source)]
     (bounded,) = arithmetic(call.op, exchanged.program.target).compute({"x": entering}, call.attributes)

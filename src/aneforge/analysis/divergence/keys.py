@@ -41,5 +41,5 @@ def affine_key(affine: Affine) -> Key:
 
 
 def attributes_key(attributes: Mapping[str, AttributeValue]) -> Key:
-    """Return attributes in an order of their own; their texts tell 0 and −0 apart."""
+    """Return attributes in an order of their own; their texts distinguish 0 and −0."""
     return tuple((name, repr(value)) for name, value in sorted(attributes.items()))

@@ -77,7 +77,7 @@ def predict_fp16_divergence(
         NotSupportedError: A shape does not say what the operation needs: build the graph and ask `divergence`.
         GraphTypeError: The kind is not a text, the shape or begin no list of integers, or max_abs no number.
     """
-    name = kind_named(kind)
+    name = find_kind(kind)
     extents, begins, most = checked(shape, begin, max_abs)
     first, second = resolve(target_a), resolve(target_b)
     graph = Graph({"y": built(name, extents, begins)})
@@ -94,10 +94,10 @@ def kinds() -> list[str]:
     return sorted({*names(), *PATTERNS})
 
 
-def kind_named(kind: str) -> str:
+def find_kind(kind: str) -> str:
     """Return the name of a kind in the spelling of the tables.
 
-    >>> [kind_named(one) for one in ("ios17.reduce_sum", "RMSNorm", "rmsnorm", "SliceBySize", "CROP")]
+    >>> [find_kind(one) for one in ("ios17.reduce_sum", "RMSNorm", "rmsnorm", "SliceBySize", "CROP")]
     ['reduce_sum', 'rms_norm', 'rms_norm', 'slice_by_size', 'crop']
 
     Raises:

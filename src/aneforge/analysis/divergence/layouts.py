@@ -216,7 +216,7 @@ class Layouts:
 
 
 def in_order(places: Places, content: Content) -> bool:
-    """Tell whether places are all of a content, one after another."""
+    """Return whether places are all of a content, one after another."""
     size = math.prod(content.shape)
     return places.size == size and np.array_equal(places, np.arange(size, dtype=np.int32))
 

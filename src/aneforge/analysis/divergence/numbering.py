@@ -73,7 +73,7 @@ class Numbering:
     """Hands out numbers: one for every key, whichever program asks."""
 
     reads_weights: ClassVar[bool] = True
-    """Weights that choose elements are told from others."""
+    """Weights that choose elements are distinguished from others."""
 
     known: dict[Key, int] = field(default_factory=dict["Key", int])
     digests: dict[int, str] = field(default_factory=dict[int, str])
@@ -318,5 +318,5 @@ def stage_constants(stages: tuple[Stage, ...]) -> list[Constant]:
 
 
 def is_sum_squared(layer: Layer, arithmetic: Arithmetic) -> bool:
-    """Tell whether a layer squares a sum that is fp16 before it is squared, though the square is fused."""
+    """Return whether a layer squares a sum that is fp16 before it is squared, though the square is fused."""
     return layer.kind.name == SQUARED and terms_of(layer) <= max(math.prod(arithmetic.adder[:2]), FEW_TERMS)

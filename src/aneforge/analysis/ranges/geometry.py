@@ -54,7 +54,7 @@ def between_least_and_most(situation: Situation) -> Range:
 
 def correlated(situation: Situation) -> Range:
     """Return the range of sums of products of a template with every window."""
-    x, template = situation.known("x"), situation.known("template")
+    x, template = situation.look_up("x"), situation.look_up("template")
     return leaving(unweighed(x.range, template.range, template.type.size, axis=0).total())
 
 

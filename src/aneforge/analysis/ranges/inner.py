@@ -157,7 +157,7 @@ def reduction(terms: Terms, remedy: str, *, whole: bool) -> Inside:
     """Return what is inside a sum along axes; `whole` where the sum is rounded to fp16 before it goes on."""
 
     def inside(situation: Situation) -> Iterator[Inner]:
-        adder, x = adder_of(situation.target), situation.known("x")
+        adder, x = adder_of(situation.target), situation.look_up("x")
         if x.values is None:
             found = of_equal_terms(x.range.magnitude, terms, count_of(situation), adder, whole=whole)
         else:
@@ -171,7 +171,7 @@ def pool(terms: Terms, remedy: str, *, whole: bool) -> Inside:
     """Return what is inside a sum over windows; padding adds zeros."""
 
     def inside(situation: Situation) -> Iterator[Inner]:
-        adder, x = adder_of(situation.target), situation.known("x")
+        adder, x = adder_of(situation.target), situation.look_up("x")
         along = pool_slides(situation.shape("x")[2:], cast("PoolAttributes", situation.attributes))
         if x.values is None:
             found = of_windows(x.range.magnitude, terms, along, adder, whole=whole)
@@ -206,7 +206,7 @@ def window_rows(planes: Array, along: tuple[Slide, ...]) -> Iterator[Array]:
 
 def powers_summed(situation: Situation) -> Iterator[Inner]:
     """Yield the sum of a logarithm of powers: the largest is taken off first, so none is more than 1."""
-    adder, x = adder_of(situation.target), situation.known("x")
+    adder, x = adder_of(situation.target), situation.look_up("x")
     if x.values is None:
         found = of_equal_terms(1.0, same, count_of(situation), adder, whole=True)
     else:
@@ -221,7 +221,7 @@ def powers_summed(situation: Situation) -> Iterator[Inner]:
 
 def standardised(situation: Situation, axes: Axes) -> Iterator[Inner]:
     """Yield the sums of a mean, and those of squared distances from it."""
-    adder, x = adder_of(situation.target), situation.known("x")
+    adder, x = adder_of(situation.target), situation.look_up("x")
     if x.values is not None:
         numbers = as_read(x.values)
         distances = numbers - read(mean(host_fp16(x.values), axes, adder))
@@ -268,7 +268,7 @@ def softplus(situation: Situation) -> Iterator[Inner]:
 
 def softplus_parametric(situation: Situation) -> Iterator[Inner]:
     """Yield the exponential inside alpha · log(1 + e^(beta · x))."""
-    x, beta = situation.known("x"), situation.known("beta")
+    x, beta = situation.look_up("x"), situation.look_up("beta")
     if x.values is None or beta.values is None:
         exact = products(x.range, beta.range)
         yield one_plus_power(round_interval(exact.low, exact.high).high)
@@ -291,7 +291,7 @@ def one_plus_power(x: float) -> Inner:
 
 def division(situation: Situation) -> Iterator[Inner]:
     """Yield the reciprocal of the divisor."""
-    y = situation.known("y")
+    y = situation.look_up("y")
     if y.values is None:
         found, least = reciprocals(y.range).magnitude, 0.0
         if y.range.low > 0 or y.range.high < 0:
@@ -306,7 +306,7 @@ def computed_gain(situation: Situation) -> Iterator[Inner]:
     """Yield the product with a gain that is computed at run time, where an offset is added to it."""
     if "gain" not in situation.operands or "offset" not in situation.operands:
         return
-    x, gain = situation.known("x"), situation.known("gain")
+    x, gain = situation.look_up("x"), situation.look_up("gain")
     if x.values is None or gain.values is None:
         yield from before_an_offset(products(x.range, gain.range))
         return
@@ -341,7 +341,7 @@ def attention(situation: Situation) -> Iterator[Inner]:
 
     A mask hides by large negative numbers, whose overflow does no harm.
     """
-    query, key = situation.known("query"), situation.known("key")
+    query, key = situation.look_up("query"), situation.look_up("key")
     extent = query.type.shape[-1]
     if query.values is None or key.values is None:
         reach = extent * (query.range.magnitude * key.range.magnitude + PRODUCT_GRID / 2)

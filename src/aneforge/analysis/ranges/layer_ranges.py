@@ -29,7 +29,7 @@ from aneforge.engine.planar import host_fp16, number, read
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.ops.op import Trait
 from aneforge.ops.results import Taking
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType, is_float, is_integer
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def range_of_layer(
     shares: Mapping[str, int] = NO_SHARES,
     lengths: Mapping[str, Length] = NO_LENGTHS,
 ) -> Found:
-    """Return what a layer can give, told the ranges of the values that it reads, and which are shares or lengths."""
+    """Return what a layer can give, given the ranges of the values that it reads, and which are shares or lengths."""
     if layer.kind.name == GAIN_OFFSET:
         core = known_ref(layer.operand("input"), ranges).range
         affine = affine_of_layer(layer)
@@ -149,7 +149,7 @@ def product(layer: Layer, call: Call, situation: Situation, target: Target) -> F
     if stages and stages[0][0] is Slot.GAIN_OFFSET:
         affine, stages = affine_of_stage(stages[0][1], rank), stages[1:]
     total = total_of(situation, form, read_constants(affine.offset) if affine.gain is None else None, affine.axis)
-    if encodes_activations(layer, target) and not through_the_crop(situation.known("x").range).finite:
+    if encodes_activations(layer, target) and not through_the_crop(situation.look_up("x").range).finite:
         # The sum is infinite for the gain after it, not the number that the engine reads.
         low, high = np.array([-np.inf]), np.array([np.inf])
         total = replace(total, low=low, high=high)
@@ -266,7 +266,7 @@ MORE: Mapping[str, Callable[[Situation], Range]] = {**SUMS, **GEOMETRY}
 
 def range_of(situation: Situation) -> Range | None:
     """Return the range of an operation that gives one sort of results; None where nothing is known of it."""
-    op, entry = situation.op, op_named(situation.op)
+    op, entry = situation.op, find_op(situation.op)
     if entry.is_function_of_one:
         return single(situation)
     if Trait.PLACES in entry.traits:
@@ -287,7 +287,7 @@ def indices(situation: Situation) -> Range:
 
 def stated(situation: Situation) -> Range | None:
     """Return the range that the op table states; None where it states none."""
-    codomain = op_named(situation.op).codomain_for(situation.attributes)
+    codomain = find_op(situation.op).codomain_for(situation.attributes)
     if codomain.magnitude == math.inf:
         return None
     return round_interval(number(codomain.low), number(codomain.high))
@@ -295,7 +295,7 @@ def stated(situation: Situation) -> Range | None:
 
 def moved(situation: Situation) -> Range | None:
     """Return the range of an operation that moves elements or reads between them; None for any other."""
-    movement = op_named(situation.op).movement
+    movement = find_op(situation.op).movement
     if movement is None:
         return None
     if situation.op in CROPS:
@@ -309,7 +309,7 @@ def moved(situation: Situation) -> Range | None:
 def cropped(situation: Situation) -> Range:
     """Return the range of a slice: that of what it is cut from, or what the fixed-point crop makes of it."""
     x = situation.range("x")
-    if not crops(situation.op, situation.attributes, situation.known("x").type, situation.target):
+    if not crops(situation.op, situation.attributes, situation.look_up("x").type, situation.target):
         return x
     return through_the_crop(x)
 

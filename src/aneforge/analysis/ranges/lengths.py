@@ -68,7 +68,7 @@ NO_LENGTHS: Mapping[str, Length] = {}
 
 
 def follow_length(layer: Layer, known: Mapping[str, Length]) -> Length | None:
-    """Return what the result of a layer has to do with the length of rows, told that of what it reads."""
+    """Return what the result of a layer has to do with the length of rows, given that of what it reads."""
     found = begin_length(layer, known)
     kind = layer.core_types[0]
     for _, stage in layer.epilogue.stages:
@@ -147,7 +147,7 @@ def limit_by_length(situation: Situation, known: Mapping[str, Length]) -> float:
     """
     if situation.op not in ("mul", "real_div"):
         return math.inf
-    x, y = situation.known("x"), situation.known("y")
+    x, y = situation.look_up("x"), situation.look_up("y")
     pairs = [(x, y)] if situation.op == "real_div" else [(x, y), (y, x)]
     wanted = Form.LENGTH if situation.op == "real_div" else Form.INVERSE
     for number, length in pairs:

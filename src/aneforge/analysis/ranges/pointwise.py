@@ -41,7 +41,7 @@ SMALL_TYPES = ("int8", "uint8", "bool", "int4", "uint4", "int16", "uint16")
 
 def single(situation: Situation) -> Range:
     """Return the range of an operation on one element: that of its results for every operand of the interval."""
-    x = situation.known("x")
+    x = situation.look_up("x")
     dtype = "fp16" if is_float(x.type.dtype) else x.type.dtype
     if dtype != "fp16" and dtype not in SMALL_TYPES:
         return cast_ends(situation, dtype) if situation.op == "cast" else of_type(situation.results[0].dtype)
@@ -191,7 +191,7 @@ def powers(situation: Situation) -> Range:
         corners = [float(np.power(base, end)) for base, end in itertools.product((least, x.magnitude), (y.low, y.high))]
     if x.low >= 0:
         return round_interval(min(corners), max(corners))
-    given = situation.known("y").values
+    given = situation.look_up("y").values
     even = given is not None and bool((read(host_fp16(given)) % 2 == 0).all())
     return round_interval(0.0 if even else -max(corners), max(corners))
 
@@ -286,8 +286,8 @@ def dequantised(situation: Situation) -> Range:
 
 def parameters(situation: Situation, axis: int | None) -> tuple[Array, Array]:
     """Return scales and zero points as rows of numbers; the engine gets the scales in fp16."""
-    scale = situation.known("scale").values
-    zero = situation.known("zero_point").values if "zero_point" in situation.operands else None
+    scale = situation.look_up("scale").values
+    zero = situation.look_up("zero_point").values if "zero_point" in situation.operands else None
     held = np.ones(()) if scale is None else host_fp16(scale.astype(np.float64)).astype(np.float64)
     return held.reshape(-1), per_channel(zero, 1, axis).reshape(-1)
 

@@ -108,8 +108,8 @@ class Terms:
 
 def total_of(situation: Situation, form: str, start: Array | None = None, axis: int = 0) -> Total:
     """Return what the accumulator of a product can hold, begun at `start`: one number, or a row along an axis."""
-    weight = situation.known("weight" if "weight" in situation.operands else "y")
-    x = situation.known("x")
+    weight = situation.look_up("weight" if "weight" in situation.operands else "y")
+    x = situation.look_up("x")
     match situation.op:
         case "conv" | "conv_transpose":
             found = windows(situation, x, weight, form)

@@ -50,7 +50,7 @@ class Situation(Attributed):
     results: tuple[TensorType, ...]
     target: Target
 
-    def known(self, name: str) -> Known:
+    def look_up(self, name: str) -> Known:
         """Return an operand that is one tensor.
 
         Raises:
@@ -63,15 +63,15 @@ class Situation(Attributed):
 
     def range(self, name: str) -> Range:
         """Return the range of an operand."""
-        return self.known(name).range
+        return self.look_up(name).range
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an operand."""
-        return self.known(name).type.shape
+        return self.look_up(name).type.shape
 
     def same(self, first: str, second: str) -> bool:
-        """Tell whether two operands are one value."""
-        return self.known(first).name is not None and self.known(first).name == self.known(second).name
+        """Return whether two operands are one value."""
+        return self.look_up(first).name is not None and self.look_up(first).name == self.look_up(second).name
 
     def ranges(self, names: tuple[str, ...]) -> list[Range]:
         """Return the ranges of operands, lists taken apart."""

@@ -17,7 +17,7 @@ from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_SMALLEST
 from aneforge.ops.shapes import normalise_axes, reduced_axes
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,7 +80,7 @@ def from_table(name: str, x: Range) -> Range:
 
 def no_epsilon(name: str) -> Attributes:
     """Return the attributes of a function of the tables that is to add nothing."""
-    return Attributes({one.name: 0.0 for one in op_named(name).attributes if one.name == "epsilon"})
+    return Attributes({one.name: 0.0 for one in find_op(name).attributes if one.name == "epsilon"})
 
 
 # Reductions.

@@ -13,7 +13,7 @@ from aneforge.compiler.ir.kind import DIALECT, Engine, Kind, Slot
 from aneforge.compiler.ir.meanings import affine, convolution_meanings, regions
 from aneforge.errors import DataFileError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.kind import LayerForm
     from aneforge.graph.node import Node
 
-__all__ = ["is_bridge", "kind_named", "kind_of_op", "kinds"]
+__all__ = ["find_kind", "is_bridge", "kind_of_op", "kinds"]
 
 FILE = Path(__file__).parent.parent / "data" / "kinds.toml"
 FORMS: Mapping[str, LayerForm] = {**affine.FORMS, **convolution_meanings.FORMS, **regions.FORMS}
@@ -76,28 +76,28 @@ def build_kind(name: str, row: Row, rows: Rows) -> Kind:
         raise DataFileError(
             f"{FILE.name}: kind {name!r} has an operation, or a form of its own and an operation that it stands for"
         )
-    definition = own or op_named(entry)
+    definition = own or find_op(entry)
     return Kind(
         name=name,
         operands=definition.operands,
         attributes=definition.attributes,
         infer=definition.infer,
         meaning=definition.meaning,
-        no_meaning="" if own else op_named(entry).no_meaning,
+        no_meaning="" if own else find_op(entry).no_meaning,
         engines=row.engines,
         hosts=frozenset(Slot if row.hosts == "all" else row.hosts),
         fills=row.fills,
         bridge=row.bridge,
         op=row.op,
-        entry=op_named(entry),
+        entry=find_op(entry),
         evidence=evidence,
     )
 
 
-def kind_named(name: str) -> Kind:
+def find_kind(name: str) -> Kind:
     """Return a kind by its name, with or without the dialect in front.
 
-    >>> kind_named("anec.convolution").engines[0]
+    >>> find_kind("anec.convolution").engines[0]
     <Engine.NE: 'NE'>
 
     Raises:
@@ -120,6 +120,6 @@ def kind_of_op(op: str) -> Kind | None:
 
 
 def is_bridge(node: Node) -> bool:
-    """Tell whether an operation needs a program of its own; attention does where it asks for the engine's own layer."""
+    """Return whether an operation needs a program of its own; attention does if it asks for the engine's own layer."""
     kind = kind_of_op(node.op.name)
     return kind is not None and kind.bridge and bool(node.attributes.get("native", True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.layer import EMPTY, Epilogue, Layer, Stage, Value
 from aneforge.errors import GraphError
 from aneforge.ops.constant import Constant
@@ -35,7 +35,7 @@ def new_layer(
     Raises:
         GraphError: The operands or attributes do not fit the kind.
     """
-    found = kind_named(kind) if isinstance(kind, str) else kind
+    found = find_kind(kind) if isinstance(kind, str) else kind
     completed = found.complete(attributes or {})
     core = found.types(
         {

@@ -225,7 +225,7 @@ class Layer(Attributed):
         return self if segment == self.segment else self.known_as(replace(self, segment=segment), *KNOWN)
 
     def typed(self, core: tuple[TensorType, ...], computed: tuple[TensorType, ...]) -> Layer:
-        """Return the layer itself, told the types that its maker computed, so that they are computed once."""
+        """Return the layer itself with the types that its maker computed, so that they are computed once."""
         self.__dict__.update(core_types=core, computed_types=computed)
         return self
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 import lark
 
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.kind import Engine, Slot
 from aneforge.compiler.ir.layer import Layer, Stage, Value
 from aneforge.compiler.ir.program import Note, Port, Program, State
@@ -181,7 +181,7 @@ class Reader:
         getattr(self, f"read_{rule}")(tree)
 
     def may_follow(self, rule: str) -> bool:
-        """Tell whether a line may stand here."""
+        """Return whether a line may stand here."""
         now, then = ORDER.index(rule), ORDER.index(self.before)
         if rule in ("slot", "chosen"):
             return self.before in ("layer", "slot")
@@ -219,7 +219,7 @@ class Reader:
         """Read a layer without its epilogue."""
         engine, name = tokens(tree)
         results, operands, attributes, types, place = subtrees(tree)
-        kind = kind_named(name)
+        kind = find_kind(name)
         if engine not in set(Engine):
             raise GraphError("there is no such unit", seen=engine, limit=", ".join(Engine))
         words, described = tokens(results), tokens(types)
@@ -243,7 +243,7 @@ class Reader:
         """Read what fills a slot of the layer above."""
         word, name = tokens(tree)
         operands, attributes = subtrees(tree)
-        kind, slot = kind_named(name), Slot(word)
+        kind, slot = find_kind(name), Slot(word)
         layer = self.layers[-1]
         if layer.epilogue.last is not None and layer.epilogue.last.place >= slot.place:
             raise GraphError(f"the {slot} slot does not come after the {layer.epilogue.last} slot")

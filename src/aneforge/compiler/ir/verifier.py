@@ -119,7 +119,7 @@ def check_layer(layer: Layer) -> None:
 
 @lru_cache(4096)
 def is_complete(kind: Kind, attributes: tuple[tuple[str, AttributeValue], ...]) -> bool:
-    """Tell whether attributes are all there and in their own types; layers of one sort share the answer.
+    """Return whether attributes are all there and in their own types; layers of one sort share the answer.
 
     Raises:
         GraphError: One is unknown, missing or outside its domain.

@@ -51,7 +51,7 @@ class Emitter:
         step: str = "",
         engine: Engine | None = None,
     ) -> Value:
-        """Add a layer of one result; `step` tells apart the layers of one operation, the last has none."""
+        """Add a layer of one result; `step` distinguishes the layers of one operation, the last has none."""
         (value,) = self.add_several(kind, operands, attributes, step=step, engine=engine)
         return value
 

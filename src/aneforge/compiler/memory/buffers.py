@@ -107,7 +107,7 @@ class Buffers:
         self.of.update(dict.fromkeys(members, made))
 
     def restrided(self, members: Sequence[str]) -> bool:
-        """Tell whether rows are put into different banks: an engine that minds touches them, and none is a view."""
+        """Return whether rows are put into different banks: an engine that minds touches them, and none is a view."""
         if any((fold := self.inside.get(name)) is not None and fold.kind is FoldKind.VIEW for name in members):
             return False
         touching = {number for name in members for number in self.flow.readers.get(name, ())}

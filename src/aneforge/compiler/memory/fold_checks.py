@@ -57,14 +57,14 @@ def check_folds(program: Program, plan: MemoryPlan) -> None:
 
 
 def views_it(layer: Layer, one: Allocation, outer: Allocation, types: Mapping[str, Value]) -> bool:
-    """Tell whether a layer gives the bytes of one tensor another shape, and both are those bytes."""
+    """Return whether a layer gives the bytes of one tensor another shape, and both are those bytes."""
     alike = same_places(layout_of(one, types), layout_of(outer, types))
     names = {*(value.name for value in layer.bottoms), layer.name}
     return layer.kind.name in VIEWS and alike and one.offset == outer.offset and names == {one.value, outer.value}
 
 
 def is_part(begin: Begin | None, one: Allocation, outer: Allocation, types: Mapping[str, Value]) -> bool:
-    """Tell whether a part is at the place of a tensor where it begins."""
+    """Return whether a part is at the place of a tensor where it begins."""
     if begin is None:
         return False
     along = layout_of(outer, types)

@@ -84,12 +84,12 @@ def offset_inside(fold: Fold, tensor: TensorType, banks: Banks | None) -> int:
 
 
 def lies_there(folds: Mapping[str, Fold], layer: Layer, name: str) -> bool:
-    """Tell whether a tensor already lies where a layer that reads it would copy it."""
+    """Return whether a tensor already lies where a layer that reads it would copy it."""
     return any((fold := folds.get(one)) is not None and fold.layer == layer.name for one in (name, layer.name))
 
 
 def copies_nothing(folds: Mapping[str, Fold], layer: Layer, rules: Rules) -> bool:
-    """Tell whether a layer has nothing to do, because what it reads lies where its result must."""
+    """Return whether a layer has nothing to do, because what it reads lies where its result must."""
     if layer.kind.name != "concat" and layer.kind.name not in rules.free_kinds:
         return False
     return all(isinstance(ref, Value) and lies_there(folds, layer, ref.name) for _, ref in layer.refs())
@@ -202,7 +202,7 @@ class Folder:
         return ""
 
     def in_dram_for_certain(self, value: str) -> bool:
-        """Tell whether a tensor is in DRAM whatever the schedule."""
+        """Return whether a tensor is in DRAM whatever the schedule."""
         root = self.roots.get(value, value)
         return root not in self.flow.writers or root in self.flow.leaving
 

@@ -199,7 +199,7 @@ def restrided_row(row: int, rows: int, banks: Banks) -> int:
 
 
 def same_places(first: Layout, second: Layout) -> bool:
-    """Tell whether two layouts put the elements, counted in the order of the axes, into the same bits.
+    """Return whether two layouts put the elements, counted in the order of the axes, into the same bits.
 
     >>> from aneforge.ops.types import TensorType
     >>> banks = Banks(64, 16)

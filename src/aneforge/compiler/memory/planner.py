@@ -191,7 +191,7 @@ class Planner:
         return AllocationState.DEPENDENT if dependent else AllocationState.RESIDENT
 
     def depends_on_chip(self, root: str) -> bool:
-        """Tell whether a layer that writes into a buffer reads something that another layer wrote on chip."""
+        """Return whether a layer that writes into a buffer reads something that another layer wrote on chip."""
         if root not in self.dependent:
             self.dependent[root] = self.reads_from_chip(root)
         return self.dependent[root]

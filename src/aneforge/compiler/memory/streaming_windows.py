@@ -41,7 +41,7 @@ class Stream:
 def windows_of_step(
     step: int, layers: Sequence[Layer], streams_at: Callable[[Layer, str], bool], memory: OnChip, rules: Rules
 ) -> list[Window]:
-    """Return the windows of the layers of one step; `streams_at` tells whether a tensor streams while a layer runs."""
+    """Return the windows of the layers of one step; `streams_at` says whether a tensor streams while a layer runs."""
     streams = [one for layer in layers for one in streams_of(layer, streams_at, memory, rules)]
     sizes = shared_out([one.wanted for one in streams], memory.window_bytes)
     offset = memory.windows
@@ -75,7 +75,7 @@ def streams_of(
 
 
 def streams(layer: Layer, ref: Ref, streams_at: Callable[[Layer, str], bool], rules: Rules) -> bool:
-    """Tell whether an operand streams: a value in DRAM, or a constant of more than one number for each channel."""
+    """Return whether an operand streams: a value in DRAM, or a constant of more than one number for each channel."""
     if isinstance(ref, Value):
         return streams_at(layer, ref.name)
     whole = ref.type.size > extents_of(layer.core_types[0].shape).channels

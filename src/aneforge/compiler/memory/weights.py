@@ -162,7 +162,7 @@ def spread(outputs: int, parts: int, each: int) -> tuple[int, ...]:
 
 
 def stays_stored(layer: Layer, weight: Constant, target: Target) -> bool:
-    """Tell whether weights are kept in their encoding, as far as that is known; others are made dense beforehand."""
+    """Return whether weights are kept in their encoding, as far as that is known; others are made dense beforehand."""
     if isinstance(weight, Dense):
         return False
     stream = target.streams.get(encoding_of(weight))

@@ -36,7 +36,7 @@ class Merged:
 
 
 def grouped(axes: Sequence[int], most: int, together: Callable[[int, int], bool]) -> list[Group] | None:
-    """Return axes in so many groups or fewer; `together` tells whether an axis and the one after it may be one.
+    """Return axes in so many groups or fewer; `together` says whether an axis and the one after it may be one.
 
     >>> grouped([0, 1, 2, 3], 3, lambda before, after: before > 0)
     [(0,), (1, 2), (3,)]
@@ -72,7 +72,7 @@ def aligned(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def alike(shape: tuple[int, ...], operands: Sequence[tuple[int, ...]]) -> Callable[[int, int], bool]:
-    """Return what tells whether every operand has two axes of a shape whole, or neither: then they may be one."""
+    """Return the test that every operand has two axes of a shape whole, or neither: then they may be one."""
 
     def together(before: int, behind: int) -> bool:
         pair = (shape[before], shape[behind])

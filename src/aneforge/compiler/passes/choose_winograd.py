@@ -21,7 +21,7 @@ TAPS = 3
 
 
 def may_be_winograd(layer: Layer) -> bool:
-    """Tell whether the compiler's own rule lets a convolution be one: a side of 3, the others short, every place seen.
+    """Return whether the compiler's own rule allows it: a side of 3, the others short, every place seen.
 
     Dilation and groups are not named by the rule.
     """
@@ -33,7 +33,7 @@ def may_be_winograd(layer: Layer) -> bool:
 
 
 def is_measured(layer: Layer) -> bool:
-    """Tell whether a convolution is of the form that figures of chips confirm."""
+    """Return whether a convolution is of the form that figures of chips confirm."""
     plain = layer.integers("kernel_sizes") == (TAPS, TAPS) and set(layer.integers("dilation_rates")) == {1}
     even = layer.core_types[0].shape[-1] % 2 == 0
     return plain and even and layer.integer("groups") == 1 and isinstance(layer.operand("weights"), Constant)

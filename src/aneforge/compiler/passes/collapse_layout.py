@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from aneforge.compiler.affine import KIND as GAIN_OFFSET
 from aneforge.compiler.affine import affine_of_layer
 from aneforge.compiler.axes import unit_axis
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.kind import Slot
 from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.passes.base import Pass, Phase
@@ -30,7 +30,7 @@ def permutation(layer: Layer) -> tuple[int, ...]:
 
 def transpose_of(layer: Layer, source: Value, perm: tuple[int, ...]) -> Layer:
     """Return a layer's result as a transpose of a source."""
-    kind = kind_named("transpose")
+    kind = find_kind("transpose")
     return replace(
         layer, kind=kind, operands={"x": source}, attributes=kind.complete({"perm": perm}), engine=kind.engines[0]
     )
@@ -38,7 +38,7 @@ def transpose_of(layer: Layer, source: Value, perm: tuple[int, ...]) -> Layer:
 
 def reshape_of(layer: Layer, source: Value) -> Layer:
     """Return a layer's result as a reshape of a source."""
-    kind = kind_named("reshape")
+    kind = find_kind("reshape")
     attributes = kind.complete({"shape": layer.result.shape})
     return replace(layer, kind=kind, operands={"x": source}, attributes=attributes, engine=kind.engines[0])
 
@@ -86,7 +86,7 @@ def sunk(layout: Layer, layer: Layer) -> tuple[Layer, Layer] | None:
 
 
 def single_element(layer: Layer) -> bool:
-    """Tell whether a layer computes every element from one element, and could fill a slot before the layout's."""
+    """Return whether a layer computes every element from one element, and could fill a slot before the layout's."""
     fills = {Slot.PRE_ACTIVATION, Slot.GAIN_OFFSET, Slot.POST_ACTIVATION}
     return len(layer.bottoms) == 1 and not layer.epilogue and bool(fills.intersection(layer.kind.fills))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from aneforge.compiler.affine import KIND, Affine
 from aneforge.compiler.channels import channel_axes
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.ir.edit import replace_layers
 from aneforge.compiler.ir.layer import Layer, Value
 from aneforge.compiler.passes.base import Pass, Phase
@@ -92,7 +92,7 @@ class ConstantsToGainOffset(Pass):
             if found is None:
                 return None
             live, affine = found
-            kind = kind_named(KIND)
+            kind = find_kind(KIND)
             return [
                 replace(
                     layer,

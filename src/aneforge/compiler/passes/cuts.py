@@ -25,7 +25,7 @@ __all__ = ["convolution_slides", "cut_along", "is_reduction", "reduced"]
 
 
 def is_reduction(kind: Kind) -> bool:
-    """Tell whether a kind of layer makes one element of all along some axes."""
+    """Return whether a kind of layer makes one element of all along some axes."""
     return kind.name.startswith("reduce_") or kind.name == "square_after_reduction"
 
 

@@ -122,5 +122,5 @@ def unfuse(layer: Layer, slots: Iterable[Slot] = tuple(Slot)) -> list[Layer]:
 
 
 def fusion_undone(layer: Layer, pieces: Iterable[Layer]) -> bool:
-    """Tell whether stages of a layer's epilogue are layers among the pieces that stand for it."""
+    """Return whether stages of a layer's epilogue are layers among the pieces that stand for it."""
     return any(CORE in piece.name.removeprefix(layer.name).split(".") for piece in pieces)

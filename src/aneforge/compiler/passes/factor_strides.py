@@ -52,7 +52,7 @@ class Strides:
         )
 
     def large(self, layer: Layer) -> bool:
-        """Tell whether a layer is a convolution of a large stride."""
+        """Return whether a layer is a convolution of a large stride."""
         return layer.kind.name == "convolution" and max(layer.integers("strides")) > self.native
 
     def phases(self, layer: Layer) -> list[Phase]:
@@ -87,7 +87,7 @@ class Strides:
 
 
 def is_single(layer: Layer) -> bool:
-    """Tell whether a convolution sees one element at every place and pads nothing."""
+    """Return whether a convolution sees one element at every place and pads nothing."""
     return set(layer.integers("kernel_sizes")) == {1} and not any(layer.integers("explicit_padding"))
 
 

@@ -41,7 +41,7 @@ def encoded(layer: Layer) -> Constant | None:
 
 
 def parameters(layer: Layer) -> tuple[object, ...]:
-    """Return what tells two quantisations apart: scale, zero point and axis."""
+    """Return what distinguishes two quantisations: scale, zero point and axis."""
     return (
         layer.operands.get("scale"),
         layer.operands.get("zero_point"),
@@ -116,7 +116,7 @@ class Folding:
 
 
 def alike(one: Layer, other: Layer) -> bool:
-    """Tell whether two dequantisations have the same parameters and read the same element type."""
+    """Return whether two dequantisations have the same parameters and read the same element type."""
     return parameters(one) == parameters(other) and one.bottoms[0].type.dtype == other.bottoms[0].type.dtype
 
 

@@ -26,7 +26,7 @@ ACTIVATIONS = (Slot.PRE_ACTIVATION, Slot.POST_ACTIVATION)
 
 
 def free_from(epilogue: Epilogue, slot: Slot) -> bool:
-    """Tell whether a slot and all after it are empty."""
+    """Return whether a slot and all after it are empty."""
     return epilogue.last is None or epilogue.last.place < slot.place
 
 

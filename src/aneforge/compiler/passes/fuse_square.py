@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.passes.base import Pass, Phase
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class FuseSquare(Pass):
         for layer in program.layers:
             reader = program.only_reader(layer.result) if layer.kind.name == "reduce_sum" else None
             if reader is not None and reader.kind.name == "sqr":
-                kind = kind_named("square_after_reduction")
+                kind = find_kind("square_after_reduction")
                 gone.add(layer.name)
                 fused[reader.name] = replace(layer, kind=kind, engine=kind.engines[0], results=reader.results)
         if not fused:

@@ -129,7 +129,7 @@ def unmet_preconditions(layer: Layer, kernel: Kernel, target: Target) -> list[st
 
 
 def tiles_overlap(layer: Layer, target: Target) -> bool:
-    """Tell whether a kernel over 1×1 makes the tiles of its layer overlap."""
+    """Return whether a kernel over 1×1 makes the tiles of its layer overlap."""
     rule = decision("tile_overlap").text()
     if rule in ("always", "never"):
         return rule == "always"

@@ -110,7 +110,7 @@ def live_index(make: LayerMaker, target: Target) -> tuple[tuple[int, ...], Ref]:
 
 
 def passes(layer: Layer, target: Target) -> bool:
-    """Tell whether a gather is in the form that passes the gate, and says so."""
+    """Return whether a gather is in the form that passes the gate, and says so."""
     axes = target.limits.integer("gather_software_axes")
     index = layer.operand("indices").type.shape
     return layer.operand("x").type.rank == axes and index[1:] == (axes,) and layer.choices.get("route") == "software"

@@ -12,7 +12,7 @@ from aneforge.compiler.passes.axis_groups import merge_layer_axes
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.epilogues import unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker, merge_first_axes
-from aneforge.compiler.passes.refusals import finding, operation_name, refused
+from aneforge.compiler.passes.refusals import finding, operation_name, refuse_layer
 from aneforge.errors import IllegalGraphError, NotSupportedError
 from aneforge.rules.catalogue import explain
 from aneforge.rules.subject import Operation
@@ -50,7 +50,7 @@ class Ranks:
         return min(self.most, self.kinds.get(layer.kind.name, self.most))
 
     def too_many(self, layer: Layer) -> bool:
-        """Tell whether a tensor of a layer has too many axes."""
+        """Return whether a tensor of a layer has too many axes."""
         most = self.of_layer(layer)
         return any(ref.type.rank > most for _, ref in layer.refs()) or any(one.rank > most for one in layer.results)
 
@@ -75,7 +75,7 @@ def check_ports(program: Program, most: int) -> None:
 def refusal(layer: Layer, ranks: Ranks, target: Target) -> NotSupportedError:
     """Return the error for a layer that cannot be brought to fewer axes: the rule's, or that of its own limit."""
     if finding(layer, target, RULE) is not None:
-        return refused(layer, target, RULE, "it treats more axes differently than there may be")
+        return refuse_layer(layer, target, RULE, "it treats more axes differently than there may be")
     return NotSupportedError(
         "it has too many axes, and its operands do not share them so that some could be merged",
         operation=operation_name(layer),

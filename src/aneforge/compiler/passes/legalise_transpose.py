@@ -68,7 +68,7 @@ class Bounds:
         return sorted(found.items())
 
     def moves_too_many(self, perm: Sequence[int]) -> bool:
-        """Tell whether a transpose moves an axis that must stay."""
+        """Return whether a transpose moves an axis that must stay."""
         fixed = len(perm) - self.moving
         return fixed > 0 and list(perm[:fixed]) != list(range(fixed))
 
@@ -143,7 +143,7 @@ def turned(make: LayerMaker, x: Ref, perm: tuple[int, ...], bounds: Bounds, step
 
 
 def is_native(layer: Layer, bounds: Bounds) -> bool:
-    """Tell whether a transpose runs as it is."""
+    """Return whether a transpose runs as it is."""
     perm = full_perm(layer.integers("perm"))
     shape = layer.operand("x").type.shape
     return bounds.native and not bounds.broken(shape, perm) and not bounds.moves_too_many(perm)

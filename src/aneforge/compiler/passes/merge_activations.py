@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from aneforge.compiler.ir.catalogue import kind_named
+from aneforge.compiler.ir.catalogue import find_kind
 from aneforge.compiler.passes.base import Pass, Phase
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def bounds(layer: Layer) -> tuple[float, float] | None:
 
 
 def is_never_negative(layer: Layer) -> bool:
-    """Tell whether a layer works on single elements and gives none below zero, nor −0."""
+    """Return whether a layer works on single elements and gives none below zero, nor −0."""
     codomain = layer.kind.codomain_for(layer.attributes)
     return layer.kind.is_elementwise and codomain.is_never_negative and not codomain.minus_zero
 
@@ -53,7 +53,7 @@ def merged(first: Layer, second: Layer) -> Layer | None:
 def clipping(first: Layer, second: Layer, low: float, high: float) -> Layer:
     """Return the layer that holds between two bounds, by its plainest name."""
     name = next((name for name, known in CLIPS.items() if known == (low, high)), "clamped_relu")
-    kind = kind_named(name)
+    kind = find_kind(name)
     attributes = {"alpha": low, "beta": high} if name == "clamped_relu" else {}
     return replace(first, kind=kind, attributes=kind.complete(attributes), results=second.results)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aneforge.rules.rule import Finding
     from aneforge.targets import Target
 
-__all__ = ["finding", "operation_name", "refused"]
+__all__ = ["finding", "operation_name", "refuse_layer"]
 
 
 def operation_name(layer: Layer) -> str:
@@ -33,7 +33,7 @@ def finding(layer: Layer, target: Target, rule: str) -> Finding | None:
     return explain(rule).check(operation, target)
 
 
-def refused(layer: Layer, target: Target, rule: str, reason: str) -> NotSupportedError:
+def refuse_layer(layer: Layer, target: Target, rule: str, reason: str) -> NotSupportedError:
     """Return the error for a layer that breaks a rule and cannot be taken apart, with the reason why not."""
     error = rule_error(layer, target, rule, reason)
     error.layer, error.obstacle = layer.name, reason

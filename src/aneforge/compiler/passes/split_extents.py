@@ -12,7 +12,7 @@ from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along, is_reduction, reduced
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
-from aneforge.compiler.passes.refusals import refused
+from aneforge.compiler.passes.refusals import refuse_layer
 from aneforge.compiler.passes.tiling import Part, cut_layer, even_parts
 from aneforge.rules.catalogue import explain
 
@@ -75,7 +75,7 @@ class Extents:
         return None
 
     def fits(self, layer: Layer) -> bool:
-        """Tell whether no live tensor of a layer is too long."""
+        """Return whether no live tensor of a layer is too long."""
         shapes = (*(value.shape for value in layer.bottoms), layer.core_types[0].shape, layer.result.shape)
         return all(self.too_long(shape) is None for shape in shapes)
 
@@ -175,7 +175,7 @@ def cut_short(layer: Layer, extents: Extents) -> list[Layer]:
 
 
 def only_behind(layer: Layer, extents: Extents) -> bool:
-    """Tell whether nothing is too long but what the epilogue makes of it."""
+    """Return whether nothing is too long but what the epilogue makes of it."""
     shapes = (*(value.shape for value in layer.bottoms), layer.core_types[0].shape)
     return all(extents.too_long(shape) is None for shape in shapes)
 
@@ -184,11 +184,11 @@ def refusal(layer: Layer, extents: Extents) -> NotSupportedError:
     """Return the error for a layer that cannot be cut, by the rule for the first axis that is too long."""
     shapes = (layer.core_types[0].shape, *(value.shape for value in layer.bottoms))
     rules = (extents.rule(len(shape), axis) for shape in shapes if (axis := extents.too_long(shape)) is not None)
-    return refused(layer, extents.target, next(rules), WHOLE)
+    return refuse_layer(layer, extents.target, next(rules), WHOLE)
 
 
 def feeds_a_transpose(layer: Layer, program: Program) -> bool:
-    """Tell whether the wide cap of transposes holds, as the rules have it: for one, and for what one reads."""
+    """Return whether the wide cap of transposes holds, as the rules have it: for one, and for what one reads."""
     if layer.kind.name == "transpose" or layer.epilogue.transpose is not None:
         return True
     return any(reader.kind.name == "transpose" for reader in program.consumers.get(layer.name, ()))

@@ -13,7 +13,7 @@ from aneforge.compiler.passes.cuts import convolution_slides
 from aneforge.compiler.passes.epilogues import UNDONE, fusion_undone, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
-from aneforge.compiler.passes.refusals import refused
+from aneforge.compiler.passes.refusals import refuse_layer
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Trait
 from aneforge.ops.windows import slides
@@ -55,9 +55,9 @@ def smaller_kernel(layer: Layer, limits: Sequence[int | None], target: Target) -
     long = [len(sizes) - 1 - place for place in broken(sizes, limits)]
     rule = KERNEL_RULES[len(sizes) - 1 - long[0]]
     if layer.kind.name != "convolution" or len(sizes) > MOST_SPATIAL_AXES:
-        raise refused(layer, target, rule, "only a convolution over one or two axes can be")
+        raise refuse_layer(layer, target, rule, "only a convolution over one or two axes can be")
     if not isinstance(layer.operand("weights"), Constant):
-        raise refused(layer, target, rule, "its kernel is computed at run time")
+        raise refuse_layer(layer, target, rule, "its kernel is computed at run time")
     slides_along = convolution_slides(layer)
     most = target.limits.integer("stride_factor_count")
     allowed = target.hal.integers("stride_factors")
@@ -70,11 +70,11 @@ def smaller_kernel(layer: Layer, limits: Sequence[int | None], target: Target) -
         divides = all(count % slides_along[axis].stride == 0 for axis in long)
         if divides and not broken([phase.kernel for phase in phases], limits) and reaches(phases):
             return on_phases(layer, phases, allowed, "window")
-    raise refused(layer, target, rule, "no number of phases makes it short enough")
+    raise refuse_layer(layer, target, rule, "no number of phases makes it short enough")
 
 
 def reaches(phases: Sequence[Phase]) -> bool:
-    """Tell whether the kernel sees more than padding."""
+    """Return whether the kernel sees more than padding."""
     return all(phase.slide.before < phase.extent for phase in phases)
 
 
@@ -116,7 +116,7 @@ def windows_in_turn(slide: Slide, limit: int) -> tuple[AxisWindow, ...] | None:
 
 
 def sees_all(slide: Slide) -> bool:
-    """Tell whether a window sees an axis once, and all of it."""
+    """Return whether a window sees an axis once, and all of it."""
     return slide.window == slide.extent and slide.places == 1 and not (slide.before or slide.after)
 
 
@@ -140,7 +140,9 @@ def smaller_pool(layer: Layer, limit: int, target: Target) -> list[Layer]:
             continue
         turns = windows_in_turn(slide, limit)
         if turns is None:
-            raise refused(layer, target, POOL_RULE, "it neither sees all of an axis nor is made of shorter windows")
+            raise refuse_layer(
+                layer, target, POOL_RULE, "it neither sees all of an axis nor is made of shorter windows"
+            )
         for number, one in enumerate(turns):
             x = averaged(make, x, axis, one, f"axis{axis}.{number}")
     return [*make.finished(), *behind]

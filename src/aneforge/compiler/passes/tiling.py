@@ -155,7 +155,7 @@ def sum_parts(layer: Layer, cut: Cut, parts: Sequence[Part], word: str, target: 
         last = number == len(parts) - 1
         epilogue = layer.epilogue if last else None
         addends = {"x": total, "y": piece}
-        # The engine is told of a sum that was cut: nothing shows how silicon rounds between its parts.
+        # The engine is informed of a sum that was cut: nothing shows how silicon rounds between its parts.
         total = make.add("add", addends, step="" if last else f"{step}.sum", epilogue=epilogue, choices=SUM_OF_PARTS)
     return make.layers
 

@@ -220,7 +220,7 @@ def discover(flow: Flow, chaining: Chaining, order: Sequence[int]) -> Discovery:
 
 
 def pair_up(found: Discovery, first: int, second: int, between: list[int]) -> bool:
-    """Tell whether two layers are a candidate pair; note it, or why not if they are of the two classes."""
+    """Return whether two layers are a candidate pair; note it, or why not if they are of the two classes."""
     layers = found.flow.layers
     if layers[first].engine is layers[second].engine:
         return False

@@ -133,12 +133,12 @@ class Partitioner:
             self.stream_largest(place)
 
     def joins_previous(self, place: int) -> bool:
-        """Tell whether a layer runs in one step with the one before it."""
+        """Return whether a layer runs in one step with the one before it."""
         tiled = self.chained.get(place - 1) is not None and place - 1 not in self.broken_chains
         return tiled or place - 1 in self.pairs
 
     def try_to_place(self, place: int) -> bool:
-        """Give the results of a layer room; tell whether there was any."""
+        """Give the results of a layer room; return whether there was any."""
         wanted = self.wanted(place)
         rewritten = {one.over.root for one in wanted if one.over is not None}
         need = sum(one.size for one in wanted if one.over is None)
@@ -227,7 +227,7 @@ class Partitioner:
         return None
 
     def alone(self, buffer: Buffer, place: int) -> bool:
-        """Tell whether no other layer of the step that runs touches a buffer, and its writer is not chained here."""
+        """Return whether no other layer of the step that runs touches a buffer, and its writer is not chained here."""
         if place - 1 in self.chained and place - 1 in buffer.writes:
             return False
         written = any(self.step_begin <= other < place for other in buffer.writes)
@@ -277,7 +277,7 @@ class Partitioner:
         self.peak = max(self.peak, self.live)
 
     def drop_a_load(self, kept: set[str]) -> bool:
-        """Take back the room of the copy that is needed longest; tell whether there was one that the step can spare."""
+        """Take back the room of the copy that is needed longest; return whether the step could spare one."""
         aside: list[tuple[int, str]] = []
         dropped: Block | None = None
         while self.by_last_read and dropped is None:
@@ -329,7 +329,7 @@ class Partitioner:
         self.live, self.peak, self.begin = 0, 0, place
 
     def is_in_dram(self, buffer: Buffer) -> bool:
-        """Tell whether a buffer is in DRAM, from the beginning or by now."""
+        """Return whether a buffer is in DRAM, from the beginning or by now."""
         return buffer.in_dram or buffer.root.name in self.spilled
 
     def spill(self, buffer: Buffer, place: int) -> None:

@@ -1,4 +1,4 @@
-"""What no source tells about scheduling and memory: `data/schedule.toml`, each entry with its reason.
+"""What no source says about scheduling and memory: `data/schedule.toml`, each entry with its reason.
 
 Functions take the rules as an argument, so that a test or an experiment can change one.
 """

@@ -227,7 +227,7 @@ class SegmentScheduler:
         return (Disqualifier.BOTH_STREAM, ", ".join(streams)) if all(streams) else None
 
     def in_dram(self, value: str) -> bool:
-        """Tell whether a tensor is in DRAM."""
+        """Return whether a tensor is in DRAM."""
         return self.partitioner.is_in_dram(self.buffers.of[value])
 
     def steps(self) -> list[list[str]]:

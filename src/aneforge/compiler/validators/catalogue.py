@@ -65,7 +65,7 @@ class Check:
     evidence: Evidence
 
     def holds_on(self, target: Target) -> bool:
-        """Tell whether a source gives stage and text for a target."""
+        """Return whether a source gives stage and text for a target."""
         return not self.tiers or (target.tier is not None and target.tier.name in self.tiers)
 
     def filled(self, finding: Finding) -> str:

@@ -60,7 +60,7 @@ def validate_weight_edits(program: Program, edits: Mapping[str, Constant]) -> tu
 
 
 def is_compressible(kernel: Constant, target: TargetLike = None) -> bool:
-    """Tell whether a kernel may be compressed: it has enough bits to an element (`IsValidForCompression`).
+    """Return whether a kernel may be compressed: it has enough bits to an element (`IsValidForCompression`).
 
     >>> import numpy as np
     >>> from aneforge.ops.constant import Dense, Palette

@@ -68,7 +68,7 @@ def converted(found: Iterable[Objection]) -> list[Objection]:
 
 
 def is_answered(finding: Finding) -> bool:
-    """Tell whether the conversion makes other layers of what a rule found."""
+    """Return whether the conversion makes other layers of what a rule found."""
     return finding.severity is Severity.DECOMPOSE or finding.rule in ANSWERED
 
 

@@ -69,8 +69,8 @@ Types: TypeAlias = "tuple[TensorType, ...]"
 def op_of(kind: Kind) -> str:
     """Return the operation of the op table that a kind of layer is.
 
-    >>> from aneforge.compiler.ir.catalogue import kind_named
-    >>> op_of(kind_named("convolution")), op_of(kind_named("mult"))
+    >>> from aneforge.compiler.ir.catalogue import find_kind
+    >>> op_of(find_kind("convolution")), op_of(find_kind("mult"))
     ('conv', 'mul')
     """
     return kind.entry.name
@@ -160,5 +160,5 @@ def surroundings(program: Program, layer: Layer, attributes: Mapping[str, Attrib
 
 
 def is_index_layer(producer: Layer | None, dtype: str) -> bool:
-    """Tell whether what a layer gives is a place of elements."""
+    """Return whether what a layer gives is a place of elements."""
     return producer is not None and is_index(op_of(producer.kind), dtype)

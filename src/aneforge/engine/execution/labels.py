@@ -1,6 +1,6 @@
-"""How sure a layer's results are, told without computing them twice.
+"""How sure a layer's results are, found without computing them twice.
 
-What types, shapes and attributes tell is known before a run. What values tell is their largest magnitude, which is
+What types, shapes and attributes say is known before a run. What values add is their largest magnitude, which is
 found once for each: whether something is infinite, and whether a sum can pass the edge of the accumulator, which is
 bounded from above by the largest operand and the sums of the weights' magnitudes. What is not proven to stay below the
 edge is labelled as if it could pass it.
@@ -67,7 +67,7 @@ class Reach:
         return cls(call.op, depth, begun, WINOGRAD_GROWTH if winograd else 1.0, transposed, most)
 
     def passes_edge(self, x: float, weight: float, weights: Array) -> bool:
-        """Tell whether a sum could pass the edge, given the largest magnitudes of both operands and the second one."""
+        """Return whether a sum could pass the edge, given both operands' largest magnitudes and the second operand."""
         # Every product is rounded to the grid, by half of it at most.
         rest = self.begun + self.depth * 2.0**-17
         if self.most is not None:
@@ -119,7 +119,7 @@ class Labels:
 
     @property
     def look(self) -> bool:
-        """Tell whether values can add a doubt."""
+        """True if values can add a doubt."""
         return self.special or self.doubtful is not None or self.reach is not None
 
     def of(self, magnitudes: list[float], operands: list[Array | tuple[Array, ...]]) -> Label:

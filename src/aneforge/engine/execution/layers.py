@@ -22,7 +22,7 @@ from aneforge.engine.execution.labels import Labels, Reach, static_label
 from aneforge.engine.execution.run_products import is_product, product_of
 from aneforge.engine.execution.values import magnitude_of, wide
 from aneforge.ops.op import Trait
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -279,12 +279,12 @@ def typed_operands(layer: Layer, call: Call) -> dict[str, Any]:
 
 
 def loses_multiplier(layer: Layer, program: Program) -> bool:
-    """Tell whether a product with a number follows a rounding directly, where the target drops the number."""
+    """Return whether a product with a number follows a rounding directly, where the target drops the number."""
     if switch(program.target, "rounding_keeps_multiplier"):
         return False
     producers = [program.producers.get(value.name) for value in layer.bottoms]
     calls = [call_of_layer(one) for one in producers if one is not None and not one.epilogue.stages]
-    return any(call is not None and Trait.ROUNDING in op_named(call.op).traits for call in calls)
+    return any(call is not None and Trait.ROUNDING in find_op(call.op).traits for call in calls)
 
 
 def label_wrong_join(layer: Layer, program: Program) -> Label | None:
@@ -296,7 +296,7 @@ def label_wrong_join(layer: Layer, program: Program) -> Label | None:
 
 
 def begins_inside_width(layer: Layer) -> bool:
-    """Tell whether a layer is a slice that begins inside the last axis."""
+    """Return whether a layer is a slice that begins inside the last axis."""
     match layer.kind.name:
         case "slice" | "strided_slice":
             return bool(layer.integers("begin")[-1:] > (0,))

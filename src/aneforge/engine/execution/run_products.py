@@ -101,7 +101,7 @@ class Product:
 
 
 def is_product(layer: Layer) -> bool:
-    """Tell whether a layer is a product of two operands of real numbers; a bias among them has no slot after it."""
+    """Return whether a layer is a product of two operands of real numbers; a bias among them has no slot after it."""
     return layer.kind.name in PRODUCT_KINDS and len(layer.operands) == 2 and is_float(layer.core_types[0].dtype)
 
 
@@ -131,7 +131,7 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
 
 
 def follows_channels(affine: Affine) -> bool:
-    """Tell whether gain and offset are one number each, or one for every channel."""
+    """Return whether gain and offset are one number each, or one for every channel."""
     return not affine.vector or affine.axis == CHANNELS
 
 
@@ -145,7 +145,7 @@ def for_channels(values: Array | None, channels: int) -> Array | None:
 
 
 def encodes_activations(layer: Layer, target: Target) -> bool:
-    """Tell whether a product has int8 weights whose activations pass the times-16 encoding; folded ones are fp16."""
+    """Return whether a product has int8 weights whose activations pass the times-16 encoding; folded ones are fp16."""
     held = any(isinstance(constant, Int8Affine) for _, constant in layer.constants())
     return held and bool(switch(target, "int8_weight_activation_x16"))
 

@@ -43,5 +43,5 @@ def magnitude_of(array: Array) -> float:
 
 
 def wide(array: Array, magnitude: float) -> Array:
-    """Return fp16 numbers in float64 as the engine reads them, told their largest magnitude."""
+    """Return fp16 numbers in float64 as the engine reads them, given their largest magnitude."""
     return array.astype(np.float64) if magnitude < FP16_INFINITY else read(array)

@@ -102,7 +102,7 @@ def deconvolution_total(
 
 
 def begins_below_zero(bias: Array | None) -> bool:
-    """Tell whether a sum begins at −0: then the zeros that the golden model adds decide about its sign."""
+    """Return whether a sum begins at −0: then the zeros that the golden model adds decide about its sign."""
     return bias is not None and bool((np.signbit(bias) & (to_grid(bias, golden.PRODUCT_GRID) == 0)).any())
 
 

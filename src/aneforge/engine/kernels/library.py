@@ -106,7 +106,7 @@ def warn_once() -> None:
 
 
 def available() -> bool:
-    """Tell whether kernels run: the golden model was not asked for, and the library is there; if not, warn once."""
+    """Return whether kernels run: the golden model was not asked for, and the library is there; if not, warn once."""
     if CURRENT.get().golden:
         return False
     if library() is None:

@@ -145,7 +145,7 @@ def accumulate(x: Array, axes: tuple[int, ...], adder: AdderChoice, of: Of = Of.
 
 
 def fits(gather: Gather, adder: AdderChoice, of: Of) -> bool:
-    """Tell whether the kernels have such a sum; the golden model has all."""
+    """Return whether the kernels have such a sum; the golden model has all."""
     if adder.chain or (of is Of.SQUARES and not choices().reduction.squares_are_rounded):
         return False
     power_of_two = adder.tree & (adder.tree - 1) == 0

@@ -110,7 +110,7 @@ def first_dtype(node: Node) -> str:
 
 
 def holds(dtype: str, value: float) -> bool:
-    """Tell whether a literal of an element type can state a number.
+    """Return whether a literal of an element type can state a number.
 
     >>> holds("fp16", 0.1), holds("int32", 0.5), holds("bool", 1.0)
     (True, False, True)

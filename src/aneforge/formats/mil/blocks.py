@@ -14,7 +14,7 @@ from aneforge.formats.mil.mil_values import Encoded, Known, State, describe_boun
 from aneforge.formats.mil.text_rules import NO_GRAPH_FORM, PARAMETER_SORT, RESULT_COUNT, STATE_AS_TENSOR
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ def branches(call: Call, place: Location, inline: Inline, states: list[State]) -
         "true_values": tuple(as_value(call, one) for one in yes),
         "false_values": tuple(as_value(call, one) for one in no),
     }
-    node = new_node(op_named("cond"), dict(operands), {}, place)
+    node = new_node(find_op("cond"), dict(operands), {}, place)
     return [Tensor(node, index) for index in range(len(node.types))]
 
 

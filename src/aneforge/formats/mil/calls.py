@@ -224,7 +224,7 @@ class Call:
 
     def element(self, attribute: Attribute, kind: AttributeKind, value: Bound, at: int) -> object:
         """Return one number, boolean or text."""
-        known = self.known(attribute, value, at)
+        known = self.expect_known(attribute, value, at)
         if not of_kind(known, kind):
             raise self.wrong_sort(attribute, value, at)
         if known.kind.rank:
@@ -235,7 +235,7 @@ class Call:
 
     def elements(self, attribute: Attribute, value: Bound, at: int) -> list[object]:
         """Return a list of numbers, booleans or texts."""
-        known = self.known(attribute, value, at)
+        known = self.expect_known(attribute, value, at)
         if not of_kind(known, ELEMENT_KIND[attribute.kind]):
             raise self.wrong_sort(attribute, value, at)
         axes = 2 if (self.name, attribute.name) in FLATTENED else 1
@@ -244,7 +244,7 @@ class Call:
             raise LIST.broken(at, name=attribute.name, op=self.name, found=describe_bound(value), expected=expected)
         return list(known.items())
 
-    def known(self, attribute: Attribute, value: Bound, at: int) -> Known:
+    def expect_known(self, attribute: Attribute, value: Bound, at: int) -> Known:
         """Return a value that must be known when the program is compiled."""
         if isinstance(value, Known):
             return value
@@ -283,7 +283,7 @@ def meant(names: list[str]) -> str:
 
 
 def of_kind(known: Known, kind: AttributeKind) -> bool:
-    """Tell whether a constant's elements are of the sort that an attribute takes."""
+    """Return whether a constant's elements are of the sort that an attribute takes."""
     dtype = known.kind.dtype
     match kind:
         case AttributeKind.FLAG:

@@ -147,7 +147,7 @@ class ConstantForms:
 
 
 def is_packable(constant: Palette | Sparse) -> bool:
-    """Tell whether opsets before ios18 have a form for a compressed constant."""
+    """Return whether opsets before ios18 have a form for a compressed constant."""
     if not constant.type.rank or constant.type.dtype not in PACKED_DTYPES:
         return False
     return bool(constant.nonzero.size) if isinstance(constant, Sparse) else constant.bits in PACKED_BITS
@@ -161,12 +161,12 @@ def full_table(constant: Palette) -> Array:
 
 
 def content_digest(values: Array) -> bytes:
-    """Return what tells the elements of an array from others of their type."""
+    """Return what distinguishes the elements of an array from others of their type."""
     return hashlib.sha256(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data).digest()
 
 
 def same_bytes(one: Array, other: Array) -> bool:
-    """Tell whether two arrays are stored equally."""
+    """Return whether two arrays are stored equally."""
     return one.dtype == other.dtype and one.tobytes() == other.tobytes()
 
 

@@ -68,7 +68,7 @@ def constexpr_constants(call: Call) -> tuple[tuple[Constant, ...], bool]:
 
 
 def has_compressed_parts(call: Call) -> bool:
-    """Tell whether an operation reads what other constexpr operations give."""
+    """Return whether an operation reads what other constexpr operations give."""
     return any(isinstance(parameter.value, Encoded) for parameter in call.given.values())
 
 
@@ -76,7 +76,7 @@ def affine(call: Call) -> Constant:
     """Return weights of eight bits with a scale per channel; a zero point of 0 is none."""
     data, scale, zero = part(call, "quantized_data"), part(call, "scale"), part(call, "zero_point")
     axis = int(str(call.attribute(call.entry.attributes[0]))) if "axis" in call.given else 0
-    types = {name: known(call, name).type for name in ("quantized_data", "scale")}
+    types = {name: read_constant(call, name).type for name in ("quantized_data", "scale")}
     call.entry.types({**types, "zero_point": types["quantized_data"].with_shape(*zero.shape)}, {"axis": axis})
     if zero.dtype != data.dtype:  # programs give the zero point with and without sign, whatever the numbers have
         wide = {"quantized_data": data.astype(np.int16), "zero_point": zero.astype(np.int16)}
@@ -94,7 +94,7 @@ def palette(call: Call) -> Constant | None:
     if table.ndim > 1 and (math.prod(table.shape[:-2]) != 1 or table.shape[-1] != 1):
         return None
     kind = TensorType(indices.shape, "uint4" if index_bits(call) == 4 else "uint8")
-    call.entry.types({"indices": kind, "lut": known(call, "lut").type}, call.entry.complete(call.attributes()))
+    call.entry.types({"indices": kind, "lut": read_constant(call, "lut").type}, call.entry.complete(call.attributes()))
     return Palette(indices.astype(np.uint8), table.reshape(-1), index_bits(call))
 
 
@@ -108,7 +108,7 @@ def blockwise(call: Call) -> Constant | None:
     """Return integers with a scale per block."""
     data, scale = part(call, "data"), part(call, "scale")
     offset = part(call, "offset") if "offset" in call.given else None
-    return Blockwise(data, scale, offset) if is_integer(known(call, "data").type.dtype) else None
+    return Blockwise(data, scale, offset) if is_integer(read_constant(call, "data").type.dtype) else None
 
 
 FORMS: dict[str, Callable[[Call], Constant | None]] = {
@@ -148,7 +148,7 @@ def composed(call: Call) -> tuple[Constant, ...] | None:
 def operands_of(call: Call) -> dict[str, Constant]:
     """Return the operands of an operation, all of which must be constants."""
     names = [one.name for one in call.entry.operands if one.name in call.given or not one.optional]
-    return {name: known(call, name) for name in names}
+    return {name: read_constant(call, name) for name in names}
 
 
 def check_sizes(call: Call, types: Sequence[TensorType]) -> None:
@@ -180,7 +180,7 @@ def compute_constants(call: Call) -> tuple[Constant, ...]:
     return tuple(map(Dense.owning, rounded))
 
 
-def known(call: Call, name: str) -> Constant:
+def read_constant(call: Call, name: str) -> Constant:
     """Return a parameter that must be a constant.
 
     Raises:
@@ -204,7 +204,7 @@ def known(call: Call, name: str) -> Constant:
 
 def part(call: Call, name: str) -> Array:
     """Return the numbers of a parameter that must be a constant."""
-    return known(call, name).dense()
+    return read_constant(call, name).dense()
 
 
 def packed(call: Call, name: str, stored: Array, width: int) -> Array:

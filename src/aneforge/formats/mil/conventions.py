@@ -28,7 +28,7 @@ from aneforge.formats.mil.syntax import ValueType
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import bits, is_float
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def build_results(
     op: str, operands: dict[str, Argument | None], attributes: dict[str, object], place: Location
 ) -> list[Tensor]:
     """Return the results of a new node."""
-    node = new_node(op_named(op), operands, attributes, place)
+    node = new_node(find_op(op), operands, attributes, place)
     return [Tensor(node, index) for index in range(len(node.types))]
 
 
@@ -139,7 +139,7 @@ def space_to_batch(call: Call, place: Location) -> Made:
 
 
 def block_count(attributes: dict[str, object]) -> int:
-    """Return how many images one is parted into; 1 where the attributes do not say, for the table refuses them."""
+    """Return how many images one is split into; 1 where the attributes do not say, for the table refuses them."""
     block = cast("list[int]", attributes.get("block_shape", ()))
     return block[0] * block[1] if len(block) == 2 and min(block) > 0 else 1
 

@@ -70,7 +70,7 @@ def nodes_before(tensor: Tensor) -> list[Node] | None:
 
 
 def is_light(node: Node) -> bool:
-    """Tell whether a node can be evaluated while a program is read."""
+    """Return whether a node can be evaluated while a program is read."""
     if node.op.name in UNKNOWN or node.op.meaning is None or node.op.name.startswith("random"):
         return False
     return max(kind.size for kind in node.types) <= MOST_ELEMENTS and work_of(node).macs <= MOST_MACS

@@ -57,7 +57,7 @@ def with_number(scalar_op: str) -> Form:
 
 
 def is_number(value: object, dtype: str) -> bool:
-    """Tell whether a value is one floating-point number that stands in the text, of an element type."""
+    """Return whether a value is one floating-point number that stands in the text, of an element type."""
     return (
         isinstance(value, Known)
         and isinstance(value.value, Literal | Immediate)
@@ -68,7 +68,7 @@ def is_number(value: object, dtype: str) -> bool:
 
 
 def keeps_blocks(x: Encoded, y: object) -> bool:
-    """Tell whether a sum is that of weights in blocks with −0, which changes no number: the way they are fed."""
+    """Return whether a sum is that of weights in blocks with −0, which changes no number: the way they are fed."""
     if x.op != "constexpr_blockwise_shift_scale" or not is_number(y, x.constant.type.dtype):
         return False
     number = cast("Known", y).scalar()
@@ -109,7 +109,7 @@ def image_norm(call: Call, place: Location) -> Made:
     return build_results("real_div", {**operands, "y": length}, {}, place)
 
 
-def refused(remedy: str) -> Form:
+def refuse_form(remedy: str) -> Form:
     """Return the form of an operation that no graph has."""
 
     def form(call: Call, place: Location) -> Made:  # noqa: ARG001 - the place is that of the statement
@@ -122,10 +122,10 @@ FORMS: dict[str, Form] = {
     **CONVENTIONS,
     **dict.fromkeys(TYPED_BY, typed_by_parameter),
     "add": with_number("adds"),
-    "call": refused("write the statements of the called function in its place"),
-    "cond": refused("compute both branches and choose with select"),
+    "call": refuse_form("write the statements of the called function in its place"),
+    "cond": refuse_form("compute both branches and choose with select"),
     "l2_norm": image_norm,
     "mul": with_number("muls"),
-    "while_loop": refused("write a loop of a fixed count out"),
+    "while_loop": refuse_form("write a loop of a fixed count out"),
 }
 """Operations that are not built as the table has them, by their names in MIL."""

@@ -142,7 +142,7 @@ def terminal_text(name: str) -> str:
 
 
 def is_token(child: Child) -> TypeGuard[lark.Token]:
-    """Tell whether a part of a tree is a word."""
+    """Return whether a part of a tree is a word."""
     return isinstance(child, lark.Token)
 
 

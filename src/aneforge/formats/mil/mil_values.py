@@ -168,7 +168,7 @@ def describe_bound(bound: Bound | tuple[Bound, ...]) -> str:
 
 
 def short(value: Literal | Immediate | Blob) -> bool:
-    """Tell whether a value is worth showing."""
+    """Return whether a value is worth showing."""
     if isinstance(value, Immediate):
         return len(value.values) <= LONGEST_SHOWN if value.type.rank else True
     return isinstance(value, Literal) and len(value.text) <= 40

@@ -17,7 +17,7 @@ from aneforge.formats.mil.text_rules import UNKNOWN_EXTENT, WRONG_SORT
 from aneforge.graph.graph import INPUT, STATE
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import DTYPES, TensorType
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ def placeholder(port: NamedType, hints: Hints, place: Location, *, narrowed: boo
     name = hints.names.get(port.name, port.name)
     attributes: dict[str, object] = {"shape": kind.shape, "dtype": kind.dtype, "name": name}
     if isinstance(port.type, StateType):
-        held = Tensor(new_node(op_named(STATE), {}, attributes, place))
+        held = Tensor(new_node(find_op(STATE), {}, attributes, place))
         return State(name, held, held)
     if port.name in hints.max_abs:
         attributes["max_abs"] = hints.max_abs[port.name]
-    return Tensor(new_node(op_named(INPUT), {}, attributes, place))
+    return Tensor(new_node(find_op(INPUT), {}, attributes, place))
 
 
 def references(value: Value) -> Iterator[Reference]:

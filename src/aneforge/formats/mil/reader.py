@@ -246,7 +246,7 @@ class FunctionReader:
         return [Encoded(constant, call.name) for constant in constants]
 
     def is_node(self, statement: Statement) -> bool:
-        """Tell whether the graph held a constexpr operation as a node when it was written."""
+        """Return whether the graph held a constexpr operation as a node when it was written."""
         return bool(statement.results) and statement.results[0].name in self.hints.nodes
 
     def port_cast(self, call: Call) -> Tensor | None:
@@ -361,7 +361,7 @@ class FunctionReader:
 
 
 def fits(stated: Type, given: ValueType | TensorType) -> bool:
-    """Tell whether what a const or a node gives is of the type that is stated."""
+    """Return whether what a const or a node gives is of the type that is stated."""
     kind = stated.stacked if isinstance(stated, ListType) else stated
     if not isinstance(kind, ValueType):
         return False

@@ -58,7 +58,7 @@ def as_read(resized: Tensor) -> Tensor:
 
 
 def is_nearest_default(node: Node) -> bool:
-    """Tell whether a node is a resize whose nearest elements may differ between MIL and the op table."""
+    """Return whether a node is a resize whose nearest elements may differ between MIL and the op table."""
     given = node.attributes
     nearest = node.op.name == "resize" and given["interpolation_mode"] == "NEAREST_NEIGHBOR"
     return nearest and given["sampling_mode"] == "DEFAULT"

@@ -132,7 +132,7 @@ def there_and_back(node: Node, operands: Mapping[str, Argument]) -> Sequence[Ten
 
 
 def passes_rows(reader: Node, node: Node) -> bool:
-    """Tell whether a reader takes or writes rows of a scatter's result by indices that are known."""
+    """Return whether a reader takes or writes rows of a scatter's result by indices that are known."""
     if reader.op.name not in (GATHER, SCATTER) or known_places(reader.operands["indices"]) is None:
         return False
     source = reader.operands["x" if reader.op.name == GATHER else "data"]
@@ -170,7 +170,7 @@ def scattered(node: Node, operands: Mapping[str, Argument], rows: Mapping[Node, 
 
 
 def is_zero(value: Value) -> bool:
-    """Tell whether a value is known to hold zeros alone."""
+    """Return whether a value is known to hold zeros alone."""
     known = value if isinstance(value, Constant) else fold_tensor(value) if isinstance(value, Tensor) else None
     return known is not None and not known.dense().any()
 

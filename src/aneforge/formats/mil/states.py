@@ -14,7 +14,7 @@ from aneforge.formats.mil.text_rules import MISSING_PARAMETER, NOT_A_STATE, STAT
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.signature import Operand
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from aneforge.errors import Location
@@ -67,7 +67,7 @@ def state_of(call: Call) -> State:
 
 def as_tensor(constant: Constant, place: Location) -> Tensor:
     """Return a constant as a value of the graph, which outputs and states are."""
-    return Tensor(new_node(op_named("identity"), {"x": constant}, {}, place))
+    return Tensor(new_node(find_op("identity"), {"x": constant}, {}, place))
 
 
 def find_written_unread(state: State) -> Tensor:
@@ -77,4 +77,4 @@ def find_written_unread(state: State) -> Tensor:
     """
     node = state.held.node
     data = node.operands["x"] if node.op.name == "identity" else state.held
-    return Tensor(new_node(op_named("write_state"), {"input": state.placeholder, "data": data}, {}, node.location))
+    return Tensor(new_node(find_op("write_state"), {"input": state.placeholder, "data": data}, {}, node.location))

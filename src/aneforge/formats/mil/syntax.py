@@ -80,7 +80,7 @@ class ValueType:
         return None not in (self.extents or ())
 
     def fits(self, kind: TensorType) -> bool:
-        """Tell whether a tensor is of this type; an unknown length fits every one, and a bit is a boolean."""
+        """Return whether a tensor is of this type; an unknown length fits every one, and a bit is a boolean."""
         return (
             kind.dtype == HELD_AS.get(self.dtype, self.dtype)
             and len(kind.shape) == self.rank

@@ -146,7 +146,7 @@ class FunctionWriter:
         return self.add([(ValueType.of(kind), port)], "identity", {"x": source})[0]
 
     def is_cast(self, kind: TensorType) -> bool:
-        """Tell whether a port is of the host's element type in the text."""
+        """Return whether a port is of the host's element type in the text."""
         return self.port_casts and kind.dtype == ENGINE
 
     def cast(self, kind: TensorType, name: str, value: Value) -> Reference:
@@ -302,7 +302,7 @@ class FunctionWriter:
 
 
 def in_blocks(value: NodeValue) -> bool:
-    """Tell whether a constant is made dense by scales of blocks."""
+    """Return whether a constant is made dense by scales of blocks."""
     return isinstance(value, Blockwise) or (isinstance(value, Composed) and value.recipe.op == BLOCKWISE)
 
 
@@ -312,7 +312,7 @@ def stored_type(kind: TensorType) -> ValueType:
 
 
 def stands_alone(value: Literal | Tuple) -> TypeGuard[Literal]:
-    """Tell whether an attribute is a const of its own: a text, or a list in one tensor."""
+    """Return whether an attribute is a const of its own: a text, or a list in one tensor."""
     return isinstance(value, Literal) and (value.type.rank > 0 or value.type.dtype == TEXT)
 
 

@@ -205,7 +205,7 @@ def refused_operands(node: Node) -> frozenset[str]:
 
 
 def is_refused(dtype: str, taken: str) -> bool:
-    """Tell whether a parameter takes int32 and not another element type.
+    """Return whether a parameter takes int32 and not another element type.
 
     >>> is_refused("bool", "fp16 fp32 int32"), is_refused("bool", "bool"), is_refused("bool", ANY)
     (True, False, False)

@@ -29,7 +29,7 @@ class Flexibility:
     ranges: tuple[Range, ...] = ()
 
     def allows(self, shape: tuple[int, ...]) -> bool:
-        """Tell whether an input may have a shape.
+        """Return whether an input may have a shape.
 
         >>> image = Flexibility((8, 8), ranges=((8, 16), (8, None)))
         >>> image.allows((1, 3, 16, 99)), image.allows((1, 3, 17, 99))

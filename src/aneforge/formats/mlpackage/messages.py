@@ -65,7 +65,7 @@ class Message(Protocol):
         ...
 
     def HasField(self, name: str) -> bool:  # noqa: N802 - protobuf's name
-        """Tell whether a field is there."""
+        """Return whether a field is there."""
         ...
 
     def SetInParent(self) -> None:  # noqa: N802 - protobuf's name

@@ -135,7 +135,7 @@ def public_equation(node: Node) -> Objection | None:
 
 
 def is_public(left: str, right: str, result: str) -> bool:
-    """Tell whether an equation is one that Core ML takes: "nchw,nwhu->nchu" or "chw,whr->chr" by other letters.
+    """Return whether an equation is one that Core ML takes: "nchw,nwhu->nchu" or "chw,whr->chr" by other letters.
 
     >>> is_public("bhqd", "bdqk", "bhqk"), is_public("ij", "jk", "ik")
     (True, False)

@@ -95,10 +95,10 @@ def statement_opset(statement: Statement, kinds: Mapping[str, Type], known: Mapp
     first = max(earliest, *(value_opset(one) for one in given), OPSETS[0])
     for opset in OPSETS[OPSETS.index(first) :]:
         taken = parameters_at(public, opset)
-        if taken is not None and not any(refused(one, taken, entry) for one in given):
+        if taken is not None and not any(is_refused(one, taken, entry) for one in given):
             return opset
     newest = parameters_at(public, OPSETS[-1]) or {}
-    wrong = next(one for one in given if refused(one, newest, entry))
+    wrong = next(one for one in given if is_refused(one, newest, entry))
     raise NotSupportedError(
         f"Core ML does not take {wrong.name} in that form",
         operation=statement.op,
@@ -117,7 +117,7 @@ def type_remedy(wrong: Typed, taken: Mapping[str, str]) -> str | None:
 
 
 def is_packed(statement: Statement) -> bool:
-    """Tell whether a compressed weight is in the form of opsets before that of the op table."""
+    """Return whether a compressed weight is in the form of opsets before that of the op table."""
     return statement.op in PACKED and any(attribute.name == "shape" for attribute in statement.attributes)
 
 
@@ -182,15 +182,15 @@ def for_opset(function: Function, opset: str) -> Function:
     return replace(function, opset=opset, statements=used)
 
 
-def refused(given: Typed, taken: Mapping[str, str], entry: Op | None) -> bool:
-    """Tell whether a parameter cannot be given, nor be left out because it says what holds anyway."""
+def is_refused(given: Typed, taken: Mapping[str, str], entry: Op | None) -> bool:
+    """Return whether a parameter cannot be given, nor be left out because it says what holds anyway."""
     if given.name not in taken:
         return not is_default(given, entry)
     return taken[given.name] != ANY and not given.dtypes <= set(taken[given.name].split())
 
 
 def is_default(given: Typed, entry: Op | None) -> bool:
-    """Tell whether a parameter has the value that the op table gives it by default."""
+    """Return whether a parameter has the value that the op table gives it by default."""
     attribute = next((one for one in entry.attributes if one.name == given.name), None) if entry is not None else None
     if attribute is None or given.value is None:
         return False

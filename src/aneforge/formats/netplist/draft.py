@@ -238,7 +238,7 @@ class Draft:
 
 
 def frozen(value: Parameter) -> object:
-    """Return a parameter in a form that can be a key; numbers of different types are told apart."""
+    """Return a parameter in a form that can be a key; numbers of different types are distinguished."""
     if isinstance(value, Mapping):
         return tuple((key, frozen(item)) for key, item in sorted(value.items()))
     if isinstance(value, tuple):

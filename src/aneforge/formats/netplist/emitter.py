@@ -298,7 +298,7 @@ class Emitter:
             nearest="cast the constant to fp16",
         )
 
-    def known(self, values: Array) -> Known:
+    def add_known(self, values: Array) -> Known:
         """Return an array of fp16 as a constant."""
         return Known(values.astype(np.float16, copy=False), "fp16")
 

@@ -173,6 +173,6 @@ def canonical(shape: Sequence[int]) -> tuple[Dim, ...]:
 
 
 def in_order(axes: Sequence[Dim | None]) -> bool:
-    """Tell whether axes lie in memory in their own order, none along the depth."""
+    """Return whether axes lie in memory in their own order, none along the depth."""
     used = [dim for dim in axes if dim is not None]
     return used == sorted(used) and Dim.DEPTH not in used

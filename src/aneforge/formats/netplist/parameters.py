@@ -233,7 +233,7 @@ class Parameters:
         self.params = params
 
     def has(self, name: str) -> bool:
-        """Tell whether an optional parameter is given."""
+        """Return whether an optional parameter is given."""
         return name in self.params
 
     def whole(self, name: str) -> int:

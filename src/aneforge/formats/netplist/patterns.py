@@ -121,7 +121,7 @@ def columns_of(node: Node) -> Columns | None:
 
 
 def is_same(one: Argument, other: Argument) -> bool:
-    """Tell whether two operands are one value."""
+    """Return whether two operands are one value."""
     if isinstance(one, Output) and isinstance(other, Output):
         return (one.node, one.index) == (other.node, other.index)
     return one is other

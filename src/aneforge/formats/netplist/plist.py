@@ -329,7 +329,7 @@ def check_tree(root: PlistDict, place: Location, most: int) -> None:
 
 
 def is_container(value: object) -> bool:
-    """Tell whether a value holds others."""
+    """Return whether a value holds others."""
     return isinstance(value, list | dict)
 
 

@@ -185,5 +185,5 @@ def row_of_node(op: str, attributes: Mapping[str, object]) -> LayerRow | None:
 
 
 def fits(wanted: Mapping[str, object], given: Mapping[str, object]) -> bool:
-    """Tell whether values are as a row has them; an optional one that is left out is."""
+    """Return whether values are as a row has them; an optional one that is left out is."""
     return all(given.get(name, value) == value for name, value in wanted.items())

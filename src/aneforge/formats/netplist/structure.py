@@ -80,7 +80,7 @@ def document_of(plist: PlistDict, file: str | None = None) -> Document:
 
 
 def refuse_twice(keys: Keys, what: str, names: Iterable[str]) -> None:
-    """Check that names are told apart.
+    """Check that names are distinct.
 
     Raises:
         GraphError: One is given twice.

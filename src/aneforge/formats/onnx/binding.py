@@ -86,10 +86,10 @@ def unified_lengths(
     for one in inputs:
         whole = lengths.get(one.name)
         if not isinstance(whole, tuple) or len(whole) != len(one.lengths or ()):
-            continue  # a shape of another rank is told when the input is made
+            continue  # a shape of another rank is reported when the input is made
         for axis, (name, length) in enumerate(zip(one.lengths or (), whole, strict=True)):
             if not isinstance(name, str) or isinstance(found.get(name), tuple):
-                continue  # a list for an axis is told when the axis is bound; an input may have the name of an axis
+                continue  # a list for an axis is reported when the axis is bound; an input may have the name of an axis
             if found.setdefault(name, length) != length:
                 raise GraphError(
                     f"shapes= gives the dimension {name!r} two lengths",

@@ -91,7 +91,7 @@ class Call(Operands[int]):
         return len(self.node.output)
 
     def wants(self, place: int) -> bool:
-        """Tell whether somebody may read an output."""
+        """Return whether somebody may read an output."""
         return place < len(self.node.output) and bool(self.node.output[place])
 
     # Inputs.
@@ -126,7 +126,7 @@ class Call(Operands[int]):
         """
         if self.optional(place) is None:
             return None
-        found = np.ravel(self.known(place, what))
+        found = np.ravel(self.expect_known(place, what))
         if found.size > LIST_MOST:
             raise GraphError(f"{what} is too long", seen=found.size, limit=LIST_MOST)
         return tuple(int(item) for item in found.tolist())
@@ -144,7 +144,7 @@ class Call(Operands[int]):
 
     def known_number(self, place: int, what: str) -> float:
         """Return one number that must be known: whole, real or a boolean, as its element type has it."""
-        return single_number(self.known(place, what), what)
+        return single_number(self.expect_known(place, what), what)
 
     def standard(self, operator: str, *inputs: Value | None, **attributes: object) -> Value:
         """Return the first result of an operator of ONNX's default set: a node may be made of several.
@@ -160,7 +160,7 @@ class Call(Operands[int]):
     # Attributes.
 
     def has(self, name: str) -> bool:
-        """Tell whether an attribute is given."""
+        """Return whether an attribute is given."""
         return name in self.attributes
 
     def attribute(self, name: str) -> onnx.AttributeProto:

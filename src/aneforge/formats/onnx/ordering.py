@@ -112,7 +112,7 @@ def run_order(nodes: Sequence[onnx.NodeProto], file: str | None = None) -> Seque
 
 
 def cycle_error(nodes: Sequence[onnx.NodeProto], cycle: Sequence[int], file: str | None) -> GraphError:
-    """Return the error of nodes each of which reads the next, and the last the first; it is told of the earliest."""
+    """Return the error of nodes each of which reads the next, and the last the first; it names the earliest."""
     start = cycle.index(min(cycle))
     turned = [*cycle[start:], *cycle[:start], cycle[start]]
     reader, maker = turned[:2]

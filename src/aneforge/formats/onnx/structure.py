@@ -74,7 +74,7 @@ def check_nodes(nodes: Sequence[onnx.NodeProto], given: Iterable[str], file: str
 
 
 def known_in(scopes: Scopes, name: str) -> bool:
-    """Tell whether a graph, or one around it, knows a name."""
+    """Return whether a graph, or one around it, knows a name."""
     return any(name in scope for scope in scopes)
 
 

@@ -25,7 +25,7 @@ from aneforge.ops.constant import Constant, Dense, Int8Affine
 from aneforge.ops.definition import meaning_dtype
 from aneforge.ops.op import Trait
 from aneforge.ops.shapes import normalise_axis
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import Array, TensorType, is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Budget:
             )
 
     def may_fold(self, size: int, operands: int) -> bool:
-        """Tell whether a result of so many bytes may be folded from operands of so many, and count it."""
+        """Return whether a result of so many bytes may be folded from operands of so many, and count it."""
         if size <= FOLD_FREE_BYTES:
             return True
         if size > FOLD_SMALL_BYTES and size > max(FOLD_MOST_BYTES, FOLD_MOST_GROWTH * operands):
@@ -110,7 +110,7 @@ class Emitter:
             TooLargeModelError: The model unrolls to too much.
         """
         self.budget.take_nodes()
-        entry = op_named(op)
+        entry = find_op(op)
         attributes = dict(entry.attributes_by_name(op, attributes))
         given = {name: argument for name, argument in operands.items() if argument is not None}
         node = new_node(entry, given, attributes, self.location)
@@ -130,7 +130,7 @@ class Emitter:
         types: tuple[TensorType, ...],
         attributes: Mapping[str, object],
     ) -> bool:
-        """Tell whether an operation on constants is computed at once."""
+        """Return whether an operation on constants is computed at once."""
         if entry.meaning is None or Trait.RANDOM in entry.traits:
             return False
         listed = [one for value in constants.values() for one in (value if isinstance(value, tuple) else (value,))]
@@ -204,7 +204,7 @@ class Emitter:
 
     def kept(self, constant: Constant) -> Tensor:
         """Return a constant as a result of the graph."""
-        return Tensor(new_node(op_named("identity"), {"x": constant}, {}, self.location))
+        return Tensor(new_node(find_op("identity"), {"x": constant}, {}, self.location))
 
     # Arithmetic.
 

@@ -31,7 +31,7 @@ def add_mask(emit: Emitter, mask: Value, dtype: str) -> Value:
 
 
 def leaves_a_key(mask: Array) -> bool:
-    """Tell whether a mask lets every query see a key."""
+    """Return whether a mask lets every query see a key."""
     return bool(np.all(np.any(mask if mask.dtype == np.bool_ else mask > -np.inf, axis=-1)))
 
 

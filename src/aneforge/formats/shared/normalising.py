@@ -38,7 +38,7 @@ def along_channels(emit: Emitter, part: Value | None, x: Value) -> Value | None:
 
 
 def all_constant(*parts: Value | None) -> bool:
-    """Tell whether parameters are all known."""
+    """Return whether parameters are all known."""
     return all(part is None or isinstance(part, Constant) for part in parts)
 
 

@@ -62,7 +62,7 @@ class Operands(ABC, Generic[Key]):
             raise GraphError(f"{self.named(key)} is missing")
         return found
 
-    def known(self, key: Key, what: str) -> Array:
+    def expect_known(self, key: Key, what: str) -> Array:
         """Return the numbers of a tensor that must be known when the model is read.
 
         Raises:

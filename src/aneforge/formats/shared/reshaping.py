@@ -1,4 +1,4 @@
-"""Tensors in other shapes: with a length worked out, parted, repeated, or with a value around them."""
+"""Tensors in other shapes: with a length worked out, split, repeated, or with a value around them."""
 
 from __future__ import annotations
 

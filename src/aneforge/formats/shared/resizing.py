@@ -237,6 +237,6 @@ def by_table(emit: Emitter, x: Value, alongs: dict[int, Along], reading: Reading
 
 
 def same_points(reading: Reading, along: Along, sampling: str) -> bool:
-    """Tell whether an axis is read at the places of a sampling mode of the op table."""
+    """Return whether an axis is read at the places of a sampling mode of the op table."""
     points = np.clip(reading.points(along), 0, along.extent - 1)
     return bool(np.allclose(points, grid_points(along.extent, along.count, sampling), rtol=0, atol=SAME_PLACES))

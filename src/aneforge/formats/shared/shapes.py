@@ -13,7 +13,7 @@ from aneforge.errors import GraphError, GraphTypeError, Location, UnknownNameErr
 from aneforge.formats.shared.extents import check_extents
 from aneforge.graph.node import new_node
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 __all__ = [
     "Input",
@@ -164,4 +164,4 @@ def placeholder(one: Input, shape: tuple[int, ...], file: str | None) -> Tensor:
     """Return an input of the graph."""
     check_extents(f"input {one.name!r}", shape)
     attributes = {"shape": shape, "dtype": one.dtype, "name": one.name}
-    return Tensor(new_node(op_named("input"), {}, attributes, Location(file, node=one.name)))
+    return Tensor(new_node(find_op("input"), {}, attributes, Location(file, node=one.name)))

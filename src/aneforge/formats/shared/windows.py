@@ -71,7 +71,7 @@ def pads_of(windows: Sequence[Window]) -> dict[str, object]:
 
 
 def is_plain(x: Value, windows: Sequence[Window], places: Sequence[int]) -> bool:
-    """Tell whether the op table has this form: no gaps, no window of padding alone, one to three axes."""
+    """Return whether the op table has this form: no gaps, no window of padding alone, one to three axes."""
     return (
         3 <= x.type.rank <= 5
         and all(window.dilation == 1 and max(window.before, window.after) < window.length for window in windows)

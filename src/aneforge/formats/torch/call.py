@@ -51,7 +51,7 @@ class Call(Operands[str]):
     # Tensors.
 
     def has(self, name: str) -> bool:
-        """Tell whether an argument is given, and not as None."""
+        """Return whether an argument is given, and not as None."""
         return self.arguments.get(name) is not None
 
     def held(self, key: str) -> Held:

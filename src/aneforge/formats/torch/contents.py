@@ -137,7 +137,7 @@ def check_expression(text: object) -> None:
 
 
 def is_arithmetic(node: ast.AST) -> bool:
-    """Tell whether a part of an expression is a known function, a symbol, a number or an operator."""
+    """Return whether a part of an expression is a known function, a symbol, a number or an operator."""
     if not isinstance(node, EXPRESSION_NODES):
         return False
     if isinstance(node, ast.Call):

@@ -25,7 +25,7 @@ from aneforge.formats.torch.tensors import array_of, stored_of
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import Output, new_node
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -198,7 +198,7 @@ class Reading:
                 "them to the first run, states=aneforge.torch_states(...)"
             )
         attributes = {"name": name, "shape": start.shape, "dtype": element_type(tensor.dtype)}
-        return Tensor(new_node(op_named("state"), {}, attributes, Location(self.read.file, node=name)))
+        return Tensor(new_node(find_op("state"), {}, attributes, Location(self.read.file, node=name)))
 
     # What comes out.
 

@@ -45,7 +45,7 @@ def part_type(dtype: torch.dtype) -> str:
 
 
 def is_foreign(dtype: torch.dtype) -> bool:
-    """Tell whether an element type has no meaning here."""
+    """Return whether an element type has no meaning here."""
     return str(dtype) not in ELEMENT_TYPES
 
 

@@ -57,7 +57,7 @@ MATRICES = frozenset({
 
 
 def is_evaluated(schema: Schema) -> bool:
-    """Tell whether PyTorch may compute an operator."""
+    """Return whether PyTorch may compute an operator."""
     return schema.space == "aten" and schema.name in FUNCTIONS | SETS | MATRICES
 
 

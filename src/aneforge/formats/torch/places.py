@@ -17,7 +17,7 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def is_users(file: str) -> bool:
-    """Tell whether a file is the user's; some of PyTorch's traces leave out where it is installed.
+    """Return whether a file is the user's; some of PyTorch's traces leave out where it is installed.
 
     >>> is_users("model.py"), is_users(os.__file__), is_users("torch/nn/functional.py")
     (True, False, False)

@@ -26,7 +26,7 @@ class SchemaArgument(Protocol):
     default_value: object
 
     def has_default_value(self) -> bool:
-        """Tell whether it may be left out."""
+        """Return whether it may be left out."""
         ...
 
 
@@ -61,7 +61,7 @@ def schema_of(target: object) -> Schema | None:
 
 
 def is_operator(target: object) -> bool:
-    """Tell whether something is one form of an operator."""
+    """Return whether something is one form of an operator."""
     return isinstance(target, _ops.OpOverload)
 
 
@@ -87,7 +87,7 @@ def plain(value: object) -> Held:
 
 
 def runs_graphs(target: object) -> bool:
-    """Tell whether an operator runs graphs that are its arguments."""
+    """Return whether an operator runs graphs that are its arguments."""
     return isinstance(target, _ops.HigherOrderOperator)
 
 

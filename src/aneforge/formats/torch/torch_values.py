@@ -26,10 +26,10 @@ Held = Value | Complex | Number | str | Lost | None | tuple["Held", ...]
 
 
 def is_value(held: object) -> bool:
-    """Tell whether something is a tensor, computed or constant."""
+    """Return whether something is a tensor, computed or constant."""
     return isinstance(held, Output | Constant)
 
 
 def is_number(held: object) -> bool:
-    """Tell whether something is a plain number."""
+    """Return whether something is a plain number."""
     return isinstance(held, bool | int | float)

@@ -86,7 +86,7 @@ def sdpa(
 
 
 def is_short(queries: int, keys: int) -> bool:
-    """Tell whether sequences are short enough for the engine's own layer to be right."""
+    """Return whether sequences are short enough for the engine's own layer to be right."""
     return min(queries, keys) < NATIVE_SHORTER_BELOW and max(queries, keys) <= NATIVE_LONGER_AT_MOST
 
 
@@ -264,7 +264,7 @@ def expect_mask(mask: object, op: str, scores: tuple[int, ...] | None = None) ->
 
 
 def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Tell whether a shape broadcasts to another without making it larger.
+    """Return whether a shape broadcasts to another without making it larger.
 
     >>> broadcasts_to((5, 1), (1, 2, 5, 7)), broadcasts_to((2, 2, 5, 7), (1, 2, 5, 7))
     (True, False)

@@ -142,7 +142,7 @@ def fps(points: Tensor, k: int) -> Tensor:
 
 
 def radius_search(points: Tensor, centroids: Tensor, radius: float) -> Tensor:
-    """Tell with 0 and 1 which points [N, 3] are within a radius of which centroids [Nc, 3].
+    """Return, as 0 and 1, which points [N, 3] are within a radius of which centroids [Nc, 3].
 
     >>> import aneforge as af
     >>> af.radius_search(af.input((100, 3)), af.input((8, 3)), 0.5).shape

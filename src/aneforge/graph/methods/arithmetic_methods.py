@@ -125,7 +125,7 @@ class ArithmeticMethods(Methods):
         return self.apply("muls", k=number(k, "muls", "k", finite=False))
 
     def greater(self, other: Output) -> Self:
-        """Tell where this is greater.
+        """Return where this is greater.
 
         >>> import aneforge as af
         >>> x, y = af.input((2,)), af.input((2,))
@@ -135,7 +135,7 @@ class ArithmeticMethods(Methods):
         return self._compare("greater", other)
 
     def greater_equal(self, other: Output) -> Self:
-        """Tell where this is greater or equal.
+        """Return where this is greater or equal.
 
         >>> import aneforge as af
         >>> x, y = af.input((2,)), af.input((2,))
@@ -145,7 +145,7 @@ class ArithmeticMethods(Methods):
         return self._compare("greater_equal", other)
 
     def less(self, other: Output) -> Self:
-        """Tell where this is less.
+        """Return where this is less.
 
         >>> import aneforge as af
         >>> x, y = af.input((2,)), af.input((2,))
@@ -155,7 +155,7 @@ class ArithmeticMethods(Methods):
         return self._compare("less", other)
 
     def less_equal(self, other: Output) -> Self:
-        """Tell where this is less or equal.
+        """Return where this is less or equal.
 
         >>> import aneforge as af
         >>> x, y = af.input((2,)), af.input((2,))
@@ -165,7 +165,7 @@ class ArithmeticMethods(Methods):
         return self._compare("less_equal", other)
 
     def equal(self, other: Output) -> Self:
-        """Tell where both are equal.
+        """Return where both are equal.
 
         >>> import aneforge as af
         >>> x, y = af.input((2,)), af.input((2,))
@@ -175,7 +175,7 @@ class ArithmeticMethods(Methods):
         return self._compare("equal", other)
 
     def not_equal(self, other: Output) -> Self:
-        """Tell where they differ.
+        """Return where they differ.
 
         >>> import aneforge as af
         >>> x, y = af.input((2,)), af.input((2,))
@@ -185,7 +185,7 @@ class ArithmeticMethods(Methods):
         return self._compare("not_equal", other)
 
     def logical_not(self) -> Self:
-        """Tell where this is false.
+        """Return where this is false.
 
         >>> import aneforge as af
         >>> x, y = af.input((2,)), af.input((2,))

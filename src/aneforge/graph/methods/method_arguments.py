@@ -105,7 +105,7 @@ def part_of(op: str) -> Generator[None]:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether a value is one number: Python's or NumPy's, whole or not; booleans are none.
+    """Return whether a value is one number: Python's or NumPy's, whole or not; booleans are none.
 
     >>> is_number(2), is_number(np.float16(0.5)), is_number(True), is_number(np.array(2.0))
     (True, True, False, False)

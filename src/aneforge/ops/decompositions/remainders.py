@@ -40,7 +40,7 @@ def remainder(to: Site, x: Term, y: Term) -> Term:
 
 
 def is_power_of_two(y: Term) -> bool:
-    """Tell whether divisors are constants by which a quotient is exact, and whose inverses fp16 has."""
+    """Return whether divisors are constants by which a quotient is exact, and whose inverses fp16 has."""
     if y.known is None:
         return False
     mantissas, exponents = np.frexp(np.abs(y.known))

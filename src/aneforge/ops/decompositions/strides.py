@@ -37,7 +37,7 @@ class Blocks:
 
     @property
     def moves(self) -> bool:
-        """Tell whether elements of this axis become channels; one of stride 1 stays as it is."""
+        """True if elements of this axis become channels; one of stride 1 stays as it is."""
         return self.slide.stride > 1
 
     @property

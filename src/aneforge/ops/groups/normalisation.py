@@ -77,7 +77,7 @@ def standardised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
 
 
 def scaled_and_shifted(x: Array, gamma: Array | None, beta: Array | None, axes: Sequence[int] = (1,)) -> Array:
-    """Multiply by gamma and add beta, where they are given, both laid along axes of `x`: by default the channels."""
+    """Multiply by gamma and add beta, where they are given, both placed along axes of `x`: by default the channels."""
     laid = [extent if axis in axes else 1 for axis, extent in enumerate(x.shape)]
     scaled = x if gamma is None else x * gamma.reshape(laid)
     return scaled if beta is None else scaled + beta.reshape(laid)

@@ -211,7 +211,7 @@ def dense_from_table_type(indices: TensorType, lut: TensorType, *, vector_axis: 
 
 
 def dense_from_table(indices: Array, lut: Array, *, vector_axis: int | None) -> Array:
-    """Look every index up in the table of its block; a vector is laid along its axis."""
+    """Look every index up in the table of its block; a vector is placed along its axis."""
     places = indices.astype(np.intp)
     entries = lut.shape[0] if lut.ndim == 1 else lut.shape[-2]
     expect_within(places, 0, entries - 1, "an index is past the table")
@@ -230,7 +230,7 @@ def dense_from_table(indices: Array, lut: Array, *, vector_axis: int | None) -> 
 
 
 def expect_sparse(mask: TensorType, nonzero: TensorType) -> None:
-    """Check the two parts of a sparse tensor, as far as types tell.
+    """Check the two parts of a sparse tensor, as far as types show.
 
     Raises:
         GraphError: They do not match.

@@ -199,7 +199,7 @@ def expect_blocks(x: TensorType, block_shape: tuple[int, ...], name: str, border
 
 
 def space_to_batch_type(x: TensorType, *, block_shape: tuple[int, ...], paddings: tuple[int, ...]) -> TensorType:
-    """Return the type of images parted into images of every bh-th row and bw-th column."""
+    """Return the type of images split into images of every bh-th row and bw-th column."""
     expect_blocks(x, block_shape, "paddings", paddings)
     images, channels, height, width = x.shape
     rows = divisible("the padded height", height + sum(paddings[:2]), block_shape[0])

@@ -1,4 +1,4 @@
-"""Operations that change the shape of a tensor and keep its elements, or tell it."""
+"""Operations that change the shape of a tensor and keep its elements, or return it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which encoding a weight takes: the one that was asked for, or the first of a list that is close enough and safe.
 
-An encoding that was asked for by its name is applied whatever its error and its hazard: the report and a warning tell
+An encoding that was asked for by its name is applied whatever its error and its hazard: the report and a warning say
 them. `auto` takes one only if its error is within the bound, and if nothing that can meet the weight becomes infinite.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
     from aneforge.optimise.compress.weighted_products import Axes
 
-__all__ = ["MODES", "TOLERANCE", "Chosen", "Encoding", "Mode", "choose", "mode_named"]
+__all__ = ["MODES", "TOLERANCE", "Chosen", "Encoding", "Mode", "choose", "find_mode"]
 
 MOST_NONZERO = 0.5
 """A bitmask is taken where at most this share of the elements is not zero."""
@@ -77,12 +77,12 @@ class Chosen:
     for; empty where nothing does."""
 
 
-def mode_named(name: object, streams: frozenset[str], *, atol: float = TOLERANCE, block_size: int = BLOCK_SIZE) -> Mode:
+def find_mode(name: object, streams: frozenset[str], *, atol: float = TOLERANCE, block_size: int = BLOCK_SIZE) -> Mode:
     """Return what a mode tries on a target where the encodings `streams` stream; a single one is always tried.
 
-    >>> mode_named("auto", frozenset({"int4", "sparse"})).encodings
+    >>> find_mode("auto", frozenset({"int4", "sparse"})).encodings
     (<Encoding.SPARSE: 'sparse'>, <Encoding.INT4: 'int4'>)
-    >>> mode_named("int8", frozenset()).encodings
+    >>> find_mode("int8", frozenset()).encodings
     (<Encoding.INT8: 'int8'>,)
 
     Raises:
@@ -102,7 +102,7 @@ def mode_named(name: object, streams: frozenset[str], *, atol: float = TOLERANCE
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number; callers may be untyped."""
+    """Return whether a value is a number; callers may be untyped."""
     return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
 
 
@@ -113,7 +113,7 @@ def choose(weight: Array, axes: Axes, dtype: str, mode: Mode, hazards: Mapping[E
 
     >>> import numpy as np
     >>> from aneforge.optimise.compress.weighted_products import Axes
-    >>> chosen = choose(np.array([[0.0, 0.0, 3.0]]), Axes(0, 1), "fp16", mode_named("sparse", frozenset()))
+    >>> chosen = choose(np.array([[0.0, 0.0, 3.0]]), Axes(0, 1), "fp16", find_mode("sparse", frozenset()))
     >>> chosen.constant.encoding, chosen.error
     ('sparse', 0.0)
 

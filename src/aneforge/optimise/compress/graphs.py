@@ -14,7 +14,7 @@ from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.types import is_float
-from aneforge.optimise.compress.choice import TOLERANCE, Chosen, Encoding, choose, mode_named
+from aneforge.optimise.compress.choice import TOLERANCE, Chosen, Encoding, choose, find_mode
 from aneforge.optimise.compress.encodings import BLOCK_SIZE
 from aneforge.optimise.compress.fates import Fate, Fates, Verdict
 from aneforge.optimise.compress.numbers import ELEMENT_TYPES
@@ -109,7 +109,7 @@ def compressed(
     """
     whole, resolved = as_graph(graph), resolve(target)
     streams = native_streams(resolved.name) if mode == "auto" else frozenset[str]()
-    wanted = mode_named(mode, streams, atol=atol, block_size=block_size)
+    wanted = find_mode(mode, streams, atol=atol, block_size=block_size)
     fates, readers, found = Fates(resolved), readers_of(whole), uses(whole)
     guarded = Encoding.INT8 in wanted.encodings and not wanted.named
     hazards: Mapping[Node, str] = int8_hazards(found, resolved) if guarded else {}
@@ -154,7 +154,7 @@ def hazard_text(bound: float) -> str:
 
 
 def decided(same: Sequence[Use], mode: Mode, hazards: Mapping[Node, str]) -> Chosen:
-    """Return the encoding of one weight, told what could become infinite where it is read.
+    """Return the encoding of one weight, given what could become infinite where it is read.
 
     Raises:
         GraphError: It holds what no encoding can hold; the error names the operation and its place.
@@ -176,7 +176,7 @@ def decided(same: Sequence[Use], mode: Mode, hazards: Mapping[Node, str]) -> Cho
 
 
 def is_encoded(constant: Constant) -> bool:
-    """Tell whether a constant is anything but dense."""
+    """Return whether a constant is anything but dense."""
     return not isinstance(constant, Dense)
 
 

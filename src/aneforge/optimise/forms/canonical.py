@@ -91,7 +91,7 @@ def add_zero(node: Node, x: Tensor) -> Tensor | None:
 
 
 def gives(node: Node, number: Callable[[Numbers], Mask]) -> bool:
-    """Tell whether an operation may give such a number on the engine; a function of one element is asked for all."""
+    """Return whether an operation may give such a number on the engine; a function of one element is asked for all."""
     if node.op.name not in UNARY:
         return True
     results = arithmetic(node.op.name, resolve(Family.A16)).table(node.attributes).view(np.float16)
@@ -99,7 +99,7 @@ def gives(node: Node, number: Callable[[Numbers], Mask]) -> bool:
 
 
 def is_nan_or_minus_zero(numbers: Numbers) -> Mask:
-    """Tell of every number whether a sum with 0 changes it."""
+    """Return for every number whether a sum with 0 changes it."""
     return np.isnan(numbers) | (np.signbit(numbers) & (numbers == 0))
 
 

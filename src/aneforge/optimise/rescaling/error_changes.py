@@ -143,7 +143,7 @@ def average_growth(changes: Sequence[ErrorChange]) -> float:
 
 
 def gains(changes: Sequence[ErrorChange]) -> bool:
-    """Tell whether an error falls by as much as counts, on the mean of some sets.
+    """Return whether an error falls by as much as counts, on the mean of some sets.
 
     It falls on half of them at least, or on one by more than luck: by half of what is above a rounding. Of errors near
     the rounding more must be gone.
@@ -164,7 +164,7 @@ def gains(changes: Sequence[ErrorChange]) -> bool:
 
 
 def loses(changes: Sequence[ErrorChange]) -> bool:
-    """Tell whether an error grew by more than luck on some set, or by a little on the mean of all.
+    """Return whether an error grew by more than luck on some set, or by a little on the mean of all.
 
     >>> little, none = ErrorChange(0.1, 0.101), ErrorChange(0.1, 0.1)
     >>> loses([little, ErrorChange(0.1, 0.09)]), loses([little, none])
@@ -210,7 +210,7 @@ class OtherSizes:
     paid: float = math.inf
     """By so much errors may grow then. What mends an infinite error pays for any."""
     larger: int = 0
-    """The last so many of the sets are larger, where errors are near the rounding: only their mean tells."""
+    """The last so many of the sets are larger, where errors are near the rounding: only their mean decides."""
     exact: list[Sample] = field(default_factory=list["Sample"])
     """What the mathematics gives for each, once it was asked for."""
     errors: GraphErrors | None = None
@@ -236,7 +236,7 @@ class OtherSizes:
         return found
 
     def loses(self, changes: Sequence[ErrorChange], gained: float) -> bool:
-        """Tell whether an error grew by more than luck, or than is paid for, on smaller or on larger inputs."""
+        """Return whether an error grew by more than luck, or than is paid for, on smaller or on larger inputs."""
         if gained <= self.unless:
             return gained > 0 and any(one.growth > self.paid for one in changes)
         smaller = len(changes) - self.larger

@@ -1,4 +1,4 @@
-"""What rescaling decides that no source tells: `data/rescaling.toml`, each value with its reason."""
+"""What rescaling decides that no source says: `data/rescaling.toml`, each value with its reason."""
 
 from __future__ import annotations
 

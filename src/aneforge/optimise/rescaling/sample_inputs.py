@@ -126,7 +126,7 @@ def draw_integers(graph: Graph, node: Node, random: np.random.Generator) -> Arra
 
 
 def is_result_of(value: Argument, node: Node) -> bool:
-    """Tell whether an operand is what a node gives."""
+    """Return whether an operand is what a node gives."""
     return isinstance(value, Output) and value.node is node
 
 
@@ -176,7 +176,7 @@ def find_channel_axes(held: Array) -> list[int]:
 
 
 def is_uneven(held: Array, axis: int) -> bool:
-    """Tell whether some place of an axis is far larger than most.
+    """Return whether some place of an axis is far larger than most.
 
     >>> held = np.ones((1, 8, 4))
     >>> held[..., 3] = 30.0

@@ -145,7 +145,7 @@ def get_factors(node: Node) -> tuple[str, ...]:
 
 
 def is_live(node: Node) -> bool:
-    """Tell whether a node multiplies two different tensors of real numbers, without a bias, or weighs values."""
+    """Return whether a node multiplies two different tensors of real numbers, without a bias, or weighs values."""
     if node.op.name in ATTENTION:
         return isinstance(node.operands["value"], Output)
     if node.op.name not in PRODUCTS or not is_float(node.types[0].dtype) or get_bias(node) is not None:

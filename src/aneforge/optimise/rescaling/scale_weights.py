@@ -82,7 +82,7 @@ class WeightedProduct:
     def propose(self, situation: Situation) -> Iterator[Proposal]:
         """Return what the values of each sample ask for.
 
-        Where sums may pass the edge it need not be that sample which does; the whole graph tells whether one did.
+        Where sums may pass the edge it need not be that sample which does; the whole graph shows whether one did.
         """
         growth = bound_growth(self.weights)
         bound_sums = bound_seen_sums if situation.by_samples else bound_all_sums
@@ -170,7 +170,7 @@ def match_product(node: Node) -> WeightedProduct | None:
 
 
 def has_factor(value: object) -> bool:
-    """Tell whether an operand is constant real numbers that can be multiplied."""
+    """Return whether an operand is constant real numbers that can be multiplied."""
     return isinstance(value, Constant) and is_float(value.type.dtype) and can_scale(value)
 
 

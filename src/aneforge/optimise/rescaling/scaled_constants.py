@@ -25,12 +25,12 @@ __all__ = ["can_scale", "has_rows", "scale_constant", "scale_exactly"]
 
 
 def can_scale(constant: Constant) -> bool:
-    """Tell whether an encoding has numbers to multiply."""
+    """Return whether an encoding has numbers to multiply."""
     return isinstance(constant, Dense | Sparse | Int8Affine | Blockwise | Palette)
 
 
 def has_rows(constant: Constant, axis: int) -> bool:
-    """Tell whether an encoding can have a factor of its own for every place of an axis.
+    """Return whether an encoding can have a factor of its own for every place of an axis.
 
     >>> has_rows(Palette(np.zeros((2, 2), np.uint8), np.ones(1, np.float16), bits=1), 0)
     False

@@ -194,12 +194,12 @@ class TrialLoop:
             yield next((one for one in chain([first], trials) if one.change is not None), first)
 
     def is_done(self, node: Node) -> bool:
-        """Tell whether a node was rescaled already."""
+        """Return whether a node was rescaled already."""
         report = self.reports.get(self.names[self.origins[node]])
         return report is not None and report.applied
 
     def keep(self, trials: Sequence[Trial]) -> bool:
-        """Rescale what makes outputs better, report what became of the rest, and tell whether anything was."""
+        """Rescale what makes outputs better, report what became of the rest, and return whether anything was."""
         kept, reason = self.judge([trial for trial in trials if trial.change is not None])
         for trial in trials:
             stays = trial.change is None or (kept is not None and any(trial is one for one in kept.trials))
@@ -346,7 +346,7 @@ def report_member(
 
 
 def is_worth(before: NodeError, after: NodeError, *, longer: bool = False) -> bool:
-    """Tell whether an error fell far enough: of all, or where the program is as long as before of a channel alone.
+    """Return whether an error fell far enough: of all, or where the program is as long as before of a channel alone.
 
     Large channels hide what small ones are off; a norm or slice after them may make those as large.
 
@@ -366,7 +366,7 @@ def is_worth(before: NodeError, after: NodeError, *, longer: bool = False) -> bo
 
 
 def mends(before: NodeError, after: NodeError, exponents: Sequence[int]) -> bool:
-    """Tell whether what is scaled down loses nothing on a sample, so that other inputs may show what it is good for.
+    """Return whether what is scaled down loses nothing on a sample, so that other inputs may show what it is good for.
 
     >>> fine, worse = NodeError(0.01, 1), NodeError(0.02, 1)
     >>> mends(fine, fine, (-2, 0)), mends(fine, fine, (2, 0)), mends(fine, worse, (-2,))

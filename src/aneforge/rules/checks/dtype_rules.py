@@ -46,12 +46,12 @@ def cast_output(subject: Subject) -> Iterator[Seen]:
 
 
 def leaves_through_a_cast(subject: Subject, dtype: str) -> bool:
-    """Tell whether an output is a boolean or an index, which the engine holds in another form anyway."""
+    """Return whether an output is a boolean or an index, which the engine holds in another form anyway."""
     return dtype == "bool" or is_index(str(subject.attributes.get("producer")), dtype)
 
 
 def is_index(op: str, dtype: str) -> bool:
-    """Tell whether an integer is an index: MIL spells it in 32 bits, the engine holds it in 16."""
+    """Return whether an integer is an index: MIL spells it in 32 bits, the engine holds it in 16."""
     entry = names().get(op)
     return is_integer(dtype) and entry is not None and Trait.INDICES in entry.traits
 
@@ -85,7 +85,7 @@ def fp8_dtype(subject: Subject) -> Iterator[Seen]:
 
 
 def is_computed_beforehand(subject: Subject) -> bool:
-    """Tell whether an operation reads constants alone, so that the engine holds nothing of it."""
+    """Return whether an operation reads constants alone, so that the engine holds nothing of it."""
     return bool(subject.arguments) and not subject.operands
 
 

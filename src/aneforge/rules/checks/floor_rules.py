@@ -91,7 +91,7 @@ def data_shape(_: Subject) -> Iterator[Seen]:
 
 
 def has_data_shape(subject: Subject) -> bool:
-    """Tell whether the shape of an operation's result depends on the values, of which another rule speaks."""
+    """Return whether the shape of an operation's result depends on the values, of which another rule speaks."""
     return Trait.DATA_SHAPE in ops()[subject.op].traits
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from aneforge.ops.op import Trait
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.rules.looking import argument, integers, is_live, leftover, power_of
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
@@ -87,7 +87,7 @@ def blocks_along(subject: Subject) -> tuple[tuple[int, int], ...]:
     They are none where the engine has the strides; along an axis of stride 1 the kernel stays as it is.
     """
     sizes, strides = integers(subject, "kernel_sizes"), integers(subject, "strides")
-    if Trait.FORWARD_CONVOLUTION not in op_named(subject.op).traits or not any(map(is_unbuilt, strides)):
+    if Trait.FORWARD_CONVOLUTION not in find_op(subject.op).traits or not any(map(is_unbuilt, strides)):
         return ()
     gaps = integers(subject, "dilations") or (1,) * len(sizes)
     return tuple(
@@ -97,7 +97,7 @@ def blocks_along(subject: Subject) -> tuple[tuple[int, int], ...]:
 
 
 def is_unbuilt(stride: int) -> bool:
-    """Tell whether a stride has other factors than the engine's, or more of them than it combines."""
+    """Return whether a stride has other factors than the engine's, or more of them than it combines."""
     return leftover(stride) != 1 or count_factors(stride) > least_limit("stride_factor_count")
 
 
@@ -176,7 +176,7 @@ def runtime_kernel_stride(subject: Subject) -> Iterator[Seen]:
 
 
 def is_one_element(subject: Subject) -> bool:
-    """Tell whether a kernel sees one element at every place and pads nothing: it reads a strided slice instead."""
+    """Return whether a kernel sees one element at every place and pads nothing: it reads a strided slice instead."""
     padded = subject.attributes.get("pad_type") == "custom" and any(integers(subject, "pad"))
     return set(integers(subject, "kernel_sizes")) == {1} and not padded
 

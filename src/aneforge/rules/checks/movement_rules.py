@@ -88,7 +88,7 @@ def only_height_and_width(subject: Subject) -> Iterator[Seen]:
 
 
 def is_broadcast(x: TensorType, result: TensorType) -> bool:
-    """Tell whether a repetition is a broadcast: only axes of length 1 are repeated, the depth not among them."""
+    """Return whether a repetition is a broadcast: only axes of length 1 are repeated, the depth not among them."""
     depth = depth_axis(x)
     if result.rank != x.rank or (depth is not None and x.shape[depth] != result.shape[depth]):
         return False
@@ -296,7 +296,7 @@ def joined(subject: Subject, places: int, written: int) -> int:
 
 
 def is_channel(axis: int, tensor: TensorType) -> bool:
-    """Tell whether an axis holds channels, which may be more."""
+    """Return whether an axis holds channels, which may be more."""
     return tensor.rank == CHANNELS_RANK and axis == 1
 
 

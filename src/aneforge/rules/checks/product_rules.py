@@ -14,7 +14,7 @@ THREE = 3
 
 
 def is_three_dimensional(subject: Subject) -> bool:
-    """Tell whether a convolution goes along the depth: with a depth of 1 all round it is a two-dimensional one."""
+    """Return whether a convolution goes along the depth: with a depth of 1 all round it is a two-dimensional one."""
     x, kernel = argument(subject, "x"), integers(subject, "kernel_sizes")
     if x is None or len(kernel) < THREE or x.rank < DEPTH_RANK:
         return False
@@ -146,7 +146,7 @@ def unshared_axes(subject: Subject) -> Iterator[Seen]:
 
 
 def can_be_merged(x: TensorType, y: TensorType, result: TensorType) -> bool:
-    """Tell whether two neighbouring batch axes of a product of five axes can be one, or one of them is of length 1.
+    """Return whether two neighbouring batch axes of a product of five axes can be one, or one of them is of length 1.
 
     Two can where each operand has both in full, or neither.
     """
@@ -173,7 +173,7 @@ def linear_rank(subject: Subject) -> Iterator[Seen]:
 
 
 def is_native(subject: Subject) -> bool:
-    """Tell whether attention is the engine's own layer: a layer always is, an operation where it asks for that."""
+    """Return whether attention is the engine's own layer: a layer always is, an operation where it asks for that."""
     return subject.attributes.get("native", True) is True
 
 

@@ -136,5 +136,5 @@ def result_axes(subject: Subject) -> Iterator[tuple[Axis, int]]:
 
 
 def is_transpose_wide(subject: Subject) -> bool:
-    """Tell whether the wide cap of transposes holds: for a transpose, and for what a transpose reads."""
+    """Return whether the wide cap of transposes holds: for a transpose, and for what a transpose reads."""
     return subject.op == "transpose" or "transpose" in subject.consumers

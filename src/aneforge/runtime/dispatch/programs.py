@@ -111,8 +111,8 @@ class Programs:
             program,
             SoftwareEngine(program),
             drawn,
-            {name: place.array(port_named(asked, name, "input")) for name, place in inputs.items()},
-            {name: place.array(port_named(given, name, "output")) for name, place in outputs.items()},
+            {name: place.array(find_port(asked, name, "input")) for name, place in inputs.items()},
+            {name: place.array(find_port(given, name, "output")) for name, place in outputs.items()},
             outputs,
             {state.name: np.zeros(state.read.type.shape, engine_element(state.read.type)) for state in program.states},
         )
@@ -175,7 +175,7 @@ def places(request: Request, memory: Array) -> dict[str, Place]:
     return found
 
 
-def port_named(ports: Mapping[str, Port], name: str, direction: str) -> Port:
+def find_port(ports: Mapping[str, Port], name: str, direction: str) -> Port:
     """Return a port of the program by its name.
 
     Raises:

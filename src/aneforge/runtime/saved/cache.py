@@ -166,7 +166,7 @@ def key_of(parts: Iterable[str]) -> str:
 
 @cache
 def build() -> str:
-    """Return what tells this build of the package from others: version, and size and time of every file of code."""
+    """Return what identifies this build of the package: version, and size and time of every file of code."""
     root = Path(aneforge.__file__).parent
     state = hashlib.sha256(__version__.encode())
     for file in sorted(root.rglob("*")):

@@ -35,7 +35,7 @@ from aneforge.compiler.ir.parsing import parse_program
 from aneforge.compiler.ir.printing import program_text
 from aneforge.errors import AneforgeError, ProgramFileError, UnknownNameError
 from aneforge.graph.convert import SuppliedInput
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import DTYPES, TensorType
 from aneforge.runtime.facts import CATEGORIES, Caution, ModelFacts
 from aneforge.runtime.saved.records import (
@@ -156,7 +156,7 @@ def supplied_input(record: SuppliedRecord) -> SuppliedInput:
         UnknownNameError: There is no such operation or element type.
     """
     kind = TensorType(record.shape, record.dtype)
-    return SuppliedInput(record.name, op_named(record.op).name, record.meaning, kind, record.attributes)
+    return SuppliedInput(record.name, find_op(record.op).name, record.meaning, kind, record.attributes)
 
 
 def read_program_file(path: str | os.PathLike[str]) -> tuple[Program, ModelFacts]:

@@ -66,7 +66,7 @@ class Event:
             self._changed.notify_all()
 
     def wait(self, value: int, timeout: float | None = None) -> bool:
-        """Wait until the event is at least a number, or for so many seconds; tell whether it is.
+        """Wait until the event is at least a number, or for so many seconds; return whether it is.
 
         Raises:
             RuntimeStateError: The event belongs to a process that this one was forked from.

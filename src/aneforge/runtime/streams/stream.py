@@ -113,7 +113,7 @@ class ExecutionStream:
         self.state = StreamState.EMPTY
         self._operations: list[Operation] = []
         self._submissions: list[Submission] = []
-        """Those whose end nobody was told yet."""
+        """Those whose end nobody was informed of yet."""
         self._submitted = False
         self._under_way: list[Future[None]] = []
         """Runs that may not have ended yet, those that somebody waits for in `execute` among them."""

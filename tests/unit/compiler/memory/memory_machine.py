@@ -132,7 +132,7 @@ class Machine:
             )
 
     def lies_there(self, layer: Layer, name: str) -> bool:
-        """Tell whether a layer need not copy an operand."""
+        """Return whether a layer need not copy an operand."""
         return any(one in self.folds and self.folds[one].layer == layer.name for one in (name, layer.name))
 
     def run_layer(self, layer: Layer) -> None:

@@ -14,7 +14,7 @@ from aneforge.compiler.pipeline import FUSION, LEGALISATION, Pipeline
 from aneforge.errors import IllegalGraphError
 from aneforge.graph.node import build
 from aneforge.ops.constant import Blockwise, Dense, Int8Affine
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.targets import Family
 from legalisation_tools import assert_same_meaning, constant, inputs_of
 from program_tools import anonymous, kinds_of, lowered
@@ -33,7 +33,7 @@ EARLY, LATE = "h13", "h17s"
 
 def made(op: str, *operands: af.Tensor | Dense, **attributes: object) -> af.Tensor:
     """Return an operation by the name that the table has for it."""
-    entry = op_named(op)
+    entry = find_op(op)
     given: dict[str, object] = {}
     for operand, one in zip(entry.operands, operands, strict=False):
         given[operand.name] = (one,) if operand.variadic else one

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from aneforge.compiler.passes.legalise_gather import LegaliseGather
 from aneforge.errors import NotSupportedError
 from aneforge.ops.constant import Dense
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.testing.graphs import DrawnGraph, one_operation
 from legalisation_tools import assert_same_meaning, changed, inputs_of, layer, legalised, program_of, value
 from program_tools import lowered
@@ -97,7 +97,7 @@ def test_gathers_along_one_axis_stay() -> None:
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(one_operation(op_named("gather_nd")))
+@given(one_operation(find_op("gather_nd")))
 def test_the_meaning_stays(drawn: DrawnGraph) -> None:
     before = lowered(drawn.graph, "h13")
     after = legalised(before, [LegaliseGather()])

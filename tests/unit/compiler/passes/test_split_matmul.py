@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from aneforge.compiler.ir.layer import Epilogue
 from aneforge.compiler.passes.split_matmul import SplitMatmul
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.testing.graphs import DrawnGraph, one_operation
 from legalisation_tools import assert_same_meaning, changed, inputs_of, layer, program_of, stage, value
 from program_tools import kinds_of, lowered
@@ -53,7 +53,7 @@ def test_vectors_have_a_contraction_and_no_rows() -> None:
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(one_operation(op_named("matmul")))
+@given(one_operation(find_op("matmul")))
 def test_every_product_means_the_same(drawn: DrawnGraph) -> None:
     before = lowered(drawn.graph, changed("h13", tensor_height=2, max_tensor_dim=3))
     after = SplitMatmul()(before).program

@@ -84,7 +84,7 @@ def test_every_attention_block_runs_its_softmax_with_the_product_that_makes_its_
 
 
 def reaches(program: Program, first: str, last: str) -> bool:
-    """Tell whether what a layer makes gets to another one."""
+    """Return whether what a layer makes gets to another one."""
     reached = {first}
     for layer in program.layers:
         if any(value.name in reached for value in layer.bottoms):

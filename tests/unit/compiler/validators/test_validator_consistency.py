@@ -118,7 +118,7 @@ def refused_by_validators(op: str, seed: int, target: Target) -> set[str]:
 
 
 def is_one_layer(op: str, made: Program) -> bool:
-    """Tell whether an operation becomes one layer of its own, so that both places see the same thing."""
+    """Return whether an operation becomes one layer of its own, so that both places see the same thing."""
     return [op_of(layer.kind) for layer in made.layers] == [op]
 
 

@@ -68,7 +68,7 @@ def fed(graph: af.Graph, drawn: DrawnGraph) -> dict[str, Array]:
 
 
 def same(one: Array, other: Array) -> bool:
-    """Tell whether two arrays are of one type and hold the same numbers, −0 told from 0."""
+    """Return whether two arrays are of one type and hold the same numbers, −0 told from 0."""
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
     if one.dtype.kind != "f":

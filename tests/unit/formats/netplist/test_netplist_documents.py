@@ -21,7 +21,7 @@ from aneforge.graph.node import build
 from aneforge.graph.reference import reference
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense, Palette
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def details(written: Netplist) -> list[str]:
 
 def op(name: str, *values: Tensor | Constant, **attributes: object) -> Tensor:
     """Return the first result of an operation."""
-    operands = {operand.name: value for operand, value in zip(op_named(name).operands, values, strict=False)}
+    operands = {operand.name: value for operand, value in zip(find_op(name).operands, values, strict=False)}
     return Tensor(build(name, operands, attributes))
 
 

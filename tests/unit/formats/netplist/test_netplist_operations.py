@@ -20,7 +20,7 @@ from aneforge.graph.graph import Graph
 from aneforge.graph.node import build
 from aneforge.graph.reference import reference
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.table import op_named, ops
+from aneforge.ops.table import find_op, ops
 from aneforge.testing.calls import DrawChooser
 from aneforge.testing.graphs import DrawnGraph, Maker
 
@@ -90,7 +90,7 @@ def numbers(output: object) -> Tensor:
 
 
 def check(drawn: DrawnGraph, tolerance: float) -> bool:
-    """Check that a graph means the same once it is written and read; tell whether it could be written.
+    """Check that a graph means the same once it is written and read; return whether it could be written.
 
     Numbers of parameters are rounded to fp16 when they are written, and never again, so what is read has a tolerance
     and what is read again has none but for the order of sums.
@@ -146,7 +146,7 @@ def test_graphs_of_several_operations_mean_the_same(drawn: DrawnGraph) -> None:
 @pytest.mark.parametrize("name", sorted(forms_table().forms))
 def test_what_has_no_layer_names_the_nearest_form(name: str) -> None:
     @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(half_nodes(op_named(name)))
+    @given(half_nodes(find_op(name)))
     def draw(node: Node) -> None:
         if not node.sources() and name == "dequantize":
             return  # on constants alone it is computed beforehand

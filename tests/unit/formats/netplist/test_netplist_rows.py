@@ -22,7 +22,7 @@ from aneforge.formats.netplist.writing import Netplist, netplist
 from aneforge.graph.graph import Graph
 from aneforge.graph.node import build
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.testing.descriptions import descriptions
 from aneforge.testing.graphs import DrawnGraph, one_operation
 
@@ -49,7 +49,7 @@ def rounded(value: float, what: str = "", *, infinite: bool = False) -> float:  
 
 @ROWS
 def test_a_row_names_what_there_is(row: LayerRow) -> None:
-    op = op_named(row.op)
+    op = find_op(row.op)
     entry = row.entry
     named = [*entry.params, *entry.keys, *entry.axes]
     assert set(named) <= set(row.params)
@@ -225,7 +225,7 @@ def expected(row: LayerRow, node: Node) -> list[object]:
 
 
 def comes_back(op: str, graph: Graph) -> bool:
-    """Check that an operation comes back with its attributes; tell whether there was one to compare."""
+    """Check that an operation comes back with its attributes; return whether there was one to compare."""
     node = only_node(graph, op)
     row = None if node is None else row_of_node(op, {**node.attributes, "keep_dims": True})  # reshaped after the unit
     if node is None or row is None:
@@ -261,7 +261,7 @@ def test_an_operation_comes_back_with_its_attributes(op: str) -> None:
 
     for examples in (12, 200):  # some are rarely drawn in a form that can be written
         if not any(compared):
-            settings(FEW, max_examples=examples)(given(one_operation(op_named(op)))(draw))()
+            settings(FEW, max_examples=examples)(given(one_operation(find_op(op)))(draw))()
     assert any(compared)
 
 

@@ -15,7 +15,7 @@ from aneforge.formats.mil.program import parse_mil
 from aneforge.formats.mil.text import mil_text
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense, Int8Affine
-from aneforge.optimise.compress.choice import MODES, Encoding, mode_named
+from aneforge.optimise.compress.choice import MODES, Encoding, find_mode
 from aneforge.optimise.compress.fates import Fate
 from aneforge.optimise.compress.graphs import WeightReport, compressed
 from aneforge.optimise.compress.weighted_products import uses
@@ -262,7 +262,7 @@ def test_wrong_options() -> None:
         compressed(graph, "int5", target=Family.A16)
     for atol in (-0.1, float("nan"), "0.1", True):
         with pytest.raises(GraphError, match="the bound of a weight's relative error is not 0 or more"):
-            mode_named("int8", frozenset(), atol=atol)  # pyright: ignore[reportArgumentType] - an untyped caller
+            find_mode("int8", frozenset(), atol=atol)  # pyright: ignore[reportArgumentType] - an untyped caller
     with pytest.raises(GraphError, match=r"the block size is not a positive integer \(seen 0"):
         compressed(graph, "int8", block_size=0, target=Family.A16)
 

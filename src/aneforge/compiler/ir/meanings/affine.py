@@ -49,7 +49,7 @@ def affine(x: Array, gain: Array | None, offset: Array | None, *, axis: int) -> 
 
 
 def along(values: Array, rank: int, axis: int) -> Array:
-    """Return one number, or a row of them laid along an axis."""
+    """Return one number, or a row of them along an axis."""
     return values if values.ndim == 0 else reshape_along(values, rank, axis % rank)
 
 

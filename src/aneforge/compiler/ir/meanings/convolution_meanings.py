@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from aneforge.compiler.ir.kind import LayerForm
 from aneforge.errors import GraphError
 from aneforge.ops.signature import Attribute, AttributeKind, Operand
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
@@ -75,26 +75,26 @@ def own_attributes(window: Window, weights: tuple[int, ...]) -> dict[str, Attrib
 
 def convolution_type(x: TensorType, weights: TensorType, **window: Unpack[Window]) -> TensorType:
     """Return the type of a convolution's result."""
-    (result,) = op_named("conv").types({"x": x, "weight": weights}, own_attributes(window, weights.shape))
+    (result,) = find_op("conv").types({"x": x, "weight": weights}, own_attributes(window, weights.shape))
     return result
 
 
 def convolution(x: Array, weights: Array, **window: Unpack[Window]) -> Array:
     """Convolve."""
-    (result,) = op_named("conv").evaluate({"x": x, "weight": weights}, own_attributes(window, weights.shape))
+    (result,) = find_op("conv").evaluate({"x": x, "weight": weights}, own_attributes(window, weights.shape))
     return result
 
 
 def deconvolution_type(x: TensorType, weights: TensorType, **window: Unpack[TransposedWindow]) -> TensorType:
     """Return the type of a deconvolution's result."""
-    (result,) = op_named("conv_transpose").types({"x": x, "weight": weights}, transposed(x.shape, weights, window))
+    (result,) = find_op("conv_transpose").types({"x": x, "weight": weights}, transposed(x.shape, weights, window))
     return result
 
 
 def deconvolution(x: Array, weights: Array, **window: Unpack[TransposedWindow]) -> Array:
     """Convolve the other way round."""
     attributes = transposed(x.shape, weights, window)
-    (result,) = op_named("conv_transpose").evaluate({"x": x, "weight": weights}, attributes)
+    (result,) = find_op("conv_transpose").evaluate({"x": x, "weight": weights}, attributes)
     return result
 
 
@@ -109,14 +109,14 @@ def transposed(
 def matmul_type(lhs: TensorType, rhs: TensorType, *, transpose_lhs: bool, transpose_rhs: bool) -> TensorType:
     """Return the type of a matrix product."""
     attributes: dict[str, AttributeValue] = {"transpose_x": transpose_lhs, "transpose_y": transpose_rhs}
-    (result,) = op_named("matmul").types({"x": lhs, "y": rhs}, attributes)
+    (result,) = find_op("matmul").types({"x": lhs, "y": rhs}, attributes)
     return result
 
 
 def matmul(lhs: Array, rhs: Array, *, transpose_lhs: bool, transpose_rhs: bool) -> Array:
     """Multiply matrices."""
     attributes: dict[str, AttributeValue] = {"transpose_x": transpose_lhs, "transpose_y": transpose_rhs}
-    (result,) = op_named("matmul").evaluate({"x": lhs, "y": rhs}, attributes)
+    (result,) = find_op("matmul").evaluate({"x": lhs, "y": rhs}, attributes)
     return result
 
 

@@ -123,7 +123,7 @@ def attention(call: Call) -> Held:
     bottoms = [to.spread(one, (*heads, *one.shape[-2:]), matrix_axes(len(call.shape))) for one in (query, key, value)]
     stated = call.node.attributes["scale"]
     factor = 1 / math.sqrt(query.shape[-1]) if stated is None else call.node.number("scale")
-    scale = to.place(to.known(np.array([to.number(factor, "the scale")])), (Dim.WIDTH,))
+    scale = to.place(to.add_known(np.array([to.number(factor, "the scale")])), (Dim.WIDTH,))
     mask = mask_of(call, query.shape[-2], key.shape[-2])
     if not to.subtract_max:
         message = f"{call.node.location}: SubtractMax is off, so the exponentials of attention overflow in fp16"
@@ -166,7 +166,7 @@ def mask_of(call: Call, queries: int, keys: int) -> Held | None:
     to, given = call.to, call.optional("attn_mask")
     if call.node.flag("is_causal"):
         to.note(f"the causal mask is a constant of 0 and {HIDDEN:g}")
-        return to.known(np.where(np.tri(queries, keys, dtype=np.bool_), 0.0, HIDDEN))
+        return to.add_known(np.where(np.tri(queries, keys, dtype=np.bool_), 0.0, HIDDEN))
     if given is None:
         return None
     if math.prod(given.shape[:-2]) != 1:
@@ -186,7 +186,7 @@ def mask_of(call: Call, queries: int, keys: int) -> Held | None:
 def added_mask(to: Emitter, mask: Held) -> Held:
     """Return booleans as what is added: 0 where they keep."""
     if isinstance(mask, Known):
-        return to.known(np.where(mask.values, 0.0, HIDDEN))
+        return to.add_known(np.where(mask.values, 0.0, HIDDEN))
     return gain_offset(to, as_numbers(mask), -HIDDEN, HIDDEN)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from aneforge.formats.netplist.emit.write_row import row_of, write_row
 from aneforge.formats.netplist.netplist_values import IMAGE, Held, Known, Placed, Places, Reshaped, Truncated
 from aneforge.formats.netplist.schema import Dim
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 from aneforge.ops.types import is_float, numpy_dtype
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def cast_to(call: Call) -> Held:
     if dtype == "fp16" and x.dtype == "bool":
         return as_numbers(x)
     if dtype == "bool" and x.dtype == "fp16":
-        return compared(to, "NotEqual", x, to.known(np.zeros((1,) * len(x.shape))), tuple(x.shape))
+        return compared(to, "NotEqual", x, to.add_known(np.zeros((1,) * len(x.shape))), tuple(x.shape))
     if isinstance(x, Places):
         return x.made("Float16") if dtype == "fp16" else replace(x, dtype=dtype)
     if x.dtype == "fp16" and dtype in WHOLE and isinstance(x, Placed | Reshaped):
@@ -160,7 +160,7 @@ def cast_to(call: Call) -> Held:
 def cast_constant(value: Known, dtype: str) -> Known:
     """Return a constant in another element type."""
     given = value.values.astype(np.float64) if is_float(value.dtype) else value.values
-    (result,) = op_named("cast").evaluate({"x": given}, {"dtype": dtype})
+    (result,) = find_op("cast").evaluate({"x": given}, {"dtype": dtype})
     return Known(result.astype(numpy_dtype(dtype)), dtype)
 
 

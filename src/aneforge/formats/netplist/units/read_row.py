@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.formats.netplist.layer import AXES, dims_of
 from aneforge.formats.netplist.rows import row_of_unit
-from aneforge.ops.table import op_named
+from aneforge.ops.table import find_op
 
 if TYPE_CHECKING:
     from aneforge.formats.netplist.layer import Layer
@@ -33,7 +33,7 @@ def read_row(layer: Layer) -> Value:
         name: layer.laid(value, layout.of_dims(dims_of(value)), spoken(name, place, len(layer.bottoms)))
         for place, (value, (name, layout)) in enumerate(zip(layer.bottoms, row.operands.items(), strict=True))
     }
-    operands = {operand.name: laid[operand.name] for operand in op_named(row.op).operands}
+    operands = {operand.name: laid[operand.name] for operand in find_op(row.op).operands}
     result = layer.build(row.op, operands, **row.attributes_of(layer.unit.params))
     # A row has a dimension for every axis that its operation gives to tensors of a description.
     return layer.lifted(result, cast("tuple[Dim, ...]", row.result.of_rank(len(result.shape))))

@@ -34,7 +34,7 @@ CHAINED = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 
 
 def operands(call: Call) -> tuple[Value, Value]:
-    """Return the two operands; before version 7 the second is laid along an axis of the first by an attribute."""
+    """Return the two operands; before version 7 the second is placed along an axis of the first by an attribute."""
     x, y = call.value(0), call.value(1)
     if call.rules.since >= 7 or "broadcast" not in call.rules.attributes or not call.flag("broadcast"):
         return x, y

@@ -39,12 +39,12 @@ def attention(call: Call) -> tuple[Held, ...]:
 
 
 def mask_counts(mask: Constant) -> bool:
-    """Tell whether a mask is of booleans or of real numbers."""
+    """Return whether a mask is of booleans or of real numbers."""
     return mask.type.dtype == "bool" or is_float(mask.type.dtype)
 
 
 def windowed(call: Call) -> bool:
-    """Tell whether the keys that a query sees are bounded on a side."""
+    """Return whether the keys that a query sees are bounded on a side."""
     return any(
         name in call.rules.attributes and call.integer(name) >= 0 for name in ("left_window_size", "right_window_size")
     )

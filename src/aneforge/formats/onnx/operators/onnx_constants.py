@@ -69,7 +69,7 @@ def constant_of_shape(call: Call) -> Value:
 
 
 def is_exact(value: Constant) -> bool:
-    """Tell whether a float holds one number exactly."""
+    """Return whether a float holds one number exactly."""
     return is_float(value.type.dtype) or abs(int(value.dense().reshape(()).item())) <= EXACT_MOST
 
 

@@ -167,7 +167,7 @@ def tensor_scatter(call: Call) -> Value:
 def compress(call: Call) -> Value:
     """Convert the slices where a condition that is known holds, of the elements in a row or along an axis."""
     x, emit = call.value(0), call.emit
-    condition = np.ravel(call.known(1, "the condition"))
+    condition = np.ravel(call.expect_known(1, "the condition"))
     rows = emit.reshape(x, (x.type.size,)) if not call.has("axis") else x
     axis = call.axis(x.type.rank) if call.has("axis") else 0
     chosen = np.flatnonzero(condition)

@@ -39,7 +39,7 @@ def batch_norm(call: Call) -> tuple[Value, ...]:
 
 
 def trains(call: Call) -> bool:
-    """Tell whether a batch normalisation is in training."""
+    """Return whether a batch normalisation is in training."""
     if "training_mode" in call.rules.attributes:
         return call.flag("training_mode")
     if "is_test" in call.rules.attributes:

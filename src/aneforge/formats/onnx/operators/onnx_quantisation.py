@@ -57,7 +57,7 @@ def quantised_type(call: Call, zero: Value | None) -> str:
 
 
 def axis_free(scale: Value) -> bool:
-    """Tell whether a scale is one number or a list."""
+    """Return whether a scale is one number or a list."""
     return scale.type.rank <= 1
 
 
@@ -123,7 +123,7 @@ def quotient(emit: Emitter, x: Value, scale: Value) -> Value:
 
 
 def comes_in(value: Output) -> bool:
-    """Tell whether a value is an input of the model, in another shape at most: then it is rounded already."""
+    """Return whether a value is an input of the model, in another shape at most: then it is rounded already."""
     node = value.node
     while node.op.name in ("reshape", "tile", "slice_by_size", "cast"):
         node = node.sources()[0].node

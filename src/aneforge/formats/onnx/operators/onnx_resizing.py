@@ -44,13 +44,13 @@ def upsample_by_attribute(call: Call) -> Value:
 @operator("Upsample", since=9)
 def upsample(call: Call) -> Value:
     """Convert repetition or linear interpolation by factors that are an input."""
-    return upsampled(call, call.known(1, "the list of scales"))
+    return upsampled(call, call.expect_known(1, "the list of scales"))
 
 
 @operator("Resize", until=10)
 def resize_asymmetric(call: Call) -> Value:
     """Convert resizing as it was in version 10: places are the result's, divided by the scale."""
-    return upsampled(call, call.known(1, "the list of scales"))
+    return upsampled(call, call.expect_known(1, "the list of scales"))
 
 
 def upsampled(call: Call, scales: Array) -> Value:
@@ -84,13 +84,13 @@ def resize(call: Call) -> Value:
         call.flag("exclude_outside"),
     )
     scaled = call.optional(2) is not None and call.value(2).type.size
-    alongs = scaled_axes(x, axes, call.known(2, "the list of scales")) if scaled else sized_axes(call, x, axes)
+    alongs = scaled_axes(x, axes, call.expect_known(2, "the list of scales")) if scaled else sized_axes(call, x, axes)
     if scaled and reading.transform == "align_corners":
         warn_of_fractions(alongs)
     if copied(alongs, reading):
         return x
     if reading.transform == "tf_crop_and_resize":
-        alongs = cropped_axes(alongs, axes, call.known(1, "the region of interest"))
+        alongs = cropped_axes(alongs, axes, call.expect_known(1, "the region of interest"))
     return extrapolated(call, resize_axes(call.emit, x, alongs, reading), alongs, reading)
 
 
@@ -123,7 +123,7 @@ def warn_of_fractions(alongs: Mapping[int, Along]) -> None:
 
 
 def copied(alongs: Mapping[int, Along], reading: Reading) -> bool:
-    """Tell whether a tensor is taken as it is, since its shape stays; warn if ONNX's formula would move elements.
+    """Return whether a tensor is taken as it is, since its shape stays; warn if ONNX's formula would move elements.
 
     onnxruntime does so whatever the scales are, and PyTorch does in most of its modes. What is cropped is not copied,
     and corners that are aligned are at their own places, or warned of for the fraction.

@@ -225,7 +225,7 @@ def grouped_attention(call: Call) -> tuple[Held, ...]:
     counts = (heads, shared, shared)
     query, key, value = (split_heads(call, one, count) for one, count in zip(parts, counts, strict=True))
     past, length = (call.value(3).type.shape[2] if call.optional(3) is not None else 0), query.type.shape[2]
-    lengths = call.known(5, "the length of every line")
+    lengths = call.expect_known(5, "the length of every line")
     if np.any(lengths != past + length - 1):
         raise UnsupportedNodeError(
             Reason.FORM,

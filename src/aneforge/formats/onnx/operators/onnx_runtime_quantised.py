@@ -207,18 +207,18 @@ def packed_product(call: Call) -> Value:
     if min(rows, columns, block) < 1:
         raise GraphError("K, N and block_size are not all 1 or more", seen=f"{rows}, {columns} and {block}")
     blocks = -(-rows // block)
-    codes = unpacked(call.known(1, "the packed weights"), bits, columns, blocks * block)[:, :rows]
+    codes = unpacked(call.expect_known(1, "the packed weights"), bits, columns, blocks * block)[:, :rows]
     x, scales, emit = call.value(0), call.value(2), call.emit
     zeros = call.optional(3)
     if zeros is None:
         shift = np.full((columns, blocks), 2 ** (bits - 1), np.uint8)
     elif is_float(zeros.type.dtype):
-        shift = call.known(3, "the zero points")
+        shift = call.expect_known(3, "the zero points")
         if shift.size != columns * blocks:
             raise GraphError("the zero points have the wrong size", seen=shift.size, limit=columns * blocks)
         shift = shift.reshape(columns, blocks)
     else:
-        shift = unpacked(call.known(3, "the zero points"), bits, columns, blocks)
+        shift = unpacked(call.expect_known(3, "the zero points"), bits, columns, blocks)
     weight = packed_weights(call, codes, shift, emit.reshape(scales, (columns, blocks)), block)
     product = emit.apply("linear", {"x": x, "weight": weight})
     return product if call.optional(5) is None else emit.add(product, call.value(5))

@@ -215,7 +215,7 @@ def region_taps(
 def region_pool(call: Call) -> Value:
     """Convert the largest element of every cell of regions that are known."""
     x, emit = call.value(0), call.emit
-    regions = call.known(1, "the list of regions")
+    regions = call.expect_known(1, "the list of regions")
     shape = call.integers("pooled_shape") or ()
     if len(shape) != 2:
         raise GraphError("pooled_shape is not a height and a width", seen=list(shape))

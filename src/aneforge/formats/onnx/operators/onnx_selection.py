@@ -27,7 +27,7 @@ BOX_WORK = 1000
 def unique(call: Call) -> tuple[Value, ...]:
     """Convert the different elements, or slices along an axis, of a tensor that is known: sorted, or as they come."""
     expect_known(call, "how many different elements there are depends on the data")
-    x, emit = call.known(0, "the tensor"), call.emit
+    x, emit = call.expect_known(0, "the tensor"), call.emit
     dtype = call.value(0).type.dtype
     expect_room(call, x.nbytes + 3 * 8 * x.size, x.nbytes)
     axis = normalise_axis(call.integer("axis"), x.ndim) if call.has("axis") else None
@@ -44,7 +44,7 @@ def unique(call: Call) -> tuple[Value, ...]:
 def suppression(call: Call) -> Value:
     """Convert the choice of boxes with the best scores that do not overlap one chosen before, all of them known."""
     expect_known(call, "how many boxes are left depends on their scores")
-    boxes, scores = call.known(0, "the list of boxes"), call.known(1, "the list of scores")
+    boxes, scores = call.expect_known(0, "the list of boxes"), call.expect_known(1, "the list of scores")
     most = max(call.known_integer(2, "the number of boxes"), 0) if call.optional(2) is not None else 0
     overlap = call.known_number(3, "the overlap") if call.optional(3) is not None else 0.0
     least = call.known_number(4, "the least score") if call.optional(4) is not None else None

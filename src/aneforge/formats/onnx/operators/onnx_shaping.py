@@ -201,7 +201,7 @@ def dropout(call: Call) -> tuple[Value, ...]:
 
 
 def drops_nothing(call: Call) -> bool:
-    """Tell whether the ratio of a dropout in training is 0."""
+    """Return whether the ratio of a dropout in training is 0."""
     return call.optional(1) is not None and call.known_number(1, "the ratio") == 0
 
 

@@ -54,7 +54,7 @@ def attention(call: Call) -> Value:
 
 
 def sees_something(mask: Value) -> bool:
-    """Tell whether a mask is known to let every query see a key; one that adds numbers is taken to."""
+    """Return whether a mask is known to let every query see a key; one that adds numbers is taken to."""
     return leaves_a_key(mask.dense()) if isinstance(mask, Constant) else mask.type.dtype != "bool"
 
 

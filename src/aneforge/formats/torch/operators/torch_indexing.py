@@ -151,11 +151,11 @@ def placed_order(given: Sequence[int], count: int, rest: int) -> list[int]:
 @operator("nonzero")
 def nonzero(call: Call) -> Value:
     """Convert the coordinates of elements that are not 0, of a tensor that is known; else their number is open."""
-    found = call.known("self", "how many elements are not 0")
+    found = call.expect_known("self", "how many elements are not 0")
     return call.emit.constant(np.argwhere(found), "int64")
 
 
 @operator("_local_scalar_dense", "item")
 def single(call: Call) -> bool | int | float:
     """Convert a tensor of one number to a plain number, which must be known."""
-    return cast("bool | int | float", call.known("self", "a number that the program reads").reshape(()).item())
+    return cast("bool | int | float", call.expect_known("self", "a number that the program reads").reshape(()).item())

@@ -128,7 +128,7 @@ def triangle_places(call: Call) -> Value:
 @operator("repeat_interleave.Tensor")
 def repeated_places(call: Call) -> Value:
     """Convert places that come as often as a list says, which must be known: it makes the length."""
-    repeats = call.known("repeats", "how often each element is repeated")
+    repeats = call.expect_known("repeats", "how often each element is repeated")
     if np.any(repeats < 0):
         raise GraphError("an element is repeated less than 0 times", seen=int(repeats.min()))
     count = int(repeats.sum())

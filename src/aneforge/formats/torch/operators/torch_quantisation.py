@@ -32,7 +32,7 @@ def fake_quantised(call: Call) -> Value | tuple[Value, Value]:
     """Convert numbers rounded to steps of a scale; with a mask, also which of them lie within the range."""
     x, emit = call.value("self"), call.emit
     masked = "cachemask" in call.operator
-    if ENABLED in call.arguments and not np.all(call.known(ENABLED, "whether it is enabled")):
+    if ENABLED in call.arguments and not np.all(call.expect_known(ENABLED, "whether it is enabled")):
         return x, emit.filled(x.type.shape, 1, "bool")
     axis = call.axis("axis", x.type.rank) if "axis" in call.arguments else None
     scale, zero = parameter(call, "scale", x, axis), parameter(call, "zero_point", x, axis)
@@ -66,7 +66,7 @@ def parameter(call: Call, name: str, x: Value, axis: int | None) -> Value:
 
 
 def fits(zero: Constant, dtype: str) -> bool:
-    """Tell whether zero points are integers of an element type."""
+    """Return whether zero points are integers of an element type."""
     low, high = value_range(dtype)
     numbers = zero.dense().astype(np.float64)
     return bool(np.all((numbers >= low) & (numbers <= high) & (numbers == np.rint(numbers))))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def keeps(call: Call) -> bool:
-    """Tell whether the reduced axes stay, with a length of 1."""
+    """Return whether the reduced axes stay, with a length of 1."""
     return call.has("keepdim") and call.flag("keepdim")
 
 
