@@ -2,6 +2,7 @@
 
 from . import errors as errors
 from . import evidence as evidence
+from . import hwx as hwx
 from . import rules as rules
 from . import special as special
 from . import targets as targets

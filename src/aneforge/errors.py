@@ -24,6 +24,7 @@ __all__ = [
     "DispatchFloorWarning",
     "GraphError",
     "GraphTypeError",
+    "HwxError",
     "IllegalGraphError",
     "InternalError",
     "Location",
@@ -238,6 +239,24 @@ class CompileBackoffError(AneforgeError, RuntimeError):
 
 class ProgramFileError(AneforgeError, ValueError):
     """A saved program cannot be read: it is not such a file, damaged, of another version or for another target."""
+
+
+class HwxError(AneforgeError, ValueError):
+    """A compiled container (HWX, or a file of the Linux driver) is damaged, or has a form that is not known."""
+
+    offset: int | None = None
+    """Bytes from the start of the file to what is wrong; None where it is missing."""
+
+    @classmethod
+    def at(cls, offset: int, message: str, *, seen: object = None, limit: object = None) -> Self:
+        """Build the error for a place in a file.
+
+        >>> print(HwxError.at(0x14, "the commands must end within the file", seen=4096, limit=512))
+        offset 0x14: the commands must end within the file (seen 4096, limit 512)
+        """
+        error = cls(f"offset {offset:#x}: {message}", seen=seen, limit=limit)
+        error.offset = offset
+        return error
 
 
 class DataFileError(AneforgeError):

@@ -19,6 +19,7 @@ PUBLIC_MODULES = [
     "aneforge._targets",
     "aneforge.errors",
     "aneforge.evidence",
+    "aneforge.hwx",
     "aneforge.rules",
     "aneforge.special",
     "aneforge.targets",
