@@ -176,6 +176,7 @@ class Database:
                 patch_width_offset=entry.patch_width_offset,
                 evidence=entry.evidence,
                 patch_width_evidence=entry.patch_width_evidence or None,
+                defect=entry.defect,
             )
             for number, entry in file.items()
         }

@@ -235,6 +235,8 @@ class DescriptorEntry(Entry, frozen=True):
     evidence: Evidence
     patch_width_offset: int | None = None
     patch_width_evidence: Evidence | None = None
+    defect: str = ""
+    """A defect of the compiler in the setters of the patch width, as the source of the offset describes it."""
 
 
 class CostRowEntry(Entry, frozen=True):

@@ -104,6 +104,8 @@ class DescriptorGeneration:
     evidence: Evidence
     patch_width_evidence: Evidence | None
     """Why the offset is believed; there where it is."""
+    defect: str = ""
+    """A defect of the compiler in the setters of the patch width; empty where none is known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

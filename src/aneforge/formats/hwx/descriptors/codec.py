@@ -1,0 +1,176 @@
+"""Words to tasks and tasks to words, for every generation: what is read is written back unchanged.
+
+Two styles of section are known. Tasks of the linked style name the next one by offset and size; the size of the first
+stands in the program descriptor. Tasks of the framed style say their own size and start at multiples of four words,
+after a frame of four words that belongs to none of them.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from aneforge.errors import HwxError
+from aneforge.formats.hwx.descriptors.layout import Layout, Style, layout_of
+from aneforge.formats.hwx.descriptors.task import Record, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Words", "blank_task", "decode_task", "decode_tasks", "encode_task", "encode_tasks"]
+
+Words: TypeAlias = "Sequence[int] | NDArray[np.uint32]"
+FRAME = 4
+"""Words of a frame; tasks of the framed style start at multiples of it."""
+
+
+def decode_task(words: Words, generation: int, offset: int = 0) -> Task:
+    """Return the task that fills the words; `offset` is its place in the section, in bytes.
+
+    >>> task = decode_task(encode_task(blank_task(7, "compact")), 7)
+    >>> task.size, task.integer("common.source_width")
+    (126, 0)
+
+    Raises:
+        HwxError: The registers of the generation are not known, or the words end within the header or a record.
+    """
+    layout = layout_of(generation)
+    plain = [int(word) for word in words]
+    head = header_length(plain, layout, offset)
+    return Task(generation, tuple(plain[:head]), tuple(records_of(plain, head, layout.style, offset)), offset)
+
+
+def encode_task(task: Task) -> tuple[int, ...]:
+    """Return the words of a task."""
+    body = (word for record in task.records for word in (record.head, *record.values))
+    return (*task.header, *body)
+
+
+def decode_tasks(words: Words, generation: int, first_words: int | None = None) -> tuple[Task, ...]:
+    """Return the tasks of a section, in the order in which they run.
+
+    `first_words` is the size of the first task, which the program descriptor gives for the linked style; the framed
+    style does not need it.
+
+    Raises:
+        HwxError: The registers of the generation are not known, the list of tasks is cyclic or leaves the section,
+            two tasks overlap, or a task is not as it should be.
+    """
+    section = np.asarray(words, dtype=np.uint32)
+    if layout_of(generation).style is Style.FRAMED:
+        return tuple(framed_tasks(section, generation))
+    if first_words is None:
+        raise HwxError(f"tasks of generation {generation} need the size of the first: the program descriptor gives it")
+    return tuple(linked_tasks(section, generation, first_words))
+
+
+def encode_tasks(tasks: Sequence[Task], section: Words = ()) -> tuple[int, ...]:
+    """Return a section with each task at its offset; what lies between them is taken from `section`, else 0."""
+    end = max((task.offset // 4 + task.size for task in tasks), default=0)
+    words = [int(word) for word in section]
+    words += [0] * (end - len(words))
+    for task in tasks:
+        words[task.offset // 4 : task.offset // 4 + task.size] = encode_task(task)
+    return tuple(words)
+
+
+def blank_task(generation: int, form: str) -> Task:
+    """Return a task of a generation's form in which every register is written as 0.
+
+    >>> blank_task(7, "full").size
+    157
+
+    Raises:
+        HwxError: No such form is known.
+    """
+    layout = layout_of(generation)
+    if form not in layout.forms:
+        raise HwxError(f"generation {generation} has no form {form!r}", limit=tuple(layout.forms))
+    records = tuple(Record.dense(layout.style, address, (0,) * count) for address, count in layout.forms[form])
+    return Task(generation, (0,) * layout.header_words, records)
+
+
+def header_length(words: Sequence[int], layout: Layout, offset: int) -> int:
+    """Return the number of header words: one more where the header says so.
+
+    Raises:
+        HwxError: The words end within the header.
+    """
+    length = layout.header_words
+    place = layout.place("header.has_dependent")
+    if len(words) > place.register.address // 4:
+        length += place.field.raw(words[place.register.address // 4])
+    if len(words) < length:
+        raise HwxError(f"the task at {offset:#x} ends within its header", seen=len(words), limit=length)
+    return length
+
+
+def records_of(words: Sequence[int], start: int, style: Style, offset: int) -> Iterator[Record]:
+    """Yield the records of a task.
+
+    Raises:
+        HwxError: A record ends after the task, or writes at an address that is not a multiple of 4.
+    """
+    at = start
+    while at < len(words):
+        record = Record(style, words[at], ())
+        place = offset + 4 * at
+        end = at + 1 + record.count
+        if end > len(words):
+            raise HwxError(
+                f"the record at {place:#x} ends after its task", seen=record.count, limit=len(words) - at - 1
+            )
+        if record.first % 4:
+            raise HwxError(f"the record at {place:#x} must write at a multiple of 4", seen=f"{record.first:#x}")
+        yield Record(style, words[at], tuple(words[at + 1 : end]))
+        at = end
+
+
+def linked_tasks(section: NDArray[np.uint32], generation: int, first_words: int) -> Iterator[Task]:
+    """Yield the tasks of the linked style, following their pointers.
+
+    Raises:
+        HwxError: A pointer leaves the section, is not a multiple of 4, or leads into a task that was read before.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    start, size = 0, first_words
+    while True:
+        if start + size > len(section) or size < 1:
+            raise HwxError(f"the task at {4 * start:#x} leaves the section", seen=size, limit=len(section) - start)
+        place = bisect.bisect_right(starts, start)
+        if (place and ends[place - 1] > start) or (place < len(starts) and starts[place] < start + size):
+            raise HwxError(
+                f"the task at {4 * start:#x} overlaps one that was read before: the list is cyclic or damaged"
+            )
+        starts.insert(place, start)
+        ends.insert(place, start + size)
+        task = decode_task(section[start : start + size].tolist(), generation, 4 * start)
+        yield task
+        pointer = task.integer("header.next_offset") or 0
+        if not pointer:
+            return
+        if pointer % 4:
+            raise HwxError(f"the task at {4 * start:#x} must name the next at a multiple of 4", seen=f"{pointer:#x}")
+        start, size = pointer // 4, (task.integer("header.next_words") or 0) + 1
+
+
+def framed_tasks(section: NDArray[np.uint32], generation: int) -> Iterator[Task]:
+    """Yield the tasks of the framed style; frames without a size are skipped.
+
+    Raises:
+        HwxError: A task leaves the section.
+    """
+    place = layout_of(generation).place("header.task_words")
+    start = 0
+    while start < len(section):
+        size = place.field.raw(int(section[start]))
+        if start + size > len(section):
+            raise HwxError(f"the task at {4 * start:#x} leaves the section", seen=size, limit=len(section) - start)
+        if size:
+            yield decode_task(section[start : start + size].tolist(), generation, 4 * start)
+        start += FRAME * max(1, -(-size // FRAME))
