@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from aneforge.analysis.compute_plan import compare_with_plan, read_plan
 from aneforge.analysis.cost import cost, price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.segmenter import Choice, Device, choose, reasons_against, switch
@@ -19,22 +20,26 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.splits import OVERSIZE
 from aneforge.errors import GraphError, IllegalGraphError, NoDataError, NotSupportedError, UnknownNameError
 from aneforge.evidence import EvidenceKind
+from aneforge.formats.mlpackage.coreml_tools import coreml_tools
 from aneforge.graph.graph import INPUT, STATE, Graph
 from aneforge.graph.node import build
 from aneforge.graph.precision import to_fp16
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant
+from aneforge.ops.table import find_op
 from aneforge.rules.preflight import Status, preflight
 from aneforge.targets import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from aneforge.analysis.compute_plan import Audit
     from aneforge.analysis.cost import Cost
     from aneforge.analysis.machine import Machine
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.program import Program
     from aneforge.errors import Location
+    from aneforge.formats.mlpackage.coreml_tools import CoreMlTools
     from aneforge.graph.graph import GraphLike
     from aneforge.graph.node import Node, Value
     from aneforge.rules.preflight import OpReport
@@ -130,6 +135,8 @@ class Placement:
     """The predicted time of a call, changes of device included; None where there is no program."""
     low: float | None = None
     high: float | None = None
+    audit: Audit | None = None
+    """Core ML's own plan beside the prediction, where it was asked for."""
 
     @property
     def on_engine(self) -> float:
@@ -144,7 +151,8 @@ class Placement:
             if hop := cuts.get(segment.number):
                 lines.append(f"    cut to segment {hop.second}: {amount(hop)}, {hop.moved_bytes:,} bytes")
         lines += [f"  {one.op} #{one.number}: {one.reason}" for one in self.operations if one.device is not Device.ANE]
-        return "\n".join([*lines, *(f"  {one.text}" for one in self.advice), *(f"  {note}" for note in self.notes)])
+        lines += [*(f"  {one.text}" for one in self.advice), *(f"  {note}" for note in self.notes)]
+        return "\n".join([*lines, str(self.audit)] if self.audit is not None else lines)
 
 
 def amount(one: PlacedSegment | Hop) -> str:
@@ -158,8 +166,13 @@ def shown(segment: PlacedSegment) -> str:
     return ", ".join(segment.members[:4]) + (f" and {more} more" if more > 0 else "")
 
 
-def placement(graph: GraphLike, target: TargetLike = None, path: str = "direct") -> Placement:
+def placement(
+    graph: GraphLike, target: TargetLike = None, path: str = "direct", *, audit: bool | CoreMlTools = False
+) -> Placement:
     """Return where the operations of a graph land.
+
+    With `audit`, on a Mac with coremltools, the prediction is compared with Core ML's own plan, operation by operation
+    of the ML package; an object with the interface of coremltools may be given instead of True.
 
     >>> import numpy as np
     >>> import aneforge as af
@@ -171,12 +184,27 @@ def placement(graph: GraphLike, target: TargetLike = None, path: str = "direct")
     Raises:
         UnknownNameError: There is no such path.
         UnknownTargetError: Nothing has that name.
+        BackendUnavailableError: An audit was asked for, and Core ML cannot be used here.
+        NotSupportedError: An audit was asked for, and Core ML has no form of an operation.
     """
     if path not in tuple(Path):  # not a set: what is asked for may have no hash
         raise UnknownNameError.of("path", path, Path)
     half = to_fp16(graph)
-    found = direct(half.graph, target) if path == Path.DIRECT else coreml(half.graph, target)
+    predict = direct if path == Path.DIRECT else coreml
+    found = predict(half.graph, target)
+    if audit is not False:
+        from aneforge.formats.mlpackage.package import package_graph  # noqa: PLC0415 - imports coremltools
+
+        tools = coreml_tools() if audit is True else audit
+        packaged = predict(package_graph(half.graph).graph, target)
+        predicted = [(mil_name(one.op), one.device) for one in packaged.operations]
+        found = replace(found, audit=compare_with_plan(predicted, read_plan(half.graph, tools)))
     return replace(found, notes=(*half.notes, *found.notes))
+
+
+def mil_name(op: str) -> str:
+    """Return what MIL calls an operation of the table."""
+    return find_op(op).mil_name or op
 
 
 def reports_of(graph: Graph, target: TargetLike) -> list[OpReport]:

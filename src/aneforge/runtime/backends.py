@@ -1,8 +1,8 @@
 """Backends: what can run a program, and for each whether it can here, or why not.
 
 A backend that a caller chose and that is not available is an error. Nothing is ever run elsewhere instead: a number
-that came from another arithmetic than the one asked for would be worse than none. What reaches Apple's frameworks plugs
-in through `DeviceBackend` and the small `Device` interface of `devices`.
+that came from another arithmetic than the one asked for would be worse than none. What reaches Apple's frameworks is in
+`dispatch`, over the `Device` interface of `devices`; a device of a caller's own plugs in through `DeviceBackend`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from aneforge.analysis.routes import standing_of
 from aneforge.errors import BackendUnavailableError, GraphTypeError, UnknownNameError
+from aneforge.runtime.dispatch.coreml import CoreMlBackend
+from aneforge.runtime.dispatch.doors import SERVES, DeviceDoor, e5rt_device, in_memory_model_device
 from aneforge.runtime.executables import HalfPrecisionReference, MathematicalReference, SoftwareEngine
 
 if TYPE_CHECKING:
@@ -135,7 +137,7 @@ class UnavailableBackend:
         raise unavailable(self)
 
 
-UNDISPATCHED = "this package does not dispatch to it yet; a device handed to DeviceBackend does"
+GPU_BASELINE = "it keeps programs on the GPU: a baseline for comparisons, not a way to the Neural Engine"
 PATH_B = f"it needs the entitlement {ENTITLEMENT}, which no third-party process is given"
 
 BACKENDS: tuple[Backend, ...] = (
@@ -144,20 +146,10 @@ BACKENDS: tuple[Backend, ...] = (
     SoftwareBackend(
         "cpu_fp16", "CPU fp16 reference: every layer rounded once, ties to even, on the CPU", HalfPrecisionReference
     ),
-    UnavailableBackend("e5rt", "e5rt execution streams, on the Neural Engine", "Espresso.framework", UNDISPATCHED),
-    UnavailableBackend(
-        "in_memory_model",
-        "_ANEInMemoryModel (Path A), on the Neural Engine",
-        "AppleNeuralEngine.framework",
-        UNDISPATCHED,
-    ),
-    UnavailableBackend("mpsgraph", "MPSGraph, on the GPU", "MetalPerformanceShadersGraph", UNDISPATCHED),
-    UnavailableBackend(
-        "coreml",
-        "Core ML, usually on the CPU",
-        "CoreML.framework",
-        f"{UNDISPATCHED}; its own plan keeps most programs on the CPU",
-    ),
+    DeviceDoor("e5rt", "e5rt execution streams, on the Neural Engine", e5rt_device, SERVES),
+    DeviceDoor("in_memory_model", "_ANEInMemoryModel (Path A), on the Neural Engine", in_memory_model_device),
+    UnavailableBackend("mpsgraph", "MPSGraph, on the GPU", "MetalPerformanceShadersGraph", GPU_BASELINE),
+    CoreMlBackend(),
     UnavailableBackend("path_b", "_ANEChainingRequest and _ANESharedEvents (Path B)", None, PATH_B),
 )
 """Every backend that is known, the default first."""

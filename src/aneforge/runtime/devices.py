@@ -1,14 +1,21 @@
-"""The way to a device: the small interface that dispatch to Apple's frameworks implements, and the backend over it.
+"""The way to a device: the interface that dispatch to Apple's frameworks implements, and the backend over it.
 
-It has the calls of the documented dispatch library, one to one: compile a folder that holds `model.mil` and
-`weights.bin`, write input ports, execute, read output ports, release. Values cross it as bytes: two for an fp16 number,
-one for a uint8, rounded up to an even number. Tests run it with a device that computes in software.
+It has the calls of the documented dispatch library, one to one: compile MIL for ports of given names and bytes, write
+and read ports or look at their memory, share one port's memory with another, add operations to the stream, execute all
+of them at once or asynchronously with events, release. Two bytes are an fp16 number, one is a uint8; a port has an even
+number of bytes.
+
+What a program keeps between executions (states, and what `execute_multi` passes from step to step) stays in the memory
+of the device's ports: an output there shares the memory of an input, and no step copies it through the host.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
-from dataclasses import dataclass
+import threading
+import weakref
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,54 +25,131 @@ from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.run import engine_element
 from aneforge.errors import BackendUnavailableError, NotSupportedError, RuntimeStateError
 from aneforge.formats.mil.mil_files import write_mil
+from aneforge.formats.mil.text import mil_text
 from aneforge.runtime.breaker import guard_compile
 from aneforge.runtime.executables import Execution
+from aneforge.runtime.ports import Direction
+from aneforge.runtime.streams.resident import with_state_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from aneforge.compiler.ir.program import Port, Program
+    from aneforge.compiler.ir.program import Program
+    from aneforge.formats.mil.text import MilText
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["Device", "DeviceBackend", "DeviceExecutable", "DevicePort"]
+__all__ = ["ENGINE_MASK", "Device", "DeviceBackend", "DeviceExecutable", "DevicePort", "DeviceProgram", "port_bytes"]
 
 DISPATCHED = Label(Exactness.EXACT, "computed by the device itself")
 PORT_TYPES = ("fp16", "uint8")
+ENGINE_MASK = 0x4
+"""The Neural Engine in a mask of devices: 0x1 is the CPU, 0x2 the GPU (aneforge docs, e5rt dispatch)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DevicePort:
-    """A port as a device knows it: a name and a number of bytes."""
+    """A port as a device knows it: the name that the MIL text has, and a number of bytes."""
 
     name: str
     nbytes: int
 
 
 class Device(Protocol):
-    """A way to a device. A handle is whatever the device likes; an error of the device is a `RuntimeError`."""
+    """A way to a device. An error of the device is a `RuntimeError`."""
+
+    @property
+    def operation_ports(self) -> int | None:
+        """How many inputs, and how many outputs, an operation has that is added to a stream; None for any number."""
+        ...
 
     def obstacle(self) -> str | None:
         """Return why the device cannot be used here, or None where it can."""
         ...
 
-    def compile(self, folder: Path, inputs: tuple[DevicePort, ...], outputs: tuple[DevicePort, ...]) -> object:
-        """Compile and load the program in a folder, and return a handle."""
+    def compile(
+        self,
+        mil: Path,
+        inputs: tuple[DevicePort, ...],
+        outputs: tuple[DevicePort, ...],
+        *,
+        mask: int = ENGINE_MASK,
+        cache: Path | None = None,
+    ) -> DeviceProgram:
+        """Compile and load a MIL program, its weights beside it, as the first operation of a stream."""
         ...
 
-    def set_input(self, handle: object, port: str, data: bytes) -> None:
-        """Write an input port."""
+    def compile_check(
+        self, mil: Path, *, options: str | None = None, mask: int = ENGINE_MASK, cache: Path | None = None
+    ) -> int:
+        """Return 0 where the program compiles, -1 where not, -2 where options are not known; else the device's code."""
         ...
 
-    def execute(self, handle: object) -> None:
-        """Run once."""
+
+class DeviceProgram(Protocol):
+    """A stream of operations that a device holds, the first of which `compile` made."""
+
+    def set_input(self, port: str, data: Array, operation: int = 0) -> None:
+        """Copy values into an input port; fewer bytes than it has leave the rest as it was."""
         ...
 
-    def get_output(self, handle: object, port: str) -> bytes:
-        """Read an output port."""
+    def get_output(self, port: str, into: Array, operation: int = 0) -> None:
+        """Copy an output port into an array, as many bytes as it has at most."""
         ...
 
-    def release(self, handle: object) -> None:
+    def input_view(self, port: str) -> Array:
+        """Return the memory of an input port of the first operation, as bytes."""
+        ...
+
+    def output_view(self, port: str) -> Array:
+        """Return the memory of an output port of the first operation, as bytes."""
+        ...
+
+    def share_buffer(self, source: int, output: str, sink: int, to_input: str) -> None:
+        """Give an input of one operation the memory of an output of another; before the first execution."""
+        ...
+
+    def execute(self) -> None:
+        """Run the first operation once."""
+        ...
+
+    def add_operation(self, mil: Path, inputs: tuple[DevicePort, ...], outputs: tuple[DevicePort, ...]) -> int:
+        """Compile another program into the stream, and return the number of its operation."""
+        ...
+
+    def operation_count(self) -> int:
+        """Return how many operations the stream has."""
+        ...
+
+    def execute_multi(self) -> None:
+        """Run every operation once, in order. No event moves."""
+        ...
+
+    def chain(self, source: int, sink: int, event: str) -> None:
+        """Let an operation wait for the end of an earlier one in asynchronous executions."""
+        ...
+
+    def event_value(self, operation: int) -> int:
+        """Return how often an operation ended in asynchronous executions."""
+        ...
+
+    def chain_event_value(self, sink: int) -> int:
+        """Return the value of the event that an operation waits for."""
+        ...
+
+    def execute_async(self) -> None:
+        """Run every operation in order, after what was submitted before, and return at once."""
+        ...
+
+    def wait_for_completion(self) -> None:
+        """Wait for everything that was submitted."""
+        ...
+
+    def final_event_values(self) -> tuple[int, int]:
+        """Return the value of the last operation's event before and after the last submission."""
+        ...
+
+    def release(self) -> None:
         """Unload the program."""
         ...
 
@@ -96,29 +180,57 @@ class DeviceBackend:
         if graph is None:
             raise NotSupportedError(
                 "a device compiles the graph, and this program was read from a file that holds the engine's layers",
-                remedy="compile the graph with this backend",
+                remedy="compile the graph with this backend, or hand the MIL program over too",
             )
-        if program.states:
-            raise NotSupportedError(
-                "a device has no ports for states",
-                seen=", ".join(state.name for state in program.states),
-                remedy="make them inputs and outputs that share a buffer",
-            )
-        inputs, outputs = (tuple(map(device_port, ports)) for ports in (program.inputs, program.outputs))
-        with tempfile.TemporaryDirectory(prefix="aneforge-") as folder:
-            write_mil(graph, folder)
+        resident = with_state_ports(graph)
+        made = mil_text(resident.graph)
+        states = {state.name: state.read.type for state in program.states}
+        entering = {port.name: port.value.type for port in program.inputs} | states
+        leaving = {port.name: port.value.type for port in program.outputs}
+        leaving |= {output: states[state] for output, state in resident.pairs.items()}
+        names_in, names_out = mil_names(resident.graph, made)
+        inputs, outputs = bound_ports(names_in, entering), bound_ports(names_out, leaving)
+        folder = tempfile.TemporaryDirectory(prefix="aneforge-")
+        try:
+            mil = write_mil(made, folder.name)
             with guard_compile(self.name):
-                handle = self.device.compile(Path(folder), inputs, outputs)
-        return DeviceExecutable(program, self.device, handle)
+                loaded = self.device.compile(mil, tuple(inputs.values()), tuple(outputs.values()))
+            return DeviceExecutable(self.device, loaded, folder, inputs, outputs, resident.pairs)
+        except BaseException:
+            folder.cleanup()
+            raise
 
 
-@dataclass(slots=True)
 class DeviceExecutable:
     """A program that a device holds."""
 
-    program: Program
-    device: Device
-    handle: object
+    in_place = True
+
+    def __init__(
+        self,
+        device: Device,
+        loaded: DeviceProgram,
+        folder: tempfile.TemporaryDirectory[str],
+        inputs: Mapping[str, DevicePort],
+        outputs: Mapping[str, DevicePort],
+        pairs: Mapping[str, str],
+    ) -> None:
+        self.device = device
+        self.folder = folder
+        self.inputs = inputs
+        """The ports of the device by the names that the program has; states are among them."""
+        self.outputs = outputs
+        self.pairs = pairs
+        """States: the input's name by the output's."""
+        self.memory = Memory(loaded)
+        self.views: dict[tuple[Direction, str], Array] = {}
+        self.streams: dict[tuple[int, tuple[tuple[str, str], ...]], DeviceProgram] = {}
+        """Streams that `execute_multi` made, by the number of steps and what is resident."""
+        try:
+            self.share_all(loaded, pairs, [(0, 0)])
+        except BaseException:
+            self.release()
+            raise
 
     @property
     def label(self) -> Label:
@@ -129,54 +241,229 @@ class DeviceExecutable:
         """Return the element type of a port."""
         return engine_element(kind)
 
-    def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
-        """Run once.
+    def port_buffer(self, direction: Direction, name: str, kind: TensorType) -> Array:
+        """Return the memory of a port, as an array of its type.
 
         Raises:
-            RuntimeStateError: The device gave another number of bytes than a port has.
+            RuntimeStateError: The device has another number of bytes for the port.
         """
-        del states  # `load` takes no program that has any
-        for port in self.program.inputs:
-            self.device.set_input(self.handle, port.name, padded(inputs[port.name]))
-        self.device.execute(self.handle)
-        return Execution({port.name: self.output(port) for port in self.program.outputs}, {}, DISPATCHED)
-
-    def output(self, port: Port) -> Array:
-        """Return what the device has in an output port."""
-        kind, wanted = port.value.type, device_port(port).nbytes
-        data = self.device.get_output(self.handle, port.name)
-        if len(data) != wanted:
+        is_input = direction is Direction.INPUT
+        port = (self.inputs if is_input else self.outputs)[name]
+        root = (self.memory.loaded.input_view if is_input else self.memory.loaded.output_view)(port.name)
+        if root.nbytes != port.nbytes:
             raise RuntimeStateError(
-                f"the device gave output {port.name!r} in another size", seen=len(data), limit=wanted
+                f"the device has {direction} {name!r} in another size", seen=root.nbytes, limit=port.nbytes
             )
-        return np.frombuffer(data, self.element(kind), count=kind.size).reshape(kind.shape)
+        self.memory.watch(root)
+        element = self.element(kind)
+        view = root[: kind.size * element.itemsize].view(element).reshape(kind.shape)
+        self.views[direction, name] = view
+        return view
+
+    def state_buffer(self, name: str, kind: TensorType) -> Array:
+        """Return the memory in which a state stays between executions."""
+        return self.port_buffer(Direction.INPUT, name, kind)
+
+    def share_buffer(self, output: str, to_input: str) -> None:
+        """Let an input have the memory of an output."""
+        self.share_all(self.memory.loaded, {output: to_input}, [(0, 0)])
+        self.views[Direction.INPUT, to_input] = self.views[Direction.OUTPUT, output]
+
+    def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
+        """Run once; what is in the device's own memory already is not copied."""
+        for name, array in inputs.items():
+            view = self.views[Direction.INPUT, name]
+            if array is not view:
+                np.copyto(view, array)
+        self.memory.loaded.execute()
+        found = {name: view for (direction, name), view in self.views.items() if direction is Direction.OUTPUT}
+        return Execution(found, states, DISPATCHED)
+
+    def execute_multi(
+        self,
+        feeds: Sequence[Mapping[str, Array]],
+        resident: Mapping[str, str],
+        seeds: Mapping[str, Array],
+        kinds: Mapping[str, TensorType],
+    ) -> list[dict[str, Array]]:
+        """Run a step for every feed and return the outputs of each; what is resident stays in the device's memory.
+
+        Every step is an operation of one stream, run by one call, where the device takes operations of as many ports.
+        Else, and where the program has states, one operation runs once for every step. `kinds` has the outputs.
+        """
+        most = self.device.operation_ports
+        if not self.pairs and (most is None or max(len(self.inputs), len(self.outputs)) <= most):
+            return self.run_stream(feeds, resident, seeds, kinds)
+        return self.run_again(feeds, resident, seeds, kinds)
+
+    def run_stream(
+        self,
+        feeds: Sequence[Mapping[str, Array]],
+        resident: Mapping[str, str],
+        seeds: Mapping[str, Array],
+        kinds: Mapping[str, TensorType],
+    ) -> list[dict[str, Array]]:
+        """Run every step by one call."""
+        count = len(feeds)
+        stream = self.stream_of(count, resident, [(step, step + 1) for step in range(count - 1)])
+        for step, feed in enumerate(feeds):
+            for name, array in (feed | seeds if step == 0 else feed).items():
+                stream.set_input(self.inputs[name].name, padded(array), step)
+        stream.execute_multi()
+        return [self.outputs_of(stream, step, kinds) for step in range(count)]
+
+    def run_again(
+        self,
+        feeds: Sequence[Mapping[str, Array]],
+        resident: Mapping[str, str],
+        seeds: Mapping[str, Array],
+        kinds: Mapping[str, TensorType],
+    ) -> list[dict[str, Array]]:
+        """Run one operation once for every step.
+
+        Raises:
+            NotSupportedError: The program has states, and other outputs are to be resident beside them.
+        """
+        if resident and self.pairs:
+            raise NotSupportedError(
+                "the states of a program on a device stay in its memory, and other outputs do not beside them",
+                operation="execute_multi",
+                seen=", ".join(resident),
+                remedy="make them states too",
+            )
+        stream = self.stream_of(1, resident, [(0, 0)]) if resident else self.memory.loaded
+        found: list[dict[str, Array]] = []
+        for step, feed in enumerate(feeds):
+            for name, array in (feed | seeds if step == 0 else feed).items():
+                stream.set_input(self.inputs[name].name, padded(array))
+            stream.execute()
+            found.append(self.outputs_of(stream, 0, kinds))
+        return found
+
+    def stream_of(self, count: int, resident: Mapping[str, str], steps: Sequence[tuple[int, int]]) -> DeviceProgram:
+        """Return a stream of so many operations in which outputs share memory with inputs, made once."""
+        key = count, tuple(resident.items())
+        if key not in self.streams:
+            mil, inputs, outputs = self.mil, tuple(self.inputs.values()), tuple(self.outputs.values())
+            stream = self.device.compile(mil, inputs, outputs)
+            try:
+                for _ in range(count - 1):
+                    stream.add_operation(mil, inputs, outputs)
+                self.share_all(stream, resident, steps)
+            except BaseException:
+                stream.release()
+                raise
+            self.streams[key] = stream
+        return self.streams[key]
+
+    @property
+    def mil(self) -> Path:
+        """The MIL program, which stays as long as the executable does."""
+        return Path(self.folder.name) / "model.mil"
+
+    def share_all(self, stream: DeviceProgram, pairs: Mapping[str, str], steps: Sequence[tuple[int, int]]) -> None:
+        """Let inputs of operations have the memory of outputs of others."""
+        for source, sink in steps:
+            for output, to_input in pairs.items():
+                stream.share_buffer(source, self.outputs[output].name, sink, self.inputs[to_input].name)
+
+    def outputs_of(self, stream: DeviceProgram, operation: int, kinds: Mapping[str, TensorType]) -> dict[str, Array]:
+        """Return copies of the outputs of an operation."""
+        found: dict[str, Array] = {}
+        for name, kind in kinds.items():
+            held = np.empty(self.outputs[name].nbytes, np.uint8)
+            stream.get_output(self.outputs[name].name, held, operation)
+            element = self.element(kind)
+            found[name] = held[: kind.size * element.itemsize].view(element).reshape(kind.shape)
+        return found
 
     def release(self) -> None:
-        """Unload the program."""
-        self.device.release(self.handle)
+        """Unload the program; its memory stays until nobody has a view of it."""
+        for stream in self.streams.values():
+            stream.release()
+        self.streams.clear()
+        self.views.clear()
+        self.memory.give_up()
+        self.folder.cleanup()
 
 
-def device_port(port: Port) -> DevicePort:
-    """Return a port as a device knows it.
+@dataclass(slots=True)
+class Memory:
+    """The memory of a program's ports: the program is unloaded once it was given up and nobody has a view.
+
+    A device frees the memory with the program, and an array that lies there would end the process when it is read.
+    """
+
+    loaded: DeviceProgram
+    viewed: int = 0
+    given_up: bool = False
+    process: int = field(default_factory=os.getpid)
+    # Collection may drop a view in a thread that holds the lock already.
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def watch(self, root: Array) -> None:
+        """Count an array that lies in the memory, on which every view of it depends."""
+        with self.lock:
+            self.viewed += 1
+        weakref.finalize(root, self.drop).atexit = False
+
+    def drop(self) -> None:
+        """Count one array less."""
+        with self.lock:
+            self.viewed -= 1
+            self.unload()
+
+    def give_up(self) -> None:
+        """Unload the program as soon as nobody has a view."""
+        with self.lock:
+            if not self.given_up:
+                self.given_up = True
+                self.unload()
+
+    def unload(self) -> None:
+        """Unload the program if nobody needs it; whoever was forked unloads nothing."""
+        if self.given_up and self.viewed == 0 and os.getpid() == self.process:
+            self.loaded.release()
+
+
+def mil_names(graph: Graph, made: MilText) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what inputs and outputs of a graph are called in its MIL text."""
+    (function,) = made.program.functions.values()
+    return (
+        dict(zip(graph.inputs, (one.name for one in function.inputs), strict=True)),
+        dict(zip(graph.outputs, (one.name for one in function.outputs), strict=True)),
+    )
+
+
+def bound_ports(names: Mapping[str, str], types: Mapping[str, TensorType]) -> dict[str, DevicePort]:
+    """Return ports as a device knows them, by the names that the program has.
 
     Raises:
         NotSupportedError: Ports of a device have no such elements.
     """
-    kind = port.value.type
+    return {name: DevicePort(called, port_bytes(name, types[name])) for name, called in names.items()}
+
+
+def port_bytes(name: str, kind: TensorType) -> int:
+    """Return how many bytes a port has.
+
+    Raises:
+        NotSupportedError: Ports of a device have no such elements.
+    """
     if kind.dtype not in PORT_TYPES:
         raise NotSupportedError(
-            f"port {port.name!r} has an element type that a device does not support",
+            f"port {name!r} has an element type that a device does not support",
             seen=kind.dtype,
             limit=", ".join(PORT_TYPES),
             remedy="cast in the graph",
         )
-    return DevicePort(port.name, even(kind.size * engine_element(kind).itemsize))
+    return even(kind.size * engine_element(kind).itemsize)
 
 
-def padded(array: Array) -> bytes:
+def padded(array: Array) -> Array:
     """Return the bytes of a value, an even number of them."""
-    data = np.ascontiguousarray(array).tobytes()
-    return data.ljust(even(len(data)), b"\0")
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return data if data.size % 2 == 0 else np.append(data, np.uint8(0))
 
 
 def even(count: int) -> int:

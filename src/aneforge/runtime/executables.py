@@ -6,6 +6,7 @@ port name; ports, buffers, locks and lifetimes are the matter of `program`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +17,7 @@ from aneforge.compiler.ir.evaluate import evaluate_layer, evaluate_program
 from aneforge.engine.exactness import Exactness, Label
 from aneforge.engine.execution.run import engine_element, prepare
 from aneforge.ops.types import is_float, numpy_dtype
+from aneforge.runtime.ports import buffer_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.execution.run import Executable as Prepared
     from aneforge.ops.types import Array, TensorType
+    from aneforge.runtime.ports import Direction
 
 __all__ = [
     "Executable",
@@ -58,8 +61,25 @@ class Executable(Protocol):
         """Return the element type in which a port of that type hands values over."""
         ...
 
+    @property
+    def in_place(self) -> bool:
+        """True where an execution reads and writes the buffers of ports and states themselves."""
+        ...
+
+    def port_buffer(self, direction: Direction, name: str, kind: TensorType) -> Array:
+        """Return the buffer of a port, of zeros."""
+        ...
+
+    def state_buffer(self, name: str, kind: TensorType) -> Array:
+        """Return the buffer in which a state stays between executions, of zeros."""
+        ...
+
+    def share_buffer(self, output: str, to_input: str) -> None:
+        """Let an input have the buffer of an output, before the first execution."""
+        ...
+
     def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
-        """Run once; arrays have the types that `element` gives, and are not written to."""
+        """Run once; arrays have the types that `element` gives, and are not written to unless it is in place."""
         ...
 
     def release(self) -> None:
@@ -67,7 +87,31 @@ class Executable(Protocol):
         ...
 
 
-class SoftwareEngine:
+class HostBuffers(ABC):
+    """What computes here, from and to arrays of the host: a port has a buffer of its own until another one is bound."""
+
+    in_place = False
+
+    @abstractmethod
+    def element(self, kind: TensorType) -> np.dtype[Any]:
+        """Return the element type of a port."""
+
+    def port_buffer(self, direction: Direction, name: str, kind: TensorType) -> Array:
+        """Return the buffer of a port, of zeros."""
+        del direction, name  # they are all alike
+        return buffer_for(kind, self.element(kind))
+
+    def state_buffer(self, name: str, kind: TensorType) -> Array:
+        """Return the buffer of a state, of zeros."""
+        del name
+        return buffer_for(kind, self.element(kind))
+
+    def share_buffer(self, output: str, to_input: str) -> None:
+        """Do nothing more: the two ports have one buffer, and that is all there is to it."""
+        del output, to_input
+
+
+class SoftwareEngine(HostBuffers):
     """A program on the software engine: the bits of the silicon, where its arithmetic is known."""
 
     def __init__(self, program: Program) -> None:
@@ -97,8 +141,8 @@ class SoftwareEngine:
         self.__dict__.pop("ready", None)
 
 
-@dataclass(frozen=True, slots=True)
-class MathematicalReference:
+@dataclass(frozen=True)
+class MathematicalReference(HostBuffers):
     """A program as the mathematics has it, in float64 throughout, ports included."""
 
     program: Program
@@ -121,8 +165,8 @@ class MathematicalReference:
         """Hold nothing, so give nothing back."""
 
 
-@dataclass(frozen=True, slots=True)
-class HalfPrecisionReference:
+@dataclass(frozen=True)
+class HalfPrecisionReference(HostBuffers):
     """A program as a processor with fp16 tensors would run it: each layer in float64, its result rounded once."""
 
     program: Program

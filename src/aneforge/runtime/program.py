@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
-from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, check_memory, convert_value, expect_apart
+from aneforge.runtime.ports import Direction, Port, check_buffer, check_memory, convert_value, expect_apart
 from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.slots import SLOTS
 
@@ -78,7 +78,7 @@ class LoadedProgram:
         self.inputs = ports_of(Direction.INPUT, program, executable)
         self.outputs = ports_of(Direction.OUTPUT, program, executable)
         self.states: dict[str, Array] = {
-            state.name: buffer_for(state.read.type, executable.element(state.read.type)) for state in program.states
+            state.name: executable.state_buffer(state.name, state.read.type) for state in program.states
         }
         self.drawn = {one.name: convert_value(self.inputs[one.name], one.draw()) for one in supplied}
         """What the host draws for inputs that conversion added, by their names."""
@@ -151,6 +151,7 @@ class LoadedProgram:
                 )
             if source.type != sink.type:
                 raise GraphError(f"{source} cannot share its buffer with {sink}", seen=sink.type, limit=source.type)
+            self.executable.share_buffer(output, to_input)
             sink.buffer = source.buffer
             self.shared[output] = to_input
 
@@ -220,7 +221,7 @@ class LoadedProgram:
         with self.used("write_state"):
             held = named(self.states, name, "state")
             kind = next(state.read.type for state in self.program.states if state.name == name)
-            self.states[name] = convert_value(Port(name, Direction.INPUT, kind, held), value)
+            np.copyto(held, convert_value(Port(name, Direction.INPUT, kind, held), value))
 
     def execute(self) -> None:
         """Run once: read the buffers of the inputs, write those of the outputs, move the states on.
@@ -230,12 +231,16 @@ class LoadedProgram:
         """
         with self.used("execute"):
             # An output may leave in a buffer that an input came from, and a value may pass through unchanged.
-            given = {name: port.buffer.copy() for name, port in self.inputs.items()}
+            in_place = self.executable.in_place
+            given = {name: port.buffer if in_place else port.buffer.copy() for name, port in self.inputs.items()}
             found = self.executable.execute(given, self.states)
             for name, port in self.outputs.items():
-                with np.errstate(over="ignore"):
-                    np.copyto(port.buffer, found.outputs[name], casting="unsafe")
-            self.states = {name: np.array(value) for name, value in found.states.items()}
+                if found.outputs[name] is not port.buffer:
+                    with np.errstate(over="ignore"):
+                        np.copyto(port.buffer, found.outputs[name], casting="unsafe")
+            for name, held in self.states.items():
+                if found.states[name] is not held:
+                    self.states[name] = np.array(found.states[name])
             self.label = found.label
             self.executions += 1
 
@@ -310,6 +315,10 @@ class LoadedProgram:
             return
         with self.lock:
             self._released = True
+            if self.executable.in_place:
+                for port in (*self.inputs.values(), *self.outputs.values()):
+                    port.buffer = np.empty(0, port.buffer.dtype)  # the memory goes with the program
+                self.states.clear()
             self._end()
 
     def __reduce__(self) -> NoReturn:
@@ -354,7 +363,7 @@ def ports_of(direction: Direction, program: Program, executable: Executable) -> 
     """Return the ports of one direction, each with a buffer of its own."""
 
     def made(name: str, kind: TensorType) -> Port:
-        return Port(name, direction, kind, buffer_for(kind, executable.element(kind)))
+        return Port(name, direction, kind, executable.port_buffer(direction, name, kind))
 
     listed = program.inputs if direction is Direction.INPUT else program.outputs
     return MappingProxyType({port.name: made(port.name, port.value.type) for port in listed})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import sys
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -13,16 +13,16 @@ import pytest
 import aneforge as af
 from aneforge.compiler.lower.lower import lower
 from aneforge.errors import BackendUnavailableError, GraphError, NotSupportedError, RuntimeStateError, UnknownNameError
-from aneforge.formats.mil.program import load_mil
-from aneforge.runtime.devices import DeviceBackend
+from aneforge.runtime.devices import ENGINE_MASK, DeviceBackend
 from aneforge.runtime.paths import Need
 from aneforge.runtime.slots import Slots
+from aneforge.runtime.streams.multi import execute_multi
 from aneforge.targets import resolve
+from software_device import SoftwareDevice, SoftwareStream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aneforge.ops.types import Array
     from aneforge.runtime.devices import DevicePort
     from golden_text import Golden
 
@@ -42,8 +42,13 @@ def test_every_backend_says_whether_it_is_available(golden: Golden, monkeypatch:
 
 def test_on_a_mac_the_reason_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.delenv("ANEFORGE_DYLIB", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     reasons = {status.name: status.reason for status in af.backends()}
-    assert "does not dispatch to it yet" in reasons["e5rt"]
+    assert reasons["e5rt"].startswith("/System/Library/PrivateFrameworks/Espresso.framework/Espresso cannot be loaded")
+    assert reasons["in_memory_model"].startswith("/usr/lib/libobjc.A.dylib cannot be loaded")
+    assert reasons["coreml"] == "coremltools is not installed: pip install 'aneforge-open[coreml]'"
+    assert "a baseline for comparisons" in reasons["mpsgraph"]
     assert "part of macOS" not in "".join(reasons.values())
 
 
@@ -93,74 +98,21 @@ def test_the_fp16_reference_keeps_states_and_whole_numbers() -> None:
 # A device
 
 
-@dataclass
-class Loaded:
-    """A program on the fake device."""
-
-    program: Any
-    outputs: tuple[DevicePort, ...]
-    values: dict[str, Array] = field(default_factory=dict[str, Any])
-    results: dict[str, bytes] = field(default_factory=dict[str, bytes])
-
-
-@dataclass
-class FakeDevice:
-    """A device that reads what it is given, as the dispatch library would, and computes in software."""
-
-    why_not: str | None = None
-    wrong_size: bool = False
-    log: list[str] = field(default_factory=list[str])
-
-    def obstacle(self) -> str | None:
-        """Return why it is not there."""
-        return self.why_not
-
-    def compile(self, folder: Path, inputs: tuple[DevicePort, ...], outputs: tuple[DevicePort, ...]) -> Loaded:
-        """Read what the folder holds."""
-        self.log.append(f"compile {[port.nbytes for port in inputs]} -> {[port.nbytes for port in outputs]}")
-        return Loaded(af.build_program(load_mil(folder).graph(), "h13"), outputs)
-
-    def set_input(self, handle: object, port: str, data: bytes) -> None:
-        """Take bytes."""
-        loaded = cast("Loaded", handle)
-        kind = next(one.value.type for one in loaded.program.inputs if one.name == port)
-        dtype = np.uint8 if kind.dtype == "uint8" else np.float16
-        loaded.values[port] = np.frombuffer(data, dtype, count=kind.size).reshape(kind.shape)
-        self.log.append(f"set {port}")
-
-    def execute(self, handle: object) -> None:
-        """Compute."""
-        loaded = cast("Loaded", handle)
-        found = af.run(loaded.program, loaded.values).outputs
-        loaded.results = {name: value.astype(np.float16).tobytes() for name, value in found.items()}
-        self.log.append("execute")
-
-    def get_output(self, handle: object, port: str) -> bytes:
-        """Give bytes."""
-        self.log.append(f"get {port}")
-        return cast("Loaded", handle).results[port] + (b"\0" if self.wrong_size else b"")
-
-    def release(self, handle: object) -> None:
-        """Forget."""
-        cast("Loaded", handle).results.clear()
-        self.log.append("release")
-
-
-def dispatched(device: FakeDevice) -> DeviceBackend:
+def dispatched(device: SoftwareDevice) -> DeviceBackend:
     return DeviceBackend("fake", "a device that computes in software", device)
 
 
 def test_dispatch_to_a_device() -> None:
-    device = FakeDevice()
+    device = SoftwareDevice()
     with af.compile(network(), target="h13", backend=dispatched(device)) as model:
         assert np.array_equal(model(SAMPLE), af.compile(network(), target="h13")(SAMPLE))
         assert model.backend == "fake"
         assert str(model.exactness) == "exact: computed by the device itself"
-    assert device.log == ["compile [384] -> [512]", "set x0", "execute", "get y", "release"]
+    assert device.log == ["compile [384] -> [512]", "execute", "release"]
 
 
 def test_a_model_that_nobody_holds_leaves_the_device() -> None:
-    device = FakeDevice()
+    device = SoftwareDevice()
     model = af.compile(network(), target="h13", backend=dispatched(device))
     del model
     gc.collect()
@@ -172,14 +124,14 @@ def test_a_program_that_is_one_too_many_leaves_the_device(monkeypatch: pytest.Mo
         raise RuntimeStateError("128 programs are loaded, and this one needs 1")
 
     monkeypatch.setattr(Slots, "take", full)
-    device = FakeDevice()
+    device = SoftwareDevice()
     with pytest.raises(RuntimeStateError, match="128 programs are loaded"):
         af.compile(network(), target="h13", backend=dispatched(device))
     assert device.log[-1] == "release"
 
 
 def test_a_device_gets_uint8_in_an_even_number_of_bytes() -> None:
-    device = FakeDevice()
+    device = SoftwareDevice()
     model = af.compile(af.image_input((1, 1, 3, 3), scale=1.0), target="h13", backend=dispatched(device))
     pixels = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
     assert np.array_equal(model(pixels), pixels)
@@ -188,24 +140,32 @@ def test_a_device_gets_uint8_in_an_even_number_of_bytes() -> None:
 
 def test_a_device_is_given_the_graph_each_time(cache_folder: Path) -> None:
     for _ in range(2):
-        device = FakeDevice()
+        device = SoftwareDevice()
         model = af.compile(network(), target="h13", backend=dispatched(device))
         assert device.log == ["compile [384] -> [512]"]
         model.release()
     assert cache_folder.exists()
 
 
-class BrokenDevice(FakeDevice):
+class BrokenDevice(SoftwareDevice):
     """A device whose compiler fails until it is mended."""
 
     broken = True
 
-    def compile(self, folder: Path, inputs: tuple[DevicePort, ...], outputs: tuple[DevicePort, ...]) -> Loaded:
+    def compile(
+        self,
+        mil: Path,
+        inputs: tuple[DevicePort, ...],
+        outputs: tuple[DevicePort, ...],
+        *,
+        mask: int = ENGINE_MASK,
+        cache: Path | None = None,
+    ) -> SoftwareStream:
         """Fail, or compile."""
         if self.broken:
             self.log.append("failed")
             raise RuntimeError("the service said no")
-        return super().compile(folder, inputs, outputs)
+        return super().compile(mil, inputs, outputs, mask=mask, cache=cache)
 
 
 def test_a_device_that_failed_to_compile_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +178,7 @@ def test_a_device_that_failed_to_compile_is_left_alone_for_a_while(monkeypatch: 
         af.compile(out, target="h13", backend=backend)
     assert device.log == ["failed"]
     af.compile(out, target="h13")  # what is compiled here waits for nobody
-    af.compile(out, target="h13", backend=DeviceBackend("another", "a device", FakeDevice()))
+    af.compile(out, target="h13", backend=DeviceBackend("another", "a device", SoftwareDevice()))
     monkeypatch.setenv("ANEFORGE_COMPILE_BACKOFF", "soon")
     with pytest.raises(ValueError, match="ANEFORGE_COMPILE_BACKOFF is not a number of seconds"):
         af.compile(out, target="h13", backend=backend)
@@ -239,23 +199,21 @@ def test_a_device_that_failed_to_compile_is_left_alone_for_a_while(monkeypatch: 
 
 def test_a_device_that_is_not_there() -> None:
     with pytest.raises(BackendUnavailableError, match=r"'fake' .* is not available: no driver"):
-        af.compile(network(), target="h13", backend=dispatched(FakeDevice("no driver")))
+        af.compile(network(), target="h13", backend=dispatched(SoftwareDevice("no driver")))
     program = af.build_program(network(), "h13")
     with pytest.raises(BackendUnavailableError, match="no driver"):
-        dispatched(FakeDevice("no driver")).load(program, None)
+        dispatched(SoftwareDevice("no driver")).load(program, None)
 
 
 def test_a_device_that_answers_wrongly() -> None:
-    model = af.compile(network(), target="h13", backend=dispatched(FakeDevice(wrong_size=True)))
-    with pytest.raises(RuntimeStateError, match="the device gave output 'y' in another size"):
-        model(SAMPLE)
+    device = SoftwareDevice(surplus=2)
+    with pytest.raises(RuntimeStateError, match="the device has input 'x0' in another size"):
+        af.compile(network(), target="h13", backend=dispatched(device))
+    assert device.log[-1] == "release"
 
 
 def test_what_a_device_does_not_take(tmp_path: Path) -> None:
-    backend = dispatched(FakeDevice())
-    total = af.state("total", (1, 32))
-    with pytest.raises(NotSupportedError, match="a device has no ports for states"):
-        af.compile(af.Graph({"y": total + af.input((1, 32))}, {"total": total + 1.0}), target="h16g", backend=backend)
+    backend = dispatched(SoftwareDevice())
     path = af.compile(network(), target="h13").save(tmp_path / "net")
     with pytest.raises(NotSupportedError, match="this program was read from a file"):
         af.load_program(path, backend=backend)
@@ -263,6 +221,71 @@ def test_what_a_device_does_not_take(tmp_path: Path) -> None:
     program = lower(indices, resolve("h16g"))
     with pytest.raises(NotSupportedError, match="port 'y' has an element type that a device does not support"):
         backend.load(program, indices)
+
+
+def counting() -> af.Graph:
+    total, fixed = af.state("total", (1, 32)), af.state("fixed", (1, 32))
+    return af.Graph({"the sum": total + af.input((1, 32), name="a step") + fixed}, {"total": total + 1.0})
+
+
+def test_states_stay_in_the_memory_of_a_device() -> None:
+    device = SoftwareDevice()
+    with af.compile(counting(), target="h13", backend=dispatched(device)) as model:
+        assert device.log[1:] == ["share 0.total_next -> 0.total"]
+        model.loaded.write_state("fixed", np.full((1, 32), 0.5))
+        assert [float(np.asarray(model(np.zeros((1, 32))))[0, 0]) for _ in range(3)] == [0.5, 1.5, 2.5]
+        assert model.loaded.read_state("total")[0, 0] == 3
+        found = execute_multi(model.loaded, [{"a step": np.zeros((1, 32))}] * 2)
+        assert [float(step["the sum"][0, 0]) for step in found] == [3.5, 4.5]
+        with pytest.raises(NotSupportedError, match="other outputs do not beside them"):
+            execute_multi(model.loaded, [{}], {"the sum": "a step"})
+    assert not any("total" in line for line in device.log[2:])
+
+
+@pytest.mark.parametrize("operation_ports", [None, 1])
+def test_what_is_resident_stays_in_the_memory_of_a_device(operation_ports: int | None) -> None:
+    device = SoftwareDevice(operation_ports=operation_ports)
+    y = af.input((1, 4), name="x") + af.input((1, 4), name="z")
+    with af.compile(y, target="h13", backend=dispatched(device)) as model:
+        for seed in (0.0, 2.0):
+            feeds = [{"x": np.full((1, 4), n)} for n in (1, 2, 3)]
+            found = execute_multi(model.loaded, feeds, {"y": "z"}, {"z": np.full((1, 4), seed)} if seed else None)
+            assert [step["y"][0, 0] - seed for step in found] == [1, 3, 6]
+    assert device.log.count("execute_multi") == (2 if operation_ports is None else 0)
+    assert device.log.count("execute") == (0 if operation_ports is None else 6)
+    assert device.log.count("set z") == 2
+    assert device.log.count("compile [8, 8] -> [8]") == 2
+
+
+def test_a_feed_that_does_not_fit_names_its_step() -> None:
+    model = af.compile(af.input((1, 4), name="x").relu(), target="h13", backend=dispatched(SoftwareDevice()))
+    with pytest.raises(GraphError, match="execute_multi, step 1: a feed has a value for every input"):
+        execute_multi(model.loaded, [{"x": np.ones((1, 4))}, {}])
+    wide = af.Graph({"y": af.input((1, 4), name="x").tile([1, 2])})
+    model = af.compile(wide, target="h13", backend=dispatched(SoftwareDevice()))
+    with pytest.raises(GraphError, match="cannot share its buffer"):
+        execute_multi(model.loaded, [{}], {"y": "x"})
+
+
+def test_ports_that_share_memory_on_a_device() -> None:
+    device = SoftwareDevice()
+    model = af.compile(af.input((1, 4), name="x") + 1.0, target="h13", backend=dispatched(device))
+    model.loaded.share_buffer("y", "x")
+    for _ in range(3):
+        model.execute()
+    assert model.output_view().tolist() == [[3] * 4]
+    assert "set x" not in device.log
+
+
+def test_a_view_keeps_the_memory_of_a_device() -> None:
+    device = SoftwareDevice()
+    model = af.compile(network(), target="h13", backend=dispatched(device))
+    view = model.output_view()[0]
+    model.release()
+    assert "release" not in device.log
+    assert float(view.max()) == 0
+    del view
+    assert device.log[-1] == "release"
 
 
 def test_a_saved_program_runs_on_another_software_backend(tmp_path: Path) -> None:

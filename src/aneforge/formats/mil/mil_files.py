@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from aneforge.formats.mil.literals import scalar_of
 from aneforge.formats.mil.program import MilProgram
 from aneforge.formats.mil.syntax import Blob, Tuple
-from aneforge.formats.mil.text import mil_text
+from aneforge.formats.mil.text import MilText, mil_text
 
 if TYPE_CHECKING:
     import os
@@ -29,14 +29,14 @@ WEIGHTS_FILE = "weights.bin"
 
 
 def write_mil(
-    source: GraphLike | Retargeted | MilProgram | Mapping[str, Graph | Retargeted],
+    source: GraphLike | Retargeted | MilProgram | MilText | Mapping[str, Graph | Retargeted],
     directory: str | os.PathLike[str],
     *,
     port_casts: bool = False,
     rounded: bool = False,
     alignment: int = 1,
 ) -> Path:
-    """Write a graph, or a program that was read, into a folder, and return the path of its model.mil.
+    """Write a graph, its MIL text, or a program that was read, into a folder, and return the path of its model.mil.
 
     Graphs are written as `mil_text` says. A program that was read keeps its text but for spaces, and its weights files
     bit for bit; the options are for graphs. Each file appears whole or not at all, weights first.
@@ -57,7 +57,11 @@ def write_mil(
     if isinstance(source, MilProgram):
         text, files = str(source), weights_files(source)
     else:
-        made = mil_text(source, port_casts=port_casts, rounded=rounded, alignment=alignment)
+        made = (
+            source
+            if isinstance(source, MilText)
+            else mil_text(source, port_casts=port_casts, rounded=rounded, alignment=alignment)
+        )
         text, files = made.text, {WEIGHTS_FILE: made.weights.write_to}
     for relative, write in files.items():
         write_whole(folder / relative, write)

@@ -13,9 +13,10 @@ import numpy as np
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import engine_element
 from aneforge.errors import GraphError, UnknownNameError
-from aneforge.formats.mil.program import from_mil
+from aneforge.formats.mil.metadata import hints_of
+from aneforge.formats.mil.program import load_mil, warn_of_opsets
 from aneforge.graph.precision import to_fp16
-from aneforge.runtime.devices import device_port
+from aneforge.runtime.devices import port_bytes
 from aneforge.runtime.executables import SoftwareEngine
 from aneforge.targets import database, place_of
 
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.compiler.ir.program import Port, Program
+    from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
     from aneforge.runtime.dispatch.worker import Request
 
 __all__ = ["Programs"]
 
 ARCHITECTURE = "TargetArchitecture"
+MAIN = "main"
 UNKNOWN_OPTION = -2
 REFUSED = -1
 
@@ -48,7 +51,7 @@ class Place:
             GraphError: The client gave it fewer bytes than it has.
             NotSupportedError: It has elements that ports of a device have not.
         """
-        needed = device_port(port).nbytes
+        needed = port_bytes(port.name, port.value.type)
         if self.nbytes < needed:
             raise GraphError(
                 f"port {port.name!r} has more bytes than the client gave it", seen=self.nbytes, limit=needed
@@ -70,13 +73,16 @@ class Operation:
     outputs: Mapping[str, Array]
     places: Mapping[str, Place]
     """Where the outputs lie."""
+    names: Mapping[str, str]
+    """What the program calls a port, by its name in the MIL text, which is the client's."""
     states: Mapping[str, Array] = field(default_factory=dict[str, "Array"])
 
     def execute(self) -> None:
         """Run once. Every input is read before an output is written, for the two may be one."""
-        found = self.engine.execute({**self.drawn, **self.inputs}, self.states)
+        given = {self.names[name]: array for name, array in self.inputs.items()}
+        found = self.engine.execute({**self.drawn, **given}, self.states)
         # A value that passes through unchanged still lies in the input's buffer, which an output before it may be.
-        results = {name: self.apart(found.outputs[name]) for name in self.outputs}
+        results = {name: self.apart(found.outputs[self.names[name]]) for name in self.outputs}
         for name, buffer in self.outputs.items():
             np.copyto(buffer, results[name])
         self.states = {name: self.apart(value) for name, value in found.states.items()}
@@ -102,9 +108,10 @@ class Programs:
         path, target = request.text(), request.text()
         memory = mapped(request)
         inputs, outputs = places(request, memory), places(request, memory)
-        program, drawn, remarks = compile_file(path, target)
-        asked = {port.name: port for port in program.inputs if port.name not in drawn}
-        given = {port.name: port for port in program.outputs}
+        read = read_mil(path)
+        program, drawn, remarks = compile_read(read.graph, target)
+        asked = {read.inputs[port.name]: port for port in program.inputs if port.name not in drawn}
+        given = {read.outputs[port.name]: port for port in program.outputs}
         for name in asked.keys() - inputs.keys():
             raise GraphError(f"the client gave no bytes for input port {name!r}")
         operation = Operation(
@@ -114,6 +121,7 @@ class Programs:
             {name: place.array(find_port(asked, name, "input")) for name, place in inputs.items()},
             {name: place.array(find_port(given, name, "output")) for name, place in outputs.items()},
             outputs,
+            {called: port.name for called, port in (*asked.items(), *given.items())},
             {state.name: np.zeros(state.read.type.shape, engine_element(state.read.type)) for state in program.states},
         )
         self.held.setdefault(number, []).append(operation)
@@ -131,7 +139,7 @@ class Programs:
         operations = self.held[request.u64()]
         source, output = operations[request.u32()], request.text()
         sink, name = operations[request.u32()], request.text()
-        port = next(port for port in sink.program.inputs if port.name == name)
+        port = next(port for port in sink.program.inputs if port.name == sink.names[name])
         sink.inputs[name] = source.places[output].array(port)
         return 0
 
@@ -149,8 +157,7 @@ class Programs:
                 return UNKNOWN_OPTION
             if target not in database().targets:
                 raise UnknownNameError.of(ARCHITECTURE, target, tuple(database().targets))
-        graph = to_fp16(from_mil(path, port_casts=False)).graph
-        verdict = compile_graph(graph, place_of(target or None)).verdict
+        verdict = compile_graph(to_fp16(read_mil(path).graph).graph, place_of(target or None)).verdict
         return 0 if verdict.ok and not verdict.decompose else REFUSED
 
 
@@ -186,9 +193,32 @@ def find_port(ports: Mapping[str, Port], name: str, direction: str) -> Port:
     return ports[name]
 
 
-def compile_file(path: str, target: str) -> tuple[Program, Mapping[str, Array], tuple[str, ...]]:
-    """Return the program of a MIL file, what the host draws for it, and what is to be said of that."""
-    half = to_fp16(from_mil(path, port_casts=False))
+@dataclass(frozen=True, slots=True)
+class ReadMil:
+    """The graph of a MIL file, and what the text calls its ports, by the names that the graph has.
+
+    A file that this package wrote keeps the names of the graph beside those of the text; clients know the text's.
+    """
+
+    graph: Graph
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+def read_mil(path: str) -> ReadMil:
+    """Read a MIL file."""
+    source = load_mil(path)
+    warn_of_opsets(source.findings(port_casts=False))
+    graph, named = source.graph(port_casts=False), hints_of(source.syntax, MAIN).names
+    function = source.syntax.functions[MAIN]
+    inputs = {named.get(one.name, one.name): one.name for one in function.inputs}
+    outputs = {named.get(one.name, one.name): one.name for one in function.outputs}
+    return ReadMil(graph, inputs, outputs)
+
+
+def compile_read(graph: Graph, target: str) -> tuple[Program, Mapping[str, Array], tuple[str, ...]]:
+    """Return the program of a graph, what the host draws for it, and what is to be said of that."""
+    half = to_fp16(graph)
     made = compile_graph(half.graph, place_of(target or None))
     return made.program, {one.name: one.draw() for one in made.supplied}, half.notes
 

@@ -22,6 +22,7 @@ import numpy as np
 from aneforge._version import __version__
 from aneforge.analysis.routes import Measures, one_time
 from aneforge.errors import GraphError, RuntimeStateError
+from aneforge.formats.mil.program import load_mil
 from aneforge.ops.types import numpy_dtype
 from aneforge.runtime.backends import chosen_backend
 from aneforge.runtime.processes import check_process, note_use
@@ -149,16 +150,27 @@ class Handoff:
     process: int
     tensors: tuple[tuple[str, SharedTensor], ...] = ()
     """A tensor for a port, by the port's name."""
+    mil: str | None = None
+    """The folder of the same program as MIL, which a device compiles again; None where there is none."""
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], tensors: Mapping[str, SharedTensor] | None = None) -> Handoff:
+    def of(
+        cls,
+        path: str | os.PathLike[str],
+        tensors: Mapping[str, SharedTensor] | None = None,
+        mil: str | os.PathLike[str] | None = None,
+    ) -> Handoff:
         """Return what to hand over of a program that was saved at a path.
+
+        `mil` is a folder to which `af.save_mil` wrote the model's graph: a device compiles that, and loads no bundle
+        that another process compiled.
 
         Raises:
             RuntimeStateError: This process was forked from one that had used the runtime.
         """
         note_use()
-        return cls(os.fspath(path), identity(), os.getpid(), tuple((tensors or {}).items()))
+        folder = None if mil is None else os.fspath(mil)
+        return cls(os.fspath(path), identity(), os.getpid(), tuple((tensors or {}).items()), folder)
 
     def dumps(self) -> str:
         """Return it as text, for a pipe or an argument."""
@@ -177,7 +189,8 @@ class Handoff:
                 (str(name), SharedTensor(str(one["path"]), tuple(int(n) for n in one["shape"]), str(one["dtype"])))
                 for name, one in held["tensors"]
             )
-            return cls(str(held["program"]), str(held["identity"]), int(held["process"]), tensors)
+            mil = None if held["mil"] is None else str(held["mil"])
+            return cls(str(held["program"]), str(held["identity"]), int(held["process"]), tensors, mil)
         except (ValueError, KeyError, TypeError) as error:
             raise GraphError(f"this is not a hand-off of a program: {error}", seen=f"{text[:60]!r}") from None
 
@@ -189,6 +202,8 @@ class Handoff:
                 that had used the runtime.
             ProgramFileError: The file is not a program, or damaged.
             GraphError: A tensor does not fit its port.
+            MilError: The MIL program cannot be read.
+            NotSupportedError: The backend is a device, and no MIL program was handed over.
             UnknownNameError: The program has no such port, or no backend has the name.
             BackendUnavailableError: The backend cannot run here.
         """
@@ -204,7 +219,8 @@ class Handoff:
             )
         note_use()
         program, _ = read_program_file(self.program)
-        loaded = LoadedProgram(program, chosen.load(program, None))
+        graph = None if self.mil is None else load_mil(self.mil).graph()
+        loaded = LoadedProgram(program, chosen.load(program, graph))
         try:
             for name, tensor in self.tensors:
                 loaded.bind(name, tensor.open())

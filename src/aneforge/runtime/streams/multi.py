@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import AneforgeError, GraphError, RuntimeStateError
-from aneforge.runtime.ports import Direction
-from aneforge.runtime.program import LoadedProgram
+from aneforge.runtime.devices import DeviceExecutable
+from aneforge.runtime.ports import Direction, convert_value
+from aneforge.runtime.program import LoadedProgram, named
 from aneforge.runtime.streams.operations import Operation, expect_kind
 from aneforge.runtime.streams.stream import ExecutionStream
 
@@ -53,24 +54,9 @@ def execute_multi(
     """
     expect_kind(program, LoadedProgram, "execute_multi", remedy="model.loaded is one")
     pairs, first = dict(resident or {}), dict(seeds or {})
-    limit = program.program.target.limits.integer("execute_multi_operations")
-    if not feeds:
-        raise GraphError("there is no step to run", operation="execute_multi", remedy="give one feed for every step")
-    if len(feeds) > limit:
-        raise RuntimeStateError(
-            "one call runs no more steps",
-            operation="execute_multi",
-            seen=len(feeds),
-            limit=limit,
-            remedy="call again with the rest, seeded with what is resident",
-        )
-    if unknown := sorted(set(first) - set(pairs.values())):
-        raise GraphError(
-            "a seed must be for a resident input",
-            operation="execute_multi",
-            seen=", ".join(unknown),
-            limit=list(pairs.values()),
-        )
+    check_steps(program, feeds, pairs, first)
+    if isinstance(program.executable, DeviceExecutable):
+        return run_on_device(program, program.executable, feeds, pairs, first)
     steps = [Operation(program, f"step{number}") for number in range(len(feeds))]
     for number, (step, feed) in enumerate(zip(steps, feeds, strict=True)):
         try:
@@ -93,18 +79,94 @@ def execute_multi(
     )
 
 
+def check_steps(
+    program: LoadedProgram,
+    feeds: Sequence[Mapping[str, object]],
+    pairs: Mapping[str, str],
+    first: Mapping[str, object],
+) -> None:
+    """Check how many steps there are, and what is seeded.
+
+    Raises:
+        GraphError: There is no feed, or a seed is for an input that is not resident.
+        RuntimeStateError: There are more steps than one call runs.
+    """
+    limit = program.program.target.limits.integer("execute_multi_operations")
+    if not feeds:
+        raise GraphError("there is no step to run", operation="execute_multi", remedy="give one feed for every step")
+    if len(feeds) > limit:
+        raise RuntimeStateError(
+            "one call runs no more steps",
+            operation="execute_multi",
+            seen=len(feeds),
+            limit=limit,
+            remedy="call again with the rest, seeded with what is resident",
+        )
+    if unknown := sorted(set(first) - set(pairs.values())):
+        raise GraphError(
+            "a seed must be for a resident input",
+            operation="execute_multi",
+            seen=", ".join(unknown),
+            limit=list(pairs.values()),
+        )
+
+
+def run_on_device(
+    program: LoadedProgram,
+    executable: DeviceExecutable,
+    feeds: Sequence[Mapping[str, object]],
+    pairs: Mapping[str, str],
+    seeds: Mapping[str, object],
+) -> tuple[Mapping[str, Array], ...]:
+    """Run the steps where the program is: what is resident never leaves the device's memory.
+
+    Raises:
+        UnknownNameError: There is no such port.
+        GraphError: A feed lacks an input or has one too many, a value does not fit its port, or a pair has two types.
+    """
+    with program.used("execute_multi"):
+        ready: list[Mapping[str, Array]] = []
+        for number, feed in enumerate(feeds):
+            try:
+                check_feed(set(program.inputs), feed, set(pairs.values()))
+                ready.append({name: convert_value(program.inputs[name], value) for name, value in feed.items()})
+            except AneforgeError as error:
+                error.operation = f"execute_multi, step {number}"
+                raise
+        first: dict[str, Array] = {}
+        for output, to_input in pairs.items():
+            source, sink = named(program.outputs, output, "output"), named(program.inputs, to_input, "input")
+            if source.type != sink.type:
+                raise GraphError(f"{source} cannot share its buffer with {sink}", seen=sink.type, limit=source.type)
+            zeros = np.zeros(sink.type.shape, sink.buffer.dtype)
+            first[to_input] = convert_value(sink, seeds[to_input]) if to_input in seeds else zeros
+        kinds = {name: port.type for name, port in program.outputs.items()}
+        found = executable.execute_multi(ready, pairs, first, kinds)
+        program.executions += len(feeds)
+    return tuple(found)
+
+
 def set_up(step: Operation, feed: Mapping[str, object], resident: set[str]) -> None:
     """Put the values of a feed into the inputs of a step.
 
     Raises:
         GraphError: An input has no value, or two, or one that does not fit.
     """
-    wanted = {port.name for port in step.ports.values() if port.direction is Direction.INPUT} - resident
+    check_feed({port.name for port in step.ports.values() if port.direction is Direction.INPUT}, feed, resident)
+    for name, value in feed.items():
+        step.set_input(name, value)
+
+
+def check_feed(inputs: set[str], feed: Mapping[str, object], resident: set[str]) -> None:
+    """Check that a feed has a value for every input that is not resident, and for no other.
+
+    Raises:
+        GraphError: An input has no value, or two.
+    """
+    wanted = inputs - resident
     if wanted != set(feed):
         raise GraphError(
             "a feed has a value for every input that is not resident, and for no other",
             seen=", ".join(sorted(feed)) or "none",
             limit=", ".join(sorted(wanted)) or "none",
         )
-    for name, value in feed.items():
-        step.set_input(name, value)

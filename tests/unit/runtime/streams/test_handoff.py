@@ -14,16 +14,19 @@ import aneforge as af
 from aneforge.errors import (
     BackendUnavailableError,
     GraphError,
+    NotSupportedError,
     ProgramFileError,
     RuntimeStateError,
     UnknownNameError,
 )
 from aneforge.runtime.backends import SoftwareBackend
+from aneforge.runtime.devices import DeviceBackend
 from aneforge.runtime.executables import SoftwareEngine
 from aneforge.runtime.facts import ModelFacts
 from aneforge.runtime.saved.files import write_program_file
 from aneforge.runtime.streams.handoff import HANDOFF_RULES, Handoff, SharedTensor
 from aneforge.targets import Family
+from software_device import SoftwareDevice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +103,7 @@ def test_a_spawned_process_runs_the_program_on_shared_tensors(saved: Path, tmp_p
     assert taken.tolist() == [[2.0, 4.0, 6.0, 8.0]]
 
 
-def test_the_backend_is_the_callers_choice(saved: Path) -> None:
+def test_the_backend_is_the_callers_choice(saved: Path, tmp_path: Path) -> None:
     prepared: list[Program] = []
 
     def prepare(program: Program) -> SoftwareEngine:
@@ -110,6 +113,13 @@ def test_the_backend_is_the_callers_choice(saved: Path) -> None:
     handed = Handoff.of(saved)
     with handed.load(backend=SoftwareBackend("counted", "a backend that counts", prepare)) as loaded:
         assert prepared == [loaded.program]
+    device = DeviceBackend("device", "a device that computes in software", SoftwareDevice())
+    with pytest.raises(NotSupportedError, match="hand the MIL program over too"):
+        handed.load(backend=device)
+    mil = af.save_mil(af.input((1, 4), name="x") * 2.0, tmp_path / "mil").parent
+    again = Handoff.loads(Handoff.of(saved, mil=mil).dumps())
+    with again.load(backend=device) as loaded:
+        assert loaded.eval([[1, 2, 3, 4]])["y"].tolist() == [[2, 4, 6, 8]]
     with pytest.raises(UnknownNameError, match="unknown backend 'softwear'; nearest: software"):
         handed.load(backend="softwear")
     with pytest.raises(BackendUnavailableError):

@@ -1,0 +1,568 @@
+"""The Neural Engine through Espresso.framework: its e5rt_* functions in the documented order, by ctypes.
+
+Source: aneforge docs, e5rt dispatch. Every function returns an error code, 0 for none, and keeps a message for the last
+error. What creates an object takes the pointer to it first; compiling and retaining take it last; releasing takes a
+pointer to the pointer. Objects are released in the documented order: operation, its options, function, library,
+buffers, ports, events, stream.
+
+An operation's events are bound before it is encoded. A stream that ran is reset before anything is encoded again, and
+an operation that was encoded is prepared first; the runtime refuses both for objects that are fresh.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.errors import RuntimeStateError, UnknownNameError
+from aneforge.runtime.devices import ENGINE_MASK
+from aneforge.runtime.dispatch.native_calls import Block, Signature, as_bytes, bind_functions, load_library
+from aneforge.runtime.ports import Direction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from aneforge.ops.types import Array
+    from aneforge.runtime.devices import DevicePort
+
+__all__ = ["ESPRESSO", "EspressoDevice", "EspressoProgram"]
+
+ESPRESSO = "/System/Library/PrivateFrameworks/Espresso.framework/Espresso"
+MAIN, SEGMENTER = "main", "graph"
+PLAIN_MEMORY = 0
+"""A buffer whose data is a plain pointer of the CPU; types 1 and 2 are valid too."""
+ALIGNMENT = 64
+PROFILE_VARIABLE = "ANEFORGE_PROFILE"
+NO_OPTIONS = -2
+PORT_IN_USE = "buffers are shared before the first execution"
+
+P, TEXT, SIZE, ERROR = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64
+OUT = ctypes.POINTER(P)
+CREATED = Signature(ERROR, (OUT,))
+RELEASED = Signature(ERROR, (OUT,))
+WITH_OBJECT = Signature(ERROR, (OUT, P))
+RETAINED = Signature(ERROR, (P, TEXT, OUT))
+NAMED = Signature(ERROR, (P, TEXT))
+OBJECT = Signature(ERROR, (P,))
+PAIR = Signature(ERROR, (P, P))
+
+SIGNATURES = {
+    "e5rt_e5_compiler_config_options_create": CREATED,
+    "e5rt_e5_compiler_config_options_set_cache_bundle_location": NAMED,
+    "e5rt_e5_compiler_config_options_release": RELEASED,
+    "e5rt_e5_compiler_create_with_config": WITH_OBJECT,
+    "e5rt_e5_compiler_release": RELEASED,
+    "e5rt_e5_compiler_options_create": CREATED,
+    "e5rt_e5_compiler_options_set_compute_device_types_mask": Signature(ERROR, (P, ctypes.c_uint64)),
+    "e5rt_e5_compiler_options_set_force_recompilation": Signature(ERROR, (P, ctypes.c_int)),
+    "e5rt_e5_compiler_options_set_segmenter": NAMED,
+    "e5rt_e5_compiler_options_release": RELEASED,
+    "e5rt_e5_compiler_compile": Signature(ERROR, (P, TEXT, P, OUT)),
+    "e5rt_program_library_retain_program_function": RETAINED,
+    "e5rt_program_library_release": RELEASED,
+    "e5rt_program_function_release": RELEASED,
+    "e5rt_precompiled_compute_op_create_options_create_with_program_function": WITH_OBJECT,
+    "e5rt_precompiled_compute_op_create_options_set_operation_name": NAMED,
+    "e5rt_precompiled_compute_op_create_options_set_allocate_intermediate_buffers": Signature(ERROR, (P, ctypes.c_int)),
+    "e5rt_precompiled_compute_op_create_options_release": RELEASED,
+    "e5rt_execution_stream_operation_create_precompiled_compute_operation_with_options": WITH_OBJECT,
+    "e5rt_execution_stream_operation_retain_input_port": RETAINED,
+    "e5rt_execution_stream_operation_retain_output_port": RETAINED,
+    "e5rt_execution_stream_operation_bind_completion_event": PAIR,
+    "e5rt_execution_stream_operation_bind_dependent_events": Signature(ERROR, (P, OUT, SIZE)),
+    "e5rt_execution_stream_operation_prepare_op_for_encode": OBJECT,
+    "e5rt_execution_stream_operation_release": RELEASED,
+    "e5rt_buffer_object_alloc": Signature(ERROR, (OUT, SIZE, ctypes.c_int)),
+    "e5rt_buffer_object_get_data_ptr": Signature(ERROR, (P, OUT)),
+    "e5rt_buffer_object_release": RELEASED,
+    "e5rt_io_port_bind_buffer_object": PAIR,
+    "e5rt_io_port_release": RELEASED,
+    "e5rt_async_event_create": Signature(ERROR, (OUT, TEXT, ctypes.c_uint64)),
+    "e5rt_async_event_get_last_signaled_value": Signature(ERROR, (P, ctypes.POINTER(ctypes.c_uint64))),
+    "e5rt_async_event_release": RELEASED,
+    "e5rt_execution_stream_create": CREATED,
+    "e5rt_execution_stream_encode_operation": PAIR,
+    "e5rt_execution_stream_execute_sync": OBJECT,
+    "e5rt_execution_stream_submit_async": PAIR,
+    "e5rt_execution_stream_reset": OBJECT,
+    "e5rt_execution_stream_release": RELEASED,
+    "e5rt_get_last_error_message": Signature(TEXT, ()),
+}
+PROFILING = {"e5rt_e5_compiler_options_set_enable_profiling": Signature(ERROR, (P, ctypes.c_int))}
+CUSTOM_OPTIONS = {"e5rt_e5_compiler_options_set_custom_ane_compiler_options": NAMED}
+
+
+@dataclass(frozen=True)
+class EspressoDevice:
+    """The Neural Engine through Espresso.framework, or a library with its functions at another path."""
+
+    path: str = ESPRESSO
+
+    @property
+    def operation_ports(self) -> int | None:
+        """How many inputs, and how many outputs, an added operation has: any number."""
+        return None
+
+    @cached_property
+    def library(self) -> ctypes.CDLL:
+        """The framework itself."""
+        return load_library(self.path)
+
+    @cached_property
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The functions of the documented order.
+
+        Raises:
+            RuntimeStateError: The framework cannot be loaded, or lacks one of them.
+        """
+        return bind_functions(self.library, self.path, SIGNATURES)
+
+    def obstacle(self) -> str | None:
+        """Return why the framework cannot be used here."""
+        if self.path == ESPRESSO and sys.platform != "darwin":
+            return f"Espresso.framework is part of macOS, and this is {sys.platform}"
+        try:
+            self.functions  # noqa: B018 - loads and binds
+        except RuntimeStateError as error:
+            return str(error)
+        return None
+
+    def compile(
+        self,
+        mil: Path,
+        inputs: tuple[DevicePort, ...],
+        outputs: tuple[DevicePort, ...],
+        *,
+        mask: int = ENGINE_MASK,
+        cache: Path | None = None,
+    ) -> EspressoProgram:
+        """Compile and load a MIL program, as the first operation of a stream.
+
+        Raises:
+            RuntimeStateError: The framework refused a step; the message is its own.
+        """
+        program = EspressoProgram(self, mask, cache or mil.parent / "cache")
+        try:
+            program.add_operation(mil, inputs, outputs)
+            program.stream = self.create("e5rt_execution_stream_create")
+        except BaseException:
+            program.release()
+            raise
+        return program
+
+    def compile_check(
+        self, mil: Path, *, options: str | None = None, mask: int = ENGINE_MASK, cache: Path | None = None
+    ) -> int:
+        """Return 0 where the program compiles, -2 where the framework takes no options, else the framework's code."""
+        try:
+            library = self.compile_library(mil, mask, cache or mil.parent / "cache", options)
+        except EspressoError as error:
+            return error.code
+        self.release(("e5rt_program_library_release", library))
+        return 0
+
+    def compile_library(self, mil: Path, mask: int, cache: Path, custom: str | None = None) -> int:
+        """Compile a MIL program into a library, which is the caller's to release.
+
+        Raises:
+            EspressoError: The framework refused a step.
+        """
+        cache.mkdir(parents=True, exist_ok=True)
+        made: list[tuple[str, int]] = []
+
+        def keep(kind: str, value: int) -> int:
+            made.append((f"e5rt_e5_compiler{kind}_release", value))
+            return value
+
+        try:
+            config = keep("_config_options", self.create("e5rt_e5_compiler_config_options_create"))
+            self.call("e5rt_e5_compiler_config_options_set_cache_bundle_location", config, os.fsencode(cache))
+            compiler = keep("", self.create("e5rt_e5_compiler_create_with_config", config))
+            options = keep("_options", self.create("e5rt_e5_compiler_options_create"))
+            self.call("e5rt_e5_compiler_options_set_compute_device_types_mask", options, mask)
+            self.call("e5rt_e5_compiler_options_set_force_recompilation", options, 1)
+            self.call("e5rt_e5_compiler_options_set_segmenter", options, SEGMENTER.encode())
+            if os.environ.get(PROFILE_VARIABLE):
+                bind_functions(self.library, self.path, PROFILING)["e5rt_e5_compiler_options_set_enable_profiling"](
+                    options, 1
+                )
+            if custom is not None:
+                self.set_custom_options(options, custom)
+            library = P()
+            self.call("e5rt_e5_compiler_compile", compiler, os.fsencode(mil), options, ctypes.byref(library))
+            return library.value or 0
+        finally:
+            self.release(*reversed(made))
+
+    def set_custom_options(self, options: int, custom: str) -> None:
+        """Give the compiler of the engine options of its own.
+
+        Raises:
+            EspressoError: The framework lacks the function, or refused them.
+        """
+        (name,) = CUSTOM_OPTIONS
+        try:
+            function = bind_functions(self.library, self.path, CUSTOM_OPTIONS)[name]
+        except RuntimeStateError as error:
+            raise EspressoError(error.message, operation=name, code=NO_OPTIONS) from None
+        self.check(name, function(options, custom.encode()))
+
+    def create(self, name: str, *arguments: object) -> int:
+        """Create an object: the pointer to it comes first."""
+        out = P()
+        self.call(name, ctypes.byref(out), *arguments)
+        return out.value or 0
+
+    def retain(self, name: str, owner: int, called: str) -> int:
+        """Retain a part of an object by its name: the pointer to it comes last."""
+        out = P()
+        self.call(name, owner, called.encode(), ctypes.byref(out))
+        return out.value or 0
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a function.
+
+        Raises:
+            EspressoError: It returned an error.
+        """
+        self.check(name, self.functions[name](*arguments))
+
+    def check(self, name: str, code: int) -> None:
+        """Raise the framework's last error, if a function returned one."""
+        if code:
+            message = self.functions["e5rt_get_last_error_message"]()
+            text = (message or b"").decode(errors="replace") or "no message"
+            raise EspressoError(f"E5RT: {text} ({code})", operation=name, code=code)
+
+    def release(self, *objects: tuple[str, int]) -> None:
+        """Release objects in order, each by its function; those that are not there are left out."""
+        for name, value in objects:
+            if value:
+                held = P(value)
+                self.call(name, ctypes.byref(held))
+
+
+class EspressoError(RuntimeStateError):
+    """The framework refused a step."""
+
+    def __init__(self, message: str, *, operation: str, code: int) -> None:
+        super().__init__(message, operation=operation)
+        self.code = code
+
+
+@dataclass(slots=True)
+class Buffer:
+    """A buffer object: its handle, and its memory."""
+
+    handle: int
+    memory: Array
+    """As many bytes as the port has; the buffer itself has a multiple of 64."""
+
+
+@dataclass(eq=False)
+class EspressoOperation:
+    """An operation with its ports, buffers and events."""
+
+    device: EspressoDevice
+    library: int = 0
+    function: int = 0
+    options: int = 0
+    handle: int = 0
+    ports: dict[tuple[Direction, str], int] = field(default_factory=dict[tuple[Direction, str], int])
+    own: list[Buffer] = field(default_factory=list[Buffer])
+    bound: dict[tuple[Direction, str], Buffer] = field(default_factory=dict[tuple[Direction, str], Buffer])
+    """The buffer of each port, which may be another operation's."""
+    events: list[int] = field(default_factory=list[int])
+    """The last one is signalled when the operation ended."""
+    awaited: int = 0
+    """The event that it waits for; 0 where there is none."""
+    was_encoded: bool = False
+
+    def build(self, library: int, ports: Sequence[tuple[Direction, DevicePort]], number: int) -> None:
+        """Make the operation of a compiled library and bind its ports and its event."""
+        device = self.device
+        self.library = library
+        self.function = device.retain("e5rt_program_library_retain_program_function", library, MAIN)
+        prefix = "e5rt_precompiled_compute_op_create_options_"
+        self.options = device.create(f"{prefix}create_with_program_function", self.function)
+        device.call(f"{prefix}set_operation_name", self.options, MAIN.encode())
+        device.call(f"{prefix}set_allocate_intermediate_buffers", self.options, 1)
+        self.handle = device.create(
+            "e5rt_execution_stream_operation_create_precompiled_compute_operation_with_options", self.options
+        )
+        for direction, port in ports:
+            key = direction, port.name
+            self.ports[key] = device.retain(
+                f"e5rt_execution_stream_operation_retain_{direction}_port", self.handle, port.name
+            )
+            self.bind(key, self.allocate(port.nbytes))
+        self.bind_event(f"op{number}_complete")
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Return a buffer of zeros for a port of so many bytes."""
+        size = max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
+        buffer = Buffer(self.device.create("e5rt_buffer_object_alloc", size, PLAIN_MEMORY), np.empty(0, np.uint8))
+        self.own.append(buffer)
+        where = P()
+        self.device.call("e5rt_buffer_object_get_data_ptr", buffer.handle, ctypes.byref(where))
+        ctypes.memset(where.value or 0, 0, size)
+        buffer.memory = as_bytes(where.value or 0, nbytes)
+        return buffer
+
+    def bind(self, key: tuple[Direction, str], buffer: Buffer) -> None:
+        """Give a port a buffer."""
+        self.device.call("e5rt_io_port_bind_buffer_object", self.ports[key], buffer.handle)
+        self.bound[key] = buffer
+
+    def bind_event(self, name: str) -> int:
+        """Let a new event be signalled when the operation ended, and return it."""
+        event = self.device.create("e5rt_async_event_create", name.encode(), 0)
+        self.events.append(event)
+        self.device.call("e5rt_execution_stream_operation_bind_completion_event", self.handle, event)
+        return event
+
+    def buffer(self, direction: Direction, port: str) -> Buffer:
+        """Return the buffer of a port.
+
+        Raises:
+            UnknownNameError: There is no such port.
+        """
+        if (direction, port) not in self.bound:
+            names = [name for one, name in self.bound if one is direction]
+            raise UnknownNameError.of(str(direction), port, names)
+        return self.bound[direction, port]
+
+    def objects(self) -> list[list[tuple[str, int]]]:
+        """Return what it holds, with the functions that release it, by kind in the documented order."""
+        return [
+            [("e5rt_execution_stream_operation_release", self.handle)],
+            [("e5rt_precompiled_compute_op_create_options_release", self.options)],
+            [("e5rt_program_function_release", self.function)],
+            [("e5rt_program_library_release", self.library)],
+            [("e5rt_buffer_object_release", buffer.handle) for buffer in self.own],
+            [("e5rt_io_port_release", port) for port in self.ports.values()],
+            [("e5rt_async_event_release", event) for event in self.events],
+        ]
+
+
+@dataclass(eq=False)
+class EspressoProgram:
+    """A stream of operations."""
+
+    device: EspressoDevice
+    mask: int
+    cache: Path
+    stream: int = 0
+    operations: list[EspressoOperation] = field(default_factory=list[EspressoOperation])
+    encoded: tuple[int, ...] = ()
+    """The operations that the stream has now."""
+    executed: bool = False
+    """It ran since the last operation was added."""
+    submitted: int = 0
+    """How many submissions there were."""
+    block: Block | None = None
+    """What the framework calls at the end of a submission."""
+    final: tuple[int, int] = (0, 0)
+    ended: int = 0
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def set_input(self, port: str, data: Array, operation: int = 0) -> None:
+        """Copy values into an input port.
+
+        Raises:
+            RuntimeStateError: There are more than it has room for.
+        """
+        memory = self.operation(operation).buffer(Direction.INPUT, port).memory
+        given = data.reshape(-1).view(np.uint8)
+        if given.size > memory.size:
+            raise RuntimeStateError(f"more bytes than input {port!r} has", seen=given.size, limit=memory.size)
+        memory[: given.size] = given
+
+    def get_output(self, port: str, into: Array, operation: int = 0) -> None:
+        """Copy an output port into an array, as many bytes as it has at most."""
+        memory = self.operation(operation).buffer(Direction.OUTPUT, port).memory
+        taken = into.reshape(-1).view(np.uint8)
+        count = min(taken.size, memory.size)
+        taken[:count] = memory[:count]
+
+    def input_view(self, port: str) -> Array:
+        """Return the memory of an input port of the first operation."""
+        return view_of(self.operations[0].buffer(Direction.INPUT, port))
+
+    def output_view(self, port: str) -> Array:
+        """Return the memory of an output port of the first operation."""
+        return view_of(self.operations[0].buffer(Direction.OUTPUT, port))
+
+    def share_buffer(self, source: int, output: str, sink: int, to_input: str) -> None:
+        """Give an input of one operation the buffer of an output of another.
+
+        Raises:
+            RuntimeStateError: The stream ran, and no operation was added since.
+        """
+        if self.executed:
+            raise RuntimeStateError(PORT_IN_USE, operation="share_buffer", remedy="load the program again")
+        buffer = self.operation(source).buffer(Direction.OUTPUT, output)
+        self.operation(sink).buffer(Direction.INPUT, to_input)
+        self.free()
+        self.operation(sink).bind((Direction.INPUT, to_input), buffer)
+
+    def execute(self) -> None:
+        """Run the first operation once."""
+        self.run((0,))
+
+    def execute_multi(self) -> None:
+        """Run every operation once, in order."""
+        self.run(tuple(range(len(self.operations))))
+
+    def run(self, wanted: tuple[int, ...]) -> None:
+        """Encode operations unless they are encoded already, and run the stream."""
+        self.encode(wanted)
+        self.executed = True
+        self.device.call("e5rt_execution_stream_execute_sync", self.stream)
+
+    def encode(self, wanted: tuple[int, ...]) -> None:
+        """Let the stream have some operations and no others."""
+        if self.encoded == wanted:
+            return
+        self.free()
+        for number in wanted:
+            operation = self.operations[number]
+            if operation.was_encoded:
+                self.device.call("e5rt_execution_stream_operation_prepare_op_for_encode", operation.handle)
+            self.device.call("e5rt_execution_stream_encode_operation", self.stream, operation.handle)
+            operation.was_encoded = True
+        self.encoded = wanted
+
+    def free(self) -> None:
+        """Take every operation out of the stream, so that ports and events can be bound; a fresh stream has none."""
+        if self.encoded:
+            self.device.call("e5rt_execution_stream_reset", self.stream)
+            self.encoded = ()
+
+    def add_operation(self, mil: Path, inputs: tuple[DevicePort, ...], outputs: tuple[DevicePort, ...]) -> int:
+        """Compile another program into the stream, and return the number of its operation."""
+        number = len(self.operations)
+        cache = self.cache / f"op{number}" if number else self.cache
+        library = self.device.compile_library(mil, self.mask, cache)
+        operation = EspressoOperation(self.device)
+        self.operations.append(operation)
+        ports = [(Direction.INPUT, port) for port in inputs] + [(Direction.OUTPUT, port) for port in outputs]
+        try:
+            operation.build(library, ports, number)
+        except BaseException:
+            self.device.release(*chain.from_iterable(self.operations.pop().objects()))
+            raise
+        self.executed = False
+        return number
+
+    def operation_count(self) -> int:
+        """Return how many operations there are."""
+        return len(self.operations)
+
+    def operation(self, number: int) -> EspressoOperation:
+        """Return an operation by its number.
+
+        Raises:
+            RuntimeStateError: There is no such operation, or the program was released.
+        """
+        if not 0 <= number < len(self.operations):
+            raise RuntimeStateError("there is no such operation", seen=number, limit=len(self.operations))
+        return self.operations[number]
+
+    def chain(self, source: int, sink: int, event: str) -> None:
+        """Let an operation wait for the end of an earlier one in asynchronous executions.
+
+        Raises:
+            RuntimeStateError: The other one is not earlier.
+        """
+        first, second = self.operation(source), self.operation(sink)
+        if source >= sink:
+            raise RuntimeStateError("an operation waits for an earlier one", seen=source, limit=f"less than {sink}")
+        self.free()
+        second.awaited = first.bind_event(event)
+        self.device.call(
+            "e5rt_execution_stream_operation_bind_dependent_events", second.handle, (P * 1)(second.awaited), 1
+        )
+
+    def event_value(self, operation: int) -> int:
+        """Return how often an operation ended in asynchronous executions."""
+        return self.value(self.operation(operation).events[-1])
+
+    def chain_event_value(self, sink: int) -> int:
+        """Return the value of the event that an operation waits for.
+
+        Raises:
+            RuntimeStateError: It waits for none.
+        """
+        event = self.operation(sink).awaited
+        if not event:
+            raise RuntimeStateError("the operation waits for no event", seen=sink)
+        return self.value(event)
+
+    def value(self, event: int) -> int:
+        """Return the value that an event reached."""
+        found = ctypes.c_uint64()
+        self.device.call("e5rt_async_event_get_last_signaled_value", event, ctypes.byref(found))
+        return found.value
+
+    def execute_async(self) -> None:
+        """Run every operation in order, after what was submitted before, and return at once."""
+        if self.block is None:
+            self.block = Block(self.device.library, self.note_end)
+        if self.submitted:
+            self.wait_for_completion()  # one stream runs one submission at a time
+        self.encode(tuple(range(len(self.operations))))
+        self.executed = True
+        before = self.event_value(len(self.operations) - 1)
+        self.device.call("e5rt_execution_stream_submit_async", self.stream, self.block.address)
+        self.submitted += 1
+        self.final = before, before
+
+    def note_end(self) -> None:
+        """Count a submission that ended; the framework calls this on a thread of its own."""
+        with self.changed:
+            self.ended += 1
+            self.changed.notify_all()
+
+    def wait_for_completion(self) -> None:
+        """Wait for everything that was submitted.
+
+        Raises:
+            RuntimeStateError: Nothing ever was, or the last operation did not end.
+        """
+        if not self.submitted:
+            raise RuntimeStateError("nothing was submitted to this stream", operation="wait_for_completion")
+        with self.changed:
+            self.changed.wait_for(lambda: self.ended >= self.submitted)
+        before = self.final[0]
+        self.final = before, self.event_value(len(self.operations) - 1)
+        if self.final[1] == before:
+            raise RuntimeStateError("the submission failed: the event of its last operation did not move")
+
+    def final_event_values(self) -> tuple[int, int]:
+        """Return the value of the last operation's event before and after the last submission."""
+        return self.final[0], self.event_value(len(self.operations) - 1)
+
+    def release(self) -> None:
+        """Unload the program; a second time does nothing."""
+        if self.submitted > self.ended:
+            self.wait_for_completion()
+        operations, self.operations = self.operations, []
+        stream, self.stream = self.stream, 0
+        for kinds in zip(*(operation.objects() for operation in operations), strict=True):
+            self.device.release(*chain.from_iterable(kinds))
+        self.device.release(("e5rt_execution_stream_release", stream))
+
+
+def view_of(buffer: Buffer) -> Array:
+    """Return the memory of a buffer in an array of its own, on which its views depend."""
+    return as_bytes(buffer.memory.ctypes.data, buffer.memory.size)
