@@ -38,7 +38,7 @@ def expect_as_runtime(
         assert np.array_equal(found[name], wanted)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_different_elements_are_those_of_the_runtime(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
@@ -51,7 +51,7 @@ def test_different_elements_are_those_of_the_runtime(data: st.DataObject) -> Non
     expect_as_runtime("Unique", {"a": np.array(listed, dtype).reshape(shape)}, attributes, 4)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_boxes_that_are_left_are_those_of_the_runtime(data: st.DataObject) -> None:
     batch, classes, count = data.draw(st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 9)))
