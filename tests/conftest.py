@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aneforge.targets import host
+from steady_draws import steady_draws
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from golden_text import Golden
 
+steady_draws()
 TESTS = Path(__file__).parent
 RESERVED = re.compile(r'[<>:"/\\|?*]')
 """What no file name on Windows may hold."""

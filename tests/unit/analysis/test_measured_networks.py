@@ -11,8 +11,9 @@ import pytest
 
 import aneforge as af
 import calibrate_cost as tool
-from aneforge.analysis.files import machines_file, networks, programs
+from aneforge.analysis.files import machines_file, networks
 from aneforge.analysis.machine import machine_of
+from aneforge.analysis.routes import programs
 from measured_networks import network
 
 if TYPE_CHECKING:
