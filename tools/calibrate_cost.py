@@ -21,7 +21,6 @@ import numpy as np
 from msgspec import structs
 from scipy.optimize import least_squares, nnls
 
-import aneforge as af
 from aneforge.analysis.cost import price
 from aneforge.analysis.files import (
     DATA,
@@ -40,6 +39,7 @@ from aneforge.analysis.files import (
 from aneforge.analysis.machine import Machine, anchors_of, machine_for
 from aneforge.analysis.routes import ProgramMeasurement, is_assumed, programs
 from aneforge.analysis.work import ProgramWork, work_of
+from aneforge.commands.measured_programs import measured_program
 from aneforge.compiler.compile import compile_graph
 from aneforge.targets import Place, chip, resolve
 from measured_networks import network
@@ -81,88 +81,6 @@ NAMES = ("dispatch", "host_in", "host_out")
 CLASSES = ("relu", "softmax", "layer_norm")
 
 
-def graph_of(row: Measurement | ProgramMeasurement) -> af.Tensor | af.Graph:
-    """Return the program that was measured."""
-    match row.workload, row.shape:
-        case (("linear" | "matmul"), (rows, inner, columns)):
-            return af.input((rows, inner)) @ np.zeros((inner, columns), np.float16)
-        case "conv3x3_same", (batch, channels, height, width):
-            weights = np.zeros((channels, channels, 3, 3), np.float16)
-            return af.conv(af.input((batch, channels, height, width)), weights, pad=1)
-        case "conv", (channels, side, stride, size):
-            weights = np.zeros((channels, channels, side, side), np.float16)
-            return af.conv(af.input((1, channels, size, size)), weights, stride=stride, pad=side // 2)
-        case name, shape if name in PROGRAMS:
-            return PROGRAMS[name](*shape)
-        case name, shape:
-            return one_operation(name, af.input(shape))
-
-
-def pointwise(channels: int, columns: int) -> af.Tensor:
-    """Return a 1×1 convolution over one row."""
-    return af.conv(af.input((1, channels, 1, columns)), np.zeros((channels, channels, 1, 1), np.float16))
-
-
-def product_and_offset(rows: int, width: int) -> af.Tensor:
-    """Return a product with constant weights and an offset."""
-    return af.input((rows, width)).linear(np.zeros((width, width), np.float16), np.zeros(width, np.float16))
-
-
-def attention(rows: int, width: int) -> af.Tensor:
-    """Return attention of one head, its three operands one tensor, of products and softmax."""
-    x = af.input((1, 1, rows, width))
-    return (x @ x.transpose(0, 1, 3, 2) * width**-0.5).softmax(-1) @ x
-
-
-def transformer_block(rows: int, width: int) -> af.Tensor:
-    """Return norm, attention of one head, norm and perceptron of twice the width, with two residual sums."""
-    gain, offset = np.ones(width, np.float16), np.zeros(width, np.float16)
-    x = af.input((rows, width))
-    h = x.layer_norm(gain, offset)
-    x = x + (h @ h.transpose(1, 0) * width**-0.5).softmax(-1) @ h
-    h = x.layer_norm(gain, offset).linear(np.zeros((2 * width, width), np.float16), np.zeros(2 * width, np.float16))
-    return x + h.gelu().linear(np.zeros((width, 2 * width), np.float16), offset)
-
-
-def gradients(rows: int, width: int) -> af.Graph:
-    """Return the two products of a gradient, of tensors that are all fed."""
-    incoming, weights = af.input((rows, width), name="dy"), af.input((width, width), name="w")
-    return af.Graph({"dx": incoming @ weights, "dw": incoming.transpose(1, 0) @ incoming})
-
-
-PROGRAMS: Mapping[str, Callable[[int, int], af.Tensor | af.Graph]] = {
-    "attention": attention,
-    "block": transformer_block,
-    "conv1x1": pointwise,
-    "gradients": gradients,
-    "linear_bias": product_and_offset,
-}
-"""Programs of `route_figures.toml`, by their workload."""
-
-
-def one_operation(name: str, x: af.Tensor) -> af.Tensor:
-    """Return one operation over a tensor."""
-    size = x.shape[1] if x.type.rank == 4 else x.shape[-1]
-    gain, offset = np.ones(size, np.float16), np.zeros(size, np.float16)
-    made: Mapping[str, Callable[[], af.Tensor]] = {
-        "avg_pool": lambda: x.avg_pool(2),
-        "gelu": x.gelu,
-        "group_norm": lambda: x.group_norm(gain, offset, 8),
-        "l2_norm": x.l2_norm,
-        "layer_norm": lambda: x.layer_norm(gain, offset),
-        "max_pool": lambda: x.max_pool(2),
-        "pixel_shuffle": lambda: af.pixel_shuffle(x, 2),
-        "reduce_sum": lambda: x.sum(-1),
-        "relu": x.relu,
-        "rms_norm": lambda: x.rms_norm(gain),
-        "sigmoid": x.sigmoid,
-        "softmax": lambda: x.softmax(-1),
-    }
-    if name not in made:
-        raise ValueError(f"no program is known for the workload {name!r}")
-    return made[name]()
-
-
 def place_of_chip(key: str) -> Place:
     """Return a chip as a place."""
     found = chip(key)
@@ -172,7 +90,7 @@ def place_of_chip(key: str) -> Place:
 @cache
 def works(row: Measurement | ProgramMeasurement) -> ProgramWork:
     """Return the work of a measured program, compiled for the chip that ran it."""
-    return work_of(compile_graph(graph_of(row), place_of_chip(row.chip).target))
+    return work_of(compile_graph(measured_program(row.workload, row.shape), place_of_chip(row.chip).target))
 
 
 def predicted(row: Measurement, fitted: Mapping[str, MachineEntry]) -> float:

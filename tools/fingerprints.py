@@ -10,32 +10,27 @@ the documentation.
 from __future__ import annotations
 
 import sys
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
+from aneforge.commands.fingerprint_recipes import RECIPES, half, published, relative_error
 from aneforge.compiler.compile import build_program
 from aneforge.engine.execution.run import run
 from aneforge.targets import database, resolve
-from fingerprint_recipes import RECIPES, half
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from aneforge.commands.fingerprint_recipes import Experiment, Fingerprint
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.exactness import Exactness
-    from fingerprint_recipes import Experiment
 
-Array = npt.NDArray[Any]
 ROOT = Path(__file__).parent.parent
-PATH = ROOT / "tests" / "engine" / "fingerprints.toml"
 PAGE = ROOT / "docs" / "reference" / "fingerprints.md"
 HEADINGS = ("figure", "chip", "target", "published", "computed", "difference", "label")
 TITLES = {"fingerprints": "Reproduced", "open": "Open: the order of partial sums is not known"}
@@ -52,20 +47,6 @@ and run by the engine on the same inputs. *difference* is that of the two errors
 A reproduced figure may differ by 1e-12: the references are sums in float64, and their order is not the benchmark's. Two
 kinds may differ by more: the rectifier's figure was printed with twelve digits, and GELU's reference has a power
 function of its own, which leaves about 1e-10."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """One published figure."""
-
-    name: str
-    workload: str
-    size: int
-    chips: tuple[str, ...]
-    error: float
-    tolerance: float
-    """How far from the figure the engine may be, relative to it."""
-    batch: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +73,6 @@ class Reading:
         """Return its line of a table."""
         figure, difference = self.figure, f"{self.difference:.1e}" if self.difference else "0"
         return (figure.name, self.chip, self.target, repr(figure.error), repr(self.error), difference, self.exactness)
-
-
-def listed(heading: str) -> list[Fingerprint]:
-    """Return the figures under a heading of the file: `fingerprints`, or `open`."""
-    entries = tomllib.loads(PATH.read_text(encoding="utf-8"))[heading]
-    return [msgspec.convert(entry, Fingerprint) for entry in entries]
 
 
 def readings(figure: Fingerprint) -> Iterator[Reading]:
@@ -129,12 +104,6 @@ def measured(experiments: list[Experiment], programs: list[Program]) -> tuple[fl
     return float(np.mean(errors)), max((one.label.exactness for one in runs), key=lambda level: level.doubt)
 
 
-def relative_error(answer: Array, reference: Array) -> float:
-    """Return the Frobenius norm of the difference over that of the reference, in float64; of the reference's rows."""
-    wide = reference.astype(np.float64)
-    return float(np.linalg.norm(answer[: len(wide)].astype(np.float64) - wide) / np.linalg.norm(wide))
-
-
 def show(console: Console, title: str, lines: list[Reading]) -> None:
     """Print a table."""
     table = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False)
@@ -158,9 +127,9 @@ def main() -> None:
     """Print both tables; the exit code tells whether every figure is as near as it should be."""
     console = Console(width=None if sys.stdout.isatty() else 200)
     tables: dict[str, list[Reading]] = {}
-    for heading, title in TITLES.items():
-        tables[heading] = [reading for figure in listed(heading) for reading in readings(figure)]
-        show(console, title, tables[heading])
+    for heading, figures in (("fingerprints", published().fingerprints), ("open", published().open)):
+        tables[heading] = [reading for figure in figures for reading in readings(figure)]
+        show(console, TITLES[heading], tables[heading])
     if "--write" in sys.argv[1:]:
         unfinished = PAGE.with_suffix(".unfinished")
         unfinished.write_text(page(tables), encoding="utf-8")

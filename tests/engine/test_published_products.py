@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.commands.fingerprint_recipes import published
 from aneforge.compiler.compile import build_program
 from aneforge.engine import golden
 from aneforge.engine.exactness import Exactness
@@ -23,7 +22,6 @@ GRID = 2.0**-16
 ALMOST_TWO = 2 - 2.0**-10
 WINOGRAD = ("M5", "M5 Pro", "M6")
 DIRECT = ("M1", "M1 Max", "M2", "M2 Pro", "M4")
-FIGURES = Path(__file__).parent / "fingerprints.toml"
 
 every_chip = pytest.mark.parametrize("chip", MEASURED)
 
@@ -135,8 +133,8 @@ def test_one_channel_under_a_1x1_kernel_is_a_scaling_and_passes_60000() -> None:
 
 def test_errors_grow_faster_than_the_contraction() -> None:
     """Operands scaled by 1/√K: 0.26% at 512, and more than twice as much at twice the length."""
-    figures = tomllib.loads(FIGURES.read_text(encoding="utf-8"))["fingerprints"]
-    errors = {figure["size"]: figure["error"] for figure in figures if figure["workload"].endswith("linear")}
+    figures = published().fingerprints
+    errors = {figure.size: figure.error for figure in figures if figure.workload.endswith("linear")}
     assert errors[512] == pytest.approx(0.0026, abs=5e-5)
     assert errors[512] / errors[256] > 2
     assert errors[1024] / errors[512] > 2

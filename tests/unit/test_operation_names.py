@@ -89,6 +89,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "rules/nodes.py:PASSING_A_STATE",
         "optimise/rescaling/",
     ),
+    "builds the programs whose figures were published, by the names that the figures have": (
+        "commands/fingerprint_recipes.py:RECIPES",
+        "commands/measured_programs.py:one_operation",
+    ),
     "is what Hypothesis draws from": ("testing/",),
 }
 """Why a list may stay, and where; a folder stands for all that is in it."""

@@ -195,12 +195,56 @@ def routes() -> None:
     )
 
 
-def doctor() -> None:
-    """Say what is installed here, which backends work, and why others do not."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+def doctor(
+    collect: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.zip",
+            help="Measure this machine and write the facts there, to contribute them. Nothing is sent.",
+            show_default=False,
+            readable=False,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With --collect: fewer programs and runs, as a trial.")
+    ] = False,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="With --collect: runs of each timed program.", show_default=False)
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.zip",
+            help="Compare such a file with what this package predicts.",
+            show_default=False,
+            readable=False,
+        ),
+    ] = None,
+) -> None:
+    """Say what is installed here, which backends work, and why others do not.
+
+    With --collect or --compare it does that instead. The exit code of --compare is 1 where products have other bits.
+
+    Examples:
+    aneforge doctor --collect facts.zip
+
+    aneforge doctor --compare facts.zip
+    """
+    from aneforge.cli.collected import (  # noqa: PLC0415 - loaded when it is needed
+        collect_facts,
+        compare_facts,
+        refuse_combination,
+    )
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - as above
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.commands.doctoring import doctor as examined  # noqa: PLC0415 - as above
 
+    refuse_combination(collect, compare, quick=quick, runs=runs)
+    if collect is not None:
+        collect_facts(collect, quick=quick, runs=runs)
+        return
+    if compare is not None:
+        raise typer.Exit(compare_facts(compare))
     found = examined()
     out = console()
     print_wrapped(out, f"aneforge {found.version}, {found.python}")
@@ -215,6 +259,9 @@ def doctor() -> None:
     for backend in found.backends:
         state = "available" if backend.available else f"not available: {backend.reason}"
         print_wrapped(out, f"{backend.name}: {backend.title}; {state}", indent=2)
+        latency = "" if backend.latency is None else f", published latency {backend.latency}"
+        advice = f". {backend.recommendation}" if backend.recommendation else ""
+        print_wrapped(out, f"{backend.device}; {backend.status}{latency}{advice}", indent=6, style="dim")
     raise typer.Exit(0 if found.ok else 1)
 
 

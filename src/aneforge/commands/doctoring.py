@@ -7,13 +7,17 @@ import os
 import platform
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from aneforge._version import __version__
 from aneforge.engine.kernels.library import library, paths, processors
 from aneforge.runtime.backends import backends
 from aneforge.targets.host import ENVIRONMENT_VARIABLE, Host
 
-__all__ = ["BackendState", "Doctor", "Package", "doctor"]
+if TYPE_CHECKING:
+    from aneforge.runtime.backends import BackendStatus
+
+__all__ = ["Doctor", "Package", "doctor"]
 
 DISTRIBUTION = "aneforge-open"
 PACKAGES = {
@@ -39,16 +43,6 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class BackendState:
-    """A backend, and whether it can run here."""
-
-    name: str
-    title: str
-    available: bool
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Doctor:
     """What is installed here, and what works."""
 
@@ -61,7 +55,7 @@ class Doctor:
     host: str
     """What this machine says of its own engine."""
     packages: tuple[Package, ...]
-    backends: tuple[BackendState, ...]
+    backends: tuple[BackendStatus, ...]
 
     @property
     def ok(self) -> bool:
@@ -86,7 +80,7 @@ def doctor() -> Doctor:
         threads=processors(),
         host=host_text(),
         packages=tuple(package(name, use, extra) for name, (use, extra) in PACKAGES.items()),
-        backends=tuple(BackendState(one.name, one.title, one.available, one.reason) for one in backends()),
+        backends=backends(),
     )
 
 

@@ -15,7 +15,7 @@ and attention have files of their own beside this one; `dispatch` finds the arit
    2^15 on it is infinite, and stays so.
 5. The result is the sum, rounded to fp16; a sum that rounds to 2^15 is infinite too.
 
-Evidence: 1 to 5 together give the published errors of `tests/engine/fingerprints.toml` to twelve digits, and 2 and 3
+Evidence: 1 to 5 together give the published errors of `commands/data/fingerprints.toml` to twelve digits, and 2 and 3
 follow from those figures alone. Measured directly: the edge (32,752 passes, 32,768 does not, for every length tried),
 exponent 31 on two late chips, and the bias as the start of the sum on the last one. Rejected by the figures, each
 alone: normalised or flushed subnormals, ties to even anywhere, another threshold of step 2, sums in fp32 or fp16.

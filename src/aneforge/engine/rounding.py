@@ -1,7 +1,7 @@
 """Every rounding of the engine is half away from zero.
 
-Evidence: the published figures under `tests/engine/fingerprints.toml` are reproduced to twelve digits with it, and with
-round-half-even in no case in which the two could be distinguished.
+Evidence: the published figures under `commands/data/fingerprints.toml` are reproduced to twelve digits with it, and
+with round-half-even in no case in which the two could be distinguished.
 """
 
 from __future__ import annotations

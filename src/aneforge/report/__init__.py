@@ -17,6 +17,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(  # pyright: ignore[reportUnk
     submod_attrs={
         "commands.benching": ["bench"],
         "commands.checking": ["CheckOptions", "check"],
+        "commands.collecting": ["collect"],
+        "commands.collection": ["read_collection"],
+        "commands.collection_comparison": ["compare_collection"],
         "commands.comparing": ["compare"],
         "commands.compiling": ["compile_model"],
         "commands.demo_networks": ["network"],

@@ -3,6 +3,9 @@
 from aneforge.commands.benching import bench as bench
 from aneforge.commands.checking import CheckOptions as CheckOptions
 from aneforge.commands.checking import check as check
+from aneforge.commands.collecting import collect as collect
+from aneforge.commands.collection import read_collection as read_collection
+from aneforge.commands.collection_comparison import compare_collection as compare_collection
 from aneforge.commands.comparing import compare as compare
 from aneforge.commands.compiling import compile_model as compile_model
 from aneforge.commands.demo_networks import network as network

@@ -23,7 +23,7 @@ from aneforge.targets.names import find_target
 if TYPE_CHECKING:
     from aneforge.targets.target import Chip, Target
 
-__all__ = ["Host", "detect_family", "detect_target"]
+__all__ = ["Host", "chip_of_host", "detect_family", "detect_target"]
 
 ENVIRONMENT_VARIABLE = "ANEFORGE_TARGET"
 DEVICE_TREE = Path("/proc/device-tree/compatible")
@@ -59,7 +59,7 @@ def detect_target(host: Host | None = None) -> Target:
     host = host or Host.this_machine()
     if host.override:
         return _named_by_environment(host.override)
-    found = _chip_of(host)
+    found = chip_of_host(host)
     if found is not None:
         return database().targets[found.target]
     floor = database().targets[database().representatives[MIN_FAMILY]]
@@ -118,7 +118,8 @@ def _named_by_environment(name: str) -> Target:
         raise UnknownTargetError(f"{ENVIRONMENT_VARIABLE}: {error.message}", remedy=error.remedy) from None
 
 
-def _chip_of(host: Host) -> Chip | None:
+def chip_of_host(host: Host) -> Chip | None:
+    """Return the chip that a machine says it has, whatever ANEFORGE_TARGET names; None where it says none."""
     chips = database().chips
     if host.cpu_brand and (match := BRAND.match(host.cpu_brand)):
         exact = (match["generation"] + match["variant"]).lower().replace(" ", "-")

@@ -13,6 +13,7 @@ import calibrate_cost as tool
 from aneforge.analysis.cost import price
 from aneforge.analysis.files import checks, machines_file, measurements
 from aneforge.analysis.machine import machine_for
+from aneforge.commands.measured_programs import measured_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,10 +121,8 @@ def test_energy_of_rows_whose_power_was_measured() -> None:
 
 
 def test_an_unknown_workload_is_an_error() -> None:
-    row = measurements()[0]
-    strange = type(row)(row.chip, "sorting", (4, 4), 1.0, None)
     with pytest.raises(ValueError, match="no program is known for the workload 'sorting'"):
-        tool.graph_of(strange)
+        measured_program("sorting", (4, 4))
 
 
 def test_the_figures_of_the_page_are_those_of_the_tool(repository: Path) -> None:

@@ -1,34 +1,73 @@
-"""How the published figures were made: the program, its input, and what its output was compared with.
+"""The published figures, and how they were made: the program, its input, and what its output was compared with.
 
-A recipe draws again what a public benchmark drew (NumPy's generators give the same numbers everywhere), builds the
-program with the builder, and returns experiments. The figure is the mean of their relative errors.
+`data/fingerprints.toml` has the figures. A recipe draws again what a public benchmark drew (NumPy's generators give the
+same numbers everywhere), builds the program with the builder, and returns experiments. The figure is the mean of their
+relative errors.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-import aneforge as af
+from aneforge.graph.builder.convolution import conv as convolve
+from aneforge.graph.builder.inputs import input as placeholder
+from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["RECIPES", "Experiment"]
+    from aneforge.graph.tensor import Tensor
+    from aneforge.ops.types import Array
 
-Array = npt.NDArray[Any]
+__all__ = ["FIGURES", "RECIPES", "Experiment", "Fingerprint", "half", "published", "relative_error"]
+
+FIGURES = Path(__file__).parent / "data" / "fingerprints.toml"
 LONG_ROW = 4096
+
+
+class Fingerprint(Entry, frozen=True):
+    """One published figure."""
+
+    name: str
+    workload: str
+    size: int
+    chips: tuple[str, ...]
+    error: float
+    tolerance: float
+    """How far from the figure the engine may be, relative to it."""
+    batch: int = 1
+
+
+class Published(Entry, frozen=True):
+    """`fingerprints.toml`."""
+
+    fingerprints: tuple[Fingerprint, ...]
+    """Figures that the engine reproduces."""
+    open: tuple[Fingerprint, ...]
+    """Figures of reductions, whose order of partial sums is not known."""
+
+
+@cache
+def published() -> Published:
+    """Return the published figures.
+
+    >>> len(published().fingerprints), published().fingerprints[0].name
+    (14, 'linear 512')
+    """
+    return read(FIGURES, Published)
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """One program, its one input, and the reference."""
 
-    graph: af.Tensor
+    graph: Tensor
     x: Array
     """As it was drawn; the program gets it in fp16, rounded as NumPy rounds."""
     reference: Array
@@ -40,9 +79,19 @@ def half(values: Array) -> Array:
     return values.astype(np.float16)
 
 
-def input_like(x: Array) -> af.Tensor:
+def relative_error(answer: Array, reference: Array) -> float:
+    """Return the Frobenius norm of the difference over that of the reference, in float64; of the reference's rows.
+
+    >>> relative_error(np.array([[3.0], [9.0]]), np.array([[4.0]]))
+    0.25
+    """
+    wide = reference.astype(np.float64)
+    return float(np.linalg.norm(answer[: len(wide)].astype(np.float64) - wide) / np.linalg.norm(wide))
+
+
+def input_like(x: Array) -> Tensor:
     """Return the input of a program that takes such an array."""
-    return af.input(x.shape, name="x")
+    return placeholder(x.shape, name="x")
 
 
 # Products.
@@ -80,7 +129,7 @@ def conv(size: int, batch: int) -> list[Experiment]:
     generator = np.random.default_rng(1)
     x = generator.standard_normal((batch, size, 64, 64)).astype(np.float32)
     w = generator.standard_normal((size, size, 3, 3)).astype(np.float32) * he_scale(size)
-    return [Experiment(af.conv(input_like(x), half(w), stride=1, pad=1), x, exact_convolution(x[:1], w))]
+    return [Experiment(convolve(input_like(x), half(w), stride=1, pad=1), x, exact_convolution(x[:1], w))]
 
 
 def conv_relu(size: int, batch: int) -> list[Experiment]:
@@ -88,7 +137,7 @@ def conv_relu(size: int, batch: int) -> list[Experiment]:
     generator = np.random.default_rng(1)
     x = generator.standard_normal((batch, size, 32, 32)).astype(np.float32)
     w = generator.standard_normal((64, size, 3, 3)).astype(np.float32) * he_scale(size)
-    graph = af.conv(input_like(x), half(w), pad=1).relu()
+    graph = convolve(input_like(x), half(w), pad=1).relu()
     return [Experiment(graph, x, np.maximum(exact_convolution(x, w), 0))]
 
 
@@ -114,7 +163,7 @@ def rows_of(count: int) -> Array:
         x = generator.standard_normal((drawn, LONG_ROW)).astype(np.float32)
         if drawn == count:
             return x
-    raise ValueError(f"no figure has {count} rows")
+    raise ValueError(f"expected 256, 2048 or 8192 rows, got {count}")
 
 
 def relu(rows: int, _: int) -> list[Experiment]:
