@@ -1,8 +1,10 @@
 """The documented import path `aneforge.hwx`: compiled containers. Names only; `aneforge.formats.hwx` holds the code."""
 
+from aneforge.formats.hwx.ane_file import AneFile, ane_of, read_ane, write_ane
 from aneforge.formats.hwx.container import Container, Port
+from aneforge.formats.hwx.descriptors.task import Task
+from aneforge.formats.hwx.program_tasks import tasks_of
 from aneforge.formats.hwx.read_hwx import read
-from aneforge.formats.hwx.task_framing import TaskWords, split_tasks
 from aneforge.formats.hwx.write_hwx import write
 
-__all__ = ["Container", "Port", "TaskWords", "read", "split_tasks", "write"]
+__all__ = ["AneFile", "Container", "Port", "Task", "ane_of", "read", "read_ane", "tasks_of", "write", "write_ane"]

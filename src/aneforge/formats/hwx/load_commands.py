@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.hwx.container import Body
 
-__all__ = ["RELOCATION", "SYMBOL", "Source", "decode_command", "encode_command"]
+__all__ = ["RELOCATION", "SYMBOL", "Source", "decode_command", "encode_body", "encode_command"]
 
 SEGMENT_64, SYMTAB, THREAD, BINDING, WIDE_BINDING, IDENT, NOTE = 0x19, 0x2, 0x4, 0x6, 0x40, 0x8, 0x31
 HEAD = struct.Struct("<2I")

@@ -106,7 +106,7 @@ def encode_program(state: ProgramState, command: int) -> bytes:
     """Return a program as a command.
 
     Raises:
-        HwxError: A number does not fit its field, or the items do not fill the state.
+        HwxError: A number does not fit its field, a base register does not exist, or the items do not fill the state.
     """
     layout = PROGRAMS[state.flavor]
     made = bytearray(HEAD + 4 * state.state_words)
@@ -125,7 +125,10 @@ def encode_program(state: ProgramState, command: int) -> bytes:
         "log_events": state.log_events,
     }
     struct.pack_into("<4I", made, 0, command, 0, state.flavor, state.state_words)
+    registers = (BASES_END - BASES) // 8
     for base in state.bases:
+        if not 0 <= base.index < registers:
+            raise HwxError(f"a base register must be one of {registers}", seen=base.index)
         put_number(made, BASES + 8 * base.index, "<Q", base.address)
     for name, (place, form) in layout.numbers.items():
         put_number(made, place, form, numbers[name])

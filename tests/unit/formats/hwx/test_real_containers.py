@@ -10,9 +10,10 @@ import pytest
 
 from aneforge import hwx
 from aneforge.errors import HwxError
+from aneforge.formats.hwx.assembly import STYLES, assemble
 from aneforge.formats.hwx.read_hwx import read_bytes
 from aneforge.formats.hwx.write_hwx import write_bytes
-from hwx_tools import EACH_FIXTURE, REASON, fixture_path, hwx_data
+from hwx_tools import EACH_FIXTURE, REASON, fixture_path, hwx_data, parts_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,11 +40,19 @@ def test_a_real_file_is_written_back_byte_for_byte(name: str, tmp_path: Path) ->
 
 
 @EACH_FIXTURE
+def test_a_real_file_taken_apart_is_assembled_byte_for_byte(name: str) -> None:
+    """Nothing of a file is kept but its tasks, constants, names, shapes and identification."""
+    path = fixture_path(name)
+    style = STYLES[manifest_entry(name)["compiler"].partition(".")[0]]
+    made = assemble(parts_of(hwx.read(path)), style)
+    assert write_bytes(made) == path.read_bytes()
+
+
+@EACH_FIXTURE
 def test_the_manifest_says_the_same(name: str) -> None:
     entry = manifest_entry(name)
     container = hwx.read(fixture_path(name))
-    tasks = hwx.split_tasks(container)
-    assert [len(task.words) for task in tasks] == entry["td_words"]
+    assert [task.size for task in hwx.tasks_of(container)] == entry["td_words"]
     assert container.constants[CONSTANTS].size == entry["const_bytes"]
     assert {str(base.index): hex(base.address) for base in container.program.bases} == entry["bars"]
     assert container.program.name == entry["network"]
@@ -60,11 +69,11 @@ def test_the_manifest_says_the_same(name: str) -> None:
 @EACH_FIXTURE
 def test_counts_of_events_are_those_of_the_tasks(name: str) -> None:
     container = hwx.read(fixture_path(name))
-    headers = [task.words for task in hwx.split_tasks(container)]
-    assert container.program.log_events == sum(int(words[2]).bit_count() for words in headers)
-    assert container.program.debug_events == sum(int(words[4]).bit_count() for words in headers)
+    headers = [task.header for task in hwx.tasks_of(container)]
+    assert container.program.log_events == sum(words[2].bit_count() for words in headers)
+    assert container.program.debug_events == sum(words[4].bit_count() for words in headers)
     for item in container.program.items or ():
-        assert (item.tag, item.value) == (9, max(int(words[1]) & 0xFFFF for words in headers))
+        assert (item.tag, item.value) == (9, max(words[1] & 0xFFFF for words in headers))
 
 
 @EACH_FIXTURE
@@ -87,7 +96,7 @@ def test_flipped_bits_are_an_error_or_another_file(name: str) -> None:
         try:
             container = read_bytes(bytes(damaged))
             assert write_bytes(container) == damaged
-            assert hwx.split_tasks(container)
+            assert hwx.tasks_of(container)
             assert container.ports
         except HwxError:
             continue

@@ -1,0 +1,32 @@
+"""The tasks of a container: its task section, decoded, with the number of tasks that its program states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aneforge.errors import HwxError
+from aneforge.formats.hwx.descriptors.codec import decode_tasks
+
+if TYPE_CHECKING:
+    from aneforge.formats.hwx.container import Container
+    from aneforge.formats.hwx.descriptors.task import Task
+
+__all__ = ["tasks_of"]
+
+
+def tasks_of(container: Container) -> tuple[Task, ...]:
+    """Return the tasks of a container, in the order in which they run.
+
+    Raises:
+        HwxError: The generation is not known, a task is damaged, or they are not as many as the program states.
+    """
+    program = container.program
+    found = decode_tasks(container.words, container.generation, program.first_task_words)
+    if len(found) != program.task_count:
+        raise HwxError.at(
+            container.text.file_offset,
+            "the tasks must be as many as the program states",
+            seen=len(found),
+            limit=program.task_count,
+        )
+    return found
