@@ -38,10 +38,12 @@ def collect_facts(path: Path, *, quick: bool, runs: int | None) -> None:
         full_plan,
         measured_backends,
         quick_plan,
+        reaches_device,
     )
     from aneforge.commands.collection import CONTENTS, LEFT_OUT, collection_to_bytes  # noqa: PLC0415 - as above
     from aneforge.commands.outputs import refuse_file, save  # noqa: PLC0415 - as above
     from aneforge.report.numbers import bytes_text  # noqa: PLC0415 - as above
+    from aneforge.runtime.backends import backends  # noqa: PLC0415 - as above
 
     refuse_file(path)
     out = console()
@@ -50,6 +52,8 @@ def collect_facts(path: Path, *, quick: bool, runs: int | None) -> None:
         print_wrapped(out, f"{one.name}: {one.holds}. Why: {one.why}.", indent=2)
     print_wrapped(out, f"It holds no {', '.join(LEFT_OUT[:-1])} or {LEFT_OUT[-1]}. Nothing is sent.")
     print_wrapped(out, f"measured: {', '.join(f'{one.name} ({one.title})' for one in measured_backends())}")
+    if not any(map(reaches_device, backends())):
+        print_wrapped(out, "No device is reached here: bits are a prediction, times are those of this machine.")
     with progress() as tell:
         found = collect(quick_plan() if quick else full_plan(), runs=runs, progress=tell)
     content = collection_to_bytes(found)

@@ -1,7 +1,8 @@
 """`doctor --collect`: facts of a real machine, measured for whoever wants to contribute them.
 
-Every backend that is available and reaches a device is measured, by the same programs; where there is none, the
-software engine is, and the collection says so. A program that fails is a reading too: its failure is kept, without what
+Every backend is measured that is available and does not compute in this process, by the same programs; where there is
+none, the software engine is. The collection says whether a device was reached: a client of the dispatch library reaches
+the software engine where there is no Mac. A program that fails is a reading too: its failure is kept, without what
 names the machine's owner. Nothing is sent anywhere.
 """
 
@@ -71,6 +72,7 @@ __all__ = [
     "measured_backends",
     "program_graph",
     "quick_plan",
+    "reaches_device",
     "reduction_input",
     "without_names",
 ]
@@ -279,18 +281,23 @@ def doors(measured: frozenset[str]) -> tuple[Door, ...]:
 
 
 def measured_backends() -> tuple[Backend, ...]:
-    """Return the backends that are measured: those that reach a device, else the software engine.
+    """Return the backends that are measured: the clients that can run here, else the software engine.
 
     >>> [one.name for one in measured_backends()]
     ['software']
     """
-    found = [one.name for one in backends() if one.available and reaches_device(one)]
-    return tuple(map(chosen_backend, found or [None]))
+    clients = [one.name for one in backends() if is_client(one)]
+    return tuple(map(chosen_backend, clients or [None]))
+
+
+def is_client(status: BackendStatus) -> bool:
+    """Tell whether a backend can run here and hands programs to something else than this package."""
+    return status.available and not isinstance(chosen_backend(status.name), SoftwareBackend)
 
 
 def reaches_device(status: BackendStatus) -> bool:
-    """Tell whether a backend computes on something else than the processor of the machine at hand."""
-    return not (status.available and isinstance(chosen_backend(status.name), SoftwareBackend))
+    """Tell whether a backend that can run here reaches a device: only macOS has the frameworks that do."""
+    return sys.platform == "darwin" and is_client(status)
 
 
 def without_names(text: str) -> str:

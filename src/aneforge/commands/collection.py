@@ -158,7 +158,7 @@ class Door(Entry, frozen=True):
     reason: Text
     """Why it cannot run here; empty where it can."""
     reaches_device: bool
-    """It computes on something else than the processor of the machine at hand."""
+    """It can run here and hands programs to a framework of macOS; elsewhere, software is what a client reaches."""
     measured: bool
     """The other files have readings of it."""
 

@@ -128,7 +128,7 @@ def compared_figures(collection: Collection, place: Place) -> Iterator[ComparedR
 
 
 def compared_latencies(collection: Collection, place: Place) -> Iterator[ComparedReading]:
-    """Yield the times; those of the software engine are of another processor than the chip's."""
+    """Yield the times; those of software are not the chip's."""
     on_device = {one.name for one in collection.doors if one.reaches_device}
     known = set(full_plan().programs)
     for one in collection.latencies:
@@ -138,7 +138,7 @@ def compared_latencies(collection: Collection, place: Place) -> Iterator[Compare
         if one.failure:
             verdict, detail = Verdict.FAILED, one.failure
         elif one.backend not in on_device:
-            detail = "a time of the software engine, not of the chip"
+            detail = "no device was reached: a time of software, not of the chip"
         elif case in known:
             verdict, detail = compared_time(one.median, case, place)
         yield ComparedReading(one.backend, "latencies", name, verdict, detail)

@@ -21,6 +21,7 @@ from aneforge.commands import collecting, collection
 from aneforge.commands.collecting import (
     Plan,
     collect,
+    doors,
     full_plan,
     macos_version,
     manifest,
@@ -32,6 +33,7 @@ from aneforge.commands.collection import CONTENTS, Collection, collection_to_byt
 from aneforge.commands.collection_comparison import Verdict, compare_collection
 from aneforge.errors import GraphError, UnknownTargetError
 from aneforge.runtime import backends
+from aneforge.runtime.dispatch.library import PATH, library_path
 from aneforge.runtime.executables import SoftwareEngine
 from aneforge.targets import resolve
 from aneforge.targets.host import Host
@@ -104,7 +106,7 @@ def test_a_collection_names_nobody_and_two_runs_give_the_same_bytes_but_for_time
 
 
 @pytest.mark.usefixtures("private")
-def test_backends_that_reach_a_device_are_measured_and_failures_are_kept() -> None:
+def test_clients_are_measured_and_failures_are_kept() -> None:
     softmax = tuple(one for one in full_plan().reductions if one.workload == "softmax")[:1]
     timed = tuple(one for one in full_plan().programs if one.workload == "softmax")[:1]
     told: list[str] = []
@@ -114,13 +116,31 @@ def test_backends_that_reach_a_device_are_measured_and_failures_are_kept() -> No
 
     found = collect(replace(SMALL, figures=(), programs=timed, reductions=softmax), runs=1, progress=tell)
     assert told == ["measuring fake: time of softmax 0/2", "measuring fake: softmax 1/2"]
-    doors = {one.name: one for one in found.doors}
-    assert (doors["fake"].measured, doors["fake"].reaches_device) == (True, True)
-    assert (doors["software"].measured, doors["software"].reaches_device) == (False, False)
-    assert not doors["closed"].available
+    assert [one.name for one in found.doors if one.measured] == ["fake"]
+    assert [one.available for one in found.doors if one.name == "closed"] == [False]
     assert found.failures == 4
     assert [(one.runs, one.median) for one in found.latencies] == [(0, 0.0)]
     assert all(one.output is None and one.failure.startswith("RuntimeError: ") for one in found.reductions)
+
+
+@pytest.mark.usefixtures("private")
+def test_only_clients_on_macos_reach_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(one.reaches_device for one in doors(frozenset()))
+    monkeypatch.setattr(sys, "platform", "darwin")
+    reaching = {one.name: one.reaches_device for one in doors(frozenset())}
+    assert (reaching["fake"], reaching["closed"], reaching["software"]) == (True, False, False)
+
+
+@pytest.mark.skipif(not PATH.exists(), reason="the dispatch library is not built")
+def test_a_client_of_the_dispatch_library_gives_the_bits_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANEFORGE_DYLIB", str(library_path()))
+    monkeypatch.setenv("ANEFORGE_ENGINE_PYTHON", sys.executable)
+    monkeypatch.setenv("ANEFORGE_TARGET", "m5")
+    found = collect(SMALL)
+    assert [one.name for one in found.doors if one.measured] == ["e5rt"]
+    assert found.failures == 0
+    verdicts = {one.verdict for one in compare_collection(found).readings}
+    assert verdicts == {Verdict.EQUAL, Verdict.NOT_COMPARED}
 
 
 def test_the_plans_are_as_large_as_documented() -> None:
