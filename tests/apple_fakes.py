@@ -26,11 +26,13 @@ SOURCES = Path(__file__).parent / "apple" / "frameworks"
 FLAGS = ("-shared", "-fPIC", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fvisibility=hidden")
 
 
-def build_fake(name: str, folder: Path) -> str:
+def build_fake(name: str, folder: Path, *flags: str) -> str:
     """Compile a fake framework and return its path."""
     assert COMPILER is not None
     built = folder / f"{name}.so"
-    subprocess.run([COMPILER, *FLAGS, str(SOURCES / f"{name}.c"), "-o", str(built), "-ldl", "-pthread"], check=True)
+    subprocess.run(
+        [COMPILER, *FLAGS, *flags, str(SOURCES / f"{name}.c"), "-o", str(built), "-ldl", "-pthread"], check=True
+    )
     return str(built)
 
 

@@ -176,11 +176,13 @@ EXPORT Error e5rt_e5_compiler_options_set_enable_profiling(void *options, int va
     return OK;
 }
 
+#ifndef WITHOUT_CUSTOM_OPTIONS
 EXPORT Error e5rt_e5_compiler_options_set_custom_ane_compiler_options(void *options, const char *text) {
     if (!is(options, OPTIONS) || !text) return fail(INVALID_ARGUMENT, "no options");
     ((Object *)options)->custom = strdup(text);
     return OK;
 }
+#endif
 
 EXPORT Error e5rt_e5_compiler_compile(void *compiler, const char *path, void *options, void **out) {
     if (!is(compiler, COMPILER) || !is(options, OPTIONS))

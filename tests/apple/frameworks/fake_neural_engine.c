@@ -372,7 +372,7 @@ static intptr_t to_class(const char *name, const char *selector, intptr_t *a) {
     if (strcmp(selector, "dictionaryWithObjects:forKeys:count:") == 0)
         return (intptr_t)collection(DICTIONARY, (Object **)a[0], (Object **)a[1], (size_t)a[2]);
     if (strncmp(selector, "modelWith", 9) == 0 && strcmp(name, "_ANEInMemoryModelDescriptor") == 0) {
-        if (!is((void *)a[0], DATA) || !is((void *)a[1], DICTIONARY) || a[2]) return 0;
+        if (!is((void *)a[0], DATA) || !((Object *)a[0])->length || !is((void *)a[1], DICTIONARY) || a[2]) return 0;
         Object *made = collection(DESCRIPTOR, (Object **)a, NULL, 2);
         made->state = strcmp(selector, "modelWithNetworkDescription:weights:optionsPlist:") == 0;
         return (intptr_t)made;

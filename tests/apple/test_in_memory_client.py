@@ -1,0 +1,140 @@
+"""Path A as the client calls it: order, strides, surfaces, network descriptions, and what it says of errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.errors import NotSupportedError, RuntimeStateError, UnknownNameError
+from aneforge.runtime.devices import DevicePort
+from aneforge.runtime.dispatch.in_memory_model import Frameworks, InMemoryModelDevice, Layout, Surface
+from aneforge.runtime.dispatch.objc import ObjectiveCError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from apple_fakes import Fakes
+
+X, Y = (DevicePort("x", 8),), (DevicePort("y", 8),)
+
+
+@pytest.fixture
+def engine(fakes: Fakes) -> Iterator[InMemoryModelDevice]:
+    library = fakes.in_memory.objc.library
+    before = library.fake_objc_live(), library.fake_objc_misuse()
+    yield fakes.in_memory
+    assert (library.fake_objc_live(), library.fake_objc_misuse()) == before
+
+
+@pytest.fixture
+def mil(tmp_path: Path) -> Path:
+    return af.save_mil(af.input((1, 4), name="x") + 1.0, tmp_path)
+
+
+def test_a_network_description(engine: InMemoryModelDevice, mil: Path, tmp_path: Path) -> None:
+    graph = af.Graph({"y": af.input((1, 4, 1, 1), name="x").relu()})
+    folder = tmp_path / "network"
+    folder.mkdir()
+    (folder / "net.plist").write_bytes(b"<?xml version='1.0'?><plist/>")
+    (folder / "weights.0").write_bytes(b"")
+    stands_for = af.save_mil(graph, tmp_path / "stands_for")
+    engine.objc.library.fake_objc_set_network(str(stands_for).encode())
+    program = engine.compile(folder / "net.plist", X, Y)
+    program.set_input("x", np.array([-1, 2, -3, 4], np.float16))
+    program.execute()
+    found = np.empty(4, np.float16)
+    program.get_output("y", found)
+    assert found.tolist() == [0, 2, 0, 4]
+    program.release()
+    assert engine.compile_check(mil) == 0
+
+
+def test_where_elements_lie() -> None:
+    padded = Layout("x", (2, 3, 1, 4, 5), (3 * 4 * 64, 4 * 64, 3 * 4 * 64, 64, 2))
+    assert (padded.nbytes, padded.dense) == (2 * 3 * 4 * 64, False)
+    tight = Layout("x", (2, 3, 1, 4, 32), (3 * 4 * 64, 4 * 64, 3 * 4 * 64, 64, 2))
+    assert tight.dense
+    deep = Layout("x", (1, 2, 3, 1, 32), (3 * 2 * 64, 64, 2 * 64, 64, 2))
+    assert not deep.dense  # planes of one depth follow one another
+    assert Layout("x", (1, 1, 1, 1, 1), (0, 0, 0, 0, 2)).nbytes == 65536
+
+
+@pytest.mark.parametrize("width", [5, 32])
+def test_values_pass_padded_rows(width: int, engine: InMemoryModelDevice, tmp_path: Path) -> None:
+    mil = af.save_mil(af.input((2, 3, 4, width), name="x") * 2.0, tmp_path)
+    nbytes = 2 * 3 * 4 * width * 2
+    program = engine.compile(mil, (DevicePort("x", nbytes),), (DevicePort("y", nbytes),))
+    entry, end = program.input_view("x").view(np.float16), program.output_view("y").view(np.float16)
+    for factor in (1, 2):
+        entry[:] = np.arange(nbytes // 2) % 100 * factor
+        program.execute()
+        assert np.array_equal(end, entry * 2)
+    program.set_input("x", np.full(3, 7, np.float16))
+    assert entry[:4].tolist() == [7, 7, 7, 6]
+    program.release()
+
+
+def test_what_the_framework_says(engine: InMemoryModelDevice, tmp_path: Path) -> None:
+    (tmp_path / "model.mil").write_text("not a program", encoding="utf-8")
+    (tmp_path / "weights.bin").write_bytes(b"")
+    with pytest.raises(ObjectiveCError, match=r"com\.apple\.appleneuralengine 4: InvalidMILProgram") as caught:
+        engine.compile(tmp_path / "model.mil", X, Y)
+    assert (caught.value.code, caught.value.operation) == (4, "compileWithQoS:options:error:")
+    assert engine.compile_check(tmp_path / "model.mil") == 4
+    (tmp_path / "model.mil").write_bytes(b"")
+    with pytest.raises(ObjectiveCError, match="no model of "):
+        engine.compile(tmp_path / "model.mil", X, Y)
+
+
+def test_what_the_client_says_itself(engine: InMemoryModelDevice, mil: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotSupportedError, match="runs on the Neural Engine alone"):
+        engine.compile(mil, X, Y, mask=7)
+    with pytest.raises(UnknownNameError, match="unknown live input 'z'; known: x"):
+        engine.compile(mil, (DevicePort("z", 8),), Y)
+    program = engine.compile(mil, X, Y)
+    with pytest.raises(RuntimeStateError, match=r"more bytes than input 'x' has \(seen 10, limit 8\)"):
+        program.set_input("x", np.zeros(5, np.float16))
+    with pytest.raises(UnknownNameError, match="unknown output 'z'; known: y"):
+        program.output_view("z")
+    with pytest.raises(RuntimeStateError, match="there is no such operation"):
+        program.set_input("x", np.zeros(4, np.float16), 1)
+    wide = af.save_mil(af.input((1, 2, 2), name="x").relu(), tmp_path / "wide")
+    program.add_operation(wide, X, Y)
+    with pytest.raises(RuntimeStateError, match="lie differently on their surfaces"):
+        program.share_buffer(0, "y", 1, "x")
+    assert program.operation_count() == 2
+    program.execute()
+    with pytest.raises(RuntimeStateError, match="surfaces are shared before the first execution"):
+        program.share_buffer(0, "y", 0, "x")
+    for asked in (
+        lambda: program.chain(0, 1, "event"),
+        lambda: program.event_value(0),
+        lambda: program.chain_event_value(1),
+        program.execute_async,
+        program.wait_for_completion,
+        program.final_event_values,
+    ):
+        with pytest.raises(NotSupportedError, match="evaluates synchronously and has no events"):
+            asked()
+    program.release()
+
+
+def test_a_surface_that_the_system_does_not_make(engine: InMemoryModelDevice) -> None:
+    with engine.objc.pool(), pytest.raises(RuntimeStateError, match="no surface of -64 bytes for 'x'"):
+        Surface.of(engine, Layout("x", (1, 1, 1, 1, 1), (-64, 0, 0, 0, 2)))
+
+
+def test_classes_and_messages_that_are_not_there(fakes: Fakes) -> None:
+    objc = fakes.in_memory.objc
+    with pytest.raises(RuntimeStateError, match="no class NSTelephone"):
+        objc.get_class("NSTelephone")
+    with objc.pool():
+        assert objc.failure("load", None).message == "the message failed without an NSError"
+        assert objc.read_text(None) == ""
+    said = InMemoryModelDevice(Frameworks.in_one(fakes.espresso.path)).obstacle()
+    assert said is not None
+    assert "it lacks objc_getClass" in said

@@ -1,0 +1,66 @@
+"""Where a dispatch library is looked for, and what a backend says where there is none."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import aneforge as af
+from aneforge._version import __version__
+from aneforge.commands.doctoring import doctor
+from aneforge.runtime.dispatch import library
+from aneforge.runtime.dispatch.abi import LIBRARY_NAME, AbiDevice, find_dispatch_library
+from aneforge.runtime.dispatch.doors import e5rt_device
+from aneforge.runtime.dispatch.espresso import EspressoDevice
+from dispatch_tools import needs_library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_the_documented_order(tmp_path: Path) -> None:
+    package = tmp_path / "above" / "site" / "aneforge"
+    places = [
+        tmp_path / "home" / ".cache" / "aneforge" / __version__ / LIBRARY_NAME,
+        tmp_path / "ane_build" / "lib" / LIBRARY_NAME,
+        tmp_path / "above" / "ane_build" / "lib" / LIBRARY_NAME,
+        package / "_lib" / LIBRARY_NAME,
+        tmp_path / "own.dylib",
+    ]
+    environment = {"HOME": str(tmp_path / "home"), "ANEFORGE_DYLIB": str(tmp_path / "own.dylib")}
+    assert find_dispatch_library(environment, package) is None
+    for place in places:  # each comes before those that are there already
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+        assert find_dispatch_library(environment, package) == place
+    cached = tmp_path / "cache" / LIBRARY_NAME
+    cached.parent.mkdir()
+    cached.touch()
+    elsewhere = {"ANEFORGE_CACHE": str(cached.parent)}
+    assert find_dispatch_library(elsewhere, tmp_path.parent / "no" / "package") == cached
+
+
+@needs_library
+def test_a_library_serves_the_backend_on_any_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANEFORGE_DYLIB", str(library.PATH))
+    monkeypatch.setenv("ANEFORGE_TARGET", "h13")
+    assert library.record_interpreter() is None
+    assert isinstance(e5rt_device(), AbiDevice)
+    assert next(status for status in af.backends() if status.name == "e5rt").available
+    with af.compile(af.input((1, 4)).relu(), target="h13", backend="e5rt") as model:
+        assert model([[-1, 2, -3, 4]]).tolist() == [[0, 2, 0, 4]]
+    monkeypatch.setenv("ANEFORGE_DYLIB", str(tmp_path / "nowhere"))
+    assert isinstance(e5rt_device(), EspressoDevice)
+
+
+def test_the_doctor_names_every_door_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANEFORGE_DYLIB", raising=False)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    doors = {one.name: one.reason for one in doctor().backends}
+    assert "Espresso.framework/Espresso cannot be loaded" in doors["e5rt"]
+    assert "a dispatch library that ANEFORGE_DYLIB names serves on any system" in doors["e5rt"]
+    assert "libobjc.A.dylib cannot be loaded" in doors["in_memory_model"]
+    assert "a baseline for comparisons" in doors["mpsgraph"]
+    assert "com.apple.aned.private.allow" in doors["path_b"]
