@@ -195,7 +195,8 @@ class DeviceBackend:
             mil = write_mil(made, folder.name)
             with guard_compile(self.name):
                 loaded = self.device.compile(mil, tuple(inputs.values()), tuple(outputs.values()))
-            return DeviceExecutable(self.device, loaded, folder, inputs, outputs, resident.pairs)
+            types = {Direction.INPUT: entering, Direction.OUTPUT: leaving}
+            return DeviceExecutable(self.device, loaded, folder, inputs, outputs, types, resident.pairs)
         except BaseException:
             folder.cleanup()
             raise
@@ -213,6 +214,7 @@ class DeviceExecutable:
         folder: tempfile.TemporaryDirectory[str],
         inputs: Mapping[str, DevicePort],
         outputs: Mapping[str, DevicePort],
+        types: Mapping[Direction, Mapping[str, TensorType]],
         pairs: Mapping[str, str],
     ) -> None:
         self.device = device
@@ -220,6 +222,7 @@ class DeviceExecutable:
         self.inputs = inputs
         """The ports of the device by the names that the program has; states are among them."""
         self.outputs = outputs
+        self.types = types
         self.pairs = pairs
         """States: the input's name by the output's."""
         self.memory = Memory(loaded)
@@ -242,66 +245,75 @@ class DeviceExecutable:
         return engine_element(kind)
 
     def port_buffer(self, direction: Direction, name: str, kind: TensorType) -> Array:
+        """Return the memory of a port, as an array of its type."""
+        del kind  # the one that it was loaded with
+        return self.view(direction, name)
+
+    def view(self, direction: Direction, name: str) -> Array:
         """Return the memory of a port, as an array of its type.
 
         Raises:
             RuntimeStateError: The device has another number of bytes for the port.
         """
-        is_input = direction is Direction.INPUT
+        if (direction, name) in self.views:
+            return self.views[direction, name]
+        loaded, is_input = self.memory.loaded, direction is Direction.INPUT
         port = (self.inputs if is_input else self.outputs)[name]
-        root = (self.memory.loaded.input_view if is_input else self.memory.loaded.output_view)(port.name)
+        root = (loaded.input_view if is_input else loaded.output_view)(port.name)
         if root.nbytes != port.nbytes:
             raise RuntimeStateError(
                 f"the device has {direction} {name!r} in another size", seen=root.nbytes, limit=port.nbytes
             )
         self.memory.watch(root)
+        kind = self.types[direction][name]
         element = self.element(kind)
-        view = root[: kind.size * element.itemsize].view(element).reshape(kind.shape)
-        self.views[direction, name] = view
-        return view
+        self.views[direction, name] = root[: kind.size * element.itemsize].view(element).reshape(kind.shape)
+        return self.views[direction, name]
 
     def state_buffer(self, name: str, kind: TensorType) -> Array:
         """Return the memory in which a state stays between executions."""
-        return self.port_buffer(Direction.INPUT, name, kind)
+        del kind  # the one that it was loaded with
+        return self.view(Direction.INPUT, name)
 
     def share_buffer(self, output: str, to_input: str) -> None:
         """Let an input have the memory of an output."""
         self.share_all(self.memory.loaded, {output: to_input}, [(0, 0)])
-        self.views[Direction.INPUT, to_input] = self.views[Direction.OUTPUT, output]
+        self.views[Direction.INPUT, to_input] = self.view(Direction.OUTPUT, output)
 
     def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
         """Run once; what is in the device's own memory already is not copied."""
-        for name, array in inputs.items():
-            view = self.views[Direction.INPUT, name]
+        for name, array in (*inputs.items(), *states.items()):
+            view = self.view(Direction.INPUT, name)
             if array is not view:
                 np.copyto(view, array)
         self.memory.loaded.execute()
-        found = {name: view for (direction, name), view in self.views.items() if direction is Direction.OUTPUT}
-        return Execution(found, states, DISPATCHED)
+        return Execution(
+            {name: self.view(Direction.OUTPUT, name) for name in self.outputs if name not in self.pairs},
+            {name: self.view(Direction.INPUT, name) for name in states},
+            DISPATCHED,
+        )
 
     def execute_multi(
         self,
         feeds: Sequence[Mapping[str, Array]],
         resident: Mapping[str, str],
         seeds: Mapping[str, Array],
-        kinds: Mapping[str, TensorType],
     ) -> list[dict[str, Array]]:
         """Run a step for every feed and return the outputs of each; what is resident stays in the device's memory.
 
         Every step is an operation of one stream, run by one call, where the device takes operations of as many ports.
-        Else, and where the program has states, one operation runs once for every step. `kinds` has the outputs.
+        Else, and where the program has states, one operation runs once for every step.
         """
         most = self.device.operation_ports
         if not self.pairs and (most is None or max(len(self.inputs), len(self.outputs)) <= most):
-            return self.run_stream(feeds, resident, seeds, kinds)
-        return self.run_again(feeds, resident, seeds, kinds)
+            return self.run_stream(feeds, resident, seeds)
+        return self.run_again(feeds, resident, seeds)
 
     def run_stream(
         self,
         feeds: Sequence[Mapping[str, Array]],
         resident: Mapping[str, str],
         seeds: Mapping[str, Array],
-        kinds: Mapping[str, TensorType],
     ) -> list[dict[str, Array]]:
         """Run every step by one call."""
         count = len(feeds)
@@ -310,14 +322,13 @@ class DeviceExecutable:
             for name, array in (feed | seeds if step == 0 else feed).items():
                 stream.set_input(self.inputs[name].name, padded(array), step)
         stream.execute_multi()
-        return [self.outputs_of(stream, step, kinds) for step in range(count)]
+        return [self.outputs_of(stream, step) for step in range(count)]
 
     def run_again(
         self,
         feeds: Sequence[Mapping[str, Array]],
         resident: Mapping[str, str],
         seeds: Mapping[str, Array],
-        kinds: Mapping[str, TensorType],
     ) -> list[dict[str, Array]]:
         """Run one operation once for every step.
 
@@ -337,7 +348,7 @@ class DeviceExecutable:
             for name, array in (feed | seeds if step == 0 else feed).items():
                 stream.set_input(self.inputs[name].name, padded(array))
             stream.execute()
-            found.append(self.outputs_of(stream, 0, kinds))
+            found.append(self.outputs_of(stream, 0))
         return found
 
     def stream_of(self, count: int, resident: Mapping[str, str], steps: Sequence[tuple[int, int]]) -> DeviceProgram:
@@ -367,10 +378,12 @@ class DeviceExecutable:
             for output, to_input in pairs.items():
                 stream.share_buffer(source, self.outputs[output].name, sink, self.inputs[to_input].name)
 
-    def outputs_of(self, stream: DeviceProgram, operation: int, kinds: Mapping[str, TensorType]) -> dict[str, Array]:
+    def outputs_of(self, stream: DeviceProgram, operation: int) -> dict[str, Array]:
         """Return copies of the outputs of an operation."""
         found: dict[str, Array] = {}
-        for name, kind in kinds.items():
+        for name, kind in self.types[Direction.OUTPUT].items():
+            if name in self.pairs:
+                continue
             held = np.empty(self.outputs[name].nbytes, np.uint8)
             stream.get_output(self.outputs[name].name, held, operation)
             element = self.element(kind)

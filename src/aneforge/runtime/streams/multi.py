@@ -140,8 +140,7 @@ def run_on_device(
                 raise GraphError(f"{source} cannot share its buffer with {sink}", seen=sink.type, limit=source.type)
             zeros = np.zeros(sink.type.shape, sink.buffer.dtype)
             first[to_input] = convert_value(sink, seeds[to_input]) if to_input in seeds else zeros
-        kinds = {name: port.type for name, port in program.outputs.items()}
-        found = executable.execute_multi(ready, pairs, first, kinds)
+        found = executable.execute_multi(ready, pairs, first)
         program.executions += len(feeds)
     return tuple(found)
 

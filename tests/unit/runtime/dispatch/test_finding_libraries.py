@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import aneforge as af
 from aneforge._version import __version__
 from aneforge.commands.doctoring import doctor
+from aneforge.commands.running import ran_on
+from aneforge.runtime.backends import chosen_backend
 from aneforge.runtime.dispatch import library
 from aneforge.runtime.dispatch.abi import LIBRARY_NAME, AbiDevice, find_dispatch_library
 from aneforge.runtime.dispatch.doors import e5rt_device
@@ -64,3 +68,17 @@ def test_the_doctor_names_every_door_on_a_mac(monkeypatch: pytest.MonkeyPatch) -
     assert "libobjc.A.dylib cannot be loaded" in doors["in_memory_model"]
     assert "a baseline for comparisons" in doors["mpsgraph"]
     assert "com.apple.aned.private.allow" in doors["path_b"]
+
+
+@needs_library
+def test_a_command_runs_a_model_with_states_through_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANEFORGE_DYLIB", str(library.PATH))
+    monkeypatch.setenv("ANEFORGE_TARGET", "h13")
+    assert library.record_interpreter() is None
+    total = af.state("total", (1, 32))
+    graph = af.Graph({"y": total + af.input((1, 32), name="x")}, {"total": total + 1.0})
+    program = af.build_program(graph, "h13")
+    given = {"x": np.ones((1, 32))}, {"total": np.full((1, 32), 2.0)}
+    found = [ran_on(chosen_backend(name), program, graph, *given) for name in ("software", "e5rt")]
+    assert [one.outputs["y"].tolist() for one in found] == [[[3.0] * 32]] * 2
+    assert [one.states["total"].tolist() for one in found] == [[[3.0] * 32]] * 2
