@@ -1,5 +1,6 @@
 """`import aneforge` must not touch a framework, installed or not."""
 
+import os
 import subprocess
 import sys
 
@@ -46,3 +47,29 @@ def test_the_face_imports_no_room_before_it_is_asked() -> None:
     program = "import sys, aneforge; print(*[name for name in sys.modules if name.startswith('aneforge.')])"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+CALLED = """
+import sys, numpy, aneforge as af
+af.compile(af.input((1, 8), name="x").relu() + 1.0, target="m1")(numpy.ones((1, 8)))
+rooms = ("formats", "runtime.dispatch", "optimise", "report", "commands")
+print(*[name for name in sys.modules if name.startswith(tuple(f"aneforge.{room}." for room in rooms))])
+"""
+
+
+def test_a_model_that_is_called_loads_no_reader_writer_or_way_to_another_device() -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CALLED],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "ANEFORGE_CACHE_BYTES": "0"},
+    )
+    assert set(run.stdout.split()) == {
+        "aneforge.formats.mil",
+        "aneforge.formats.mil.dialect",
+        "aneforge.formats.mil.resizing",
+        "aneforge.optimise.forms",
+        "aneforge.optimise.forms.canonical",
+        "aneforge.optimise.forms.native_attention",
+    }

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from aneforge.analysis.routes import standing_of
 from aneforge.errors import BackendUnavailableError, GraphTypeError, UnknownNameError
-from aneforge.runtime.dispatch.coreml import CoreMlBackend
-from aneforge.runtime.dispatch.doors import SERVES, DeviceDoor, e5rt_device, in_memory_model_device
 from aneforge.runtime.executables import HalfPrecisionReference, MathematicalReference, SoftwareEngine
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ __all__ = [
     "UnavailableBackend",
     "backends",
     "chosen_backend",
+    "known_backends",
     "status_of",
 ]
 
@@ -140,19 +140,35 @@ class UnavailableBackend:
 GPU_BASELINE = "it keeps programs on the GPU: a baseline for comparisons, not a way to the Neural Engine"
 PATH_B = f"it needs the entitlement {ENTITLEMENT}, which no third-party process is given"
 
-BACKENDS: tuple[Backend, ...] = (
+SOFTWARE: tuple[SoftwareBackend, ...] = (
     SoftwareBackend("software", "software engine: the engine's arithmetic, bit for bit where known", SoftwareEngine),
     SoftwareBackend("reference", "float64 reference: the mathematics, on the CPU", MathematicalReference),
     SoftwareBackend(
         "cpu_fp16", "CPU fp16 reference: every layer rounded once, ties to even, on the CPU", HalfPrecisionReference
     ),
-    DeviceDoor("e5rt", "e5rt execution streams, on the Neural Engine", e5rt_device, SERVES),
-    DeviceDoor("in_memory_model", "_ANEInMemoryModel (Path A), on the Neural Engine", in_memory_model_device),
-    UnavailableBackend("mpsgraph", "MPSGraph, on the GPU", "MetalPerformanceShadersGraph", GPU_BASELINE),
-    CoreMlBackend(),
-    UnavailableBackend("path_b", "_ANEChainingRequest and _ANESharedEvents (Path B)", None, PATH_B),
 )
-"""Every backend that is known, the default first."""
+"""What computes here, the default first."""
+
+
+@cache
+def known_backends() -> tuple[Backend, ...]:
+    """Return every backend that is known, the default first."""
+    from aneforge.runtime.dispatch.coreml import CoreMlBackend  # noqa: PLC0415 - few programs leave this process
+    from aneforge.runtime.dispatch.doors import (  # noqa: PLC0415 - as above
+        SERVES,
+        DeviceDoor,
+        e5rt_device,
+        in_memory_model_device,
+    )
+
+    return (
+        *SOFTWARE,
+        DeviceDoor("e5rt", "e5rt execution streams, on the Neural Engine", e5rt_device, SERVES),
+        DeviceDoor("in_memory_model", "_ANEInMemoryModel (Path A), on the Neural Engine", in_memory_model_device),
+        UnavailableBackend("mpsgraph", "MPSGraph, on the GPU", "MetalPerformanceShadersGraph", GPU_BASELINE),
+        CoreMlBackend(),
+        UnavailableBackend("path_b", "_ANEChainingRequest and _ANESharedEvents (Path B)", None, PATH_B),
+    )
 
 
 def backends() -> tuple[BackendStatus, ...]:
@@ -169,7 +185,7 @@ def backends() -> tuple[BackendStatus, ...]:
     >>> e5rt.device, str(e5rt.status), e5rt.latency.microseconds
     ('Neural Engine', 'recommended', (80.0, 110.0))
     """
-    return tuple(map(status_of, BACKENDS))
+    return tuple(map(status_of, known_backends()))
 
 
 def status_of(backend: Backend) -> BackendStatus:
@@ -197,11 +213,9 @@ def chosen_backend(choice: str | Backend | None) -> Backend:
         BackendUnavailableError: It cannot run here.
     """
     if choice is None:
-        return BACKENDS[0]
+        return SOFTWARE[0]
     if isinstance(choice, str):
-        found = {backend.name: backend for backend in BACKENDS}.get(choice)
-        if found is None:
-            raise UnknownNameError.of("backend", choice, [backend.name for backend in BACKENDS])
+        found = find_backend(choice)
     elif isinstance(choice, Backend):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         found = choice
     else:
@@ -209,6 +223,21 @@ def chosen_backend(choice: str | Backend | None) -> Backend:
     if found.obstacle() is not None:
         raise unavailable(found)
     return found
+
+
+def find_backend(name: str) -> Backend:
+    """Return the backend of a name; what reaches other devices is loaded only where none of ours has it.
+
+    Raises:
+        UnknownNameError: None has that name.
+    """
+    here = next((backend for backend in SOFTWARE if backend.name == name), None)
+    if here is not None:
+        return here
+    known = {backend.name: backend for backend in known_backends()}
+    if name not in known:
+        raise UnknownNameError.of("backend", name, list(known))
+    return known[name]
 
 
 def unavailable(backend: Backend) -> BackendUnavailableError:

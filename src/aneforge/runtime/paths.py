@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from aneforge.errors import UnknownNameError
-from aneforge.runtime.backends import BACKENDS, ENTITLEMENT, status_of
+from aneforge.runtime.backends import ENTITLEMENT, known_backends, status_of
 
 __all__ = ["Need", "PathChoice", "choose_path"]
 
@@ -128,7 +128,7 @@ def choose_path(need: str) -> PathChoice:
     if need not in set(Need):
         raise UnknownNameError.of("need", need, Need)
     row = TABLE[Need(need)]
-    states = {backend.name: status_of(backend) for backend in BACKENDS}
+    states = {backend.name: status_of(backend) for backend in known_backends()}
     found = [states[name] for name in row.backends]
     return PathChoice(
         Need(need),

@@ -22,7 +22,7 @@ from aneforge.analysis.routes import (
     standing_of,
 )
 from aneforge.errors import DataFileError, NoDataError, UnknownNameError
-from aneforge.runtime.backends import BACKENDS
+from aneforge.runtime.backends import known_backends
 from aneforge.targets import database
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_programs_are_those_on_the_engine_that_can_be_priced() -> None:
 
 
 def test_every_backend_has_a_standing() -> None:
-    found = {backend.name: standing_of(backend.name) for backend in BACKENDS}
+    found = {backend.name: standing_of(backend.name) for backend in known_backends()}
     assert all(one.status is not RouteStatus.UNLISTED for one in found.values())
     assert all(one.device and one.recommendation for one in found.values())
     latencies = {name: one.latency.microseconds for name, one in found.items() if one.latency}

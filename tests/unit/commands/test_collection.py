@@ -78,7 +78,8 @@ class FakeDevice:
 def private(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this machine one that has a user and a name, and a device."""
     refused = FakeDevice("closed", refused=f"no library at {HOME}/.cache/aneforge/lib.dylib, {USER}")
-    monkeypatch.setattr(backends, "BACKENDS", (*backends.BACKENDS, FakeDevice(), refused))
+    found = (*backends.known_backends(), FakeDevice(), refused)
+    monkeypatch.setattr(backends, "known_backends", lambda: found)
     monkeypatch.setenv("HOME", HOME)
     monkeypatch.setenv("USER", USER)
     monkeypatch.setattr("platform.node", lambda: f"{HOST}.local")
