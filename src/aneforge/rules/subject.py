@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PORT",
+    "TASK",
     "Held",
     "Operation",
     "Subject",
@@ -30,6 +31,8 @@ __all__ = [
 
 PORT = "output"
 """The name under which an output of a graph is a subject; rules look at it only where they name it."""
+TASK = "task"
+"""The name under which a task of a compiled program is a subject."""
 ENGINE_INDEX = "uint16"
 """How the engine holds places of elements, which MIL spells in 32 bits."""
 Held: TypeAlias = "Mapping[str, Sequence[TensorType | Constant]]"

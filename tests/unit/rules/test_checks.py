@@ -138,6 +138,11 @@ PROBES: dict[str, Probe] = {
     "ANE-DYNAMICGOC-002": lambda channels: call("dynamic_goc", x=fp16(1, int(channels), 4, 4)),
 }
 
+
+def task(**attributes: AttributeValue) -> Operation:
+    return Operation("task", attributes=attributes)
+
+
 PAIRS: dict[str, tuple[Operation, Operation]] = {
     "ANE-PAD-002": (
         call("pad", x=IMAGE, pad=(0, 0, 0, 0, 1, 1, 2, 2)),
@@ -162,6 +167,28 @@ PAIRS: dict[str, tuple[Operation, Operation]] = {
     "ANE-SDPA-003": (
         call("sdpa", query=fp16(8, 4), key=fp16(6, 4), value=fp16(6, 4), attn_mask=fp16(8, 6)),
         call("sdpa", query=fp16(8, 4), key=fp16(6, 4), value=fp16(6, 4), attn_mask=TensorType((8, 6), "bool")),
+    ),
+    "ANE-TASK-001": (task(task_id=1, index=1), task(task_id=0, index=1)),
+    "ANE-TASK-002": (task(later=1, is_later=1), task(later=0, is_later=1)),
+    "ANE-TASK-003": (task(last=1, is_last=1), task(last=0, is_last=1)),
+    "ANE-TASK-004": (task(neural_cores=1, cores_of_config=1), task(neural_cores=0, cores_of_config=1)),
+    "ANE-TASK-005": (task(info_network_id=1, is_neural=1), task(info_network_id=0, is_neural=1)),
+    "ANE-TASK-006": (task(kernel_bar_enable=1, kernel_enable=1), task(kernel_bar_enable=0, kernel_enable=1)),
+    "ANE-TASK-007": (task(result_buffer_mode=1, result_streamed=1), task(result_buffer_mode=0, result_streamed=1)),
+    "ANE-TASK-008": (task(first_record=1, first_block=1), task(first_record=0, first_block=1)),
+    "ANE-TASK-009": (task(source_in_memory=1, source1_enable=1), task(source_in_memory=0, source1_enable=1)),
+    "ANE-TASK-010": (task(result_in_memory=1, result_enable=1), task(result_in_memory=0, result_enable=1)),
+    "ANE-TASK-011": (task(disallow_abort=1, hand_over_producer=1), task(disallow_abort=0, hand_over_producer=1)),
+    "ANE-TASK-012": (task(next_bar_enable=1, is_followed=1), task(next_bar_enable=0, is_followed=1)),
+    "ANE-TASK-013": (task(source2_present=1, source2_bar_enable=1), task(source2_present=0, source2_bar_enable=1)),
+    "ANE-TASK-014": (task(flags="0x1", usual_flags=("0x0", "0x1")), task(flags="0x2", usual_flags=("0x0", "0x1"))),
+    "ANE-TASK-015": (
+        task(log_events="0x1", usual_log_events=("0x0", "0x1")),
+        task(log_events="0x2", usual_log_events=("0x0", "0x1")),
+    ),
+    "ANE-TASK-016": (
+        task(debug_log_events="0x1", usual_debug_log_events=("0x0", "0x1")),
+        task(debug_log_events="0x2", usual_debug_log_events=("0x0", "0x1")),
     ),
 }
 """A right and a wrong operation for every rule whose bound is a sentence."""

@@ -29,6 +29,8 @@ __all__ = [
     "FieldType",
     "Layout",
     "PatchPlace",
+    "Pattern",
+    "Patterns",
     "Place",
     "Register",
     "Style",
@@ -108,6 +110,33 @@ class FramingEntry(schema.Entry, frozen=True):
     evidence: Evidence
 
 
+class Pattern(schema.Entry, frozen=True):
+    """Values of a header word under a mask, by the place of a task among those of its program."""
+
+    mask: int
+    only: tuple[int, ...]
+    first: tuple[int, ...]
+    middle: tuple[int, ...]
+    last: tuple[int, ...]
+
+    def values(self, index: int, count: int) -> tuple[int, ...]:
+        """Return the values of a task at a place."""
+        if count == 1:
+            return self.only
+        if index == 0:
+            return self.first
+        return self.last if index == count - 1 else self.middle
+
+
+class Patterns(schema.Entry, frozen=True):
+    """Patterns of a generation's header words."""
+
+    evidence: Evidence
+    flags: Pattern
+    log_events: Pattern
+    debug_log_events: Pattern
+
+
 class LayoutFile(schema.Entry, frozen=True):
     """One file of `layouts/`."""
 
@@ -116,6 +145,7 @@ class LayoutFile(schema.Entry, frozen=True):
     framing: FramingEntry
     blocks: dict[str, BlockEntry]
     defaults_evidence: Evidence | None = None
+    patterns: Patterns | None = None
     forms: dict[str, tuple[tuple[int, int], ...]] = msgspec.field(
         default_factory=dict[str, tuple[tuple[int, int], ...]]
     )
@@ -259,6 +289,8 @@ class Layout:
     """Header words by number."""
     forms: Mapping[str, tuple[tuple[int, int], ...]]
     """Records of whole tasks: address and number of registers of each."""
+    patterns: Patterns | None
+    """Values that header words have in real programs; None where too few were read."""
     evidence: Evidence
     framing_evidence: Evidence
     defaults_evidence: Evidence | None
@@ -339,6 +371,7 @@ def layout_of(generation: int) -> Layout:
         },
         header={register.address // 4: register for register in blocks[HEADER].registers},
         forms=file.forms,
+        patterns=file.patterns,
         evidence=file.evidence,
         framing_evidence=file.framing.evidence,
         defaults_evidence=file.defaults_evidence,
