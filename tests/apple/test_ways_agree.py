@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +152,12 @@ def test_views_are_where_values_pass(way: Way) -> None:
         assert same(model.loaded.eval(np.full((2, 3, 7), 3.0)), {"a": np.full((2, 3, 7), 3, np.float16), "b": bound})
         assert (bound == 3).all()
         del entry, end
+
+
+def test_threads_call_one_model(way: Way) -> None:
+    with dispatched(af.input((1, 16), name="x") + 1.0, way) as model, ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda number: (number, np.asarray(model(np.full((1, 16), number)))), range(24))
+        assert all((array == number + 1).all() for number, array in found)
 
 
 def test_bytes_are_fed_in_an_even_number(way: Way) -> None:

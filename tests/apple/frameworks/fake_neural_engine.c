@@ -19,8 +19,8 @@ typedef struct {
 
 static Class classes[] = {
     {"NSString"}, {"NSData"},  {"NSNumber"}, {"NSArray"}, {"NSDictionary"}, {"NSError"}, {"_ANEInMemoryModelDescriptor"},
-    {"_ANEInMemoryModel"}, {"_ANEIOSurfaceObject"}, {"_ANERequest"}, {"IOSurface"}};
-enum { STRING, DATA, NUMBER, ARRAY, DICTIONARY, NSERROR, DESCRIPTOR, MODEL, SURFACE_OBJECT, REQUEST, SURFACE, KINDS };
+    {"_ANEInMemoryModel"}, {"_ANEIOSurfaceObject"}, {"_ANERequest"}, {"NSAutoreleasePool"}, {"IOSurface"}};
+enum { STRING, DATA, NUMBER, ARRAY, DICTIONARY, NSERROR, DESCRIPTOR, MODEL, SURFACE_OBJECT, REQUEST, POOL, SURFACE, KINDS };
 enum { CREATED, COMPILED, LOADED, UNLOADED };
 
 struct Object {
@@ -41,8 +41,8 @@ struct Object {
 static Object *live;
 static int misuse;
 static char *network; /* The MIL text that stands for the next network description. */
-static Object *pools[4096];
-static size_t pooled;
+static _Thread_local Object *pools[4096];
+static _Thread_local size_t pooled;
 
 EXPORT int fake_objc_live(void) {
     int count = 0;
@@ -77,7 +77,7 @@ static Object *make(int kind) {
     return made;
 }
 
-EXPORT void *objc_retain(void *object) {
+static void *retain(void *object) {
     if (!lives(object)) {
         misuse++;
         return NULL;
@@ -86,7 +86,7 @@ EXPORT void *objc_retain(void *object) {
     return object;
 }
 
-EXPORT void objc_release(void *object) {
+static void release(void *object) {
     Object *held = object;
     if (!lives(object)) {
         misuse++;
@@ -102,7 +102,7 @@ EXPORT void objc_release(void *object) {
             *place = held->next;
             break;
         }
-    for (size_t i = 0; i < held->count * (held->kind == DICTIONARY ? 2 : 1); i++) objc_release(held->items[i]);
+    for (size_t i = 0; i < held->count * (held->kind == DICTIONARY ? 2 : 1); i++) release(held->items[i]);
     free(held->items);
     free(held->bytes);
     free(held->folder);
@@ -111,19 +111,13 @@ EXPORT void objc_release(void *object) {
 
 EXPORT void CFRelease(void *object) {
     if (!is(object, SURFACE)) misuse++;
-    objc_release(object);
+    release(object);
 }
 
-EXPORT void *objc_autoreleasePoolPush(void) {
-    pools[pooled] = NULL;
-    return &pools[pooled++];
-}
-
-EXPORT void objc_autoreleasePoolPop(void *place) {
-    while (&pools[pooled] != (Object **)place) {
-        Object *one = pools[--pooled];
-        if (one) objc_release(one);
-    }
+/* A pool lies among what it drains, so that it finds its own place. */
+static void drain(Object *pool) {
+    while (pooled && pools[--pooled] != pool) release(pools[pooled]);
+    release(pool);
 }
 
 static Object *autoreleased(Object *object) {
@@ -150,8 +144,8 @@ static Object *collection(int kind, Object **values, Object **keys, size_t count
     made->items = calloc(count * 2 + 1, sizeof *made->items);
     made->count = count;
     for (size_t i = 0; i < count; i++) {
-        made->items[i] = objc_retain(values[i]);
-        if (keys) made->items[count + i] = objc_retain(keys[i]);
+        made->items[i] = retain(values[i]);
+        if (keys) made->items[count + i] = retain(keys[i]);
     }
     return made;
 }
@@ -326,7 +320,7 @@ static intptr_t map(Object *model, Object *request, Object **error) {
         Object *surface = surface_of(model, request, i);
         if (!surface || surface->length < strides[0] * extents[0]) return failed(error, 7, "no surface, or too small a one");
     }
-    model->mapped = objc_retain(request);
+    model->mapped = retain(request);
     return 1;
 }
 
@@ -358,6 +352,7 @@ static intptr_t evaluate(Object *model, Object *request, Object **error) {
 /* Messages. */
 
 static intptr_t to_class(const char *name, const char *selector, intptr_t *a) {
+    if (strcmp(selector, "new") == 0 && strcmp(name, "NSAutoreleasePool") == 0) return (intptr_t)(pools[pooled++] = make(POOL));
     if (strcmp(selector, "stringWithUTF8String:") == 0) return (intptr_t)string_of((char *)a[0]);
     if (strcmp(selector, "numberWithLongLong:") == 0) return (intptr_t)number_of(a[0]);
     if (strcmp(selector, "dataWithBytes:length:") == 0) {
@@ -409,7 +404,7 @@ static intptr_t to_model(Object *model, const char *selector, intptr_t *a) {
         return evaluate(model, (Object *)a[2], (Object **)a[3]);
     if (strcmp(selector, "unmapIOSurfacesWithRequest:") == 0) {
         if (!model->mapped || model->mapped != (Object *)a[0]) misuse++;
-        if (model->mapped) objc_release(model->mapped);
+        if (model->mapped) release(model->mapped);
         model->mapped = NULL;
         return 0;
     }
@@ -433,6 +428,9 @@ EXPORT intptr_t objc_msgSend(void *self, const char *selector, intptr_t a0, intp
         return 0;
     }
     Object *object = self;
+    if (strcmp(selector, "retain") == 0) return (intptr_t)retain(object);
+    if (strcmp(selector, "release") == 0) return release(object), 0;
+    if (strcmp(selector, "drain") == 0 && object->kind == POOL) return drain(object), 0;
     if (object->kind == MODEL) return to_model(object, selector, a);
     if (strcmp(selector, "UTF8String") == 0) return (intptr_t)object->bytes;
     if (strcmp(selector, "longLongValue") == 0 || strcmp(selector, "code") == 0) return object->number;

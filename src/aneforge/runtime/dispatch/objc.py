@@ -24,10 +24,6 @@ NUMBERS = (ctypes.c_bool, ctypes.c_uint, ctypes.c_size_t, ctypes.c_longlong, cty
 FUNCTIONS = {
     "objc_getClass": Signature(P, (ctypes.c_char_p,)),
     "sel_registerName": Signature(P, (ctypes.c_char_p,)),
-    "objc_retain": Signature(P, (P,)),
-    "objc_release": Signature(None, (P,)),
-    "objc_autoreleasePoolPush": Signature(P, ()),
-    "objc_autoreleasePoolPop": Signature(None, (P,)),
 }
 
 
@@ -105,20 +101,20 @@ class ObjectiveC:
     @contextmanager
     def pool(self) -> Generator[None]:
         """Drain what messages give and nobody retained, at the end of a block."""
-        place = self.functions["objc_autoreleasePoolPush"]()
+        pool = self.send("NSAutoreleasePool", "new")
         try:
             yield
         finally:
-            self.functions["objc_autoreleasePoolPop"](place)
+            self.call(None, pool, "drain")
 
     def retain(self, thing: int) -> int:
         """Keep an object after the pool it is in."""
-        return self.functions["objc_retain"](thing)
+        return self.send(thing, "retain")
 
     def release(self, thing: int) -> None:
         """Keep an object no longer; nil is left alone."""
         if thing:
-            self.functions["objc_release"](thing)
+            self.call(None, thing, "release")
 
     def text(self, value: str) -> int:
         """Return a string."""
