@@ -169,7 +169,7 @@ def test_a_submission_that_fails(espresso: EspressoDevice, mil: Path) -> None:
     program.execute_async()
     with pytest.raises(RuntimeStateError, match="the event of its last operation did not move"):
         program.wait_for_completion()
-    program.release()
+    program.release()  # nothing is left, though the last submission failed
 
 
 def test_a_framework_without_compiler_options(fakes: Fakes, mil: Path, tmp_path: Path) -> None:

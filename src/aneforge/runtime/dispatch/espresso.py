@@ -515,11 +515,14 @@ class EspressoProgram:
         return found.value
 
     def execute_async(self) -> None:
-        """Run every operation in order, after what was submitted before, and return at once."""
+        """Run every operation in order and return at once; what was submitted before is waited for first.
+
+        No document says whether a stream takes a submission while it runs another one.
+        """
         if self.block is None:
             self.block = Block(self.device.library, self.note_end)
         if self.submitted:
-            self.wait_for_completion()  # one stream runs one submission at a time
+            self.wait_for_completion()
         self.encode(tuple(range(len(self.operations))))
         self.executed = True
         before = self.event_value(len(self.operations) - 1)
@@ -533,6 +536,11 @@ class EspressoProgram:
             self.ended += 1
             self.changed.notify_all()
 
+    def await_end(self) -> None:
+        """Wait until the framework has called back for every submission."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.ended >= self.submitted)
+
     def wait_for_completion(self) -> None:
         """Wait for everything that was submitted.
 
@@ -541,8 +549,7 @@ class EspressoProgram:
         """
         if not self.submitted:
             raise RuntimeStateError("nothing was submitted to this stream", operation="wait_for_completion")
-        with self.changed:
-            self.changed.wait_for(lambda: self.ended >= self.submitted)
+        self.await_end()
         before = self.final[0]
         self.final = before, self.event_value(len(self.operations) - 1)
         if self.final[1] == before:
@@ -554,8 +561,7 @@ class EspressoProgram:
 
     def release(self) -> None:
         """Unload the program; a second time does nothing."""
-        if self.submitted > self.ended:
-            self.wait_for_completion()
+        self.await_end()
         operations, self.operations = self.operations, []
         stream, self.stream = self.stream, 0
         for kinds in zip(*(operation.objects() for operation in operations), strict=True):
