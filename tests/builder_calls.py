@@ -326,6 +326,7 @@ def one_error(call: Callable[[], object]) -> GraphError:
     assert caught.value.operation
     place: Location | None = caught.value.location
     assert place is not None
+    assert place.file is not None
     assert Path(place.file).is_relative_to(Path(__file__).parent)
     assert len(str(caught.value)) < 1000
     return caught.value

@@ -118,11 +118,11 @@ class SoftwareStream:
 
     def input_view(self, port: str) -> Array:
         """Show the memory of an input, in a root array of its own as native memory has."""
-        return np.frombuffer(memoryview(self.operations[0].inputs[port]), np.uint8)
+        return np.frombuffer(self.operations[0].inputs[port].data, np.uint8)
 
     def output_view(self, port: str) -> Array:
         """Show the memory of an output."""
-        return np.frombuffer(memoryview(self.operations[0].outputs[port]), np.uint8)
+        return np.frombuffer(self.operations[0].outputs[port].data, np.uint8)
 
     def share_buffer(self, source: int, output: str, sink: int, to_input: str) -> None:
         """Let two ports have one memory."""

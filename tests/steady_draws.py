@@ -7,6 +7,7 @@ or fail by its neighbours. No setting switches that off (hypothesis 6.170), so i
 
 from __future__ import annotations
 
+from hypothesis.internal import constants_ast
 from hypothesis.internal.conjecture import providers
 
 __all__ = ["steady_draws"]
@@ -14,5 +15,5 @@ __all__ = ["steady_draws"]
 
 def steady_draws() -> None:
     """Let Hypothesis draw without the constants of this project, in this process."""
-    nothing = providers.Constants()
+    nothing = constants_ast.Constants()
     providers._get_local_constants = lambda: nothing  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

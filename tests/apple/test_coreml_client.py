@@ -15,8 +15,8 @@ import aneforge as af
 from aneforge.analysis.compute_plan import Planned, compare_with_plan, device_of
 from aneforge.analysis.segmenter import Device
 from aneforge.errors import BackendUnavailableError, NoDataError, NotSupportedError
-from aneforge.runtime.backends import CoreMlBackend
 from aneforge.runtime.breaker import reset_compile_breaker
+from aneforge.runtime.dispatch.coreml import CoreMlBackend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -366,7 +366,9 @@ def coreml(graph: Graph, target: TargetLike) -> Placement:
     moved = [sum(kind.nbytes for kind in node.types) for node in nodes]
     hops = coreml_hops(segments, operations, moved)
     beside = host_hops(segments)
-    total = [total_time(segments, times, hops, beside, part) for part in ("microseconds", "low", "high")]
+    microseconds, low, high = (
+        total_time(segments, times, hops, beside, part) for part in ("microseconds", "low", "high")
+    )
     return Placement(
         place.target.name,
         Path.COREML,
@@ -376,7 +378,9 @@ def coreml(graph: Graph, target: TargetLike) -> Placement:
         hops,
         tuple(coreml_advice(segments, operations, barred, hops)),
         SCHEDULER if operations else (NOTHING,),
-        *total,
+        microseconds,
+        low,
+        high,
     )
 
 

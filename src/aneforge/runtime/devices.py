@@ -319,7 +319,7 @@ class DeviceExecutable:
         count = len(feeds)
         stream = self.stream_of(count, resident, [(step, step + 1) for step in range(count - 1)])
         for step, feed in enumerate(feeds):
-            for name, array in (feed | seeds if step == 0 else feed).items():
+            for name, array in {**feed, **(seeds if step == 0 else {})}.items():
                 stream.set_input(self.inputs[name].name, padded(array), step)
         stream.execute_multi()
         return [self.outputs_of(stream, step) for step in range(count)]
@@ -345,7 +345,7 @@ class DeviceExecutable:
         stream = self.stream_of(1, resident, [(0, 0)]) if resident else self.memory.loaded
         found: list[dict[str, Array]] = []
         for step, feed in enumerate(feeds):
-            for name, array in (feed | seeds if step == 0 else feed).items():
+            for name, array in {**feed, **(seeds if step == 0 else {})}.items():
                 stream.set_input(self.inputs[name].name, padded(array))
             stream.execute()
             found.append(self.outputs_of(stream, 0))

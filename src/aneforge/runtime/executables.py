@@ -138,7 +138,7 @@ class SoftwareEngine(HostBuffers):
 
     def release(self) -> None:
         """Give the decoded constants back."""
-        self.__dict__.pop("ready", None)
+        vars(self).pop("ready", None)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pytest
 
 import aneforge as af
 from aneforge.analysis import routes as module
+from aneforge.analysis.files import DATA
 from aneforge.analysis.routes import (
     WORKLOADS,
     Measures,
@@ -171,7 +172,7 @@ def test_a_file_that_contradicts_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("routes.toml", "route_calls.toml"):
-        text = (module.DATA / name).read_text(encoding="utf-8")
+        text = (DATA / name).read_text(encoding="utf-8")
         assert name != file or text.count(before) == 1
         (tmp_path / name).write_text(text.replace(before, after) if name == file else text, encoding="utf-8")
     monkeypatch.setattr(module, "DATA", tmp_path)

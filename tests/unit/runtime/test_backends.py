@@ -40,10 +40,14 @@ def test_every_backend_says_whether_it_is_available(golden: Golden, monkeypatch:
     golden("\n".join(map(str, af.backends())) + "\n")
 
 
+def no_package(_: str) -> None:
+    """Find nothing."""
+
+
 def test_on_a_mac_the_reason_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.delenv("ANEFORGE_DYLIB", raising=False)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", no_package)
     reasons = {status.name: status.reason for status in af.backends()}
     assert reasons["e5rt"].startswith("/System/Library/PrivateFrameworks/Espresso.framework/Espresso cannot be loaded")
     assert reasons["in_memory_model"].startswith("/usr/lib/libobjc.A.dylib cannot be loaded")

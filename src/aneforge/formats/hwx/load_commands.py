@@ -174,7 +174,7 @@ def unnamed_words(data: memoryview, known: bytes, at: int) -> tuple[UnnamedWord,
         HwxError: They are more than any command has.
     """
     expected = known + bytes(len(data) - len(known))
-    if data[HEAD.size :] == expected[HEAD.size :]:
+    if data[HEAD.size :].tobytes() == expected[HEAD.size :]:
         return ()
     words = zip(struct.iter_unpack("<I", data), struct.iter_unpack("<I", expected), strict=True)
     found: list[UnnamedWord] = []

@@ -103,7 +103,7 @@ class InMemoryModelDevice:
         if self.frameworks == Frameworks() and sys.platform != "darwin":
             return f"AppleNeuralEngine.framework is part of macOS, and this is {sys.platform}"
         try:
-            self.objc, self.functions  # noqa: B018 - loads and binds
+            _ = self.objc, self.functions  # loads and binds
         except RuntimeStateError as error:
             return str(error)
         return None
@@ -218,7 +218,7 @@ class Surface:
         if self.staged is None:
             self.staged = np.zeros(2 * math.prod(self.layout.extents), np.uint8)
             self.read(self.staged)
-        return np.frombuffer(memoryview(self.staged), np.uint8)
+        return np.frombuffer(self.staged.data, np.uint8)
 
     def write(self, data: Array) -> None:
         """Copy dense bytes to the port; fewer than it has leave the rest as it was.
@@ -567,10 +567,12 @@ def layout_of(objc: ObjectiveC, entry: int) -> Layout:
         held = objc.value(entry, key)
         return objc.read_number(held) if held else 0
 
-    width = max(1, number("Width"))
-    extents = (*(max(1, number(key)) for key in ("Batches", "Channels", "Depth", "Height")), width)
-    strides = (*(number(key) for key in ("BatchStride", "PlaneStride", "DepthStride", "RowStride")), 2)
-    return Layout(objc.read_text(objc.value(entry, "Symbol")), extents, strides)
+    batches, channels, depth, height, width = (
+        max(1, number(key)) for key in ("Batches", "Channels", "Depth", "Height", "Width")
+    )
+    batch, plane, slice_, row = (number(key) for key in ("BatchStride", "PlaneStride", "DepthStride", "RowStride"))
+    symbol = objc.read_text(objc.value(entry, "Symbol"))
+    return Layout(symbol, (batches, channels, depth, height, width), (batch, plane, slice_, row, 2))
 
 
 def checked(port: DevicePort, direction: Direction, layouts: dict[str, Layout]) -> Layout:

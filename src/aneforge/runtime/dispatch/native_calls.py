@@ -69,7 +69,7 @@ def bind_functions(
 
 def as_bytes(address: int, nbytes: int) -> Array:
     """Return native memory as an array of bytes, without a copy; its owner must outlive it."""
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
 
 
 def address_of(array: Array) -> int:
