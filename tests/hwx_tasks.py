@@ -6,9 +6,7 @@ The values follow the published rules for single tasks; nothing is copied from a
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +14,11 @@ import pytest
 from aneforge.formats.hwx.descriptors.codec import blank_task
 from aneforge.formats.hwx.descriptors.layout import Style
 from aneforge.formats.hwx.descriptors.task import Record, Task
+from hwx_tools import REASON, hwx_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
 GENERATIONS = {"h13": 7, "h14": 11, "h15": 8, "h16": 17, "h17": 19, "h18": 20}
 """Generations by the names that oracles give them."""
@@ -193,10 +193,9 @@ class Oracle:
 
 def data_folder() -> Path:
     """Return the folder of real programs; skip the test where there is none."""
-    given = os.environ.get("ANEFORGE_HWX_DATA")
-    folder = Path(given) if given else Path(__file__).parents[1].parent / "shared" / "data" / "hwx"
-    if not folder.is_dir():
-        pytest.skip("needs compiled programs, which are not ours to publish: name their folder in ANEFORGE_HWX_DATA")
+    folder = hwx_data()
+    if folder is None:
+        pytest.skip(REASON)
     return folder
 
 

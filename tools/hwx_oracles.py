@@ -1,0 +1,279 @@
+"""Prints how well compiled programs are read, written, executed and emitted: one row per yardstick.
+
+    python tools/hwx_oracles.py FOLDER
+
+FOLDER has compiled containers (`*.hwx`) and oracles (`*.json`: `generation`, and `tds`, the words of each task in hex),
+itself or in `fixtures` and `oracles`. It exits with 1 where a row misses its bar; what is not built yet is said so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from tabulate import tabulate
+
+from aneforge import hwx
+from aneforge.errors import HwxError
+from aneforge.formats.hwx.descriptors.codec import decode_task, encode_tasks
+from aneforge.formats.hwx.descriptors.disassembly import disassemble
+from aneforge.formats.hwx.descriptors.meaning import TaskOperation, meaning
+from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
+from aneforge.formats.hwx.read_hwx import read_bytes
+from aneforge.formats.hwx.write_hwx import write_bytes
+from aneforge.targets import database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from aneforge.formats.hwx.descriptors.codec import Words
+    from aneforge.formats.hwx.descriptors.task import Task
+
+CUT = 64
+"""Bytes between the places at which files are cut."""
+FLIPS = 10_000
+"""Bits that are flipped, one at a time, over all files."""
+
+
+class OracleFile(msgspec.Struct):
+    """A program of Apple's compiler, as its file has it."""
+
+    id: str
+    generation: str
+    tds: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """A program of Apple's compiler."""
+
+    name: str
+    generation: int
+    tasks: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a folder has."""
+
+    containers: dict[str, bytes]
+    oracles: tuple[Oracle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One yardstick: what was measured, and whether it reaches the bar."""
+
+    measure: str
+    bar: str
+    result: str
+    reached: bool | None
+    """None where nothing was measured."""
+
+
+def read_material(folder: Path) -> Material:
+    """Read containers and oracles of a folder."""
+    containers = {path.stem: path.read_bytes() for path in files(folder, "fixtures", "*.hwx")}
+    found = [oracle_of(path) for path in files(folder, "oracles", "*.json")]
+    return Material(containers, tuple(one for one in found if one is not None))
+
+
+def files(folder: Path, inner: str, pattern: str) -> Iterator[Path]:
+    """Yield files of a kind, in the folder and in the inner one."""
+    yield from sorted(folder.glob(pattern))
+    yield from sorted((folder / inner).glob(pattern))
+
+
+def oracle_of(path: Path) -> Oracle | None:
+    """Return the oracle of a file; None where it is another JSON file."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=OracleFile)
+    except msgspec.ValidationError:
+        return None
+    words = tuple(tuple(int(word, 16) for word in task) for task in found.tds)
+    return Oracle(path.stem, generation_of(found.generation), words)
+
+
+def generation_of(target: str) -> int:
+    """Return the generation of descriptors that a target's programs have.
+
+    Raises:
+        SystemExit: No generation is known for the target.
+    """
+    for number, known in database().descriptors.items():
+        if target in known.targets:
+            return number
+    raise SystemExit(f"no generation of task descriptors is known for target {target!r}")
+
+
+def counted(measure: str, bar: str, wrong: Sequence[str], total: int) -> Row:
+    """Return a row about things that are all right or not."""
+    if not total:
+        return Row(measure, bar, "the folder has none", None)
+    named = f"; first wrong: {wrong[0]}" if wrong else ""
+    return Row(measure, bar, f"{total - len(wrong)} of {total}{named}", not wrong)
+
+
+def container_row(material: Material) -> Row:
+    """Return how many containers are written back byte for byte."""
+    wrong = [name for name, content in material.containers.items() if not is_written_back(content)]
+    return counted("write(read(f)) == f", "all fixtures", wrong, len(material.containers))
+
+
+def is_written_back(content: bytes) -> bool:
+    """Tell whether a container can be read and is written back byte for byte."""
+    try:
+        return write_bytes(read_bytes(content)) == content
+    except HwxError:
+        return False
+
+
+def descriptor_row(material: Material) -> Row:
+    """Return how many programs of the folder have descriptors that are written back word for word, and how many."""
+    wrong: list[str] = []
+    total = 0
+    for name, words, tasks in programs(material):
+        total += max(len(tasks), 1)
+        made = encode_tasks(tasks, np.where(covered(tasks, len(words)), 0, words))
+        wrong += [] if tasks and np.array_equal(made, words) else [name]
+    return counted("encode(decode(words)) == words", "every descriptor", wrong, total)
+
+
+def covered(tasks: Sequence[Task], words: int) -> NDArray[np.bool_]:
+    """Return which words of a section must come from tasks: those from a task's start up to its padding."""
+    found = np.zeros(words, dtype=bool)
+    for task in tasks:
+        found[task.offset // 4 : task.offset // 4 + task.size] = True
+    return found
+
+
+def programs(material: Material) -> Iterator[tuple[str, Words, Sequence[Task]]]:
+    """Yield name, words and tasks of every program; no tasks where it cannot be decoded."""
+    for oracle in material.oracles:
+        try:
+            tasks = decoded(oracle)
+        except HwxError:
+            tasks = ()
+        yield oracle.name, [word for words in oracle.tasks for word in words], tasks
+    for name, content in material.containers.items():
+        try:
+            container = read_bytes(content)
+            yield name, container.words, hwx.tasks_of(container)
+        except HwxError:
+            yield name, (), ()
+
+
+def decoded(oracle: Oracle) -> tuple[Task, ...]:
+    """Return the tasks of an oracle, one after the other."""
+    starts = itertools.accumulate((4 * len(words) for words in oracle.tasks), initial=0)
+    pairs = zip(oracle.tasks, starts, strict=False)
+    return tuple(decode_task(words, oracle.generation, start) for words, start in pairs)
+
+
+def understood_row(material: Material) -> Row:
+    """Return how many tasks have a meaning."""
+    tasks = [(name, task) for name, _, several in programs(material) for task in several]
+    wrong = [name for name, task in tasks if not is_understood(task)]
+    return counted("tasks whose operation is understood", "every descriptor", wrong, len(tasks))
+
+
+def is_understood(task: Task) -> bool:
+    """Tell whether the operation of a task is known."""
+    try:
+        return meaning(task).operation is not TaskOperation.UNKNOWN
+    except HwxError:
+        return False
+
+
+def lint_row(material: Material) -> Row:
+    """Return how many programs break no rule; the parts of a program that stands in several files are left out."""
+    whole = [(name, tasks) for name, _, tasks in programs(material) if tasks and ".td" not in name]
+    wrong = [f"{name}: {found[0].rule}" for name, tasks in whole if (found := lint_tasks(tasks))]
+    return counted("programs that break no rule of descriptors", "all", wrong, len(whole))
+
+
+def hostile_row(material: Material) -> Row:
+    """Return how damaged files end: as typed errors or as other files, and how long the slowest took."""
+    measure = f"hostile files: cut at every {CUT} bytes, {FLIPS} bit flips"
+    wrong: list[str] = []
+    total, slowest = 0, 0.0
+    for name, content in damaged(material.containers):
+        total += 1
+        start = time.perf_counter()
+        try:
+            disassemble(hwx.tasks_of(read_bytes(content)))
+        except HwxError:
+            pass
+        except Exception as error:  # noqa: BLE001 - any other error is what is counted
+            wrong.append(f"{name}: {type(error).__name__}")
+        slowest = max(slowest, time.perf_counter() - start)
+    row = counted(measure, "typed error", wrong, total)
+    return Row(row.measure, row.bar, f"{row.result}; slowest {slowest:.2f} s", row.reached) if total else row
+
+
+def damaged(containers: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    """Yield files that are cut or have one bit flipped."""
+    for name, content in containers.items():
+        yield from ((f"{name} cut at {end}", content[:end]) for end in range(0, len(content), CUT))
+    chance = np.random.default_rng(22)
+    names = sorted(containers)
+    for flip in range(FLIPS if names else 0):
+        name = names[flip % len(names)]
+        changed = bytearray(containers[name])
+        place = int(chance.integers(len(changed)))
+        changed[place] ^= 1 << int(chance.integers(8))
+        yield f"{name} bit flipped at {place}", bytes(changed)
+
+
+def unbuilt(measure: str, bar: str) -> Callable[[Material], Row]:
+    """Return a row about what is not built yet."""
+    return lambda _: Row(measure, bar, "not built yet", None)
+
+
+ROWS: tuple[Callable[[Material], Row], ...] = (
+    container_row,
+    descriptor_row,
+    understood_row,
+    lint_row,
+    unbuilt("emitter, rule families: varying words equal / programs exact", "≥ 96 % / ≥ 62 of 66"),
+    unbuilt("emitter, structural families: same tasks / varying words equal", "14 / ≥ 85 %"),
+    unbuilt("emitter, later generations: words equal", "≥ 98 %"),
+    unbuilt("activation tables and constant sections by SHA-256", "all"),
+    unbuilt("fixtures executed: outputs equal the graph engine's", "all"),
+    hostile_row,
+)
+
+
+def measure_folder(folder: Path) -> tuple[Row, ...]:
+    """Return every yardstick on a folder."""
+    material = read_material(folder)
+    return tuple(row(material) for row in ROWS)
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    """Return the yardsticks as a table."""
+    marks = {True: "yes", False: "NO", None: "-"}
+    cells = [(row.measure, row.bar, row.result, marks[row.reached]) for row in rows]
+    return tabulate(cells, headers=("measure", "bar", "result", "reached"), tablefmt="github")
+
+
+def main() -> int:
+    """Print the table of a folder."""
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        sys.stderr.write("usage: python tools/hwx_oracles.py FOLDER\n")
+        return 2
+    rows = measure_folder(Path(sys.argv[1]))
+    sys.stdout.write(table_of(rows) + "\n")
+    return 0 if all(row.reached is not False for row in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
