@@ -84,7 +84,8 @@ def line(at: int | None, label: str, word: int, text: str) -> str:
 def field_text(field: Field, word: Word) -> str:
     """Return a field and its value; a question mark says that the field is inferred."""
     mark = "?" if field.evidence.kind is EvidenceKind.INFERRED else ""
-    name = "" if word.register and word.register.name == field.name else field.name
+    alone = word.register is not None and word.register.name == field.name and len(word.register.fields) == 1
+    name = "" if alone else field.name
     return f"{name}{mark}{'=' if name or mark else ''}{field.text(word.word)}"
 
 
