@@ -100,7 +100,6 @@ class SoftwareStream:
     device: SoftwareDevice
     operations: list[SoftwareOperation]
     executed: bool = False
-    events: list[int] = field(default_factory=list[int])
 
     def note(self, what: str) -> None:
         """Write down what was asked."""

@@ -21,7 +21,7 @@ from aneforge.runtime.dispatch.coreml import CoreMlBackend
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aneforge.formats.mlpackage.coreml_tools import ComputePlan, LoadedPackage
+    from aneforge.formats.mlpackage.coreml_tools import ComputePlan, LoadedPackage, PlannedOperation
     from aneforge.graph.node import Node
 
 
@@ -112,7 +112,7 @@ class Plan:
 
     model_structure: Structure
 
-    def get_compute_device_usage_for_mlprogram_operation(self, operation: Structure) -> Usage | None:
+    def get_compute_device_usage_for_mlprogram_operation(self, operation: PlannedOperation) -> Usage | None:
         """Return where an operation would run."""
         if operation.operator_name.endswith("cast"):
             return None
@@ -120,7 +120,7 @@ class Plan:
         chosen = engine if operation.operator_name.endswith("conv") else processor
         return Usage(chosen, [engine, processor])
 
-    def get_estimated_cost_for_mlprogram_operation(self, operation: Structure) -> Usage | None:
+    def get_estimated_cost_for_mlprogram_operation(self, operation: PlannedOperation) -> Usage | None:
         """Return its share of the work."""
         return self.get_compute_device_usage_for_mlprogram_operation(operation)
 

@@ -111,14 +111,15 @@ def test_what_the_framework_says_of_a_wrong_order(espresso: EspressoDevice, mil:
         espresso.compile(mil, (DevicePort("z", 8),), Y)
     program = espresso.compile(mil, X, Y)
     first = program.operations[0]
-    for name, arguments in {
-        "the stream is fresh": ("e5rt_execution_stream_reset", program.stream),
-        "the operation is fresh": ("e5rt_execution_stream_operation_prepare_op_for_encode", first.handle),
-        "no operation is encoded": ("e5rt_execution_stream_execute_sync", program.stream),
-        "the completion is no block": ("e5rt_execution_stream_submit_async", program.stream, None),
-    }.items():
-        with pytest.raises(EspressoError, match=name):
-            espresso.call(*arguments)
+    for said, function, held in (
+        ("the stream is fresh", "e5rt_execution_stream_reset", program.stream),
+        ("the operation is fresh", "e5rt_execution_stream_operation_prepare_op_for_encode", first.handle),
+        ("no operation is encoded", "e5rt_execution_stream_execute_sync", program.stream),
+    ):
+        with pytest.raises(EspressoError, match=said):
+            espresso.call(function, held)
+    with pytest.raises(EspressoError, match="the completion is no block"):
+        espresso.call("e5rt_execution_stream_submit_async", program.stream, None)
     program.execute()
     with pytest.raises(EspressoError, match="Reset stream to add more operations to stream"):
         espresso.call("e5rt_execution_stream_encode_operation", program.stream, first.handle)

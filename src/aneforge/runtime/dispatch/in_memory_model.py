@@ -149,9 +149,9 @@ class Layout:
     """Where the elements of a port lie on a surface."""
 
     symbol: str
-    extents: tuple[int, int, int, int, int]
+    extents: tuple[int, ...]
     """Batches, channels, depth, height, width."""
-    strides: tuple[int, int, int, int, int]
+    strides: tuple[int, ...]
     """Of the same, in bytes."""
 
     @property
