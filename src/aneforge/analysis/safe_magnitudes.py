@@ -28,6 +28,8 @@ from aneforge.ops.table import find_op
 from aneforge.ops.types import TensorType, is_float, numpy_dtype
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from aneforge.engine.execution.run import Executable
@@ -42,7 +44,9 @@ __all__ = ["keeps_finite", "largest_safe"]
 KEEPING = frozenset({Trait.AVERAGING, Trait.BOUNDING, Trait.EXTREME, Trait.RESIZING, Trait.SHRINKING})
 """Traits of operations whose results are no larger than what goes in."""
 MOST_ELEMENTS = 1 << 22
-"""Larger tensors are not filled: what becomes of their elements is not asked."""
+"""Larger tensors are not filled: a resize is asked of smaller images, of anything else nothing is known."""
+SIZES = ("target_size_height", "target_size_width")
+"""Attributes that shrink with the image."""
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE = EVERY[np.isfinite(EVERY)]
 MAGNITUDES = np.sort(FINITE[FINITE > 0])
@@ -122,7 +126,9 @@ def safe_call(
     entry, given = find_op(op), dict(attributes)
     function = is_function(entry, tuple(name for name, _ in operands))
     kinds = {name: TensorType(PLANE) if function else one_channel(entry, kind) for name, kind in operands}
-    if sum(kind.size for kind in kinds.values() if isinstance(kind, TensorType)) > MOST_ELEMENTS:
+    if Trait.RESIZING in entry.traits:
+        kinds, given = shrunk_image(kinds, given)
+    if elements(kinds) > MOST_ELEMENTS:
         return FP16_MAX
     graph = Graph({"y": Tensor(build(op, {name: fed(kind) for name, kind in kinds.items()}, given))})
     call = Call(graph, prepare(build_program(graph, target)))
@@ -159,6 +165,27 @@ def one_channel(entry: Op, kind: object) -> object:
     if Trait.RESIZING in entry.traits and isinstance(kind, TensorType) and kind.rank == len(PLANE):
         return TensorType((1, 1, *kind.shape[2:]), kind.dtype)
     return kind
+
+
+def elements(kinds: Mapping[str, object]) -> int:
+    """Return how many elements tensors have."""
+    return sum(kind.size for kind in kinds.values() if isinstance(kind, TensorType))
+
+
+def shrunk_image(
+    kinds: Mapping[str, object], attributes: Mapping[str, Any]
+) -> tuple[Mapping[str, object], dict[str, Any]]:
+    """Return the operand and the attributes of a resize, the sides of a large image divided by what divides them all.
+
+    The factors stay as they are, and with them what is added up: a larger image has no other sums, only more of them.
+    """
+    image = kinds["x"]
+    if not isinstance(image, TensorType) or image.size <= MOST_ELEMENTS:
+        return kinds, dict(attributes)
+    divisor = math.gcd(*image.shape[-2:], *(attributes[name] for name in SIZES if name in attributes))
+    shape = (*image.shape[:-2], *(extent // divisor for extent in image.shape[-2:]))
+    shrunk = {name: value // divisor if name in SIZES else value for name, value in attributes.items()}
+    return {**kinds, "x": TensorType(shape, image.dtype)}, shrunk
 
 
 def fed(kind: object) -> Argument:

@@ -17,6 +17,7 @@ from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.comparing import compare
 from aneforge.graph.node import build
 from aneforge.rules.preflight import preflight
+from aneforge.targets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,3 +151,10 @@ def test_samples_that_nobody_can_follow_leave_the_risk_unknown() -> None:
         assert one.risk == "unknown"
         assert "no source gives the mathematics" in one.risk_reason
     assert [pair.differing for pair in report.divergences] == [None]
+
+
+@pytest.mark.parametrize(("target", "limit"), [("h13", 32752.0), ("h16g", 65504.0)])
+def test_a_resize_of_a_large_image_is_asked_of_a_small_one(target: str, limit: float) -> None:
+    image = af.input((1, 3, 2160, 3840))
+    for resized in (af.resize_nearest_neighbor(image, 4320, 7680), image.upsample(2)):
+        assert largest_safe(resized.node, resolve(target)) == limit
