@@ -96,6 +96,7 @@ static void release(void *object) {
     if (held->kind == MODEL) {
         if (held->state == LOADED || held->mapped) misuse++; /* It was not unloaded, or not unmapped. */
         if (held->program) engine_behind()->release(held->program);
+        if (rmdir(held->folder)) misuse++; /* The client left files in it. */
     }
     for (Object **place = &live; *place; place = &(*place)->next)
         if (*place == held) {
@@ -411,7 +412,6 @@ static intptr_t to_model(Object *model, const char *selector, intptr_t *a) {
     if (strcmp(selector, "unloadWithQoS:error:") == 0) {
         if (model->state != LOADED || model->mapped) return failed((Object **)a[1], 5, "the model is not loaded, or mapped");
         model->state = UNLOADED;
-        rmdir(model->folder);
         return 1;
     }
     misuse++;

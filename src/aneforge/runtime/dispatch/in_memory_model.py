@@ -335,10 +335,10 @@ class LoadedModel:
             self.forget()
 
     def forget(self) -> None:
-        """Give the model back, and remove what was written for it."""
-        self.device.objc.release(self.model)
+        """Remove what was written for the model, and give it back."""
         for path in self.files:
             path.unlink(missing_ok=True)
+        self.device.objc.release(self.model)
 
 
 @dataclass(eq=False)
