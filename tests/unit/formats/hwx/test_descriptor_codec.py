@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from aneforge.errors import HwxError, UnknownNameError
-from aneforge.formats.hwx.descriptors.codec import blank_task, decode_task, decode_tasks, encode_task, encode_tasks
+from aneforge.formats.hwx.descriptors.codec import (
+    blank_task,
+    decode_task,
+    decode_tasks,
+    encode_task,
+    encode_tasks,
+    pack_records,
+)
 from aneforge.formats.hwx.descriptors.layout import Style, generations, layout_of
 from aneforge.formats.hwx.descriptors.task import Record, Task
 from hwx_tasks import convolution, copy_task, data_folder, framed_add, linked, oracles, planar_add
@@ -210,3 +217,26 @@ def test_real_programs_survive() -> None:
     for oracle in found:
         for words in oracle.tasks:
             assert encode_task(decode_task(words, oracle.generation)) == words, oracle.name
+
+
+def test_records_are_as_few_as_can_be() -> None:
+    assert [record.count for record in pack_records(dict.fromkeys(range(0, 4 * 100, 4), 1))] == [64, 36]
+    assert pack_records({0x1900: 5}) == (Record.dense(Style.FRAMED, 0x1900, (5,)),)
+    assert pack_records({0x10: 1, 0x50: 2, 0x54: 3}) == (
+        Record.scattered({0x10: 1, 0x50: 2}),
+        Record.dense(Style.FRAMED, 0x54, (3,)),
+    )
+    assert pack_records({}) == ()
+
+
+def test_records_of_real_programs_are_packed_the_same() -> None:
+    """Address packets and padding, which are records of their own after the others, are left out."""
+    for oracle in oracles(data_folder()):
+        for words in oracle.tasks if layout_of(oracle.generation).style is Style.FRAMED else ():
+            task = decode_task(words, oracle.generation)
+            plain = [record for record in task.records if record.slot is None and 0xDEAD not in record.values]
+            for block in task.layout.blocks.values():
+                end = block.address + 4 * block.words
+                own = tuple(record for record in plain if block.address <= record.first < end)
+                values = {at: word for record in own for at, word in zip(record.addresses, record.values, strict=True)}
+                assert pack_records(values) == own, (oracle.name, block.name)

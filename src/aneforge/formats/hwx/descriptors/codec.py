@@ -17,15 +17,17 @@ from aneforge.formats.hwx.descriptors.layout import Layout, Style, layout_of
 from aneforge.formats.hwx.descriptors.task import Record, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Words", "blank_task", "decode_task", "decode_tasks", "encode_task", "encode_tasks"]
+__all__ = ["Words", "blank_task", "decode_task", "decode_tasks", "encode_task", "encode_tasks", "pack_records"]
 
 Words: TypeAlias = "Sequence[int] | NDArray[np.uint32]"
 FRAME = 4
 """Words of a frame; tasks of the framed style start at multiples of it."""
+LONGEST, REACH = 64, 16
+"""Registers that a dense record writes at most, and how many after its first a scattered one reaches."""
 
 
 def decode_task(words: Words, generation: int, offset: int = 0) -> Task:
@@ -92,6 +94,48 @@ def blank_task(generation: int, form: str) -> Task:
         raise HwxError(f"generation {generation} has no form {form!r}", limit=tuple(layout.forms))
     records = tuple(Record.dense(layout.style, address, (0,) * count) for address, count in layout.forms[form])
     return Task(generation, (0,) * layout.header_words, records)
+
+
+def pack_records(values: Mapping[int, int]) -> tuple[Record, ...]:
+    """Return records of the framed style that write registers of one block: as few as can be.
+
+    Of two ways that need as many, a run of two or more registers is written densely and a single one scattered. That
+    gives the records of every program that was read (inferred from 51 of them).
+
+    >>> [hex(record.first) for record in pack_records({0x4: 1, 0x8: 1, 0xC: 1, 0x14: 1, 0x34: 1, 0x4C: 1})]
+    ['0x4', '0x14']
+    """
+    addresses = sorted(values)
+    best = [0] * (len(addresses) + 1)
+    ends = [0] * len(addresses)
+    for start in range(len(addresses) - 1, -1, -1):
+        dense, scattered = run_end(addresses, start), bisect.bisect_right(addresses, addresses[start] + 4 * REACH)
+        if best[dense] == best[scattered]:
+            ends[start] = dense if dense - start > 1 else scattered
+        else:
+            ends[start] = min(dense, scattered, key=lambda end: best[end])
+        best[start] = 1 + best[ends[start]]
+    return tuple(packed(addresses, ends, values))
+
+
+def run_end(addresses: Sequence[int], start: int) -> int:
+    """Return where a run of registers ends that one dense record can write."""
+    end = start + 1
+    while end < len(addresses) and end - start < LONGEST and addresses[end] == addresses[end - 1] + 4:
+        end += 1
+    return end
+
+
+def packed(addresses: Sequence[int], ends: Sequence[int], values: Mapping[int, int]) -> Iterator[Record]:
+    """Yield the records between the chosen ends."""
+    start = 0
+    while start < len(addresses):
+        chosen = addresses[start : ends[start]]
+        if chosen[-1] - chosen[0] == 4 * (len(chosen) - 1):
+            yield Record.dense(Style.FRAMED, chosen[0], tuple(values[address] for address in chosen))
+        else:
+            yield Record.scattered({address: values[address] for address in chosen})
+        start = ends[start]
 
 
 def header_length(words: Sequence[int], layout: Layout, offset: int) -> int:
