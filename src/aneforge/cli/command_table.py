@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from aneforge.cli import dispatching, invoking, programs, reference
+from aneforge.cli import dispatching, hwx_commands, invoking, programs, reference
 from aneforge.cli.check import check
 from aneforge.targets.names import EXAMPLES
 
@@ -30,10 +30,14 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "doctor": reference.doctor,
     "demo": reference.demo,
     "invoker install": invoking.install,
+    "hwx show": hwx_commands.show,
+    "hwx lint": hwx_commands.lint,
+    "hwx diff": hwx_commands.diff,
     "trace show": dispatching.trace_show,
 }
 GROUPS: Mapping[str, str] = {
     "invoker": "Executables that run network descriptions for other programs.",
+    "hwx": "Compiled containers, as an engine loads them.",
     "trace": "Records of the dispatch library's calls.",
 }
 """What the commands of a group are for."""

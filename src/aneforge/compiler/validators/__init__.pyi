@@ -6,6 +6,8 @@ from .catalogue import exports as exports
 from .catalogue import semantic_rules as semantic_rules
 from .catalogue import validator_of as validator_of
 from .catalogue import validators as validators
+from .containers import matrices_of as matrices_of
+from .containers import validate_container as validate_container
 from .data import Stage as Stage
 from .edits import is_compressible as is_compressible
 from .edits import validate_weight_edits as validate_weight_edits

@@ -1,7 +1,7 @@
 """The third layer of validation: a compiled program, checked again when it is loaded.
 
 The kernel goes over the matrices of a compiled program, single-plane and multi-plane, uncompressed and
-tiled-compressed. A reader of compiled containers gives them here as `CompiledMatrix`; there is none yet.
+tiled-compressed. `containers` finds those of a real container.
 """
 
 from __future__ import annotations

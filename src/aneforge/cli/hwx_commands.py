@@ -1,0 +1,231 @@
+"""`aneforge hwx show`, `lint` and `diff`: compiled containers, as an engine loads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+
+    from aneforge.formats.hwx.container import Container
+
+__all__ = ["diff", "lint", "show"]
+
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A compiled container (.hwx).", show_default=False, readable=False)
+]
+NAMED = 0xF
+"""Type of a symbol that is not a debugging text."""
+ACCESS = ((1, "read"), (2, "write"), (4, "run"))
+
+
+def show(file: File) -> None:
+    """Show a compiled container: segments, ports, constants, symbols, and what each task computes.
+
+    Examples:
+    aneforge hwx show model.hwx
+    """
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.hwx.read_hwx import read  # noqa: PLC0415 - as above
+
+    container = read(file)
+    out = console()
+    show_head(out, file, container)
+    show_segments(out, container)
+    show_ports(out, container)
+    show_constants(out, container)
+    show_symbols(out, container)
+    show_tasks(out, container)
+
+
+def show_head(out: Console, file: Path, container: Container) -> None:
+    """Print what a container is."""
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+
+    program = container.program
+    print_wrapped(out, f"{printable(str(file))}: {container.size} bytes", style="bold")
+    print_wrapped(
+        out,
+        f"engine: subtype {container.header.cpu_subtype} ({', '.join(container.targets)}), "
+        f"task descriptors of generation {container.generation}",
+    )
+    lines = [printable(line) for line in container.identification.splitlines()[:2]]
+    print_wrapped(out, f"compiler: {', '.join(lines) or 'not named'}")
+    tasks = "1 task" if program.task_count == 1 else f"{program.task_count} tasks"
+    events = f"{program.log_events} log events, {program.debug_events} debug events"
+    print_wrapped(out, f"program: {printable(program.name)!r}, {tasks}, {events}")
+    unnamed = sum(len(command.unnamed) for command in container.commands)
+    if unnamed or container.strays:
+        print_wrapped(
+            out,
+            f"not understood: {unnamed} words of commands, {len(container.strays)} ranges of bytes; "
+            "aneforge hwx lint names them",
+            style="yellow",
+        )
+
+
+def show_segments(out: Console, container: Container) -> None:
+    """Print segments and their sections."""
+    rows = [
+        (
+            segment.name if section is None else f"  {section.name}",
+            f"{(segment if section is None else section).address:#x}",
+            f"{(segment if section is None else section).size:#x}",
+            f"{(segment if section is None else section).file_offset:#x}" if segment.file_size else "",
+            access_text(segment.protection[0]) if section is None else relocation_text(len(section.relocations)),
+        )
+        for segment in container.segments
+        for section in (None, *segment.sections)
+    ]
+    show_table(
+        out, "segments", ("name", "address", "bytes", "in file", "access"), rows, ("address", "bytes", "in file")
+    )
+
+
+def show_ports(out: Console, container: Container) -> None:
+    """Print what the program reads and writes."""
+    rows = [
+        (
+            port.name,
+            port.direction.name.lower(),
+            port.element_name,
+            "×".join(map(str, port.shape)),
+            ", ".join(map(str, port.strides)),
+            f"{port.address:#x}",
+            "" if port.base is None else str(port.base),
+        )
+        for port in container.ports
+    ]
+    headings = ("name", "port", "type", "shape", "strides", "address", "base")
+    show_table(out, "ports", headings, rows, ("address", "base"))
+
+
+def show_constants(out: Console, container: Container) -> None:
+    """Print the sections of constants with their hashes."""
+    import hashlib  # noqa: PLC0415 - loaded when it is needed
+
+    rows = [
+        (path, str(section.size), hashlib.sha256(section.content or b"").hexdigest()[:16])
+        for path, section in container.constants.items()
+    ]
+    show_table(out, "constants", ("section", "bytes", "SHA-256 (first 16 digits)"), rows, ("bytes",))
+
+
+def show_symbols(out: Console, container: Container) -> None:
+    """Print named symbols, and how many debugging texts there are."""
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+
+    named = [one for one in container.symbols if one.type == NAMED]
+    show_table(out, "symbols", ("address", "name"), [(f"{one.value:#x}", one.name) for one in named], ("address",))
+    print_wrapped(out, f"and {len(container.symbols) - len(named)} debugging texts", style="dim")
+
+
+def show_tasks(out: Console, container: Container) -> None:
+    """Print the tasks with what each computes."""
+    from aneforge.formats.hwx.descriptors.disassembly import meaning_line  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.hwx.program_tasks import tasks_of  # noqa: PLC0415 - as above
+
+    rows = [
+        (str(number), f"{task.offset:#x}", str(task.size), meaning_line(task))
+        for number, task in enumerate(tasks_of(container))
+    ]
+    show_table(out, "tasks", ("task", "at", "words", "computes"), rows, ("task", "at", "words"))
+
+
+def show_table(
+    out: Console, title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str]
+) -> None:
+    """Print a table under its title; whatever a file has for a name is printed as text."""
+    from rich.text import Text  # noqa: PLC0415 - loaded when it is needed
+
+    from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - as above
+
+    table = plain_table(headings, numbers)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    out.print(f"\n[bold]{title}[/]")
+    out.print(table)
+
+
+def access_text(protection: int) -> str:
+    """Return what may be done with a segment.
+
+    >>> access_text(5), access_text(0)
+    ('read, run', 'none')
+    """
+    return ", ".join(word for bit, word in ACCESS if protection & bit) or "none"
+
+
+def relocation_text(count: int) -> str:
+    """Return a number of relocations; nothing for none.
+
+    >>> relocation_text(2), relocation_text(0)
+    ('2 relocations', '')
+    """
+    return f"{count} relocation{'s' if count > 1 else ''}" if count else ""
+
+
+def printable(text: str) -> str:
+    r"""Return a text of a file as a terminal can show it.
+
+    >>> printable("a\x1b[2J")
+    'a\\x1b[2J'
+    """
+    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
+
+
+def lint(file: File) -> None:
+    """Check a compiled container as a loader would, and its tasks; the exit code is 1 where something is rejected.
+
+    Examples:
+    aneforge hwx lint model.hwx
+    """
+    from aneforge.cli.reference import finding_text  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import STYLES, console  # noqa: PLC0415 - as above
+    from aneforge.commands.hwx_files import lint as findings_in  # noqa: PLC0415 - as above
+    from aneforge.rules.rule import Severity  # noqa: PLC0415 - as above
+
+    found = findings_in(file)
+    out = console()
+    for one in found:
+        print_wrapped(out, printable(finding_text(one)), word=(one.severity, STYLES.get(one.severity, "")))
+        if one.remedy:
+            print_wrapped(out, f"remedy: {one.remedy}", indent=2)
+        print_wrapped(out, f"evidence: {one.evidence_text}", indent=2, style="dim")
+    rejected = sum(one.severity is Severity.REJECT for one in found)
+    print_wrapped(out, f"{len(found)} findings, {rejected} of them rejected" if found else "nothing found")
+    raise typer.Exit(1 if rejected else 0)
+
+
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="A.hwx", show_default=False, readable=False)],
+    second: Annotated[Path, typer.Argument(metavar="B.hwx", show_default=False, readable=False)],
+    most: Annotated[int, typer.Option(min=0, help="Differences to print.")] = 100,
+) -> None:
+    """Show where two compiled containers differ, by field and register; the exit code is 1 where they do.
+
+    Examples:
+    aneforge hwx diff a.hwx b.hwx
+    """
+    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.commands.hwx_files import diff as differences  # noqa: PLC0415 - as above
+
+    found = differences(first, second)
+    out = console()
+    for one in found[:most]:
+        values = " → ".join("none" if value is None else value for value in (one.first, one.second))
+        print_wrapped(out, printable(f"{one.place}: {values}"))
+        if one.detail:
+            print_wrapped(out, one.detail, indent=2)
+    if len(found) > most:
+        print_wrapped(out, f"and {len(found) - most} more (--most {len(found)} prints all)")
+    if not found:
+        print_wrapped(out, "nothing differs")
+    raise typer.Exit(1 if found else 0)

@@ -1,0 +1,141 @@
+"""A compiled container: what its header, its program and its ports must agree on.
+
+The subject is a container (`CONTAINER`) or one of its ports (`CONTAINER_PORT`), with attributes.
+"""
+
+from collections.abc import Iterator
+
+from aneforge.compiler.validators.declare import layer_rule
+from aneforge.rules.looking import integer, integers
+from aneforge.rules.rule import Relation, Seen, Severity
+from aneforge.rules.subject import Subject
+
+PAGE = 0x4000
+STRIDE = 64
+
+
+def words(subject: Subject, name: str) -> tuple[str, ...]:
+    """Return an attribute that is a list of texts."""
+    value = subject.attributes[name]
+    return tuple(str(one) for one in value) if isinstance(value, tuple) else ()
+
+
+@layer_rule("ANE-LOAD-005", Relation.NEVER, severity=Severity.WARN)
+def every_byte_has_a_command(subject: Subject) -> Iterator[Seen]:
+    """The file has bytes other than zero at {seen} that no command gives; expected {limit}.
+
+    Remedy: look at them with a hex editor; they are kept when the file is written.
+    """
+    for place in integers(subject, "strays"):
+        yield Seen(f"{place:#x}", "file")
+
+
+@layer_rule("ANE-LOAD-006", Relation.NEVER, severity=Severity.WARN)
+def every_word_has_a_meaning(subject: Subject) -> Iterator[Seen]:
+    """{seen} has no known meaning; expected {limit}.
+
+    Remedy: compare with a file that the same compiler made; the words are kept when the file is written.
+    """
+    for one in words(subject, "unnamed"):
+        yield Seen(one, "command")
+
+
+@layer_rule("ANE-LOAD-007", Relation.NEVER)
+def program_begins_with_its_tasks(subject: Subject) -> Iterator[Seen]:
+    """The program begins at {seen}, its task section at {limit}.
+
+    Remedy: compile the program again: the container is damaged.
+    """
+    given, text = integer(subject, "program_address"), integer(subject, "text_address")
+    if given is not None and text is not None and given != text:
+        yield Seen(f"{given:#x}", "program", f"{text:#x}")
+
+
+@layer_rule("ANE-LOAD-008", Relation.NEVER)
+def bases_are_within_segments(subject: Subject) -> Iterator[Seen]:
+    """Base register {what} holds {seen}, which is in no segment; expected {limit}.
+
+    Remedy: compile the program again: the container is damaged.
+    """
+    starts, ends = integers(subject, "segment_starts"), integers(subject, "segment_ends")
+    for index, address in zip(integers(subject, "base_indices"), integers(subject, "base_addresses"), strict=True):
+        if not any(start <= address < end for start, end in zip(starts, ends, strict=True)):
+            yield Seen(f"{address:#x}", str(index))
+
+
+@layer_rule("ANE-LOAD-009", Relation.NEVER)
+def segments_are_on_pages(subject: Subject) -> Iterator[Seen]:
+    """A segment begins at {seen} of the {what}; expected {limit}.
+
+    Remedy: compile the program again: the container is damaged.
+    """
+    for what, name in (("addresses", "segment_starts"), ("file", "segment_offsets")):
+        for place in integers(subject, name):
+            if place % PAGE:
+                yield Seen(f"{place:#x}", what)
+
+
+@layer_rule("ANE-LOAD-010", Relation.NEVER)
+def relocated_words_point_into_their_section(subject: Subject) -> Iterator[Seen]:
+    """The relocated word at {what} of the task section holds {seen}; expected {limit}.
+
+    Remedy: compile the program again: the container is damaged.
+    """
+    entries = (integers(subject, name) for name in ("relocation_places", "relocation_values", "relocation_sizes"))
+    for place, value, size in zip(*entries, strict=True):
+        if not 0 <= value < size:
+            yield Seen(f"{value:#x}" if value >= 0 else "nothing", f"{place:#x}")
+
+
+@layer_rule("ANE-LOAD-011", Relation.NEVER)
+def tasks_can_be_listed(subject: Subject) -> Iterator[Seen]:
+    """The tasks cannot be listed: {seen}; expected {limit}.
+
+    Remedy: compile the program again: the container is damaged.
+    """
+    if subject.attributes["task_error"]:
+        yield Seen(str(subject.attributes["task_error"]), "tasks")
+
+
+@layer_rule("ANE-LOAD-012", Relation.NEVER, severity=Severity.WARN)
+def events_are_counted(subject: Subject) -> Iterator[Seen]:
+    """The program states {seen} {what}, its tasks set {limit}.
+
+    Remedy: set the count to the number of bits that the masks of all tasks have.
+    """
+    for what in ("log events", "debug events"):
+        stated, counted = integer(subject, f"stated {what}"), integer(subject, f"counted {what}")
+        if stated is not None and counted is not None and stated != counted:
+            yield Seen(stated, what, counted)
+
+
+@layer_rule("ANE-LOAD-013", Relation.NEVER)
+def ports_have_a_base_register(subject: Subject) -> Iterator[Seen]:
+    """No base register holds the address {seen} of the port; expected {limit}.
+
+    Remedy: compile the program again: no task can reach the port.
+    """
+    if subject.attributes["base"] is None:
+        yield Seen(f"{integer(subject, 'address'):#x}", "port")
+
+
+@layer_rule("ANE-LOAD-014", Relation.NEVER)
+def strides_are_whole_lines(subject: Subject) -> Iterator[Seen]:
+    """The {what} stride of the port is {seen} bytes; expected {limit}.
+
+    Remedy: pad rows to the next multiple.
+    """
+    for what, stride in zip(("batch", "channel", "row"), integers(subject, "strides"), strict=False):
+        if stride % STRIDE:
+            yield Seen(stride, what)
+
+
+@layer_rule("ANE-LOAD-015", Relation.NEVER)
+def ports_fit_their_segments(subject: Subject) -> Iterator[Seen]:
+    """The port takes {seen} bytes, its segment has {limit}.
+
+    Remedy: compile the program again: the container is damaged.
+    """
+    extent, room = integer(subject, "extent"), integer(subject, "room")
+    if extent is not None and room is not None and extent > room:
+        yield Seen(extent, "port", room)
