@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "demo": reference.demo,
     "invoker install": invoking.install,
     "hwx show": hwx_commands.show,
+    "hwx dis": hwx_commands.dis,
     "hwx lint": hwx_commands.lint,
     "hwx diff": hwx_commands.diff,
     "trace show": dispatching.trace_show,

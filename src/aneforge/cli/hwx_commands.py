@@ -1,4 +1,4 @@
-"""`aneforge hwx show`, `lint` and `diff`: compiled containers, as an engine loads them."""
+"""`aneforge hwx show`, `dis`, `lint` and `diff`: compiled containers, as an engine loads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.hwx.container import Container
 
-__all__ = ["diff", "lint", "show"]
+__all__ = ["diff", "dis", "lint", "show"]
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="A compiled container (.hwx).", show_default=False, readable=False)
@@ -177,6 +177,28 @@ def printable(text: str) -> str:
     'a\\x1b[2J'
     """
     return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
+
+
+def dis(
+    file: File,
+    only: Annotated[
+        int | None, typer.Option("--td", metavar="N", min=0, help="Show one task, counted from 0.", show_default=False)
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Show offsets, heads of records and fields that are 0.")] = False,
+) -> None:
+    """Disassemble a compiled container: what each task computes, and every register by name and field.
+
+    Bits that no source names are marked as unknown, fields that are inferred have a question mark.
+
+    Examples:
+    aneforge hwx dis model.hwx
+    aneforge hwx dis model.hwx --td 3 --raw
+    """
+    from aneforge.formats.hwx.descriptors.disassembly import disassemble  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.hwx.program_tasks import tasks_of  # noqa: PLC0415 - as above
+    from aneforge.formats.hwx.read_hwx import read  # noqa: PLC0415 - as above
+
+    typer.echo(disassemble(tasks_of(read(file)), only=only, raw=raw))
 
 
 def lint(file: File) -> None:
