@@ -77,6 +77,10 @@ OTHERS = {
         "a program that was compiled for one target, as compile --emit program writes it",
         "aneforge run FILE runs it, and af.load_program reads it; give every other command the model itself",
     ),
+    b"\xce\xfa\xef\xbe": Other(
+        "a compiled container (HWX), as an engine loads it",
+        "aneforge hwx show FILE prints what is in it; give every other command the model that it was compiled from",
+    ),
     b"\x89HDF": Other("an HDF5 file, as Keras writes them", KERAS),
     **dict.fromkeys(PICKLE, PICKLED),
     b"\x93NUMPY": Other("a NumPy array", "give the model; arrays are given with --inputs, as an .npz file"),
