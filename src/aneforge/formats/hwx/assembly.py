@@ -1,7 +1,9 @@
 """Puts a container together from tasks, constants and ports, as one of four versions of the compiler lays it out.
 
-Every rule here was checked by taking 19 real files apart and assembling them again, byte for byte. Where no such file
-says it, the place of scratch memory is inferred: v7 has it after the tasks, and the other styles are taken to as well.
+Every rule about chained programs was checked by taking 19 real files apart and assembling them again, byte for byte.
+Inferred is the place of scratch memory: v7 has it after the tasks, and the other styles are taken to as well. Of framed
+programs (later generations) no whole file was seen, only their program states (hwx-programs): segments and symbols are
+taken to be those of v9.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from aneforge.formats.hwx.container import (
     SymbolTable,
     TaggedItem,
     TensorState,
+    generations,
 )
 from aneforge.formats.hwx.load_commands import RELOCATION, SYMBOL, encode_body
-from aneforge.formats.hwx.thread_states import encode_text
+from aneforge.formats.hwx.thread_states import HEAD as STATE_HEAD
+from aneforge.formats.hwx.thread_states import PROGRAMS, encode_items, encode_text
 from aneforge.formats.hwx.write_hwx import HEADER
 
 if TYPE_CHECKING:
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.hwx.container import Body
 
-__all__ = ["STYLES", "Parts", "PlannedPort", "Style", "assemble", "round_up"]
+__all__ = ["FRAMED_PROGRAMS", "STYLES", "Parts", "PlannedPort", "Style", "assemble", "round_up"]
 
 PAGE = 0x4000
 FIRST_ADDRESS = 0x3000_0000
@@ -48,6 +52,10 @@ NO_CONSTANTS = bytes(PAGE)
 TEXT_BASE, CONSTANT_BASE, SCRATCH_BASE, FIRST_PORT_BASE = 0, 1, 3, 4
 LARGEST_ESTIMATE = 9
 """Tag of the item that holds the largest estimate of any task."""
+CHAINED_GENERATIONS = (5, 6, 7)
+CHAINED, FRAMED = 1, 4
+"""Flavors of program states."""
+FRAME_WORDS = 4
 RELATIVE_WORD = 0x0500_0000
 """A relocation of four bytes, relative, against a section."""
 NAMED, TYPE_STAB, SHAPE_STAB = 0xF, 0x80, 0x20
@@ -167,6 +175,31 @@ STYLES: Mapping[str, Style] = {
 
 
 @dataclass(frozen=True, slots=True)
+class FramedProgram:
+    """Base registers and items of a framed program, which packets name by twice the index of the register."""
+
+    first_port: int
+    """Index of the register of the first port; the others follow in steps of two."""
+    items: tuple[TaggedItem, ...] = ()
+    """Items before the largest estimate."""
+    own_constants: bool = False
+    """Constants are in a segment of their own, of which no file was seen."""
+
+
+TEN_THOUSAND = TaggedItem(7, 0x461C_4000)
+"""The fp32 number 10000.0; its meaning is not known."""
+FRAMED_PROGRAMS: Mapping[int, FramedProgram] = {
+    8: FramedProgram(12),
+    11: FramedProgram(8),
+    17: FramedProgram(12, (TEN_THOUSAND,), own_constants=True),
+    19: FramedProgram(12, (TEN_THOUSAND,), own_constants=True),
+    20: FramedProgram(12, (TEN_THOUSAND,), own_constants=True),
+}
+"""Framed programs by generation; 8, 11 and 17 were seen, 19 and 20 are taken to be as 17 (inferred)."""
+FRAMED_CONSTANTS, FRAMED_STEP = 2, 2
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedPort:
     """A tensor that a program reads or writes."""
 
@@ -203,7 +236,8 @@ class Parts:
     cpu_subtype: int
     text: memoryview
     """The task section."""
-    first_task_words: int
+    first_task_words: int = 0
+    """Of a chain; tasks in frames say their own size."""
     task_count: int
     ports: Sequence[PlannedPort]
     """In the order of their addresses."""
@@ -238,7 +272,8 @@ def assemble(parts: Parts, style: Style) -> Container:
     """Return the container of a program.
 
     Raises:
-        HwxError: Two ports have one name, or the names of the declaration are not those of the ports.
+        HwxError: Two ports have one name, the names of the declaration are not those of the ports, or no source says
+            how programs of the generation are described.
     """
     addresses = place_addresses(parts, style)
     symbols = place_names(
@@ -379,17 +414,30 @@ def port_ordinal(parts: Parts, style: Style, place: int) -> int:
 
 
 def program_state(parts: Parts, style: Style, addresses: Addresses) -> ProgramState:
-    """Return the program with its base registers."""
-    outputs_last = [port for port in parts.ports if not style.outputs_first or port.direction == Direction.INPUT]
-    outputs = [port for port in parts.ports if port not in outputs_last]
+    """Return the program with its base registers.
+
+    Raises:
+        HwxError: No source says how programs of its generation are described.
+    """
+    generation = generations().get(parts.cpu_subtype)
+    if generation in CHAINED_GENERATIONS:
+        return chained_program(parts, style, addresses)
+    if generation not in FRAMED_PROGRAMS:
+        known = sorted((*CHAINED_GENERATIONS, *FRAMED_PROGRAMS))
+        raise HwxError("programs of this generation are not known", seen=generation, limit=known)
+    return framed_program(parts, FRAMED_PROGRAMS[generation], addresses)
+
+
+def chained_program(parts: Parts, style: Style, addresses: Addresses) -> ProgramState:
+    """Return a program whose tasks are a chain."""
+    first = [port for port in parts.ports if style.outputs_first and port.direction == Direction.OUTPUT]
+    ordered = (*first, *(port for port in parts.ports if port not in first))
     registers = [(TEXT_BASE, addresses.text), (CONSTANT_BASE, addresses.constants)]
     registers += [(SCRATCH_BASE, addresses.scratch)] if parts.scratch else []
-    registers += [
-        (FIRST_PORT_BASE + place, addresses.ports[port.name]) for place, port in enumerate((*outputs, *outputs_last))
-    ]
+    registers += [(FIRST_PORT_BASE + place, addresses.ports[port.name]) for place, port in enumerate(ordered)]
     items = (TaggedItem(LARGEST_ESTIMATE, parts.largest_estimate),) if style.has_items else None
     return ProgramState(
-        flavor=1,
+        flavor=CHAINED,
         bases=tuple(Base(index, address) for index, address in registers),
         text_address=addresses.text,
         task_count=parts.task_count,
@@ -398,9 +446,49 @@ def program_state(parts: Parts, style: Style, addresses: Addresses) -> ProgramSt
         debug_events=parts.debug_events,
         log_events=parts.log_events,
         items=items,
-        state_words=0x214 if items is None else 0x21A,
+        state_words=state_words(CHAINED, items),
         name=parts.name,
     )
+
+
+def framed_program(parts: Parts, known: FramedProgram, addresses: Addresses) -> ProgramState:
+    """Return a program whose tasks follow one another in frames; ports have registers in the order of addresses.
+
+    Raises:
+        HwxError: It has constants or scratch memory, and no file says where they are.
+    """
+    if parts.scratch or (known.own_constants and parts.constants != NO_CONSTANTS):
+        raise HwxError(
+            "where programs of this generation have scratch memory or constants is not known",
+            seen=f"{parts.scratch} bytes of scratch, {len(parts.constants)} of constants",
+        )
+    registers = [(0, addresses.text), (FRAMED_CONSTANTS, addresses.constants)]
+    registers += [
+        (known.first_port + FRAMED_STEP * place, addresses.ports[port.name]) for place, port in enumerate(parts.ports)
+    ]
+    items = (*known.items, TaggedItem(LARGEST_ESTIMATE, parts.largest_estimate))
+    return ProgramState(
+        flavor=FRAMED,
+        bases=tuple(Base(index, address) for index, address in registers),
+        text_address=addresses.text,
+        task_count=parts.task_count,
+        frame_words=FRAME_WORDS,
+        text_words=len(parts.text) // 4,
+        debug_events=parts.debug_events,
+        log_events=parts.log_events,
+        items=items,
+        state_words=state_words(FRAMED, items),
+        name=parts.name,
+    )
+
+
+def state_words(flavor: int, items: tuple[TaggedItem, ...] | None) -> int:
+    """Return the words of a program state: those before its items, then the items.
+
+    >>> [hex(state_words(1, items)) for items in (None, (TaggedItem(9, 0),))]
+    ['0x214', '0x21a']
+    """
+    return (PROGRAMS[flavor].items_at + len(encode_items(items)) - STATE_HEAD) // 4
 
 
 def declared_ports(parts: Parts) -> list[PlannedPort]:

@@ -48,6 +48,7 @@ __all__ = [
     "TaggedItem",
     "TensorState",
     "UnnamedWord",
+    "generations",
 ]
 
 MAGIC = 0xBEEFFACE

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["map_file", "read", "read_bytes"]
 
 MOST_COMMANDS = 2**16
+MOST_COMMAND_BYTES = 2**24
+"""A port takes 3.4 kB of commands, the identification 2 kB. Commands are copied, so they may not fill a large file."""
 SMALLEST_COMMAND = 8
 CHUNK = 2**20
 
@@ -87,6 +89,8 @@ def read_commands(file: memoryview, count: int, size: int) -> Iterator[LoadComma
     end = HEADER.size + size
     if end > len(file):
         raise HwxError.at(0x14, "the commands must end within the file", seen=end, limit=len(file))
+    if size > MOST_COMMAND_BYTES:
+        raise HwxError.at(0x14, "the commands are too large", seen=size, limit=MOST_COMMAND_BYTES)
     if count > min(MOST_COMMANDS, size // SMALLEST_COMMAND):
         raise HwxError.at(0x10, "too many commands", seen=count, limit=min(MOST_COMMANDS, size // SMALLEST_COMMAND))
     source = Source(file, len(file))

@@ -16,7 +16,19 @@ from aneforge.formats.hwx.container import Base, ProgramState, TaggedItem, Tenso
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PROGRAMS", "TENSOR_FLAVOR", "decode_program", "decode_tensor", "encode_program", "encode_tensor"]
+__all__ = [
+    "HEAD",
+    "PROGRAMS",
+    "TENSOR_FLAVOR",
+    "decode_program",
+    "decode_tensor",
+    "decode_text",
+    "encode_items",
+    "encode_program",
+    "encode_tensor",
+    "encode_text",
+    "string_at",
+]
 
 HEAD = 16
 """Bytes before the words of a state: command, size, flavor, number of words."""

@@ -26,7 +26,9 @@ from aneforge.formats.hwx.container import (
     SymbolTable,
     TaggedItem,
     TensorState,
+    generations,
 )
+from aneforge.formats.hwx.descriptors.layout import layout_of
 from aneforge.formats.hwx.load_commands import encode_body, encode_command
 from aneforge.formats.hwx.read_hwx import read_bytes
 from aneforge.formats.hwx.write_hwx import write_bytes
@@ -252,6 +254,13 @@ def test_a_command_full_of_unknown_words_is_refused() -> None:
 HEADER_OF_ONE = struct.pack("<8I", 0xBEEFFACE, 0x80, 4, 2, 0, 0, 0, 0)
 
 
+def test_commands_that_are_too_large() -> None:
+    body = bytearray(HEADER_OF_ONE)
+    struct.pack_into("<2I", body, 16, 1, 2**24 + 8)
+    with pytest.raises(HwxError, match="the commands are too large"):
+        read_bytes(bytes(body) + bytes(2**24 + 8))
+
+
 def test_items_of_a_program() -> None:
     whole = bytearray(write_bytes(hand_made("v9")))
     state = place_of(whole, 0x4)
@@ -286,6 +295,34 @@ def replaced(container: Container, kind: type[object], **changes: object) -> Con
     body = dataclasses.replace(command.body, **changes)  # pyright: ignore[reportArgumentType] - fields by name
     commands = (*container.commands[:place], LoadCommand(body, command.size), *container.commands[place + 1 :])
     return dataclasses.replace(container, commands=commands)
+
+
+@pytest.mark.parametrize(
+    ("subtype", "slots", "size"), [(5, (16, 20, 24), 0x890), (6, (24, 28, 32), 0x890), (7, (24, 28, 32), 0x8A0)]
+)
+def test_framed_programs(subtype: int, slots: tuple[int, ...], size: int) -> None:
+    """Sizes and slots are those of the program states that sources print; no whole file was seen."""
+    length = layout_of(generations()[subtype]).header_words
+    text = struct.pack(f"<{4 + length}I", 1, 0, 0, 0, length << 16, *[0] * (length - 1))
+    parts = dataclasses.replace(
+        parts_of(hand_made("v9")),
+        cpu_subtype=subtype,
+        text=memoryview(text),
+        task_count=1,
+        relocations=(),
+        constant_symbols=(),
+        constants=memoryview(bytes(0x4000)),
+        name="main",
+    )
+    read = read_bytes(write_bytes(assemble(parts, STYLES["v9"])))
+    assert [2 * (port.base or 0) for port in read.ports] == list(slots)
+    assert read.program.text_words == len(text) // 4
+    assert [command.size for command in read.commands if isinstance(command.body, ProgramState)] == [size]
+    assert [one.size for one in hwx.tasks_of(read)] == [length]
+    with pytest.raises(HwxError, match="where programs of this generation have scratch memory or constants is not"):
+        assemble(dataclasses.replace(parts, scratch=64), STYLES["v9"])
+    with pytest.raises(HwxError, match="programs of this generation are not known"):
+        assemble(dataclasses.replace(parts, cpu_subtype=8), STYLES["v9"])
 
 
 def test_what_cannot_be_written() -> None:
