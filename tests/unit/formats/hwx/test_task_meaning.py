@@ -53,7 +53,7 @@ def test_a_convolution() -> None:
     assert kernel.streams[3] == Stream(1, 3 * 0x1240, 0x1240)
     assert found.epilogue is not None
     assert (found.epilogue.nonlinearity, found.epilogue.post_scale, found.epilogue.table) == ("relu", 1.0, None)
-    assert str(found) == "NE convolution 3×3, bias, relu: 64×8×8 → 64×8×8; BAR4+0x0 → BAR5+0x0"
+    assert str(found) == "NE convolution 3×3, bias, relu: 64×8×8 → 64×8×8; BAR4+0x0, kernel BAR1+0x0 → BAR5+0x0"
 
 
 def test_an_addition_of_two_generations() -> None:
@@ -121,8 +121,9 @@ def test_formulas_of_the_neural_engine(fields: Mapping[str, float], text: str) -
 
 def test_a_table_is_the_first_cores_stream_where_no_weights_are_read() -> None:
     fields = {"ne.mac_operation": 4, "ne.implicit_ones": 1, "kernel_source.coefficient_size[0]": 128}
-    alone = meaning(convolution().with_fields({**TABLE, **fields})).epilogue
-    with_weights = meaning(convolution().with_fields(TABLE)).epilogue
+    found = meaning(convolution().with_fields({**TABLE, **fields}))
+    alone, with_weights = found.epilogue, meaning(convolution().with_fields(TABLE)).epilogue
+    assert found.places == "BAR4+0x0, table BAR1+0x0 → BAR5+0x0"
     assert alone is not None
     assert alone.table == Stream(1, 0, 128)
     assert with_weights is not None

@@ -126,9 +126,7 @@ class Operand:
     @property
     def place(self) -> str:
         """Where it is, as `BAR4+0x0` or `L2+0x2100`."""
-        if self.memory is None:
-            return f"L2+{self.l2.base:#x}"
-        return f"{'?' if self.memory.bar is None else f'BAR{self.memory.bar}'}+{self.memory.base:#x}"
+        return f"L2+{self.l2.base:#x}" if self.memory is None else address_text(self.memory.bar, self.memory.base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +136,11 @@ class Stream:
     bar: int | None
     base: int
     size: int
+
+    @property
+    def place(self) -> str:
+        """Where it is, as `BAR1+0x0`."""
+        return address_text(self.bar, self.base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +249,12 @@ class TaskMeaning:
 
     @property
     def places(self) -> str:
-        """Where sources and result are."""
-        return f"{', '.join(one.place for one in self.sources)} → {self.result.place}"
+        """Where sources, constants and result are."""
+        read = [one.place for one in self.sources]
+        weights = next((stream for stream in self.kernel.streams if stream), None) if self.kernel else None
+        read += [f"kernel {weights.place}"] if weights else []
+        read += [f"table {self.epilogue.table.place}"] if self.epilogue and self.epilogue.table else []
+        return f"{', '.join(read)} → {self.result.place}"
 
 
 def meaning(task: Task) -> TaskMeaning:
@@ -501,6 +508,15 @@ def planar_of(task: Task) -> Planar:
         post_function=task.code("pe.post_function") or "unknown",
         relu=task.flag("pe.relu"),
     )
+
+
+def address_text(bar: int | None, base: int) -> str:
+    """Return an address in memory; a question mark where the base register is not given.
+
+    >>> address_text(4, 256), address_text(None, 0)
+    ('BAR4+0x100', '?+0x0')
+    """
+    return f"{'?' if bar is None else f'BAR{bar}'}+{base:#x}"
 
 
 def neural_formula(found: TaskMeaning) -> str:
