@@ -31,6 +31,7 @@ class SoftwareDevice:
     surplus: int = 0
     """How many bytes too many a port has."""
     operation_ports: int | None = None
+    is_silicon: bool = True
     target: str = "h13"
     log: list[str] = field(default_factory=list[str])
 
@@ -46,10 +47,12 @@ class SoftwareDevice:
         *,
         mask: int = ENGINE_MASK,
         cache: Path | None = None,
+        target: str | None = None,
     ) -> SoftwareStream:
         """Read what the folder holds."""
         assert mask == ENGINE_MASK
         assert cache is None
+        assert target is not None
         self.log.append(f"compile {[port.nbytes for port in inputs]} -> {[port.nbytes for port in outputs]}")
         return SoftwareStream(self, [self.operation(mil, inputs, outputs)])
 

@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 __all__ = ["ENGINE_MASK", "Device", "DeviceBackend", "DeviceExecutable", "DevicePort", "DeviceProgram", "port_bytes"]
 
 DISPATCHED = Label(Exactness.EXACT, "computed by the device itself")
+EMULATED = Label(
+    Exactness.MODELLED,
+    "computed by a software engine after a dispatch library, whose doubts about values do not come back; the backend "
+    '"software" gives the same bits with its reasons',
+)
 PORT_TYPES = ("fp16", "uint8")
 ENGINE_MASK = 0x4
 """The Neural Engine in a mask of devices: 0x1 is the CPU, 0x2 the GPU (aneforge docs, e5rt dispatch)."""
@@ -63,6 +68,11 @@ class Device(Protocol):
         """How many inputs, and how many outputs, an operation has that is added to a stream; None for any number."""
         ...
 
+    @property
+    def is_silicon(self) -> bool:
+        """True where the numbers are those of a chip; False where a model of one computes them."""
+        ...
+
     def obstacle(self) -> str | None:
         """Return why the device cannot be used here, or None where it can."""
         ...
@@ -75,8 +85,12 @@ class Device(Protocol):
         *,
         mask: int = ENGINE_MASK,
         cache: Path | None = None,
+        target: str | None = None,
     ) -> DeviceProgram:
-        """Compile and load a MIL program, its weights beside it, as the first operation of a stream."""
+        """Compile and load a MIL program, its weights beside it, as the first operation of a stream.
+
+        A chip is what it is; what stands for one compiles for the target.
+        """
         ...
 
     def compile_check(
@@ -194,12 +208,28 @@ class DeviceBackend:
         try:
             mil = write_mil(made, folder.name)
             with guard_compile(self.name):
-                loaded = self.device.compile(mil, tuple(inputs.values()), tuple(outputs.values()))
+                loaded = self.device.compile(
+                    mil, tuple(inputs.values()), tuple(outputs.values()), target=program.target.name
+                )
             types = {Direction.INPUT: entering, Direction.OUTPUT: leaving}
-            return DeviceExecutable(self.device, loaded, folder, inputs, outputs, types, resident.pairs)
+            interface = Interface(inputs, outputs, types, resident.pairs, program.target.name)
+            return DeviceExecutable(self.device, loaded, folder, interface)
         except BaseException:
             folder.cleanup()
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What is known of a program that a device holds."""
+
+    inputs: Mapping[str, DevicePort]
+    """The ports of the device by the names that the program has; states are among them."""
+    outputs: Mapping[str, DevicePort]
+    types: Mapping[Direction, Mapping[str, TensorType]]
+    pairs: Mapping[str, str]
+    """States: the input's name by the output's."""
+    target: str
 
 
 class DeviceExecutable:
@@ -212,33 +242,26 @@ class DeviceExecutable:
         device: Device,
         loaded: DeviceProgram,
         folder: tempfile.TemporaryDirectory[str],
-        inputs: Mapping[str, DevicePort],
-        outputs: Mapping[str, DevicePort],
-        types: Mapping[Direction, Mapping[str, TensorType]],
-        pairs: Mapping[str, str],
+        interface: Interface,
     ) -> None:
         self.device = device
         self.folder = folder
-        self.inputs = inputs
-        """The ports of the device by the names that the program has; states are among them."""
-        self.outputs = outputs
-        self.types = types
-        self.pairs = pairs
-        """States: the input's name by the output's."""
+        self.inputs, self.outputs = interface.inputs, interface.outputs
+        self.types, self.pairs, self.target = interface.types, interface.pairs, interface.target
         self.memory = Memory(loaded)
         self.views: dict[tuple[Direction, str], Array] = {}
         self.streams: dict[tuple[int, tuple[tuple[str, str], ...]], DeviceProgram] = {}
         """Streams that `execute_multi` made, by the number of steps and what is resident."""
         try:
-            self.share_all(loaded, pairs, [(0, 0)])
+            self.share_all(loaded, self.pairs, [(0, 0)])
         except BaseException:
             self.release()
             raise
 
     @property
     def label(self) -> Label:
-        """How sure its numbers are: they are the device's own."""
-        return DISPATCHED
+        """How sure its numbers are: they are the device's own, or those of what stands for one."""
+        return DISPATCHED if self.device.is_silicon else EMULATED
 
     def element(self, kind: TensorType) -> np.dtype[Any]:
         """Return the element type of a port."""
@@ -290,7 +313,7 @@ class DeviceExecutable:
         return Execution(
             {name: self.view(Direction.OUTPUT, name) for name in self.outputs if name not in self.pairs},
             {name: self.view(Direction.INPUT, name) for name in states},
-            DISPATCHED,
+            self.label,
         )
 
     def execute_multi(
@@ -356,7 +379,7 @@ class DeviceExecutable:
         key = count, tuple(resident.items())
         if key not in self.streams:
             mil, inputs, outputs = self.mil, tuple(self.inputs.values()), tuple(self.outputs.values())
-            stream = self.device.compile(mil, inputs, outputs)
+            stream = self.device.compile(mil, inputs, outputs, target=self.target)
             try:
                 for _ in range(count - 1):
                     stream.add_operation(mil, inputs, outputs)

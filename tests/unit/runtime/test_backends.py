@@ -164,12 +164,13 @@ class BrokenDevice(SoftwareDevice):
         *,
         mask: int = ENGINE_MASK,
         cache: Path | None = None,
+        target: str | None = None,
     ) -> SoftwareStream:
         """Fail, or compile."""
         if self.broken:
             self.log.append("failed")
             raise RuntimeError("the service said no")
-        return super().compile(mil, inputs, outputs, mask=mask, cache=cache)
+        return super().compile(mil, inputs, outputs, mask=mask, cache=cache, target=target)
 
 
 def test_a_device_that_failed_to_compile_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from aneforge.runtime.devices import ENGINE_MASK
 from aneforge.runtime.dispatch.native_calls import Signature, address_of, as_bytes, bind_functions, load_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from aneforge.ops.types import Array
     from aneforge.runtime.devices import DevicePort
@@ -32,6 +33,8 @@ __all__ = ["LIBRARY_NAME", "AbiDevice", "AbiProgram", "find_dispatch_library"]
 LIBRARY_NAME = "libane_e5rt_dispatch.dylib"
 LIBRARY_VARIABLE, CACHE_VARIABLE = "ANEFORGE_DYLIB", "ANEFORGE_CACHE"
 PACKAGE = Path(__file__).parent.parent.parent
+USE_TARGET = "ane_open_use_target"
+"""The function of our own library by which it is known."""
 
 P, TEXT, INT, SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
 U64, U64S = ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64)
@@ -98,6 +101,24 @@ class AbiDevice:
         """How many inputs, and how many outputs, an added operation has: add_op takes one name each."""
         return 1
 
+    @property
+    def is_silicon(self) -> bool:
+        """False for our own library, which has a function that no other has."""
+        return not hasattr(self.library, USE_TARGET)
+
+    @contextmanager
+    def aimed(self, target: str | None) -> Generator[None]:
+        """Let our own library compile for a target within a block; others compile for the chip that they are on."""
+        if self.is_silicon:
+            yield
+            return
+        use_target = bind_functions(self.library, self.path, {USE_TARGET: Signature(None, (TEXT,))})[USE_TARGET]
+        use_target(None if target is None else target.encode())
+        try:
+            yield
+        finally:
+            use_target(None)
+
     @cached_property
     def functions(self) -> dict[str, Callable[..., Any]]:
         """What every client binds.
@@ -137,6 +158,7 @@ class AbiDevice:
         *,
         mask: int = ENGINE_MASK,
         cache: Path | None = None,
+        target: str | None = None,
     ) -> AbiProgram:
         """Compile and load a MIL program.
 
@@ -145,7 +167,8 @@ class AbiDevice:
         """
         ports = [*port_arguments(inputs), *port_arguments(outputs)]
         cache_text = None if cache is None else os.fsencode(cache)
-        handle = self.functions["ane_e5rt_program_compile"](os.fsencode(mil), cache_text, mask, *ports)
+        with self.aimed(target):
+            handle = self.functions["ane_e5rt_program_compile"](os.fsencode(mil), cache_text, mask, *ports)
         if not handle:
             raise RuntimeStateError(
                 f"the dispatch library did not compile {mil}",
@@ -153,7 +176,7 @@ class AbiDevice:
                 seen="NULL",
                 remedy="the library says why on stderr",
             )
-        return AbiProgram(self, handle)
+        return AbiProgram(self, handle, target)
 
     def compile_check(
         self, mil: Path, *, options: str | None = None, mask: int = ENGINE_MASK, cache: Path | None = None
@@ -170,6 +193,8 @@ class AbiProgram:
 
     device: AbiDevice
     handle: int
+    target: str | None = None
+    """What our own library compiles its operations for."""
 
     def call(self, name: str, *arguments: object) -> int:
         """Call a function with the handle, and return what it returned.
@@ -238,14 +263,15 @@ class AbiProgram:
                 seen=f"{len(inputs)} inputs, {len(outputs)} outputs",
             )
         (entry,), (end,) = inputs, outputs
-        return self.call(
-            "ane_e5rt_program_add_op",
-            os.fsencode(mil),
-            entry.name.encode(),
-            entry.nbytes,
-            end.name.encode(),
-            end.nbytes,
-        )
+        with self.device.aimed(self.target):
+            return self.call(
+                "ane_e5rt_program_add_op",
+                os.fsencode(mil),
+                entry.name.encode(),
+                entry.nbytes,
+                end.name.encode(),
+                end.nbytes,
+            )
 
     def operation_count(self) -> int:
         """Return how many operations there are."""

@@ -112,6 +112,11 @@ class EspressoDevice:
         """How many inputs, and how many outputs, an added operation has: any number."""
         return None
 
+    @property
+    def is_silicon(self) -> bool:
+        """True: the numbers are the chip's own."""
+        return True
+
     @cached_property
     def library(self) -> ctypes.CDLL:
         """The framework itself."""
@@ -144,12 +149,14 @@ class EspressoDevice:
         *,
         mask: int = ENGINE_MASK,
         cache: Path | None = None,
+        target: str | None = None,
     ) -> EspressoProgram:
         """Compile and load a MIL program, as the first operation of a stream.
 
         Raises:
             RuntimeStateError: The framework refused a step; the message is its own.
         """
+        del target  # it compiles for the chip that it is on
         program = EspressoProgram(self, mask, cache or mil.parent / "cache")
         try:
             program.add_operation(mil, inputs, outputs)

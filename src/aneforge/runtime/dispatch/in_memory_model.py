@@ -82,6 +82,11 @@ class InMemoryModelDevice:
         """How many inputs, and how many outputs, an added operation has: any number."""
         return None
 
+    @property
+    def is_silicon(self) -> bool:
+        """True: the numbers are the chip's own."""
+        return True
+
     @cached_property
     def objc(self) -> ObjectiveC:
         """The Objective-C runtime."""
@@ -116,6 +121,7 @@ class InMemoryModelDevice:
         *,
         mask: int = ENGINE_MASK,
         cache: Path | None = None,
+        target: str | None = None,
     ) -> InMemoryProgram:
         """Compile and load MIL text, or a network description (.plist) with the weights files beside it.
 
@@ -123,7 +129,7 @@ class InMemoryModelDevice:
             NotSupportedError: The mask has other devices.
             RuntimeStateError: The framework refused a step; the message is its own.
         """
-        del cache  # the model has a folder of its own
+        del cache, target  # the model has a folder of its own, and compiles for the chip that it is on
         if mask != ENGINE_MASK:
             raise NotSupportedError("_ANEInMemoryModel runs on the Neural Engine alone", seen=mask, limit=ENGINE_MASK)
         program = InMemoryProgram(self)

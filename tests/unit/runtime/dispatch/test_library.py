@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import pytest
 
 import aneforge as af
 from aneforge.cli.main import run as run_command
-from aneforge.errors import NotSupportedError
+from aneforge.errors import NotSupportedError, SliceSaturationWarning
 from aneforge.runtime.dispatch import library
 from dispatch_tools import INCREMENT, Abi, environment, needs_library
 
@@ -226,6 +227,7 @@ def test_the_header_and_this_table_have_the_same_functions() -> None:
         "make_completion_block",
         "free_completion_block",
     }
+    named.remove("ane_open_use_target")  # which no other library has
     assert {name.removeprefix("ane_e5rt_") for name in named} == HANDLED.keys() | others
 
 
@@ -324,6 +326,24 @@ def test_a_cache_folder_is_not_needed(abi: Abi, mil: Path, tmp_path: Path, capfd
         assert abi.compile(mil, {"x": 128}, {"y": 128}, cache=cache) is not None
     assert capfd.readouterr().err == ""
     assert not (tmp_path / "missing").exists()
+
+
+# The library as a backend
+
+
+def test_as_a_backend_it_computes_for_the_target_and_says_that_it_is_no_silicon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANEFORGE_DYLIB", str(library.library_path()))
+    monkeypatch.setenv("ANEFORGE_TARGET", "h13")  # what a model is compiled for counts
+    crop = af.input((1, 4, 1, 64), name="x").slice_by_size((0, 0, 0, 3), (1, 4, 1, 8))
+    large = np.full((1, 4, 1, 64), 5000.0)
+    for chip in ("h13", "h16g"):
+        with pytest.warns(SliceSaturationWarning) if chip == "h13" else nullcontext():
+            here, there = (af.compile(crop, target=chip, backend=name) for name in ("software", "e5rt"))
+        assert np.array_equal(here(large), there(large))
+        assert "a software engine after a dispatch library" in str(there.exactness)
+        assert there.exactness.exactness == "modelled"
 
 
 # The interpreter, and other packages of our name

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,8 +26,14 @@ int limits_hold(void) {
     return given != NULL && strcmp(given, "1") == 0;
 }
 
+static __thread char chosen_target[64];
+
+void ane_open_use_target(const char *name) {
+    snprintf(chosen_target, sizeof chosen_target, "%s", name == NULL ? "" : name);
+}
+
 static const char *target(void) {
-    const char *given = getenv(TARGET_VARIABLE);
+    const char *given = chosen_target[0] != '\0' ? chosen_target : getenv(TARGET_VARIABLE);
     return given == NULL ? "" : given;
 }
 

@@ -109,6 +109,12 @@ typedef void (*ane_completion)(void *context);
 ANE_OPEN_EXPORT void *ane_e5rt_make_completion_block(ane_completion function, void *context);
 ANE_OPEN_EXPORT void ane_e5rt_free_completion_block(void *block);
 
+/* Part 3: this library alone. -------------------------------------------------------------------------------------- */
+
+/* Chooses what this thread's next programs are compiled for, in place of ANEFORGE_TARGET; NULL for that again. A client
+ * that finds this function knows that what answers is no silicon. */
+ANE_OPEN_EXPORT void ane_open_use_target(const char *target);
+
 #ifdef __cplusplus
 }
 #endif
