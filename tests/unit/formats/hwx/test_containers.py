@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import struct
 import tracemalloc
 from typing import TYPE_CHECKING
@@ -202,6 +203,32 @@ def test_each_damage_has_its_message(message: str, tmp_path: Path) -> None:
     assert seen.value.location is not None
     assert seen.value.location.file == str(path)
     assert str(seen.value).startswith(f"at {path}: ")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_cut_and_flipped_files_are_an_error_or_another_file(style: str) -> None:
+    """What is still read is written back as it was read; nothing but the one error comes out."""
+    whole = write_bytes(hand_made(style))
+    for end in range(0, len(whole), 64):
+        with pytest.raises(HwxError):
+            read_bytes(whole[:end])
+    chosen = random.Random(style)  # noqa: S311 - seeded, not secret
+    refused = 0
+    for number in range(400):
+        damaged = bytearray(whole)
+        place = chosen.randrange(0x900 if number % 2 else len(whole) - 4)
+        if number % 4 == 1:
+            damaged[place : place + 4] = MOST.to_bytes(4, "little")
+        else:
+            damaged[place] ^= 1 << chosen.randrange(8)
+        try:
+            container = read_bytes(bytes(damaged))
+            assert write_bytes(container) == damaged
+            assert hwx.tasks_of(container)
+            assert container.ports
+        except HwxError:
+            refused += 1
+    assert refused > 20
 
 
 def test_parts_of_the_file_that_overlap() -> None:
