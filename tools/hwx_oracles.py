@@ -142,17 +142,17 @@ def descriptor_row(material: Material) -> Row:
     total = 0
     for name, words, tasks in programs(material):
         total += max(len(tasks), 1)
-        made = encode_tasks(tasks, np.where(covered(tasks, len(words)), 0, words))
-        wrong += [] if tasks and np.array_equal(made, words) else [name]
+        wrong += [] if tasks and is_encoded_back(tasks, np.asarray(words, dtype=np.uint32)) else [name]
     return counted("encode(decode(words)) == words", "every descriptor", wrong, total)
 
 
-def covered(tasks: Sequence[Task], words: int) -> NDArray[np.bool_]:
-    """Return which words of a section must come from tasks: those from a task's start up to its padding."""
-    found = np.zeros(words, dtype=bool)
+def is_encoded_back(tasks: Sequence[Task], words: NDArray[np.uint32]) -> bool:
+    """Tell whether tasks give the words of their section; between them are zeros, before them perhaps a frame's 1."""
+    between = np.ones(len(words), dtype=bool)
     for task in tasks:
-        found[task.offset // 4 : task.offset // 4 + task.size] = True
-    return found
+        between[task.offset // 4 : task.offset // 4 + task.size] = False
+    made = encode_tasks(tasks, np.where(between, words, 0).astype(np.uint32))
+    return np.array_equal(made, words) and bool(np.all(words[between] <= 1))
 
 
 def programs(material: Material) -> Iterator[tuple[str, Words, Sequence[Task]]]:
