@@ -221,6 +221,10 @@ def test_operations_that_one_side_has_alone() -> None:
     )
 
 
+def no_package(_: str) -> None:
+    """Find nothing."""
+
+
 def test_a_plan_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoDataError, match="the compiled package has no program"):
         af.placement(network(), "h16g", "coreml", audit=FakeTools(empty=True))
@@ -230,6 +234,6 @@ def test_a_plan_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackendUnavailableError, match=r"CoreML\.framework is part of macOS, and this is linux"):
         af.placement(network(), "h16g", "coreml", audit=True)
     monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", no_package)
     with pytest.raises(BackendUnavailableError, match="coremltools is not installed"):
         af.placement(network(), "h16g", "coreml", audit=True)

@@ -156,8 +156,9 @@ def test_views_are_where_values_pass(way: Way) -> None:
 
 def test_threads_call_one_model(way: Way) -> None:
     with dispatched(af.input((1, 16), name="x") + 1.0, way) as model, ThreadPoolExecutor(4) as pool:
-        found = pool.map(lambda number: (number, np.asarray(model(np.full((1, 16), number)))), range(24))
-        assert all((array == number + 1).all() for number, array in found)
+        found = pool.map(model, [np.full((1, 16), number) for number in range(24)])
+        for number, array in enumerate(found):
+            assert np.array_equal(np.asarray(array), np.full((1, 16), number + 1))
 
 
 def test_bytes_are_fed_in_an_even_number(way: Way) -> None:

@@ -170,7 +170,8 @@ def differing_tasks(first: Container, second: Container) -> Iterator[Difference]
     """
     for number, (left, right) in enumerate(itertools.zip_longest(tasks_of(first), tasks_of(second))):
         if left is None or right is None:
-            yield Difference(f"task {number}", *(None if one is None else f"{one.size} words" for one in (left, right)))
+            before, after = (None if one is None else f"{one.size} words" for one in (left, right))
+            yield Difference(f"task {number}", before, after)
             continue
         ours, theirs = words_of(left), words_of(right)
         for label in dict.fromkeys((*ours, *theirs)):
@@ -207,9 +208,8 @@ def differing_constants(first: Container, second: Container) -> Iterator[Differe
     for path in dict.fromkeys((*first.constants, *second.constants)):
         left, right = first.constants.get(path), second.constants.get(path)
         if left is None or right is None or left.content is None or right.content is None:
-            yield Difference(
-                f"constants {path}", *(None if one is None else f"{one.size} bytes" for one in (left, right))
-            )
+            before, after = (None if one is None else f"{one.size} bytes" for one in (left, right))
+            yield Difference(f"constants {path}", before, after)
             continue
         shared = min(left.size, right.size)
         unequal = np.frombuffer(left.content[:shared], np.uint8) != np.frombuffer(right.content[:shared], np.uint8)

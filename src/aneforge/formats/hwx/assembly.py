@@ -422,7 +422,7 @@ def program_state(parts: Parts, style: Style, addresses: Addresses) -> ProgramSt
     generation = generations().get(parts.cpu_subtype)
     if generation in CHAINED_GENERATIONS:
         return chained_program(parts, style, addresses)
-    if generation not in FRAMED_PROGRAMS:
+    if generation is None or generation not in FRAMED_PROGRAMS:
         known = sorted((*CHAINED_GENERATIONS, *FRAMED_PROGRAMS))
         raise HwxError("programs of this generation are not known", seen=generation, limit=known)
     return framed_program(parts, FRAMED_PROGRAMS[generation], addresses)
@@ -457,7 +457,7 @@ def framed_program(parts: Parts, known: FramedProgram, addresses: Addresses) -> 
     Raises:
         HwxError: It has constants or scratch memory, and no file says where they are.
     """
-    if parts.scratch or (known.own_constants and parts.constants != NO_CONSTANTS):
+    if parts.scratch or (known.own_constants and bytes(parts.constants) != NO_CONSTANTS):
         raise HwxError(
             "where programs of this generation have scratch memory or constants is not known",
             seen=f"{parts.scratch} bytes of scratch, {len(parts.constants)} of constants",

@@ -56,7 +56,7 @@ FRAMED = ProgramState(
 """A program of later generations."""
 
 
-def place_of(data: bytes, kind: int, skip: int = 0, flavor: int | None = None) -> int:
+def place_of(data: bytes | bytearray, kind: int, skip: int = 0, flavor: int | None = None) -> int:
     """Return the place of a command in a file."""
     at = 32
     for _ in range(struct.unpack_from("<I", data, 16)[0]):
@@ -69,7 +69,7 @@ def place_of(data: bytes, kind: int, skip: int = 0, flavor: int | None = None) -
     raise AssertionError("no such command")
 
 
-def text_section(data: bytes) -> int:
+def text_section(data: bytes | bytearray) -> int:
     return place_of(data, 0x19, 1) + 72
 
 
@@ -146,7 +146,7 @@ def without_relocations(command: LoadCommand) -> LoadCommand:
     return dataclasses.replace(command, body=dataclasses.replace(command.body, sections=sections))
 
 
-def put(form: str, value: int, place: int | Callable[[bytes], int]) -> Callable[[bytearray], None]:
+def put(form: str, value: int, place: int | Callable[[bytearray], int]) -> Callable[[bytearray], None]:
     """Return a damage: a number at a place."""
 
     def damage(data: bytearray) -> None:
@@ -155,12 +155,12 @@ def put(form: str, value: int, place: int | Callable[[bytes], int]) -> Callable[
     return damage
 
 
-def at(kind: int, offset: int, skip: int = 0, flavor: int | None = None) -> Callable[[bytes], int]:
+def at(kind: int, offset: int, skip: int = 0, flavor: int | None = None) -> Callable[[bytearray], int]:
     """Return the place of a field of a command."""
     return lambda data: place_of(data, kind, skip, flavor) + offset
 
 
-def in_text(offset: int) -> Callable[[bytes], int]:
+def in_text(offset: int) -> Callable[[bytearray], int]:
     """Return the place of a field of the task section's entry."""
     return lambda data: text_section(data) + offset
 

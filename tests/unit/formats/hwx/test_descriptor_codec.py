@@ -26,7 +26,7 @@ def numbers(chance: np.random.Generator, count: int) -> list[int]:
 
 
 def framed_section(*tasks: Task) -> tuple[int, ...]:
-    words = list(FRAME)
+    words: list[int] = list(FRAME)
     for task in tasks:
         words += encode_task(task)
         words += [0] * (-len(words) % 4)

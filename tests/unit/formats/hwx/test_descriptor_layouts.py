@@ -8,6 +8,7 @@ from aneforge.formats.hwx.descriptors.layout import (
     Field,
     FieldEntry,
     FieldType,
+    LayoutFile,
     RegisterEntry,
     field_of,
     generations,
@@ -135,6 +136,10 @@ def test_a_register_needs_fields() -> None:
 
 def test_a_file_of_another_generation_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     file = read_file(7)
-    monkeypatch.setattr("aneforge.formats.hwx.descriptors.layout.schema.read", lambda *_: file)
+
+    def read_seventh(*_: object) -> LayoutFile:
+        return file
+
+    monkeypatch.setattr("aneforge.formats.hwx.descriptors.layout.schema.read", read_seventh)
     with pytest.raises(DataFileError, match=r"generation8.toml must be of generation 8 \(got 7\)"):
         read_file.__wrapped__(8)
