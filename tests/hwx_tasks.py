@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -189,6 +189,9 @@ class Oracle:
     name: str
     generation: int
     tasks: tuple[tuple[int, ...], ...]
+    family: str
+    params: Mapping[str, Any]
+    """The operation with its shapes and attributes."""
 
 
 def data_folder() -> Path:
@@ -204,6 +207,7 @@ def oracles(folder: Path) -> Iterator[Oracle]:
     for path in sorted((folder / "oracles").glob("*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
         words: Sequence[Sequence[str]] = found["tds"]
+        tasks = tuple(tuple(int(word, 16) for word in one) for one in words)
         yield Oracle(
-            path.stem, GENERATIONS[found["generation"]], tuple(tuple(int(w, 16) for w in one) for one in words)
+            path.stem, GENERATIONS[found["generation"]], tasks, found.get("family", ""), found.get("params", {})
         )

@@ -1,4 +1,7 @@
-"""The documented import path `aneforge.hwx`: compiled containers. Names only; `aneforge.formats.hwx` holds the code."""
+"""The documented import path `aneforge.hwx`: compiled containers.
+
+Names only; `aneforge.formats.hwx` and `aneforge.runtime.hwx` hold the code.
+"""
 
 from aneforge.formats.hwx.ane_file import AneFile, ane_of, read_ane, write_ane
 from aneforge.formats.hwx.container import Container, Port
@@ -8,15 +11,18 @@ from aneforge.formats.hwx.descriptors.task import Task
 from aneforge.formats.hwx.program_tasks import tasks_of
 from aneforge.formats.hwx.read_hwx import read
 from aneforge.formats.hwx.write_hwx import write
+from aneforge.runtime.hwx.execute import HwxRun, execute
 
 __all__ = [
     "AneFile",
     "Container",
+    "HwxRun",
     "Port",
     "Task",
     "TaskMeaning",
     "ane_of",
     "disassemble",
+    "execute",
     "meaning",
     "read",
     "read_ane",

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "invoker install": invoking.install,
     "hwx show": hwx_commands.show,
     "hwx dis": hwx_commands.dis,
+    "hwx run": hwx_commands.run,
     "hwx lint": hwx_commands.lint,
     "hwx diff": hwx_commands.diff,
     "trace show": dispatching.trace_show,

@@ -1,4 +1,4 @@
-"""`aneforge hwx show`, `dis`, `lint` and `diff`: compiled containers, as an engine loads them."""
+"""`aneforge hwx show`, `dis`, `run`, `lint` and `diff`: compiled containers, as an engine loads them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aneforge.cli import arguments as given
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.hwx.container import Container
 
-__all__ = ["diff", "dis", "lint", "show"]
+__all__ = ["diff", "dis", "lint", "run", "show"]
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="A compiled container (.hwx).", show_default=False, readable=False)
@@ -199,6 +201,52 @@ def dis(
     from aneforge.formats.hwx.read_hwx import read  # noqa: PLC0415 - as above
 
     typer.echo(disassemble(tasks_of(read(file)), only=only, raw=raw))
+
+
+def run(
+    file: File,
+    inputs: given.Inputs = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.npz",
+            help="Where to write the outputs.",
+            show_default=False,
+            readable=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Draw inputs that are not given.", show_default=False)
+    ] = None,
+    verbose: given.Verbose = False,
+) -> None:
+    """Run a compiled container: its own tasks on its own addresses, with the arithmetic of the exact engine.
+
+    Examples:
+    aneforge hwx run model.hwx --inputs x.npz -o y.npz
+    """
+    from aneforge.cli.programs import counted, save_arrays, statistics  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.cli.showing import cut_text, print_wrapped  # noqa: PLC0415 - as above
+    from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
+    from aneforge.cli.waiting import progress  # noqa: PLC0415 - as above
+    from aneforge.commands.hwx_running import run_container  # noqa: PLC0415 - as above
+    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - as above
+
+    values = given.read_arrays(inputs) if inputs is not None else None
+    if output is not None:
+        refuse_file(output, file)
+    with progress("running the container"):
+        ran = run_container(file, values, seed)
+    out, label = console(), ran.label
+    print_wrapped(out, f"{ran.target}, {counted(len(ran.labels), 'task')}: {label.exactness}")
+    print_wrapped(out, f"why {label.exactness}: {label.reason if verbose else cut_text(label.reason)}", indent=2)
+    for name, array in ran.outputs.items():
+        print_wrapped(out, printable(f"{name} {list(array.shape)} {array.dtype}: {statistics(array)}"), indent=2)
+    if output is not None:
+        save_arrays(output, ran.outputs)
+        print_wrapped(out, f"wrote {output}")
 
 
 def lint(file: File) -> None:

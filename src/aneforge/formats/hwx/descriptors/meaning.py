@@ -303,8 +303,10 @@ def required_number(task: Task, name: str) -> float:
     Raises:
         HwxError: It is not written, and no source gives its default.
     """
-    required(task, name)
-    return task.number(name) or 0.0
+    found = task.number(name)
+    if found is None:
+        raise HwxError(f"task {task.integer('header.task_id')} does not write {name}, and its default is not known")
+    return found
 
 
 NEURAL_OPERATIONS = {

@@ -1,0 +1,1 @@
+"""Runs compiled containers: their own tasks, with the arithmetic of the software engine."""

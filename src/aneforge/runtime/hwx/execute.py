@@ -1,0 +1,101 @@
+"""`execute`: the tasks of a compiled container, run on the software engine bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.engine.exactness import Label, label_of_all
+from aneforge.errors import GraphError, HwxError
+from aneforge.formats.hwx.container import Container
+from aneforge.formats.hwx.interpreter.walking import Program
+from aneforge.formats.hwx.read_hwx import read
+from aneforge.runtime.hwx.task_arithmetic import SoftwareComputer
+from aneforge.targets import resolve
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from aneforge.formats.hwx.container import Port
+    from aneforge.targets import Target
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["HwxRun", "execute", "target_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class HwxRun:
+    """What the tasks of a container gave."""
+
+    target: str
+    outputs: Mapping[str, Array]
+    labels: Mapping[int, Label]
+    """How sure the result of each task is."""
+
+    @property
+    def label(self) -> Label:
+        """How sure the whole is: the least sure of its tasks."""
+        return label_of_all(self.labels.values())
+
+
+def execute(model: Container | str | os.PathLike[str], inputs: Mapping[str, Array]) -> HwxRun:
+    """Run a compiled container: its own tasks in their order, on its own addresses, with the engine's arithmetic.
+
+    Inputs and outputs are arrays by the names of ports, [batch, channels, height, width].
+
+    Raises:
+        HwxError: The container is damaged; a task is not understood, leaves its memory, or reads what no earlier task
+            wrote. The error names the task and the register.
+        GraphError: An input is missing, is not one of the program's, or has another shape.
+    """
+    container = model if isinstance(model, Container) else read(model)
+    target = target_of(container)
+    program = Program(container, np.uint16)
+    given = checked_inputs(inputs, program.inputs)
+    for name, values in given.items():
+        program.set_input(name, values.view(np.uint16))
+    computer = SoftwareComputer(target)
+    program.run(computer)
+    outputs = {port.name: program.output(port.name).view(np.float16) for port in program.outputs}
+    return HwxRun(target.name, outputs, {task: label_of_all(labels) for task, labels in computer.labels.items()})
+
+
+def target_of(container: Container) -> Target:
+    """Return the target whose engine a container is for: the first of those that share its subtype.
+
+    Raises:
+        HwxError: No target has that subtype.
+    """
+    if not container.targets:
+        raise HwxError.at(8, "no target is known for the engine", seen=container.header.cpu_subtype)
+    return resolve(container.targets[0])
+
+
+def checked_inputs(inputs: Mapping[str, Array], ports: tuple[Port, ...]) -> dict[str, Array]:
+    """Return inputs in fp16, as the host hands them over.
+
+    Raises:
+        GraphError: One is missing, is not one of the program's, or has another shape.
+    """
+    names = [port.name for port in ports]
+    unknown = sorted(set(inputs) - set(names))
+    if unknown:
+        raise GraphError("the program has no such input", seen=unknown, limit=names)
+    found: dict[str, Array] = {}
+    for port in ports:
+        if port.name not in inputs:
+            raise GraphError(f"input {port.name!r} has no value", seen=sorted(inputs), limit=names)
+        array = np.asarray(inputs[port.name])
+        if array.shape != port.shape or array.dtype.kind not in "fiu":
+            raise GraphError(
+                f"input {port.name!r} must be numbers of shape {port.shape}", seen=f"{array.dtype} {array.shape}"
+            )
+        with np.errstate(over="ignore"):
+            found[port.name] = np.ascontiguousarray(array.astype(np.float16))
+    return found
