@@ -105,3 +105,41 @@ def test_gamma_that_overflows_with_the_root_of_the_extent_warns_of_nothing() -> 
     (fast,) = found.compute(operands, {})
     (golden,) = found.golden_results(operands, found.op.complete({}))
     assert fast.tobytes() == golden.tobytes()
+
+
+# Softmax along channels and rows: products with 1 on H13 (decoded), the planar engine elsewhere.
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("scale", [0.01, 4.0, 3000.0])
+def test_softmax_along_channels_or_rows_adds_products_on_the_first_engines(axis: int, scale: float) -> None:
+    x = (rows(2, 24, 7, 5) * scale).astype(np.float16)
+    found = arithmetic("softmax", resolve("h13"))
+    attributes = found.op.complete({"axis": axis})
+    (golden,) = found.golden_results({"x": x}, attributes)
+    (fast,) = found.compute({"x": x}, {"axis": axis})
+    assert fast.tobytes() == golden.tobytes()
+    numbers = x.astype(np.float64)
+    powers = ACTIVATIONS["exp2"](to_fp16((numbers - numbers.max(axis, keepdims=True)) * normalisation.LOG2_E))
+    total = (np.floor(powers * 2**16 + 0.5) / 2**16).sum(axis, keepdims=True)  # 1 keeps products of every power
+    by_hand = to_fp16(powers * ACTIVATIONS["inverse"](total))
+    assert np.array_equal(golden.astype(np.float64), by_hand)
+    (later,) = arithmetic("softmax", resolve("h14")).compute({"x": x}, {"axis": axis})
+    assert scale > 1000 or not np.array_equal(fast, later)
+
+
+def test_along_the_last_axis_and_the_batch_every_target_of_an_order_adds_alike() -> None:
+    x = rows(3, 4, 5, 40).astype(np.float16)
+    for axis in (0, 3):
+        first, second = (
+            arithmetic("softmax", resolve(name)).compute({"x": x}, {"axis": axis})[0] for name in ("h13", "h14")
+        )
+        assert first.tobytes() == second.tobytes()
+
+
+def test_a_sum_of_products_that_reaches_the_edge_is_infinite_and_its_reciprocal_zero() -> None:
+    x = np.zeros((1, 32768, 1, 1), np.float16)
+    (result,) = arithmetic("softmax", resolve("h13")).compute({"x": x}, {"axis": 1})
+    assert not result.any()
+    (below,) = arithmetic("softmax", resolve("h13")).compute({"x": x[:, 1:]}, {"axis": 1})
+    assert below.all()

@@ -5,7 +5,9 @@ operation; the table of powers of two; the sum with the reciprocal read off its 
 is not rounded before; one product. Layer norm: the mean; the sum of squared distances, scaled by 1 / n, epsilon added
 and the reciprocal root read off its table in one task; (x − mean) times that. Three fp16 results in all; gamma and beta
 are operations of their own. The rounding points follow from the tasks and are inferred; the order of the sums is not
-known (`reductions`). Other axes and the other norms are taken to go the same way.
+known (`reductions`). The other norms are taken to go the same way, and so is softmax along other axes, but on targets
+whose descriptors say otherwise: on H13 the sum over channels or rows is one of products with weights of 1, in the
+accumulator of convolutions, and the reciprocal is read off for that sum (decoded; `softmax_sum` of the datapath).
 
 The documented builder writes its norms as separate operations, and the published figures of norms come from that form:
 such a program runs here as the operations that it holds, each of which rounds.
@@ -19,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.engine.activations import LOG2_E
+from aneforge.engine.choices import switch
+from aneforge.engine.golden import EDGE, product
 from aneforge.engine.neuron import table
 from aneforge.engine.planar import add, mul, read
 from aneforge.engine.reductions import accumulate, adder_of, mean, reciprocal_count, squares
-from aneforge.engine.rounding import to_fp16
+from aneforge.engine.rounding import decode_operand, to_fp16
 from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.shapes import normalise_axes, reduced_axes
 
@@ -37,16 +41,44 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Axes = tuple[int, ...]
 
-__all__ = ["FOR_TARGET", "Steps", "softmax", "standardised"]
+__all__ = ["BY_PRODUCTS", "FOR_TARGET", "Steps", "adds_products", "softmax", "standardised", "sum_of_products"]
+
+BY_PRODUCTS = "products"
+"""The value of `softmax_sum` where sums over channels and rows are sums of products."""
+ROWS_AND_CHANNELS = (-2, -3)
 
 
-def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
-    """Return eˣ / Σ eˣ along an axis."""
+def softmax(x: Array, axis: int, adder: AdderChoice | None) -> Array:
+    """Return eˣ / Σ eˣ along an axis; without an adder the sum is one of products with 1."""
     numbers, axes = read(x), normalise_axes((axis,), x.ndim)
     largest = np.max(numbers, axis=axes, keepdims=True)
     powers = table("exp2", to_fp16((numbers - largest) * LOG2_E))
-    reciprocals = table("inverse", accumulate(read(powers), axes, adder))
-    return mul(powers, reciprocals)
+    total = sum_of_products(powers, axes[0]) if adder is None else accumulate(read(powers), axes, adder)
+    return mul(powers, table("inverse", total))
+
+
+def sum_of_products(values: Array, axis: int) -> Array:
+    """Return sums of numbers that are not negative, each times 1, as the accumulator of products has them.
+
+    No order changes them: such a sum only grows.
+
+    >>> (sum_of_products(np.array([[0.5, 2.0**-17, 2.0**-18]]), 1) * 2**16).tolist()
+    [[32769.0]]
+    """
+    terms = product(decode_operand(values), decode_operand(np.ones(())))
+    total = np.sum(terms, axis=axis, keepdims=True)
+    return np.where(total >= EDGE, np.inf, total)
+
+
+def adds_products(target: Target, axis: int, rank: int) -> bool:
+    """Return whether softmax along an axis adds products on a target: along channels or rows, by its descriptors.
+
+    >>> from aneforge.targets import resolve
+    >>> [adds_products(resolve("h13"), axis, 4) for axis in (0, 1, 2, 3)], adds_products(resolve("h16g"), 1, 4)
+    ([False, True, True, False], False)
+    """
+    place = axis - rank if axis >= 0 else axis
+    return place in ROWS_AND_CHANNELS and switch(target, "softmax_sum") == BY_PRODUCTS
 
 
 def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
@@ -67,7 +99,7 @@ def by_length(x: Array, axes: Axes, least: float, adder: AdderChoice) -> Array:
 class Steps:
     """What the operations below are made of; the kernels have them too."""
 
-    softmax: Callable[[Array, int, AdderChoice], Array]
+    softmax: Callable[[Array, int, AdderChoice | None], Array]
     standardised: Callable[[Array, Axes, float, AdderChoice], Array]
     by_length: Callable[[Array, Axes, float, AdderChoice], Array]
     mul: Callable[[Array, Array], Array]
@@ -103,7 +135,7 @@ def softmax_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]:
     adder = adder_of(target)
 
     def function(x: Array, *, axis: int) -> Array:
-        return steps.softmax(x, axis, adder)
+        return steps.softmax(x, axis, None if adds_products(target, axis, x.ndim) else adder)
 
     return function
 

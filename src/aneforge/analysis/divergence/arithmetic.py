@@ -25,6 +25,7 @@ from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.execution.layers import label_wrong_join
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
+from aneforge.engine.normalisation import BY_PRODUCTS, adds_products
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.ops.constant import Int8Affine
 from aneforge.ops.groups.slicing import Region, region_index
@@ -183,6 +184,11 @@ def engine_arithmetic(layer: Layer, target: Target, ranges: Mapping[str, Range])
 
 def arithmetic_of_sums(layer: Layer, target: Target) -> Arithmetic:
     """Return what the bits of sums depend on."""
+    call = call_of_layer(layer)
+    if call is not None and call.op == "softmax":
+        axis, rank = cast("int", call.attributes["axis"]), layer.bottoms[0].type.rank
+        if adds_products(target, axis, rank):
+            return Arithmetic(order=BY_PRODUCTS)
     if terms_of(layer) <= FEW_TERMS:
         return Arithmetic()
     order = str(switch(target, "reduction_order"))

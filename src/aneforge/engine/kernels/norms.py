@@ -13,6 +13,7 @@ from aneforge.engine.choices import choices
 from aneforge.engine.kernels.arrays import from_golden
 from aneforge.engine.kernels.distances import largest_magnitude, read, scaled_distances, squared_distances
 from aneforge.engine.kernels.elements import add, lookup, mul, table_of
+from aneforge.engine.kernels.matmul import matmul_total
 from aneforge.engine.kernels.reductions import Of, accumulate, largest, mean
 from aneforge.engine.planar import host_fp16
 from aneforge.engine.reductions import reciprocal_count
@@ -56,8 +57,8 @@ def read_off(name: str, sums: Array) -> Array:
         return host_fp16(ACTIVATIONS[name](sums))
 
 
-def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
-    """Return eˣ / Σ eˣ along an axis; where something is not a number, the golden way.
+def softmax(x: Array, axis: int, adder: AdderChoice | None) -> Array:
+    """Return eˣ / Σ eˣ along an axis, by products without an adder; where something is no number, the golden way.
 
     Raises:
         GraphTypeError: The numbers are not fp16.
@@ -67,7 +68,16 @@ def softmax(x: Array, axis: int, adder: AdderChoice) -> Array:
     axes = normalise_axes((axis,), x.ndim)
     shifts = read(largest(x, axes=axes, keep_dims=True))
     powers = activation("exp2", scaled_distances(x, shifts, np.asarray(LOG2_E)))
-    return mul(powers, read_off("inverse", accumulate(powers, axes, adder)))
+    total = sum_of_products(powers, axes[0]) if adder is None else accumulate(powers, axes, adder)
+    return mul(powers, read_off("inverse", total))
+
+
+def sum_of_products(values: Array, axis: int) -> Array:
+    """Return sums along an axis of numbers that are not negative, each times 1, as products add up."""
+    first = np.moveaxis(values, axis, 0)
+    ones = np.ones((1, first.shape[0]), np.float16)
+    total = matmul_total(ones, np.ascontiguousarray(first.reshape(first.shape[0], -1)))
+    return np.moveaxis(total.reshape(1, *first.shape[1:]), 0, axis)
 
 
 def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
