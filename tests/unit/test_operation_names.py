@@ -23,6 +23,7 @@ LISTING = (
 ALLOWED: dict[str, tuple[str, ...]] = {
     "gives each operation its code in this room: arithmetic, lowering, spelling, cutting, ranges": (
         "formats/mil/forms.py:FORMS",
+        "formats/hwx/emission/",
         "formats/netplist/",
         "compiler/ir/calls.py:OWN_FORMS",
         "compiler/ir/meanings/convolution_meanings.py:FORMS",

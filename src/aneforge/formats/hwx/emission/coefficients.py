@@ -1,0 +1,240 @@
+"""Coefficient blocks: how the weights of a convolution are shared out between cores, and laid out for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aneforge.errors import HwxError
+from aneforge.targets.work_units import CORES, KERNEL_MEMORY, round_to
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from aneforge.formats.hwx.emission.surfaces import Extent
+
+__all__ = ["BLOCK", "Convolution", "KernelPlan", "kernel_plan", "pack_kernel"]
+
+BLOCK = 64
+"""Bytes: a core's block, and that of each group, is padded to a multiple of it."""
+MOST_LANES, MOST_LANES_SMALL = 16, 32
+SMALL_SIDE = 8
+"""Maps of at most this many rows and columns may take the larger number of lanes."""
+MOST_SPARSE_LANES = 8
+"""Blocks without zeros were read for 4 and 8 lanes; their form for more is not known."""
+LARGEST_KERNEL = 3
+"""No program with a larger kernel was seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convolution:
+    """A convolution of fp16 tensors, of batch 1."""
+
+    source: Extent
+    result: Extent
+    kernel: tuple[int, int] = (1, 1)
+    """Rows, columns."""
+    stride: tuple[int, int] = (1, 1)
+    pads: tuple[int, int] = (0, 0)
+    """Rows above, columns before; those after follow from the result."""
+    groups: int = 1
+    bias: bool = False
+    relu: bool = False
+    most_lanes: int | None = None
+    """Lanes of a core at most, where a rule of the operation sets it."""
+
+    @property
+    def depthwise(self) -> bool:
+        """Each channel is a group of its own."""
+        return self.groups > 1 and self.groups == self.source.channels == self.result.channels
+
+    @property
+    def group_source(self) -> int:
+        """Input channels of a group."""
+        return self.source.channels // self.groups
+
+    @property
+    def group_result(self) -> int:
+        """Output channels of a group."""
+        return self.result.channels // self.groups
+
+    @property
+    def taps(self) -> int:
+        """Weights of one output."""
+        return self.group_source * self.kernel[0] * self.kernel[1]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """How outputs are shared out between tasks, cores and lanes."""
+
+    tasks: int
+    outputs: int
+    """Output channels of a task: of one group, or all of a depthwise convolution."""
+    cores: int
+    lanes: int
+    tiles: int
+    """Rounds in which a core computes its outputs, lane by lane."""
+    groups: int
+    """Blocks of a core: one for each group."""
+    rows: int
+    """Halfwords of one lane in a tile: bias and weights."""
+    sparse: bool
+    bias: bool
+
+    @property
+    def dense_size(self) -> int:
+        """Bytes of a core's block, zeros included."""
+        return self.groups * round_to(2 * self.tiles * self.lanes * self.rows, BLOCK)
+
+    @property
+    def core_sizes(self) -> tuple[int, ...]:
+        """Bytes of each core's block, for a kernel without zeros."""
+        size = self.dense_size if not self.sparse else round_to(self.tiles * sparse_size(self, 0), BLOCK)
+        return (size,) * self.cores
+
+
+def kernel_plan(convolution: Convolution) -> KernelPlan:
+    """Return how the outputs of a convolution are shared out.
+
+    Raises:
+        HwxError: No known form of program computes it.
+    """
+    check_convolution(convolution)
+    outputs = convolution.result.channels if convolution.depthwise else convolution.group_result
+    tasks = task_count(convolution, outputs)
+    outputs //= tasks
+    lanes = 1 if convolution.depthwise else lanes_of(convolution, outputs)
+    sparse = convolution.stride != (1, 1)
+    cores = min(outputs, CORES)
+    return KernelPlan(
+        tasks=tasks,
+        outputs=outputs,
+        cores=cores,
+        lanes=lanes,
+        tiles=-(-outputs // (cores * lanes)),
+        groups=1 if convolution.depthwise else convolution.groups,
+        rows=convolution.taps + convolution.bias,
+        sparse=sparse,
+        bias=convolution.bias,
+    )
+
+
+def check_convolution(convolution: Convolution) -> None:
+    """Raise the error for a convolution of which no program was seen."""
+    if max(convolution.kernel) > LARGEST_KERNEL:
+        raise HwxError("ANE-EMIT-002: no program with a kernel larger than 3x3 is known", seen=convolution.kernel)
+    if convolution.stride not in {(1, 1), (2, 2)}:
+        raise HwxError("ANE-EMIT-003: no program with this stride is known", seen=convolution.stride, limit=(2, 2))
+    if convolution.stride == (2, 2) and (convolution.kernel != (1, 1) or convolution.groups > 1):
+        raise HwxError(
+            "ANE-EMIT-003: kernels of strided convolutions are known for 1x1 without groups", seen=convolution.kernel
+        )
+
+
+def task_count(convolution: Convolution, outputs: int) -> int:
+    """Return the number of tasks that share the outputs so that each core's kernel fits its memory.
+
+    Raises:
+        HwxError: They cannot be shared evenly, or one output of each core does not fit.
+    """
+    taps = convolution.taps + convolution.bias
+    per_core = -(-outputs // CORES)
+    whole = convolution.groups if not convolution.depthwise else 1
+    if whole * round_to(2 * per_core * taps, BLOCK) <= KERNEL_MEMORY:
+        return 1
+    if convolution.groups > 1 or convolution.stride != (1, 1):
+        raise HwxError(
+            "ANE-EMIT-004: a kernel of groups or with a stride must fit the kernel memory", limit=KERNEL_MEMORY
+        )
+    for tasks in range(2, outputs // CORES + 1):
+        part, rest = divmod(outputs, tasks)
+        if not rest and part % CORES == 0 and 2 * (part // CORES) * taps <= KERNEL_MEMORY:
+            return tasks
+    raise HwxError("ANE-EMIT-004: the outputs cannot be shared between tasks", seen=outputs, limit=KERNEL_MEMORY)
+
+
+def lanes_of(convolution: Convolution, outputs: int) -> int:
+    """Return how many outputs a core computes together: a power of two, at most a sixteenth of the outputs."""
+    if outputs < CORES:
+        return 1
+    small = max(convolution.source.height, convolution.source.width) <= SMALL_SIDE
+    whole = outputs % (CORES * MOST_LANES_SMALL) == 0
+    most = convolution.most_lanes or (MOST_LANES_SMALL if small and whole else MOST_LANES)
+    if convolution.stride != (1, 1):
+        most = min(most, MOST_SPARSE_LANES)
+    return min(1 << ((outputs // CORES).bit_length() - 1), most)
+
+
+def sparse_size(plan: KernelPlan, zeros: int) -> int:
+    """Return the bytes of one tile without its zeros: biases, a count, and for each weight a zero and masked lanes."""
+    taps = plan.rows - plan.bias
+    step = 1 + -(-plan.lanes // 8) + 2 * plan.lanes + max(0, plan.lanes // 2 - 2)
+    return 2 * plan.lanes * plan.bias + 2 + taps * step - 2 * zeros
+
+
+def pack_kernel(
+    convolution: Convolution, weights: NDArray[Any], bias: NDArray[Any] | None = None
+) -> tuple[tuple[bytes, ...], ...]:
+    """Return the coefficient block of every core, for each task of a convolution, in the order of the tasks.
+
+    `weights` are output channels by input channels of a group by rows by columns.
+
+    Raises:
+        HwxError: No known form of program computes the convolution.
+    """
+    plan = kernel_plan(convolution)
+    flat = np.ascontiguousarray(weights, dtype=np.float16).reshape(convolution.result.channels, -1)
+    if bias is not None:
+        flat = np.concatenate([np.asarray(bias, dtype=np.float16).reshape(-1, 1), flat], axis=1)
+    parts = flat.reshape(plan.tasks, -1, flat.shape[1])[::-1]
+    return tuple(pack_task(plan, part) for part in parts)
+
+
+def pack_task(plan: KernelPlan, rows: NDArray[np.float16]) -> tuple[bytes, ...]:
+    """Return the blocks of one task: for each core its groups, each tile by tile with the lanes side by side."""
+    grouped = rows.reshape(plan.groups, -1, plan.rows)
+    room = plan.tiles * plan.cores * plan.lanes
+    padded = np.zeros((plan.groups, room, plan.rows), np.float16)
+    padded[:, : grouped.shape[1]] = grouped
+    tiles = padded.reshape(plan.groups, plan.tiles, plan.cores, plan.lanes, plan.rows).transpose(2, 0, 1, 4, 3)
+    if plan.sparse:
+        return tuple(sparse_block(plan, tiles[core, 0]) for core in range(plan.cores))
+    size = plan.dense_size // plan.groups
+    held = np.zeros((plan.cores, plan.groups, size // 2), np.float16)
+    held[:, :, : plan.tiles * plan.rows * plan.lanes] = tiles.reshape(plan.cores, plan.groups, -1)
+    return tuple(bytes(memoryview(np.ascontiguousarray(held[core])).cast("B")) for core in range(plan.cores))
+
+
+def sparse_block(plan: KernelPlan, tiles: NDArray[np.float16]) -> bytes:
+    """Return a core's block without its zeros, tile after tile.
+
+    The form of one tile was read from programs with 4 and 8 lanes; several tiles and fewer lanes are inferred.
+    """
+    made = bytearray()
+    for tile in tiles:
+        made += tile[: plan.bias].tobytes()
+        body = sparse_body(tile[plan.bias :], plan.lanes)
+        if len(body) >= 1 << 16:
+            raise HwxError(
+                "ANE-EMIT-004: the body of a block without zeros must be shorter than 65536 bytes", seen=len(body)
+            )
+        made += len(body).to_bytes(2, "little") + body
+    return bytes(made) + bytes(-len(made) % BLOCK)
+
+
+def sparse_body(steps: NDArray[np.float16], lanes: int) -> bytes:
+    """Return the weights of a tile: a zero byte, masks with the halfwords that are not zero, and a tail of zeros."""
+    tail = bytes(max(0, lanes // 2 - 2))
+    made = bytearray()
+    present = steps.view(np.uint16) != 0
+    masks = np.packbits(present.reshape(len(steps), -1, min(lanes, 8)), axis=2, bitorder="little")
+    for step, shown, mask in zip(steps, present, masks, strict=True):
+        made.append(0)
+        for number, one in enumerate(mask):
+            part = slice(8 * number, 8 * number + 8)
+            made += one.tobytes() + step[part][shown[part]].tobytes()
+        made += tail
+    return bytes(made)

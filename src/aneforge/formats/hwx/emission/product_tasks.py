@@ -1,0 +1,177 @@
+"""Products of matrices: by a constant through a transposed copy, and of two tensors with one of them as the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aneforge.errors import HwxError
+from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plan
+from aneforge.formats.hwx.emission.draft import Draft, Join
+from aneforge.formats.hwx.emission.neural_tasks import (
+    RESULT_STREAMED_FROM_CHIP,
+    Rows,
+    Streams,
+    convolution_values,
+    result_config,
+    stream_values,
+)
+from aneforge.formats.hwx.emission.planar_tasks import ONE_SOURCE, SOURCE_BY_DMA, planar_values
+from aneforge.formats.hwx.emission.reduction_tasks import FROM_NEURAL_NAMED, SCRATCH_BAR, must_fit, transposing_copy
+from aneforge.formats.hwx.emission.surfaces import (
+    KEPT,
+    SCRATCH,
+    Buffer,
+    Extent,
+    Surface,
+    buffer_values,
+    result_values,
+    source_values,
+    surface_of,
+)
+from aneforge.targets.work_units import CORES, NEURAL_WIDTH, ceil_log2, channel_bytes, patch_log2, work_unit_rows_log2
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["constant_product_tasks", "linear_convolution", "matrix_surface", "runtime_product_tasks"]
+
+TRANSPOSED_ROWS = Rows(3, 3, 0)
+"""Work units of a copy that turns one row into channels (decoded, from two programs of one source shape)."""
+MOST_LANES = 16
+"""Lanes of a core at most, whatever the map (decoded); that they fit the kernel memory bounds them besides."""
+
+
+def matrix_surface(rows: int, columns: int, bar: int) -> Surface:
+    """Return a matrix as a surface: its rows are channels of one row, as close as lines allow."""
+    row = -(-2 * columns // 64) * 64
+    return Surface(bar=bar, row=row * rows, plane=row, depth=row * rows, group=row * rows)
+
+
+def linear_convolution(rows: int, contracted: int, outputs: int, *, bias: bool = False) -> Convolution:
+    """Return the convolution that multiplies by a constant matrix: rows are columns of its map."""
+    return Convolution(
+        source=Extent(contracted, 1, rows), result=Extent(outputs, 1, rows), bias=bias, most_lanes=MOST_LANES
+    )
+
+
+def constant_product_tasks(
+    rows: int,
+    contracted: int,
+    outputs: int,
+    source: Surface,
+    result: Surface,
+    *,
+    bias: bool = False,
+    kernel_at: int = 0,
+) -> tuple[Draft, ...]:
+    """Return the tasks of x · Wᵀ: x onto the chip with rows and columns exchanged, a 1x1 convolution, exchanged again.
+
+    Raises:
+        HwxError: The kernel does not fit one task.
+    """
+    convolution = linear_convolution(rows, contracted, outputs, bias=bias)
+    plan = kernel_plan(convolution)
+    if plan.tasks > 1:
+        raise HwxError("ANE-EMIT-004: a product by a constant must fit the kernel memory of one task", seen=plan.tasks)
+    channel = channel_bytes(rows, NEURAL_WIDTH)
+    packed = contracted * channel
+    kept = Buffer(0, channel, packed, packed)
+    named = surface_of(Extent(contracted, 1, rows), SCRATCH_BAR).named()
+    copy = transposing_copy(Extent(rows, 1, contracted), source, kept, packed, TRANSPOSED_ROWS, CORES)
+    first = Draft(
+        {**copy.values, **result_values(named, KEPT)}, Join(leaves_on_chip=True, paired_after=True, copies=True)
+    )
+    size = plan.core_sizes[0]
+    streams = Streams(tuple(kernel_at + size * core for core in range(plan.cores)), plan.core_sizes)
+    second = Draft(
+        {
+            **convolution_values(convolution, plan, packed),
+            "common.output_transpose": 1,
+            **stream_values(streams),
+            **source_values(named),
+            **result_values(result, result_config(result)),
+            "l2.source_config": FROM_NEURAL_NAMED,
+            **buffer_values("source1", kept),
+            "l2.result_config": RESULT_STREAMED_FROM_CHIP,
+            "l2.result_l2_base": must_fit(packed),
+        },
+        Join(reads_chip=True, paired_before=True),
+        full=True,
+    )
+    return first, second
+
+
+RUNTIME_SOURCE, RUNTIME_RESULT = 0x100172, 0x40017A
+"""Words of the on-chip places of a convolution whose kernel is a tensor."""
+INTERLEAVED_RESULT = 0x50007A
+"""The same of the copy that packs the kernel, without the number of channels side by side."""
+RUNTIME_FEWEST = 16
+MOST_INTERLEAVE = 8
+"""Channels side by side that the field of a format holds as a power of two."""
+
+
+def runtime_product_tasks(
+    rows: int, contracted: int, columns: int, first: Surface, second: Surface, result: Surface, *, scratch_at: int = 0
+) -> tuple[Draft, ...]:
+    """Return the tasks of x · y: x is packed into scratch as a kernel, y is the map that it is applied to.
+
+    Raises:
+        HwxError: The shapes need several tasks, whose form is not known.
+    """
+    lanes = rows // CORES
+    if rows % CORES or lanes & (lanes - 1) or lanes > MOST_INTERLEAVE:
+        raise HwxError("ANE-EMIT-008: the rows of a runtime kernel must be 16, 32, 64 or 128", seen=rows)
+    seen = Extent(rows, 1, contracted)
+    packed = rows * channel_bytes(contracted, contracted)
+    scratch = Surface(
+        bar=SCRATCH_BAR,
+        base=scratch_at,
+        row=2 * contracted * lanes,
+        plane=2 * contracted * lanes,
+        depth=2 * contracted * rows,
+        group=2 * contracted * rows,
+        interleave=lanes,
+    )
+    pack = Draft(
+        {
+            **planar_values(seen, seen, kind=ONE_SOURCE, tile=1, patch=patch_log2(contracted, 1)),
+            **source_values(first),
+            **result_values(scratch, SCRATCH),
+            "l2.source_config": SOURCE_BY_DMA,
+            **buffer_values("source1", Buffer(0, packed // rows, packed, packed, packed)),
+            "l2.result_config": INTERLEAVED_RESULT | lanes << 8,
+            "l2.result_l2_base": must_fit(packed),
+        }
+    )
+    return pack, runtime_convolution(Extent(contracted, 1, columns), rows, lanes, scratch_at, (second, result))
+
+
+def runtime_convolution(source: Extent, outputs: int, lanes: int, kernel_at: int, surfaces: Sequence[Surface]) -> Draft:
+    """Return the convolution whose kernel an earlier task packed into scratch."""
+    convolution = Convolution(source=source, result=replace(source, channels=outputs), most_lanes=lanes)
+    plan = kernel_plan(convolution)
+    size = plan.core_sizes[0]
+    bases = tuple(kernel_at + size * core for core in range(plan.cores))
+    channel = channel_bytes(source.width, source.width)
+    packed = source.channels * channel
+    rows = Rows(min(work_unit_rows_log2(source.width), ceil_log2(source.height)))
+    return Draft(
+        {
+            **convolution_values(convolution, plan, packed),
+            "common.rows_most_log2": rows.most,
+            "common.rows_preferred_log2": rows.preferred,
+            "common.rows_least_log2": rows.least,
+            "common.small_source": 0,
+            "ne.runtime_kernel": 1,
+            **stream_values(Streams(bases, plan.core_sizes, bar=SCRATCH_BAR)),
+            **source_values(surfaces[0]),
+            **result_values(surfaces[1], result_config(surfaces[1])),
+            "l2.source_config": RUNTIME_SOURCE,
+            **buffer_values("source1", Buffer(0, channel, packed, packed, packed)),
+            "l2.result_config": RUNTIME_RESULT,
+            "l2.result_l2_base": must_fit(packed),
+        },
+        full=True,
+        kernel_from=1,
+    )

@@ -1,0 +1,295 @@
+"""One operation as a whole program: from its name and shapes to tasks, as Apple's compiler makes them of one layer."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from aneforge.errors import HwxError, UnknownNameError
+from aneforge.formats.hwx.emission.activation_tasks import relu_task, rsqrt_task, table_task
+from aneforge.formats.hwx.emission.coefficients import Convolution
+from aneforge.formats.hwx.emission.draft import link
+from aneforge.formats.hwx.emission.framed_tasks import framed_binary, framed_one_source, framed_table
+from aneforge.formats.hwx.emission.move_tasks import exchange_channels_and_rows, exchange_channels_and_width
+from aneforge.formats.hwx.emission.neural_tasks import convolution_tasks
+from aneforge.formats.hwx.emission.normalisation_tasks import layer_norm_tasks, softmax_tasks
+from aneforge.formats.hwx.emission.planar_tasks import (
+    OPERATIONS,
+    absolute_task,
+    binary_task,
+    broadcast_tasks,
+    scalar_task,
+)
+from aneforge.formats.hwx.emission.product_tasks import constant_product_tasks, matrix_surface, runtime_product_tasks
+from aneforge.formats.hwx.emission.reduction_tasks import Reduction, reduction_tasks
+from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
+from aneforge.targets import database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aneforge.formats.hwx.descriptors.task import Task
+    from aneforge.formats.hwx.emission.draft import Draft
+
+__all__ = ["Operation", "emit_operation"]
+
+FIRST, RESULT, SECOND = 4, 5, 6
+"""Base registers of a program of one layer: they follow the addresses of its tensors."""
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation by name, with what its kind needs."""
+
+    op: str
+    x: list[int] = []
+    y: list[int] | float | None = None
+    cin: int = 0
+    cout: int = 0
+    in_hw: tuple[int, int] = (1, 1)
+    out_hw: tuple[int, int] = (1, 1)
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    groups: int = 1
+    bias: bool = False
+    pad: str = "valid"
+    epsilon: float = 0.0
+    alpha: float = 0.0
+    axes: list[int] = []
+    axis: int = 0
+    perm: list[int] = []
+    w: list[int] = []
+    transpose_y: bool = False
+    constant_y: bool = False
+
+
+def emit_operation(operation: Operation, target: str) -> tuple[Task, ...]:
+    """Return the tasks of a program that computes one operation.
+
+    Raises:
+        HwxError: No program of such an operation is known.
+    """
+    generation = generation_of(target)
+    if generation == LINKED:
+        return link(operation_drafts(operation))
+    return (framed_operation(operation, generation),)
+
+
+LINKED = 7
+"""The generation whose tasks are linked and of which programs of every family are known."""
+
+
+def generation_of(target: str) -> int:
+    """Return the generation of descriptors that a target's programs have.
+
+    Raises:
+        UnknownNameError: No generation is known for the target.
+    """
+    known = {name: number for number, one in database().descriptors.items() for name in one.targets}
+    if target not in known:
+        raise UnknownNameError.of("target with known task descriptors", target, known)
+    return known[target]
+
+
+def framed_operation(operation: Operation, generation: int) -> Task:
+    """Return the task of an elementwise operation of a later generation.
+
+    Raises:
+        HwxError: No program of such an operation is known.
+    """
+    if operation.op not in {*OPERATIONS, *TABLES, "relu", "abs", "rsqrt", "leaky_relu"}:
+        raise HwxError(
+            "ANE-EMIT-010: no program of this operation is known for the generation",
+            seen=operation.op,
+            limit=generation,
+        )
+    extent = extent_of(operation.x)
+    match operation:
+        case Operation(op="relu"):
+            return framed_table(generation, extent, table=False)
+        case Operation(op="abs"):
+            return framed_one_source(generation, extent, {"pe.absolute": 1})
+        case Operation(op="rsqrt"):
+            return framed_table(generation, extent, table=True, epsilon=operation.epsilon or RSQRT_EPSILON)
+        case Operation(y=list() as shape):
+            return framed_binary(generation, OPERATIONS[operation.op], extent, extent_of(shape))
+        case Operation(op="mul" | "add" | "sub", y=float() | int() as scalar):
+            change = {"mul": {"pe.scale": scalar}, "add": {"pe.bias": scalar}, "sub": {"pe.bias": -scalar}}
+            return framed_one_source(generation, extent, dict(change[operation.op]))
+        case _:
+            return framed_table(generation, extent, table=True)
+
+
+RSQRT_EPSILON = 1e-6
+"""What the front end takes where an operation gives none."""
+TABLES = frozenset({"sigmoid", "tanh", "gelu", "silu", "exp", "exp2", "sqrt", "log"})
+"""Operations that a table computes."""
+
+
+def operation_drafts(operation: Operation) -> tuple[Draft, ...]:
+    """Return the tasks of an operation, not yet linked.
+
+    Raises:
+        HwxError: No program of such an operation is known.
+    """
+    structural = STRUCTURAL.get(operation.op)
+    if structural is not None:
+        return structural(operation)
+    extent = extent_of(operation.x)
+    source, result = surface_of(extent, FIRST), surface_of(extent, RESULT)
+    match operation.op:
+        case "relu":
+            return (relu_task(extent, source, result),)
+        case "abs":
+            return (absolute_task(extent, source, result),)
+        case "rsqrt":
+            return (rsqrt_task(extent, source, result, operation.epsilon or RSQRT_EPSILON),)
+        case name if name in TABLES or name == "leaky_relu":
+            return (table_task(extent, source, result),)
+        case name if name in OPERATIONS:
+            return elementwise_drafts(operation, extent)
+        case _:
+            raise HwxError("ANE-EMIT-001: no program of this operation is known", seen=operation.op)
+
+
+def reduction_drafts(operation: Operation) -> tuple[Draft, ...]:
+    """Return the tasks of a reduction, which keeps the axes that it reduces."""
+    extent = extent_of(operation.x)
+    axes = frozenset(AXES[axis % len(operation.x) - len(operation.x)] for axis in operation.axes)
+    reduced = Extent(
+        *(1 if name in axes else getattr(extent, name) for name in ("channels", "height", "width")),
+    )
+    count = math.prod(getattr(extent, name) for name in axes)
+    reduction = Reduction(
+        maximum=operation.op == "reduce_max", scale=1 / count if operation.op == "reduce_mean" else 1.0
+    )
+    return reduction_tasks(reduction, extent, axes, surface_of(extent, FIRST), surface_of(reduced, RESULT))
+
+
+AXES = {-1: "width", -2: "height", -3: "channels", -4: "batch"}
+"""Axes by their place from the end."""
+
+
+def softmax_drafts(operation: Operation) -> tuple[Draft, ...]:
+    """Return the tasks of a softmax.
+
+    Raises:
+        HwxError: It is not over the last axis.
+    """
+    if operation.axis % len(operation.x) != len(operation.x) - 1:
+        raise HwxError("ANE-EMIT-006: a softmax must be over the last axis", seen=operation.axis)
+    extent = extent_of(operation.x)
+    return softmax_tasks(extent, surface_of(extent, FIRST), surface_of(extent, RESULT))
+
+
+def layer_norm_drafts(operation: Operation) -> tuple[Draft, ...]:
+    """Return the tasks of a layer normalisation.
+
+    Raises:
+        HwxError: It is not over the last axis.
+    """
+    if [axis % len(operation.x) for axis in operation.axes] != [len(operation.x) - 1]:
+        raise HwxError("ANE-EMIT-006: a layer normalisation must be over the last axis", seen=operation.axes)
+    extent = extent_of(operation.x)
+    return layer_norm_tasks(extent, surface_of(extent, FIRST), surface_of(extent, RESULT), operation.epsilon)
+
+
+def product_drafts(operation: Operation) -> tuple[Draft, ...]:
+    """Return the tasks of a product of matrices; base registers follow the result, then the operands from the last."""
+    rows, contracted = operation.x[-2:]
+    outputs = operation.w[-2 if operation.transpose_y else -1]
+    result = matrix_surface(rows, outputs, FIRST)
+    if operation.constant_y:
+        source = matrix_surface(rows, contracted, RESULT)
+        return constant_product_tasks(rows, contracted, outputs, source, result)
+    if operation.transpose_y:
+        raise HwxError("ANE-EMIT-008: the second matrix of a runtime product must not be transposed")
+    first, second = matrix_surface(rows, contracted, SECOND), matrix_surface(contracted, outputs, RESULT)
+    return runtime_product_tasks(rows, contracted, outputs, first, second, result)
+
+
+def transpose_drafts(operation: Operation) -> tuple[Draft, ...]:
+    """Return the tasks of a transpose.
+
+    Raises:
+        HwxError: It exchanges other axes than channels with rows or columns.
+    """
+    places = [place - len(operation.perm) for place in operation.perm]
+    lead = [*range(-len(places), -3)]
+    extent = extent_of(operation.x)
+    if places == [*lead, -2, -3, -1]:
+        turned = Extent(extent.height, extent.channels, extent.width)
+        return (exchange_channels_and_rows(extent, surface_of(extent, FIRST), surface_of(turned, RESULT)),)
+    if len(places) == 3 and places == [-3, -1, -2]:
+        rows, columns = operation.x[-2:]
+        source, result = matrix_surface(rows, columns, FIRST), matrix_surface(columns, rows, RESULT)
+        return (exchange_channels_and_width(Extent(rows, 1, columns), source, result),)
+    raise HwxError("ANE-EMIT-009: no program of this transpose is known", seen=operation.perm)
+
+
+def elementwise_drafts(operation: Operation, extent: Extent) -> tuple[Draft, ...]:
+    """Return the tasks of an operation with a tensor or a scalar.
+
+    Raises:
+        HwxError: There is neither.
+    """
+    source, result = surface_of(extent, FIRST), surface_of(extent, RESULT)
+    match operation.y:
+        case None:
+            raise HwxError("the operation needs a second operand", seen=operation.op)
+        case list() as shape:
+            other = extent_of(shape)
+            second = surface_of(other, SECOND)
+            if other == extent:
+                return (binary_task(operation.op, extent, source, second, result),)
+            return broadcast_tasks(operation.op, extent, other, source, second, result)
+        case float() | int():
+            if operation.op in {"maximum", "minimum"}:
+                return (table_task(extent, source, result),)
+            return (scalar_task(operation.op, operation.y, extent, source, result),)
+
+
+def convolution_drafts(operation: Operation) -> tuple[Draft, ...]:
+    """Return the tasks of a convolution."""
+    source = Extent(operation.cin, *operation.in_hw)
+    result = Extent(operation.cout, *operation.out_hw)
+    padded = operation.pad == "same"
+    convolution = Convolution(
+        source=source,
+        result=result,
+        kernel=operation.kernel,
+        stride=operation.stride,
+        pads=((operation.kernel[0] - 1) // 2, (operation.kernel[1] - 1) // 2) if padded else (0, 0),
+        groups=operation.groups,
+        bias=operation.bias,
+    )
+    groups = 1 if convolution.depthwise else operation.groups
+    return convolution_tasks(
+        convolution, surface_of(source, FIRST, groups=groups), surface_of(result, RESULT, groups=groups)
+    )
+
+
+def extent_of(shape: list[int]) -> Extent:
+    """Return the extents of a shape: width, rows and channels from the last axis on.
+
+    Raises:
+        HwxError: It has a batch.
+    """
+    *batch, channels, height, width = [1, 1, 1, *shape][-4:]
+    if batch[0] != 1 or len(shape) > 4:
+        raise HwxError("ANE-EMIT-005: no program with a batch is known", seen=shape)
+    return Extent(channels, height, width)
+
+
+STRUCTURAL: dict[str, Callable[[Operation], tuple[Draft, ...]]] = {
+    "conv": convolution_drafts,
+    "reduce_sum": reduction_drafts,
+    "reduce_mean": reduction_drafts,
+    "reduce_max": reduction_drafts,
+    "softmax": softmax_drafts,
+    "layer_norm": layer_norm_drafts,
+    "matmul": product_drafts,
+    "transpose": transpose_drafts,
+}
+"""What emits operations that are not of one shape in and out."""

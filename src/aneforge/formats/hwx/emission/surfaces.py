@@ -1,0 +1,157 @@
+"""Where the tensors of a task are: surfaces in memory, read and written by DMA, and buffers on chip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from aneforge.targets.work_units import round_to
+
+if TYPE_CHECKING:
+    from aneforge.formats.hwx.emission.draft import Values
+
+__all__ = [
+    "LINE",
+    "Access",
+    "Buffer",
+    "Extent",
+    "Surface",
+    "buffer_values",
+    "result_values",
+    "source_values",
+    "surface_of",
+]
+
+LINE = 64
+"""Bytes: strides and addresses of the DMA are multiples of it."""
+FP16 = 0x2031
+"""Format of fp16 in memory: mode 1, truncate 3, memory format 2."""
+NO_DMA = 0x8880
+"""Configuration of a source without DMA: cache hints alone."""
+SECOND_SOURCE = 0x33880
+RESULT_PADDING = 0x300000
+"""Zero padding before and after, in the format of results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The extents of a tensor as a task sees it."""
+
+    channels: int
+    height: int
+    width: int
+    depth: int = 1
+
+
+class Access(IntEnum):
+    """How a source is read, as the word that says so; which of them apply was read from programs."""
+
+    MEMORY = 0x33881
+    WRITTEN_BEFORE = 0x53901
+    """An earlier task of the program wrote it."""
+    NAMED = 0x48880
+    """It is on chip, and the base register of scratch is named besides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    """A tensor in memory: base register, offset and strides in bytes."""
+
+    bar: int
+    row: int
+    plane: int
+    depth: int
+    group: int
+    base: int = 0
+    access: Access = Access.MEMORY
+    interleave: int = 1
+
+    def named(self) -> Surface:
+        """Return the surface as a pair of tasks names it that hands over on chip."""
+        return replace(self, access=Access.NAMED)
+
+    def at(self, base: int) -> Surface:
+        """Return the surface at another offset."""
+        return replace(self, base=base)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor on chip: base and strides in bytes."""
+
+    base: int
+    channel: int
+    row: int
+    depth: int
+    group: int = 0
+
+
+def surface_of(extent: Extent, bar: int, *, groups: int = 1, base: int = 0) -> Surface:
+    """Return a tensor with rows at multiples of 64 bytes.
+
+    >>> surface_of(Extent(64, 8, 8), 4).depth
+    32768
+    """
+    row = max(LINE, round_to(2 * extent.width, LINE))
+    plane = row * extent.height
+    whole = plane * extent.channels
+    return Surface(bar=bar, row=row, plane=plane, depth=whole, group=whole // groups, base=base)
+
+
+def source_values(surface: Surface | None, number: int = 1) -> Values:
+    """Return the registers of a source's DMA."""
+    config, form = f"source.source{number}_config", f"source.source{number}_format"
+    if surface is None:
+        return {config: NO_DMA, form: 0x0100_0000 if number == 1 else 0}
+    first = number == 1
+    memory = surface.access is not Access.NAMED
+    values: Values = {
+        config: int(surface.access) if first else SECOND_SOURCE,
+        form: surface.interleave << 24 | FP16 if first else FP16 & ~1,
+        f"source.source{number}_base": surface.base,
+        f"source.source{number}_row": surface.row,
+        f"source.source{number}_plane": surface.plane,
+        f"source.source{number}_depth_stride": surface.depth,
+        f"source.source{number}_group": surface.group,
+        f"header.source{number}_bar": surface.bar,
+        f"header.source{number}_bar_enable": 1,
+    }
+    if first:
+        values["header.source_in_memory"] = int(memory)
+    else:
+        values["common.source2_by_dma"] = 1
+    return values
+
+
+STREAMED, STORED, KEPT, SCRATCH = 0x040000C1, 0xC1, 0xC0, 0x040003C1
+"""Configurations of a result's DMA: through a small buffer, from a whole one, none, and to be read by a later task."""
+
+
+def result_values(surface: Surface | None, config: int) -> Values:
+    """Return the registers of a result's DMA."""
+    if surface is None:
+        return {"destination.result_dma_config": config, "destination.result_format": 0x0100_0000}
+    return {
+        "destination.result_dma_config": config,
+        "destination.result_format": surface.interleave << 24 | RESULT_PADDING | FP16,
+        "destination.result_base": surface.base,
+        "destination.result_row": surface.row,
+        "destination.result_plane": surface.plane,
+        "destination.result_depth_stride": surface.depth,
+        "destination.result_group": surface.group,
+        "header.result_bar": surface.bar,
+        "header.result_bar_enable": 1,
+        "header.result_in_memory": int(config != KEPT),
+    }
+
+
+def buffer_values(which: str, buffer: Buffer) -> Values:
+    """Return the registers of a buffer on chip; `which` is source1, source2 or result."""
+    return {
+        f"l2.{which}_l2_base": buffer.base,
+        f"l2.{which}_l2_channel": buffer.channel,
+        f"l2.{which}_l2_row": buffer.row,
+        f"l2.{which}_l2_depth": buffer.depth,
+        f"l2.{which}_l2_group": buffer.group,
+    }

@@ -1,0 +1,183 @@
+"""What the emitter makes of single operations: golden disassemblies, rules of tasks, refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aneforge.errors import HwxError, UnknownNameError
+from aneforge.formats.hwx.descriptors.codec import decode_tasks, encode_tasks
+from aneforge.formats.hwx.descriptors.disassembly import disassemble
+from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
+from aneforge.formats.hwx.emission.draft import linked_task
+from aneforge.formats.hwx.emission.planar_tasks import broadcast_tasks, scalar_task
+from aneforge.formats.hwx.emission.single_operations import Operation, emit_operation
+from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
+from aneforge.rules.rule import Severity
+
+if TYPE_CHECKING:
+    from golden_text import Golden
+
+SHAPE = [1, 32, 12, 20]
+
+
+def convolution(**changes: object) -> Operation:
+    values: dict[str, object] = {
+        "op": "conv",
+        "cin": 32,
+        "cout": 48,
+        "in_hw": (12, 20),
+        "out_hw": (12, 20),
+        "kernel": (3, 3),
+        "pad": "same",
+    }
+    return Operation(**{**values, **changes})  # pyright: ignore[reportArgumentType]
+
+
+OPERATIONS = {
+    "add": Operation(op="add", x=SHAPE, y=SHAPE),
+    "sub": Operation(op="sub", x=SHAPE, y=SHAPE),
+    "add a scalar": Operation(op="add", x=SHAPE, y=0.5),
+    "sub a scalar": Operation(op="sub", x=SHAPE, y=0.5),
+    "maximum of a scalar": Operation(op="maximum", x=SHAPE, y=0.5),
+    "channels repeated": Operation(op="mul", x=SHAPE, y=[1, 1, 12, 20]),
+    "relu": Operation(op="relu", x=SHAPE),
+    "abs": Operation(op="abs", x=SHAPE),
+    "tanh": Operation(op="tanh", x=SHAPE),
+    "rsqrt": Operation(op="rsqrt", x=SHAPE),
+    "convolution": convolution(bias=True),
+    "grouped": convolution(groups=2),
+    "depthwise": convolution(cout=32, groups=32),
+    "stride 2": convolution(kernel=(1, 1), stride=(2, 2), out_hw=(6, 10)),
+    "outputs in parts": convolution(cin=1024, cout=256),
+    "source larger than the chip": convolution(cin=1024, cout=256, in_hw=(64, 64), out_hw=(64, 64)),
+    "sum of columns": Operation(op="reduce_sum", x=SHAPE, axes=[3]),
+    "mean of a long row": Operation(op="reduce_mean", x=[1, 8, 1, 256], axes=[-1]),
+    "mean of a map": Operation(op="reduce_mean", x=SHAPE, axes=[2, 3]),
+    "sum of rows": Operation(op="reduce_sum", x=SHAPE, axes=[2]),
+    "sum of channels": Operation(op="reduce_sum", x=[1, 32, 1, 20], axes=[1]),
+    "maximum of channels": Operation(op="reduce_max", x=[1, 32, 1, 1], axes=[1]),
+    "softmax": Operation(op="softmax", x=SHAPE, axis=-1),
+    "softmax of one row": Operation(op="softmax", x=[1, 32, 1, 20], axis=3),
+    "layer_norm": Operation(op="layer_norm", x=[1, 4, 1, 32], axes=[3], epsilon=1e-5),
+    "constant product": Operation(op="matmul", x=[4, 64], w=[96, 64], transpose_y=True, constant_y=True),
+    "runtime product": Operation(op="matmul", x=[32, 64], w=[64, 128]),
+    "channels and rows": Operation(op="transpose", x=SHAPE, perm=[0, 2, 1, 3]),
+    "channels and columns": Operation(op="transpose", x=[1, 64, 96], perm=[0, 2, 1]),
+}
+LATER = {
+    "add": OPERATIONS["add"],
+    "repeated": OPERATIONS["channels repeated"],
+    "scalar": OPERATIONS["add a scalar"],
+    "sub a scalar": OPERATIONS["sub a scalar"],
+    "abs": OPERATIONS["abs"],
+    "relu": OPERATIONS["relu"],
+    "relu of a plane": Operation(op="relu", x=[1, 1, 256, 256]),
+    "relu of a large plane": Operation(op="relu", x=[1, 1, 4096, 64]),
+    "tanh": OPERATIONS["tanh"],
+    "rsqrt": OPERATIONS["rsqrt"],
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_programs_keep_the_rules_of_tasks(name: str) -> None:
+    tasks = emit_operation(OPERATIONS[name], "h13")
+    chained = name == "source larger than the chip"
+    assert [one for one in lint_tasks(tasks) if not chained or one.severity is not Severity.WARN] == []
+    words = encode_tasks(tasks)
+    assert decode_tasks(words, 7, tasks[0].size) == tasks
+
+
+@pytest.mark.parametrize("target", ["h14", "h15", "h16", "h17", "h18"])
+def test_later_generations(target: str) -> None:
+    for name, operation in LATER.items():
+        if target == "h14" and name in {"repeated", "tanh", "rsqrt"}:
+            with pytest.raises(HwxError, match="ANE-EMIT-010: no program of generation 11 with a"):
+                emit_operation(operation, target)
+            continue
+        (task,) = emit_operation(operation, target)
+        assert lint_tasks((task,)) == (), name
+        assert task.integer("header.task_words") == task.size
+
+
+@pytest.mark.parametrize("name", ["convolution", "softmax", "outputs in parts"])
+def test_disassembly(name: str, golden: Golden) -> None:
+    golden(disassemble(emit_operation(OPERATIONS[name], "h13")) + "\n")
+
+
+def test_disassembly_of_a_later_generation(golden: Golden) -> None:
+    golden(disassemble(emit_operation(LATER["relu of a plane"], "h17")) + "\n")
+
+
+REFUSED = {
+    "kernel": (convolution(kernel=(5, 5)), "ANE-EMIT-002: no program with a kernel larger than 3x3 is known"),
+    "stride": (convolution(stride=(3, 3)), "ANE-EMIT-003: no program with this stride is known"),
+    "sparse": (convolution(stride=(2, 2)), "ANE-EMIT-003: kernels of strided convolutions are known for 1x1"),
+    "groups": (
+        convolution(cin=8192, cout=64, groups=2),
+        "ANE-EMIT-004: a kernel of groups or with a stride must fit the kernel memory",
+    ),
+    "outputs": (convolution(cin=8192, cout=24), "ANE-EMIT-004: the outputs cannot be shared between tasks"),
+    "operation": (Operation(op="sin", x=SHAPE), "ANE-EMIT-001: no program of this operation is known"),
+    "no operand": (Operation(op="add", x=SHAPE), "the operation needs a second operand"),
+    "batch": (Operation(op="relu", x=[2, 3, 4, 5]), "ANE-EMIT-005: no program with a batch is known"),
+    "axes": (
+        Operation(op="reduce_sum", x=SHAPE, axes=[1, 3]),
+        "ANE-EMIT-006: no program that reduces these axes is known",
+    ),
+    "softmax": (Operation(op="softmax", x=SHAPE, axis=1), "ANE-EMIT-006: a softmax must be over the last axis"),
+    "normalised axis": (
+        Operation(op="layer_norm", x=SHAPE, axes=[1]),
+        "ANE-EMIT-006: a layer normalisation must be over the last axis",
+    ),
+    "rows": (
+        Operation(op="layer_norm", x=SHAPE, axes=[3]),
+        "ANE-EMIT-006: no program that normalises several rows is known",
+    ),
+    "large": (
+        Operation(op="reduce_sum", x=[1, 512, 64, 64], axes=[2, 3]),
+        "ANE-EMIT-007: no program that reduces more than the chip's memory is known",
+    ),
+    "runtime rows": (Operation(op="matmul", x=[24, 8], w=[8, 8]), "ANE-EMIT-008: the rows of a runtime kernel must be"),
+    "transposed": (
+        Operation(op="matmul", x=[32, 8], w=[8, 8], transpose_y=True),
+        "ANE-EMIT-008: the second matrix of a runtime product must not be transposed",
+    ),
+    "transpose": (Operation(op="transpose", x=SHAPE, perm=[0, 3, 2, 1]), "ANE-EMIT-009: no program of this transpose"),
+    "product in parts": (
+        Operation(op="matmul", x=[1, 4096], w=[1024, 4096], transpose_y=True, constant_y=True),
+        "ANE-EMIT-004: a product by a constant must fit the kernel memory of one task",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str) -> None:
+    operation, message = REFUSED[name]
+    with pytest.raises(HwxError, match=message):
+        emit_operation(operation, "h13")
+
+
+def test_what_later_generations_refuse() -> None:
+    with pytest.raises(HwxError, match="ANE-EMIT-010: no program of this operation is known for the generation"):
+        emit_operation(OPERATIONS["convolution"], "h16")
+    with pytest.raises(UnknownNameError, match="unknown target with known task descriptors 'h99'"):
+        emit_operation(OPERATIONS["add"], "h99")
+
+
+def test_shapes_that_do_not_broadcast() -> None:
+    whole, part = Extent(4, 8, 8), Extent(4, 3, 8)
+    with pytest.raises(HwxError, match="the height of a repeated tensor must be 1 or that of the other"):
+        broadcast_tasks("add", whole, part, surface_of(whole, 4), surface_of(part, 6), surface_of(whole, 5))
+
+
+def test_a_scalar_operation_without_a_program() -> None:
+    extent = Extent(4, 8, 8)
+    with pytest.raises(HwxError, match="ANE-EMIT-001: no program of this operation with a scalar is known"):
+        scalar_task("maximum", 1.0, extent, surface_of(extent, 4), surface_of(extent, 5))
+
+
+def test_registers_that_a_form_does_not_write() -> None:
+    with pytest.raises(HwxError, match="form 'compact' does not write kernel_source"):
+        linked_task(7, "compact", {"kernel_source.coefficient_base": (0,)})
