@@ -119,6 +119,7 @@ from .rules.operations import ops_on as ops_on
 from .rules.operations import walled_everywhere as walled_everywhere
 from .runtime.backends import backends as backends
 from .runtime.breaker import reset_compile_breaker as reset_compile_breaker
+from .runtime.chaining.chaining_plan import plan_chaining as plan_chaining
 from .runtime.compile import compile as compile
 from .runtime.compile import compile_multi as compile_multi
 from .runtime.compile import load_program as load_program
@@ -128,7 +129,6 @@ from .runtime.model import MultiModel as MultiModel
 from .runtime.model import SegmentedModel as SegmentedModel
 from .runtime.paths import choose_path as choose_path
 from .runtime.program import LoadedProgram as LoadedProgram
-from .runtime.streams.chaining import plan_chaining as plan_chaining
 from .runtime.streams.events import Event as Event
 from .runtime.streams.handoff import Handoff as Handoff
 from .runtime.streams.handoff import SharedTensor as SharedTensor

@@ -18,9 +18,11 @@ __all__ = [
     "AmbiguousTargetError",
     "AneforgeError",
     "BackendUnavailableError",
+    "ChainingError",
     "CompileBackoffError",
     "CrossChipFP16Warning",
     "DataFileError",
+    "DeadlockError",
     "DispatchFloorWarning",
     "GraphError",
     "GraphTypeError",
@@ -33,6 +35,7 @@ __all__ = [
     "OversizeWarning",
     "PrecisionWarning",
     "ProgramFileError",
+    "RaceError",
     "RuntimeStateError",
     "SaturationWarning",
     "SliceSaturationWarning",
@@ -227,6 +230,29 @@ class InternalError(AneforgeError, RuntimeError):
 
 class RuntimeStateError(AneforgeError, RuntimeError):
     """A model, program or stream was used in a state that does not allow it, such as after its release."""
+
+
+class ChainingError(RuntimeStateError):
+    """A call of the chaining model that ends as it ended in the study: in the system's words, and with the cause."""
+
+    system: str = ""
+    """What the system said: an error, or the selector that an object did not have."""
+    code: int | None = None
+    """The code of the system's error; None where it was an exception."""
+    experiments: tuple[str, ...] = ()
+    """The experiments that saw it."""
+
+
+class DeadlockError(RuntimeStateError):
+    """Chained requests that can never run: each cause is named, a cycle with every wait in it."""
+
+    causes: tuple[str, ...] = ()
+
+
+class RaceError(RuntimeStateError):
+    """Chained requests whose result depends on their order, which nothing determines: every pair is named."""
+
+    races: tuple[str, ...] = ()
 
 
 class BackendUnavailableError(AneforgeError, RuntimeError):

@@ -21,6 +21,7 @@ PUBLIC_MODULES = [
     "aneforge.evidence",
     "aneforge.hwx",
     "aneforge.rules",
+    "aneforge.runtime.chaining",
     "aneforge.special",
     "aneforge.targets",
 ]

@@ -9,7 +9,7 @@ import pytest
 import aneforge as af
 from aneforge.analysis.machine import Basis, machine_of
 from aneforge.errors import GraphError, UnknownNameError
-from aneforge.runtime.streams.chaining import figures, fused, plan_chaining
+from aneforge.runtime.chaining.chaining_plan import figures, fused, plan_chaining
 from aneforge.targets import database
 
 if TYPE_CHECKING:

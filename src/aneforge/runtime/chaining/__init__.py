@@ -1,0 +1,79 @@
+"""Chaining: how the engine could run layer after layer without the host. The request classes of a study, as a model.
+
+`_ANEChainingRequest` and what belongs to it are closed to third parties, and the study that looked at them ended at
+Code 15. This room has its classes under the names that the study uses, without the underscore (`class_evidence` says
+which experiments each rests on), ends every call as the study saw it end, and says why. In simulation only, a model has
+a symbol table, and chains run on the software engine: every output of that says *simulated*.
+
+`chaining_plan` is the planner, which needs none of the classes.
+"""
+
+from aneforge.runtime.chaining.chain_models import (
+    ANEInMemoryModel,
+    ANEInMemoryModelDescriptor,
+    ANEModel,
+    ANEProgramForEvaluation,
+    ModelState,
+    SymbolTable,
+)
+from aneforge.runtime.chaining.chaining_request import ANEChainingRequest, ANERequest, Validation
+from aneforge.runtime.chaining.chaining_study import class_evidence, study
+from aneforge.runtime.chaining.client import ANEClient
+from aneforge.runtime.chaining.device_classes import (
+    ANEDeviceController,
+    ANEModelInstanceParameters,
+    ANEPerformanceStats,
+    ANEQoSMapper,
+)
+from aneforge.runtime.chaining.prepared_chain import ChainOptions, PreparedChain
+from aneforge.runtime.chaining.shared_events import (
+    ANEInputBuffersReady,
+    ANEOutputSetEnqueue,
+    ANESharedEvents,
+    ANESharedSignalEvent,
+    ANESharedWaitEvent,
+)
+from aneforge.runtime.chaining.simulation import ChainRun, check_chains, run_chains
+from aneforge.runtime.chaining.surfaces import (
+    ANEBuffer,
+    ANEIOSurfaceObject,
+    ANEIOSurfaceOutputSets,
+    BufferSource,
+    IOSurface,
+)
+from aneforge.runtime.chaining.surfaces_mapper import ANEProgramIOSurfacesMapper
+
+__all__ = [
+    "ANEBuffer",
+    "ANEChainingRequest",
+    "ANEClient",
+    "ANEDeviceController",
+    "ANEIOSurfaceObject",
+    "ANEIOSurfaceOutputSets",
+    "ANEInMemoryModel",
+    "ANEInMemoryModelDescriptor",
+    "ANEInputBuffersReady",
+    "ANEModel",
+    "ANEModelInstanceParameters",
+    "ANEOutputSetEnqueue",
+    "ANEPerformanceStats",
+    "ANEProgramForEvaluation",
+    "ANEProgramIOSurfacesMapper",
+    "ANEQoSMapper",
+    "ANERequest",
+    "ANESharedEvents",
+    "ANESharedSignalEvent",
+    "ANESharedWaitEvent",
+    "BufferSource",
+    "ChainOptions",
+    "ChainRun",
+    "IOSurface",
+    "ModelState",
+    "PreparedChain",
+    "SymbolTable",
+    "Validation",
+    "check_chains",
+    "class_evidence",
+    "run_chains",
+    "study",
+]
