@@ -322,7 +322,7 @@ def operations_page() -> str:
     rows = [operation_row(entry) for entry in ops().values()]
     headings = (
         "operation", "category", "meaning", "operands", "attributes", "surface", "MIL", "floor", "gate",
-        "MIL front end",
+        "MIL front end", "gradient",
     )  # fmt: skip
     catalogued = sum(entry.catalogued for entry in ops().values())
     return "\n\n".join([
@@ -335,7 +335,8 @@ def operations_page() -> str:
 OPERATIONS_LEGEND = (
     "*floor* is the lowest family that has the operation and how that is known; below it the operation is decomposed "
     "where the table says so, else rejected. *MIL front end* is what it does on families A13, A14, A15 and A16. "
-    "An operand in brackets may be left out; one with dots is a list."
+    "An operand in brackets may be left out; one with dots is a list. *gradient* is what `backward` passes on to the "
+    "operands, in their order, from the gradient *g* at the result *y*, or why there is none."
 )
 
 
@@ -361,6 +362,7 @@ def operation_row(entry: Op) -> Sequence[object]:
         floor + below,
         f"`{support.gate}`" if support.gate else "",
         front,
+        str(entry.gradient or ""),
     )
 
 

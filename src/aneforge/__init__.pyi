@@ -1,5 +1,6 @@
 """The public names, listed once: `__init__.py` reads this file and imports each name when it is first asked for."""
 
+from . import autograd as autograd
 from . import errors as errors
 from . import evidence as evidence
 from . import hwx as hwx
@@ -96,6 +97,8 @@ from .graph.builder.layers import topk as topk
 from .graph.builder.normalisation import batch_norm as batch_norm
 from .graph.builder.normalisation import instance_norm as instance_norm
 from .graph.builder.normalisation import local_response_norm as local_response_norm
+from .graph.gradients import backward as backward
+from .graph.gradients import backward_from as backward_from
 from .graph.graph import Graph as Graph
 from .graph.precision import to_fp16 as to_fp16
 from .graph.reference import reference as reference

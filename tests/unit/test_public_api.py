@@ -17,6 +17,7 @@ from golden_text import Golden
 PUBLIC_MODULES = [
     "aneforge",
     "aneforge._targets",
+    "aneforge.autograd",
     "aneforge.errors",
     "aneforge.evidence",
     "aneforge.hwx",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from aneforge.ops.decomposition import Decomposition
+    from aneforge.ops.gradient import Gradient, NoGradient
     from aneforge.ops.results import Movement, Product
 
 __all__ = ["Details", "Domain", "ElementDetails", "binary", "comparison", "reduction", "unary"]
@@ -43,6 +44,7 @@ class Details(TypedDict, total=False):
     product: Product
     aliases: Mapping[str, Mapping[str, AttributeValue]]
     decompositions: tuple[Decomposition, ...]
+    gradient: Gradient | NoGradient
 
 
 class ElementDetails(Details, total=False):

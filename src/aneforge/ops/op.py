@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aneforge.ops.decomposition import Decomposition
+    from aneforge.ops.gradient import Gradient, NoGradient
     from aneforge.ops.results import Movement, Product
     from aneforge.ops.sampling import Chooser, Sample
     from aneforge.ops.signature import AttributeValue
@@ -201,8 +202,8 @@ class Op(Definition):
     """Other names by which it is found, with the attributes that each of them says."""
     decompositions: tuple[Decomposition, ...] = ()
     """The ways to write it in other operations, the usual one first."""
-    gradient: Callable[..., object] | None = None
-    """How a gradient passes through it; training fills it in and says what it takes and gives."""
+    gradient: Gradient | NoGradient | None = None
+    """How a gradient passes through it, or why none does; None for an entry that does not say."""
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -13,6 +13,7 @@ from aneforge.ops.arithmetic import logistic, rectify, reshape_along, softmax
 from aneforge.ops.common import F2, LIKELY_F0, axis_attribute
 from aneforge.ops.decompositions import activations
 from aneforge.ops.forms import Domain, unary
+from aneforge.ops.gradients import pointwise
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import EVERYTHING, FROM_ZERO, UNIT, WITHIN_ONE, Codomain, around_zero
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -328,6 +329,7 @@ RELU = unary(
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
     in_mil=True,
+    gradient=pointwise.RELU,
 )
 RELU6 = unary(
     "relu6",
@@ -341,6 +343,7 @@ RELU6 = unary(
     support=LIKELY_F0,
     decompositions=(activations.RELU6,),
     in_mil=True,
+    gradient=pointwise.RELU6,
 )
 LEAKY_RELU = unary(
     "leaky_relu",
@@ -353,6 +356,7 @@ LEAKY_RELU = unary(
     codomain=leaky_codomain,
     surface=Surface.FUSED,
     in_mil=True,
+    gradient=pointwise.LEAKY_RELU,
 )
 PRELU = Op(
     name="prelu",
@@ -366,6 +370,7 @@ PRELU = Op(
     support=LIKELY_F0,
     decompositions=(activations.PRELU, activations.PRELU_BY_RELU),
     in_mil=True,
+    gradient=pointwise.PRELU,
 )
 CLAMPED_RELU = unary(
     "clamped_relu",
@@ -379,6 +384,7 @@ CLAMPED_RELU = unary(
     surface=Surface.FUSED,
     decompositions=(activations.CLAMPED_RELU,),
     in_mil=True,
+    gradient=pointwise.CLAMPED_RELU,
 )
 THRESHOLDED_RELU = unary(
     "thresholded_relu",
@@ -392,6 +398,7 @@ THRESHOLDED_RELU = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
+    gradient=pointwise.THRESHOLDED_RELU,
 )
 THRESHOLD = unary(
     "threshold",
@@ -408,6 +415,7 @@ THRESHOLD = unary(
     support=LIKELY_F0,
     decompositions=(activations.THRESHOLD,),
     in_mil=True,
+    gradient=pointwise.THRESHOLD,
 )
 CLIP = unary(
     "clip",
@@ -422,6 +430,7 @@ CLIP = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
+    gradient=pointwise.CLIP,
 )
 ELU = unary(
     "elu",
@@ -435,6 +444,7 @@ ELU = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
+    gradient=pointwise.ELU,
 )
 SIGMOID = unary(
     "sigmoid",
@@ -445,6 +455,7 @@ SIGMOID = unary(
     codomain=UNIT,
     surface=Surface.FUSED,
     in_mil=True,
+    gradient=pointwise.SIGMOID,
 )
 SIGMOID_HARD = unary(
     "sigmoid_hard",
@@ -459,9 +470,18 @@ SIGMOID_HARD = unary(
     support=LIKELY_F0,
     decompositions=(activations.SIGMOID_HARD,),
     in_mil=True,
+    gradient=pointwise.SIGMOID_HARD,
 )
 TANH = unary(
-    "tanh", CATEGORY, "tanh x", np.tanh, traits=SHRINKING, codomain=WITHIN_ONE, surface=Surface.FUSED, in_mil=True
+    "tanh",
+    CATEGORY,
+    "tanh x",
+    np.tanh,
+    traits=SHRINKING,
+    codomain=WITHIN_ONE,
+    surface=Surface.FUSED,
+    in_mil=True,
+    gradient=pointwise.TANH,
 )
 SCALED_TANH = unary(
     "scaled_tanh",
@@ -475,6 +495,7 @@ SCALED_TANH = unary(
     support=LIKELY_F0,
     decompositions=(activations.SCALED_TANH,),
     in_mil=True,
+    gradient=pointwise.SCALED_TANH,
 )
 GELU = unary(
     "gelu",
@@ -486,6 +507,7 @@ GELU = unary(
     surface=Surface.FUSED,
     decompositions=(activations.GELU,),
     in_mil=True,
+    gradient=pointwise.GELU,
 )
 SILU = unary(
     "silu",
@@ -496,6 +518,7 @@ SILU = unary(
     surface=Surface.FUSED,
     decompositions=(activations.SILU,),
     in_mil=True,
+    gradient=pointwise.SILU,
 )
 SOFTMAX = Op(
     name="softmax",
@@ -510,6 +533,7 @@ SOFTMAX = Op(
     surface=Surface.FUSED,
     support=replace(F2, gate="softmax_support"),
     in_mil=True,
+    gradient=pointwise.SOFTMAX,
 )
 SOFTPLUS = unary(
     "softplus",
@@ -521,6 +545,7 @@ SOFTPLUS = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
+    gradient=pointwise.SOFTPLUS,
 )
 SOFTPLUS_PARAMETRIC = Op(
     name="softplus_parametric",
@@ -532,6 +557,7 @@ SOFTPLUS_PARAMETRIC = Op(
     sample=sample_softplus_parametric,
     support=LIKELY_F0,
     in_mil=True,
+    gradient=pointwise.SOFTPLUS_PARAMETRIC,
 )
 SOFTSIGN = unary(
     "softsign",
@@ -544,6 +570,7 @@ SOFTSIGN = unary(
     support=LIKELY_F0,
     decompositions=(activations.SOFTSIGN,),
     in_mil=True,
+    gradient=pointwise.SOFTSIGN,
 )
 LINEAR_ACTIVATION = unary(
     "linear_activation",
@@ -555,4 +582,5 @@ LINEAR_ACTIVATION = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
+    gradient=pointwise.LINE,
 )

@@ -15,6 +15,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import softmax
 from aneforge.ops.common import F2
 from aneforge.ops.decompositions import products
+from aneforge.ops.gradient import through
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
 from aneforge.ops.shapes import broadcast, common_dtype, expect_float, expect_least_rank
@@ -159,4 +160,5 @@ SDPA = Op(
     support=F2,
     decompositions=(products.ATTENTION_BY_PRODUCTS, products.ATTENTION_ALIKE),
     in_mil=True,
+    gradient=through("products", "through products and softmax, which are computed again"),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.common import DECOMPOSED
 from aneforge.ops.decompositions import movement, placing
+from aneforge.ops.gradients import moving
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_shape
@@ -150,6 +151,7 @@ PAD = Op(
     movement=Movement(adds=("constant_val",)),
     decompositions=(movement.PADDED_BY_CONCAT, movement.MIRRORED_BY_GATHER),
     in_mil=True,
+    gradient=moving.BORDERED,
 )
 CROP = Op(
     name="crop",
@@ -168,6 +170,7 @@ CROP = Op(
     surface=Surface.FUSED,
     decompositions=(movement.CROP_BY_VIEWS,),
     in_mil=True,
+    gradient=moving.CROPPED,
 )
 BAND_PART = Op(
     name="band_part",
@@ -185,4 +188,5 @@ BAND_PART = Op(
     support=DECOMPOSED,
     decompositions=(placing.BAND,),
     in_mil=True,
+    gradient=moving.BAND,
 )

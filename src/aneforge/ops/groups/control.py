@@ -12,6 +12,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.common import NOWHERE, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
+from aneforge.ops.gradients import looking_up, moving, rounding_through
 from aneforge.ops.op import Category, MilStatus, Op, Support, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
@@ -216,6 +217,7 @@ COND = Op(
     support=INTERNAL,
     decompositions=(movement.BRANCHES,),
     in_mil=True,
+    gradient=moving.BRANCHES,
 )
 WHILE_LOOP = Op(
     name="while_loop",
@@ -228,6 +230,7 @@ WHILE_LOOP = Op(
     sample=sample_loop,
     support=INTERNAL,
     in_mil=True,
+    gradient=rounding_through.FUNCTIONS,
 )
 CALL = Op(
     name="call",
@@ -240,6 +243,7 @@ CALL = Op(
     sample=sample_call,
     support=INTERNAL,
     in_mil=True,
+    gradient=rounding_through.FUNCTIONS,
 )
 MAKE_LIST = Op(
     name="make_list",
@@ -258,6 +262,7 @@ MAKE_LIST = Op(
     traits=LIST,
     support=NOWHERE,
     in_mil=True,
+    gradient=rounding_through.NO_OPERANDS,
 )
 LIST_LENGTH = Op(
     name="list_length",
@@ -269,6 +274,7 @@ LIST_LENGTH = Op(
     sample=sample_length,
     support=NOWHERE,
     in_mil=True,
+    gradient=rounding_through.INTEGERS,
 )
 LIST_READ = Op(
     name="list_read",
@@ -281,6 +287,7 @@ LIST_READ = Op(
     movement=Movement(("ls",)),
     support=NOWHERE,
     in_mil=True,
+    gradient=looking_up.READ_ELEMENT,
 )
 LIST_WRITE = Op(
     name="list_write",
@@ -294,6 +301,7 @@ LIST_WRITE = Op(
     movement=Movement(("ls", "value")),
     support=NOWHERE,
     in_mil=True,
+    gradient=looking_up.WRITTEN_ELEMENT,
 )
 LIST_GATHER = Op(
     name="list_gather",
@@ -306,6 +314,7 @@ LIST_GATHER = Op(
     movement=Movement(("ls",)),
     support=NOWHERE,
     in_mil=True,
+    gradient=looking_up.GATHERED_ELEMENTS,
 )
 LIST_SCATTER = Op(
     name="list_scatter",
@@ -319,4 +328,5 @@ LIST_SCATTER = Op(
     movement=Movement(("ls", "value")),
     support=NOWHERE,
     in_mil=True,
+    gradient=looking_up.SCATTERED_ELEMENTS,
 )

@@ -12,6 +12,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import reshape_along, wide
 from aneforge.ops.common import LIKELY_F0
 from aneforge.ops.decompositions import products, strides
+from aneforge.ops.gradients import multiplying
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import Product
 from aneforge.ops.sampling import NUMBERS_AND_INT8, Chooser, Fill, Sample
@@ -257,6 +258,7 @@ def convolution(name: str, weight: OperandKind = OperandKind.EITHER, **details: 
     """Return a convolution; its forms differ in where the kernel comes from."""
     details["traits"] = CONVOLUTION | {Trait.FORWARD_CONVOLUTION}
     details["product"] = WEIGHTED
+    details["gradient"] = multiplying.CONVOLUTION
     return Op(
         name=name,
         category=CATEGORY,
@@ -299,4 +301,5 @@ CONV_TRANSPOSE = Op(
     product=WEIGHTED,
     decompositions=(products.CONVOLUTION_OF_ZEROS, products.BIAS_ADDED),
     in_mil=True,
+    gradient=multiplying.CONV_TRANSPOSE,
 )

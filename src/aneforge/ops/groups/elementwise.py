@@ -10,6 +10,7 @@ from aneforge.ops.arithmetic import wide
 from aneforge.ops.common import DECOMPOSED, F2, LIKELY_F0, epsilon_attribute
 from aneforge.ops.decompositions import activations, remainders
 from aneforge.ops.forms import Domain, binary, unary
+from aneforge.ops.gradients import pointwise
 from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.results import EVERYTHING, FROM_ZERO, Codomain, Movement, Taking
 from aneforge.ops.sampling import NUMBERS
@@ -102,6 +103,7 @@ ABS = unary(
     codomain=FROM_ZERO,
     surface=Surface.FUSED,
     in_mil=True,
+    gradient=pointwise.ABS,
 )
 SQUARE = unary(
     "square",
@@ -113,6 +115,7 @@ SQUARE = unary(
     surface=Surface.FUSED,
     decompositions=(activations.SQUARE,),
     in_mil=True,
+    gradient=pointwise.SQUARE,
 )
 SQRT = unary(
     "sqrt",
@@ -124,6 +127,7 @@ SQRT = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
+    gradient=pointwise.SQRT,
 )
 RSQRT = unary(
     "rsqrt",
@@ -137,6 +141,7 @@ RSQRT = unary(
     support=F2,
     decompositions=(activations.EPSILON_BEFORE,),
     in_mil=True,
+    gradient=pointwise.RSQRT,
 )
 INVERSE = unary(
     "inverse",
@@ -149,6 +154,7 @@ INVERSE = unary(
     support=LIKELY_F0,
     decompositions=(activations.EPSILON_BEFORE,),
     in_mil=True,
+    gradient=pointwise.INVERSE,
 )
 MULS = unary(
     "muls",
@@ -161,6 +167,7 @@ MULS = unary(
     mil="mul",
     catalogued=False,
     in_mil=True,
+    gradient=pointwise.MULS,
 )
 ADDS = unary(
     "adds",
@@ -174,6 +181,7 @@ ADDS = unary(
     mil="add",
     catalogued=False,
     in_mil=True,
+    gradient=pointwise.UNCHANGED,
 )
 
 ADD = binary(
@@ -185,6 +193,7 @@ ADD = binary(
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
     in_mil=True,
+    gradient=pointwise.ADD,
 )
 SUB = binary(
     "sub",
@@ -195,6 +204,7 @@ SUB = binary(
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
     in_mil=True,
+    gradient=pointwise.SUB,
 )
 MUL = binary(
     "mul",
@@ -204,6 +214,7 @@ MUL = binary(
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
     in_mil=True,
+    gradient=pointwise.MUL,
 )
 MAXIMUM = binary(
     "maximum",
@@ -215,6 +226,7 @@ MAXIMUM = binary(
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
     in_mil=True,
+    gradient=pointwise.MAXIMUM,
 )
 MINIMUM = binary(
     "minimum",
@@ -226,6 +238,7 @@ MINIMUM = binary(
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
     in_mil=True,
+    gradient=pointwise.MINIMUM,
 )
 REAL_DIV = binary(
     "real_div",
@@ -236,6 +249,7 @@ REAL_DIV = binary(
     support=LIKELY_F0,
     decompositions=(activations.REAL_DIV, activations.REAL_DIV_BY_RECIPROCAL),
     in_mil=True,
+    gradient=pointwise.REAL_DIV,
 )
 FLOOR_DIV = binary(
     "floor_div",
@@ -245,6 +259,7 @@ FLOOR_DIV = binary(
     support=LIKELY_F0,
     decompositions=(activations.FLOOR_DIV, activations.FLOOR_DIV_BY_RECIPROCAL),
     in_mil=True,
+    gradient=pointwise.STEPS_OF_TWO,
 )
 MOD = binary(
     "mod",
@@ -254,6 +269,7 @@ MOD = binary(
     support=DECOMPOSED,
     decompositions=(remainders.LONG_DIVISION,),
     in_mil=True,
+    gradient=pointwise.MOD,
 )
 POW = binary(
     "pow",
@@ -264,4 +280,5 @@ POW = binary(
     surface=Surface.FUSED,
     decompositions=(activations.SPREAD_FIRST,),
     in_mil=True,
+    gradient=pointwise.POW,
 )

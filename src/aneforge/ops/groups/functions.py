@@ -9,6 +9,7 @@ import numpy as np
 
 from aneforge.ops.common import F2, LIKELY_F2, epsilon_attribute
 from aneforge.ops.forms import Domain, unary
+from aneforge.ops.gradients import pointwise
 from aneforge.ops.op import Category, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, WITHIN_ONE
 from aneforge.ops.sampling import NUMBERS, Chooser
@@ -57,6 +58,7 @@ ERF = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
+    gradient=pointwise.ERF,
 )
 EXP = unary(
     "exp",
@@ -68,6 +70,7 @@ EXP = unary(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
+    gradient=pointwise.EXP,
 )
 EXP2 = unary(
     "exp2",
@@ -79,6 +82,7 @@ EXP2 = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
+    gradient=pointwise.EXP2,
 )
 LOG = unary(
     "log",
@@ -90,6 +94,7 @@ LOG = unary(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
+    gradient=pointwise.LOG,
 )
 LOG2 = unary(
     "log2",
@@ -100,6 +105,7 @@ LOG2 = unary(
     support=F2,
     catalogued=False,
     in_mil=False,
+    gradient=pointwise.LOG2,
 )
 SIGN = unary(
     "sign",
@@ -111,9 +117,19 @@ SIGN = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
+    gradient=pointwise.STEPS,
 )
 CEIL = unary(
-    "ceil", CATEGORY, "⌈x⌉", rounded_up, dtypes=NUMBERS, traits=ROUNDING, surface=Surface.FUSED, support=F2, in_mil=True
+    "ceil",
+    CATEGORY,
+    "⌈x⌉",
+    rounded_up,
+    dtypes=NUMBERS,
+    traits=ROUNDING,
+    surface=Surface.FUSED,
+    support=F2,
+    in_mil=True,
+    gradient=pointwise.STEPS,
 )
 FLOOR = unary(
     "floor",
@@ -125,6 +141,7 @@ FLOOR = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
+    gradient=pointwise.STEPS,
 )
 ROUND = unary(
     "round",
@@ -136,4 +153,5 @@ ROUND = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
+    gradient=pointwise.STEPS,
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.common import LIKELY_BRIDGE_F0
+from aneforge.ops.gradients import multiplying, pointwise, reducing, rounding_through
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.results import Movement, Taking
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
@@ -230,6 +231,7 @@ CROSS_PRODUCT = Op(
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
+    gradient=multiplying.CROSS_PRODUCT,
 )
 CROSS_CORRELATION = Op(
     name="cross_correlation",
@@ -244,6 +246,7 @@ CROSS_CORRELATION = Op(
     in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
+    gradient=multiplying.CORRELATION,
 )
 COST_VOLUME = Op(
     name="cost_volume",
@@ -257,6 +260,7 @@ COST_VOLUME = Op(
     surface=Surface.NATIVE_LAYER,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
+    gradient=multiplying.COST_VOLUME,
 )
 FPS = Op(
     name="fps",
@@ -272,6 +276,7 @@ FPS = Op(
     in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
+    gradient=reducing.FARTHEST,
 )
 RADIUS_SEARCH = Op(
     name="radius_search",
@@ -286,6 +291,7 @@ RADIUS_SEARCH = Op(
     in_mil=False,
     support=LIKELY_BRIDGE_F0,
     catalogued=False,
+    gradient=pointwise.STEPS_OF_TWO,
 )
 MATRIX_DECOMPOSITION = Op(
     name="matrix_decomposition",
@@ -303,4 +309,5 @@ MATRIX_DECOMPOSITION = Op(
     sample=sample_matrix_decomposition,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
+    gradient=rounding_through.UNKNOWN_MATHEMATICS,
 )

@@ -16,6 +16,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.common import LIKELY_BRIDGE_F0, LIKELY_BRIDGE_F2, SHAPE
 from aneforge.ops.decompositions import movement
 from aneforge.ops.forms import Domain, unary
+from aneforge.ops.gradients import moving, pointwise, rounding_through, sizing
 from aneforge.ops.interpolation import (
     SAMPLING_MODES,
     bilinear,
@@ -347,6 +348,7 @@ RESIZE_OP = Op(
     support=RESIZE,
     decompositions=(movement.NEAREST_BY_GATHER,),
     in_mil=True,
+    gradient=sizing.RESIZED,
 )
 RESIZE_BILINEAR = Op(
     name="resize_bilinear",
@@ -362,6 +364,7 @@ RESIZE_BILINEAR = Op(
     surface=Surface.FUSED,
     support=RESIZE,
     in_mil=True,
+    gradient=sizing.RESIZED_LINEARLY,
 )
 RESIZE_NEAREST_NEIGHBOR = Op(
     name="resize_nearest_neighbor",
@@ -377,6 +380,7 @@ RESIZE_NEAREST_NEIGHBOR = Op(
     surface=Surface.FUSED,
     support=RESIZE,
     in_mil=True,
+    gradient=sizing.NEAREST,
 )
 UPSAMPLE_BILINEAR = Op(
     name="upsample_bilinear",
@@ -396,6 +400,7 @@ UPSAMPLE_BILINEAR = Op(
     surface=Surface.FUSED,
     support=RESIZE,
     in_mil=True,
+    gradient=sizing.UPSAMPLED_LINEARLY,
 )
 UPSAMPLE_NEAREST_NEIGHBOR = Op(
     name="upsample_nearest_neighbor",
@@ -410,6 +415,7 @@ UPSAMPLE_NEAREST_NEIGHBOR = Op(
     traits=frozenset({Trait.RESIZING}),
     support=RESIZE,
     in_mil=True,
+    gradient=sizing.NEAREST,
 )
 UPSAMPLE = Op(
     name="upsample",
@@ -428,6 +434,7 @@ UPSAMPLE = Op(
     catalogued=False,
     decompositions=(movement.UPSAMPLED_BY_FACTORS,),
     in_mil=True,
+    gradient=moving.UPSAMPLED,
 )
 GAMMA = unary(
     "gamma",
@@ -437,6 +444,7 @@ GAMMA = unary(
     domain=Domain(-0.1, 1.2),
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
+    gradient=pointwise.GAMMA,
 )
 DEGAMMA = unary(
     "degamma",
@@ -446,6 +454,7 @@ DEGAMMA = unary(
     domain=Domain(-0.1, 1.2),
     support=LIKELY_BRIDGE_F2,
     in_mil=True,
+    gradient=pointwise.DEGAMMA,
 )
 BYTES = Codomain(0.0, 255.0, minus_zero=False)
 PIXEL_BUFFER_TO_TENSOR = Op(
@@ -460,6 +469,7 @@ PIXEL_BUFFER_TO_TENSOR = Op(
     codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
+    gradient=rounding_through.OF_BYTES,
 )
 TENSOR_TO_PIXEL_BUFFER = Op(
     name="tensor_to_pixel_buffer",
@@ -473,4 +483,5 @@ TENSOR_TO_PIXEL_BUFFER = Op(
     codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
+    gradient=rounding_through.INTEGERS,
 )

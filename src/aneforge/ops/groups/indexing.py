@@ -18,6 +18,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.common import DECOMPOSED, LIKELY_F2, NOWHERE, axis_attribute, dtype_attribute
 from aneforge.ops.decompositions import placing
 from aneforge.ops.definition import meaning_dtype
+from aneforge.ops.gradients import looking_up, rounding_through
 from aneforge.ops.groups.elementwise import real_quotient
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.results import Codomain, Movement
@@ -258,6 +259,7 @@ GATHER = Op(
     support=LIKELY_F2,
     traits=INDICES | {Trait.GATHERING},
     in_mil=True,
+    gradient=looking_up.GATHERED,
 )
 GATHER_ALONG_AXIS = Op(
     name="gather_along_axis",
@@ -272,6 +274,7 @@ GATHER_ALONG_AXIS = Op(
     support=LIKELY_F2,
     traits=INDICES | {Trait.GATHERING},
     in_mil=True,
+    gradient=looking_up.GATHERED_ALONG,
 )
 GATHER_ND = Op(
     name="gather_nd",
@@ -286,6 +289,7 @@ GATHER_ND = Op(
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
     traits=INDICES | {Trait.GATHERING},
     in_mil=True,
+    gradient=looking_up.GATHERED_BY_COORDINATES,
 )
 GATHER_HW = Op(
     name="gather_hw",
@@ -300,6 +304,7 @@ GATHER_HW = Op(
     support=Support(floor=3, gate="texture_engine", mil_since=3),
     catalogued=False,
     traits=INDICES,
+    gradient=looking_up.GATHERED_PIXELS,
 )
 
 
@@ -431,6 +436,7 @@ SCATTER = Op(
     decompositions=(placing.SCATTER,),
     traits=SCATTERING,
     in_mil=True,
+    gradient=looking_up.SCATTERED,
 )
 SCATTER_ALONG_AXIS = Op(
     name="scatter_along_axis",
@@ -445,6 +451,7 @@ SCATTER_ALONG_AXIS = Op(
     decompositions=(placing.SCATTER_ALONG_AXIS,),
     traits=SCATTERING,
     in_mil=True,
+    gradient=looking_up.SCATTERED_ALONG,
 )
 SCATTER_ND = Op(
     name="scatter_nd",
@@ -459,6 +466,7 @@ SCATTER_ND = Op(
     decompositions=(placing.SCATTER_ND,),
     traits=SCATTERING,
     in_mil=True,
+    gradient=looking_up.SCATTERED_BY_COORDINATES,
 )
 
 
@@ -539,6 +547,7 @@ ONE_HOT = Op(
     decompositions=(placing.EQUAL_PLACES,),
     traits=INDICES,
     in_mil=True,
+    gradient=rounding_through.INTEGERS,
 )
 NON_ZERO = Op(
     name="non_zero",
@@ -551,4 +560,5 @@ NON_ZERO = Op(
     support=NOWHERE,
     traits=frozenset({Trait.DATA_SHAPE, Trait.INDICES}),
     in_mil=True,
+    gradient=rounding_through.INTEGERS,
 )

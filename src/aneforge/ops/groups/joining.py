@@ -10,6 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.common import F2, axis_attribute
 from aneforge.ops.decompositions import movement
+from aneforge.ops.gradients import moving
 from aneforge.ops.op import Basis, Category, Op, Support, Surface, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
@@ -182,6 +183,7 @@ CONCAT = Op(
     surface=Surface.FUSED,
     support=Support(floor=0, basis=Basis.SYMBOL),
     in_mil=True,
+    gradient=moving.JOINED,
 )
 STACK = Op(
     name="stack",
@@ -196,6 +198,7 @@ STACK = Op(
     surface=Surface.FUSED,
     decompositions=(movement.STACKED_BY_CONCAT,),
     in_mil=True,
+    gradient=moving.STACKED,
 )
 SPLIT = Op(
     name="split",
@@ -215,6 +218,7 @@ SPLIT = Op(
     surface=Surface.FUSED,
     decompositions=(movement.SPLIT_BY_VIEWS,),
     in_mil=True,
+    gradient=moving.SPLIT,
 )
 TILE = Op(
     name="tile",
@@ -230,4 +234,5 @@ TILE = Op(
     support=F2,
     decompositions=(movement.REPEATED_BY_CONCAT,),
     in_mil=True,
+    gradient=moving.TILED,
 )

@@ -9,6 +9,7 @@ import numpy as np
 from aneforge.ops.common import DECOMPOSED, LIKELY_F0
 from aneforge.ops.decompositions import logic, movement
 from aneforge.ops.forms import binary, comparison, unary
+from aneforge.ops.gradients import pointwise, rounding_through
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import UNIT, Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
@@ -51,16 +52,59 @@ def join(name: str, summary: str, meaning: Callable[..., Array], decomposition: 
         codomain=UNIT,
         support=DECOMPOSED,
         decompositions=(decomposition,),
+        gradient=rounding_through.BOOLEANS,
         in_mil=True,
     )
 
 
-EQUAL = comparison("equal", "x = y", np.equal, surface=Surface.FUSED, in_mil=True)
-NOT_EQUAL = comparison("not_equal", "x ≠ y", np.not_equal, surface=Surface.FUSED, in_mil=True)
-GREATER = comparison("greater", "x > y", np.greater, surface=Surface.FUSED, in_mil=True)
-GREATER_EQUAL = comparison("greater_equal", "x ≥ y", np.greater_equal, surface=Surface.FUSED, in_mil=True)
-LESS = comparison("less", "x < y", np.less, surface=Surface.FUSED, in_mil=True)
-LESS_EQUAL = comparison("less_equal", "x ≤ y", np.less_equal, surface=Surface.FUSED, in_mil=True)
+EQUAL = comparison(
+    "equal",
+    "x = y",
+    np.equal,
+    surface=Surface.FUSED,
+    in_mil=True,
+    gradient=rounding_through.BOOLEANS,
+)
+NOT_EQUAL = comparison(
+    "not_equal",
+    "x ≠ y",
+    np.not_equal,
+    surface=Surface.FUSED,
+    in_mil=True,
+    gradient=rounding_through.BOOLEANS,
+)
+GREATER = comparison(
+    "greater",
+    "x > y",
+    np.greater,
+    surface=Surface.FUSED,
+    in_mil=True,
+    gradient=rounding_through.BOOLEANS,
+)
+GREATER_EQUAL = comparison(
+    "greater_equal",
+    "x ≥ y",
+    np.greater_equal,
+    surface=Surface.FUSED,
+    in_mil=True,
+    gradient=rounding_through.BOOLEANS,
+)
+LESS = comparison(
+    "less",
+    "x < y",
+    np.less,
+    surface=Surface.FUSED,
+    in_mil=True,
+    gradient=rounding_through.BOOLEANS,
+)
+LESS_EQUAL = comparison(
+    "less_equal",
+    "x ≤ y",
+    np.less_equal,
+    surface=Surface.FUSED,
+    in_mil=True,
+    gradient=rounding_through.BOOLEANS,
+)
 
 LOGICAL_NOT = unary(
     "logical_not",
@@ -72,6 +116,7 @@ LOGICAL_NOT = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
+    gradient=rounding_through.BOOLEANS,
 )
 LOGICAL_AND = join("logical_and", "x and y", np.logical_and, logic.AND)
 LOGICAL_OR = join("logical_or", "x or y", np.logical_or, logic.OR)
@@ -91,4 +136,5 @@ SELECT = Op(
     support=LIKELY_F0,
     decompositions=(movement.SELECT_OF_ONE_SHAPE,),
     in_mil=True,
+    gradient=pointwise.SELECT,
 )

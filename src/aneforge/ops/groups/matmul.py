@@ -11,6 +11,8 @@ from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import wide
 from aneforge.ops.common import LIKELY_F0
 from aneforge.ops.decompositions import products
+from aneforge.ops.gradient import through
+from aneforge.ops.gradients import multiplying
 from aneforge.ops.labels import label_extents, labels_of
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import Product
@@ -241,6 +243,7 @@ def general_product(name: str, **details: Unpack[Details]) -> Op:
     """Return a matrix product with MIL's operands and attributes."""
     details["traits"] = MATRIX_PRODUCT
     details["product"] = PAIR
+    details["gradient"] = multiplying.MATMUL
     return Op(
         name=name,
         category=CATEGORY,
@@ -272,6 +275,7 @@ BMM = Op(
     mil="matmul",
     catalogued=False,
     in_mil=True,
+    gradient=multiplying.MATMUL,
 )
 BMM_W = Op(
     name="bmm_w",
@@ -288,6 +292,7 @@ BMM_W = Op(
     mil="matmul",
     catalogued=False,
     in_mil=True,
+    gradient=multiplying.MATMUL,
 )
 LINEAR = Op(
     name="linear",
@@ -307,6 +312,7 @@ LINEAR = Op(
     support=LIKELY_F0,
     decompositions=(products.LINEAR_BY_MATMUL, products.LINEAR_OF_ROWS),
     in_mil=True,
+    gradient=multiplying.LINEAR,
 )
 EINSUM = Op(
     name="einsum",
@@ -322,4 +328,5 @@ EINSUM = Op(
     support=LIKELY_F0,
     decompositions=(products.LABELS_BY_MATMUL,),
     in_mil=True,
+    gradient=through("matmul", "through transposes and a matrix product"),
 )

@@ -15,6 +15,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import euclidean_length, reshape_along
 from aneforge.ops.common import AXES, F2, LIKELY_BRIDGE_F2, LIKELY_F2, epsilon_attribute
 from aneforge.ops.decompositions import norms
+from aneforge.ops.gradients import normalising, reducing
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
 from aneforge.ops.shapes import (
@@ -173,6 +174,7 @@ BATCH_NORM = Op(
         norms.ONE_TYPE,
     ),
     in_mil=True,
+    gradient=normalising.BATCH_NORM,
 )
 
 
@@ -236,6 +238,7 @@ LAYER_NORM = Op(
         norms.ONE_TYPE,
     ),
     in_mil=True,
+    gradient=normalising.LAYER_NORM,
 )
 
 
@@ -281,6 +284,7 @@ INSTANCE_NORM = Op(
         norms.ONE_TYPE,
     ),
     in_mil=True,
+    gradient=normalising.INSTANCE_NORM,
 )
 
 
@@ -328,6 +332,7 @@ CHANNEL_LAYER_NORM = Op(
     support=F2,
     catalogued=False,
     decompositions=(norms.CHANNEL_MEANS,),
+    gradient=normalising.CHANNEL_LAYER_NORM,
 )
 
 
@@ -372,6 +377,7 @@ GROUP_NORM = Op(
     support=F2,
     catalogued=False,
     decompositions=(norms.GROUP_MEANS, norms.GROUP_SUMS),
+    gradient=normalising.GROUP_NORM,
 )
 
 
@@ -412,6 +418,7 @@ L2_NORM = Op(
     support=F2,
     decompositions=(norms.LENGTH,),
     in_mil=True,
+    gradient=normalising.L2_NORM,
 )
 
 
@@ -450,6 +457,7 @@ RMS_NORM = Op(
     support=F2,
     catalogued=False,
     decompositions=(norms.SCALED_LENGTH,),
+    gradient=normalising.RMS_NORM,
 )
 
 
@@ -500,6 +508,7 @@ LOCAL_RESPONSE_NORM = Op(
     surface=Surface.FUSED,
     support=replace(LIKELY_F2, gate="lrn_support"),
     in_mil=True,
+    gradient=normalising.LOCAL_RESPONSE_NORM,
 )
 
 
@@ -534,6 +543,7 @@ LRN = Op(
     in_mil=False,
     support=replace(LIKELY_BRIDGE_F2, gate="lrn_support"),
     catalogued=False,
+    gradient=normalising.LRN,
 )
 
 
@@ -578,4 +588,5 @@ MINMAX_NORM = Op(
     in_mil=False,
     support=replace(LIKELY_BRIDGE_F2, gate="minmax_norm_support"),
     catalogued=False,
+    gradient=reducing.MINMAX,
 )

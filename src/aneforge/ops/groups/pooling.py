@@ -11,6 +11,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import euclidean_length
 from aneforge.ops.common import LIKELY_F0
 from aneforge.ops.decompositions import reductions
+from aneforge.ops.gradients import pooling_windows
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS_AND_INT8, Chooser, Fill, Sample
@@ -188,6 +189,7 @@ MAX_POOL = Op(
     traits=POOLING | {Trait.EXTREME},
     surface=Surface.FUSED,
     in_mil=True,
+    gradient=pooling_windows.LARGEST,
 )
 AVG_POOL = Op(
     name="avg_pool",
@@ -201,6 +203,7 @@ AVG_POOL = Op(
     surface=Surface.FUSED,
     traits=POOLING | {Trait.AVERAGING},
     in_mil=True,
+    gradient=pooling_windows.AVERAGE,
 )
 L2_POOL = Op(
     name="l2_pool",
@@ -215,6 +218,7 @@ L2_POOL = Op(
     codomain=FROM_ZERO,
     support=LIKELY_F0,
     in_mil=True,
+    gradient=pooling_windows.LENGTH,
 )
 
 
@@ -232,6 +236,7 @@ def unit_pool(name: str) -> Op:
         traits=POOLING,
         support=LIKELY_F0,
         decompositions=(reductions.NAMED_POOL,),
+        gradient=pooling_windows.BY_MODE,
         in_mil=True,
     )
 

@@ -11,6 +11,7 @@ from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.common import LIKELY_BRIDGE_F2, LIKELY_F2, NOWHERE, axis_attribute, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
+from aneforge.ops.gradients import pointwise, rounding_through
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalise_axis
@@ -466,6 +467,7 @@ CAST = Op(
     traits=frozenset({Trait.ELEMENTWISE}),
     surface=Surface.FUSED,
     in_mil=True,
+    gradient=pointwise.CAST,
 )
 QUANTIZE = Op(
     name="quantize",
@@ -479,6 +481,7 @@ QUANTIZE = Op(
     opset="ios17",
     support=Support(floor=0, basis=Basis.SYMBOL),
     in_mil=True,
+    gradient=rounding_through.QUANTISED,
 )
 DEQUANTIZE = Op(
     name="dequantize",
@@ -493,6 +496,7 @@ DEQUANTIZE = Op(
     support=Support(floor=0, basis=Basis.SYMBOL),
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
+    gradient=rounding_through.DEQUANTISED,
 )
 CONSTEXPR_LUT_TO_DENSE = Op(
     name="constexpr_lut_to_dense",
@@ -507,6 +511,7 @@ CONSTEXPR_LUT_TO_DENSE = Op(
     support=LIKELY_F2,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
+    gradient=rounding_through.OF_CONSTANTS,
 )
 CONSTEXPR_SPARSE_TO_DENSE = Op(
     name="constexpr_sparse_to_dense",
@@ -520,6 +525,7 @@ CONSTEXPR_SPARSE_TO_DENSE = Op(
     support=LIKELY_F2,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
+    gradient=rounding_through.OF_CONSTANTS,
 )
 CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_blockwise_shift_scale",
@@ -533,6 +539,7 @@ CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     support=FROM_BLOCKS,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
+    gradient=rounding_through.OF_CONSTANTS,
 )
 CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_sparse_blockwise_shift_scale",
@@ -551,6 +558,7 @@ CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     support=FROM_BLOCKS,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
+    gradient=rounding_through.OF_CONSTANTS,
 )
 CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     name="constexpr_affine_dequantize",
@@ -565,6 +573,7 @@ CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.FOLD),
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
+    gradient=rounding_through.OF_CONSTANTS,
 )
 CONSTEXPR_LUT_TO_SPARSE = Op(
     name="constexpr_lut_to_sparse",
@@ -579,6 +588,7 @@ CONSTEXPR_LUT_TO_SPARSE = Op(
     support=LIKELY_BRIDGE_F2,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
+    gradient=rounding_through.OF_CONSTANTS,
 )
 CONSTEXPR_CAST = Op(
     name="constexpr_cast",
@@ -594,4 +604,5 @@ CONSTEXPR_CAST = Op(
     support=NOWHERE,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
+    gradient=rounding_through.OF_CONSTANTS,
 )

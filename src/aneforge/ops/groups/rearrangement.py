@@ -13,6 +13,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.common import LIKELY_BRIDGE_F2, LIKELY_F0, LIKELY_F2
 from aneforge.ops.decompositions import movement
+from aneforge.ops.gradients import moving
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any
@@ -131,6 +132,7 @@ SPACE_TO_DEPTH = exchange(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
+    gradient=moving.SPACE_TO_DEPTH,
 )
 DEPTH_TO_SPACE = exchange(
     "depth_to_space",
@@ -139,6 +141,7 @@ DEPTH_TO_SPACE = exchange(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
+    gradient=moving.DEPTH_TO_SPACE,
 )
 PIXEL_SHUFFLE = exchange(
     "pixel_shuffle",
@@ -149,6 +152,7 @@ PIXEL_SHUFFLE = exchange(
     surface=Surface.FUSED,
     support=Support(floor=0, basis=Basis.SYMBOL),
     in_mil=True,
+    gradient=moving.SHUFFLED,
 )
 PIXEL_UNSHUFFLE = exchange(
     "pixel_unshuffle",
@@ -160,6 +164,7 @@ PIXEL_UNSHUFFLE = exchange(
     opset="ios16",
     support=LIKELY_F0,
     in_mil=True,
+    gradient=moving.UNSHUFFLED,
 )
 SPACE_TO_CHANNEL = exchange(
     "space_to_channel",
@@ -170,6 +175,7 @@ SPACE_TO_CHANNEL = exchange(
     in_mil=False,
     support=Support(floor=2, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
     catalogued=False,
+    gradient=moving.SPACE_TO_CHANNEL,
 )
 CHANNEL_TO_SPACE = exchange(
     "channel_to_space",
@@ -180,6 +186,7 @@ CHANNEL_TO_SPACE = exchange(
     in_mil=False,
     support=LIKELY_BRIDGE_F2,
     catalogued=False,
+    gradient=moving.CHANNEL_TO_SPACE,
 )
 
 
@@ -282,6 +289,7 @@ SPACE_TO_BATCH = Op(
     support=LIKELY_F2,
     decompositions=(movement.SPACE_TO_BATCH, movement.SPACE_TO_BATCH_AFTER_PAD),
     in_mil=True,
+    gradient=moving.SPACE_TO_BATCH,
 )
 BATCH_TO_SPACE = Op(
     name="batch_to_space",
@@ -300,4 +308,5 @@ BATCH_TO_SPACE = Op(
     support=LIKELY_F2,
     decompositions=(movement.BATCH_TO_SPACE, movement.BATCH_TO_SPACE_THEN_CROP),
     in_mil=True,
+    gradient=moving.BATCH_TO_SPACE,
 )

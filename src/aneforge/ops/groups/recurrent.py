@@ -19,6 +19,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.arithmetic import logistic, rectify, return_unchanged
 from aneforge.ops.common import DECOMPOSED
 from aneforge.ops.decompositions import recurrent
+from aneforge.ops.gradient import through
 from aneforge.ops.op import Category, Op
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample
 from aneforge.ops.shapes import common_dtype, divisible, expect_float, expect_rank
@@ -390,6 +391,7 @@ RNN = Op(
     support=DECOMPOSED,
     decompositions=(recurrent.RNN, recurrent.FORWARD),
     in_mil=True,
+    gradient=through("steps", "through its steps"),
 )
 GRU = Op(
     name="gru",
@@ -412,6 +414,7 @@ GRU = Op(
     support=DECOMPOSED,
     decompositions=(recurrent.GRU, recurrent.FORWARD),
     in_mil=True,
+    gradient=through("steps", "through its steps"),
 )
 LSTM = Op(
     name="lstm",
@@ -443,4 +446,5 @@ LSTM = Op(
     support=DECOMPOSED,
     decompositions=(recurrent.LSTM, recurrent.FORWARD),
     in_mil=True,
+    gradient=through("steps", "through its steps"),
 )

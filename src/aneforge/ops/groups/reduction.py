@@ -22,6 +22,7 @@ from aneforge.ops.common import (
 )
 from aneforge.ops.decompositions import reductions
 from aneforge.ops.forms import Details, Domain, reduction
+from aneforge.ops.gradients import pointwise, reducing, rounding_through
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -157,6 +158,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         traits=PLACES | {Trait.ARG_REDUCTION},
         codomain=FROM_ZERO,
         in_mil=True,
+        gradient=rounding_through.INTEGERS,
     )
 
 
@@ -227,7 +229,14 @@ def sample_cumsum(chooser: Chooser) -> Sample:
     return Sample({"x": Fill(tensor)}, attributes)
 
 
-REDUCE_SUM = reduction("reduce_sum", "Σ x", total, dtypes=NUMBERS, **FUSED_REDUCTION)
+REDUCE_SUM = reduction(
+    "reduce_sum",
+    "Σ x",
+    total,
+    dtypes=NUMBERS,
+    **FUSED_REDUCTION,
+    gradient=reducing.SUM,
+)
 REDUCE_SUM_SQUARE = reduction(
     "reduce_sum_square",
     "Σ x²",
@@ -237,6 +246,7 @@ REDUCE_SUM_SQUARE = reduction(
     **FUSED,
     decompositions=(reductions.SUM_SQUARE,),
     traits=SQUARING,
+    gradient=reducing.SUM_SQUARE,
 )
 REDUCE_L1_NORM = reduction(
     "reduce_l1_norm",
@@ -246,13 +256,41 @@ REDUCE_L1_NORM = reduction(
     codomain=FROM_ZERO,
     **FUSED,
     decompositions=(reductions.L1_NORM,),
+    gradient=reducing.L1_NORM,
 )
-REDUCE_MAX = reduction("reduce_max", "the largest x", largest, dtypes=NUMBERS, **FUSED_EXTREME)
-REDUCE_MIN = reduction("reduce_min", "the smallest x", smallest, dtypes=NUMBERS, **FUSED_EXTREME)
+REDUCE_MAX = reduction(
+    "reduce_max",
+    "the largest x",
+    largest,
+    dtypes=NUMBERS,
+    **FUSED_EXTREME,
+    gradient=reducing.EXTREME,
+)
+REDUCE_MIN = reduction(
+    "reduce_min",
+    "the smallest x",
+    smallest,
+    dtypes=NUMBERS,
+    **FUSED_EXTREME,
+    gradient=reducing.EXTREME,
+)
 REDUCE_PROD = reduction(
-    "reduce_prod", "Π x", product, domain=Domain(-2, 2), dtypes=NUMBERS, support=NOWHERE, in_mil=True
+    "reduce_prod",
+    "Π x",
+    product,
+    domain=Domain(-2, 2),
+    dtypes=NUMBERS,
+    support=NOWHERE,
+    in_mil=True,
+    gradient=reducing.PRODUCT,
 )
-REDUCE_MEAN = reduction("reduce_mean", "Σ x / n", mean, **FUSED_REDUCTION)
+REDUCE_MEAN = reduction(
+    "reduce_mean",
+    "Σ x / n",
+    mean,
+    **FUSED_REDUCTION,
+    gradient=reducing.MEAN,
+)
 REDUCE_L2_NORM = reduction(
     "reduce_l2_norm",
     "√(Σ x²)",
@@ -261,10 +299,23 @@ REDUCE_L2_NORM = reduction(
     **FUSED,
     decompositions=(reductions.L2_NORM,),
     traits=SQUARING,
+    gradient=reducing.L2_NORM,
 )
-REDUCE_LOG_SUM = reduction("reduce_log_sum", "log Σ x", log_of_total, domain=Domain(0.1, 9), **FUSED)
+REDUCE_LOG_SUM = reduction(
+    "reduce_log_sum",
+    "log Σ x",
+    log_of_total,
+    domain=Domain(0.1, 9),
+    **FUSED,
+    gradient=reducing.LOG_SUM,
+)
 REDUCE_LOG_SUM_EXP = reduction(
-    "reduce_log_sum_exp", "log Σ eˣ", log_of_total_of_powers, domain=Domain(-900, 900), **FUSED
+    "reduce_log_sum_exp",
+    "log Σ eˣ",
+    log_of_total_of_powers,
+    domain=Domain(-900, 900),
+    **FUSED,
+    gradient=reducing.LOG_SUM_EXP,
 )
 SQ_AFTER_REDUCE = reduction(
     "sq_after_reduce",
@@ -283,6 +334,7 @@ SQ_AFTER_REDUCE = reduction(
     catalogued=False,
     decompositions=(reductions.SQUARE_AFTER_SUM,),
     traits=SQUARING,
+    gradient=reducing.SQUARE_OF_SUM,
 )
 
 REDUCE_ARGMAX = arg_reduction(
@@ -309,6 +361,7 @@ ARGMAX = Op(
     in_mil=False,
     support=BRIDGE_F0,
     catalogued=False,
+    gradient=pointwise.STEPS,
 )
 GLOBAL_ARG_MIN_MAX = Op(
     name="global_arg_min_max",
@@ -328,6 +381,7 @@ GLOBAL_ARG_MIN_MAX = Op(
     traits=PLACES,
     aliases={"global_argmax": {"mode": "max"}, "global_argmin": {"mode": "min"}},
     decompositions=(reductions.ARG_REDUCTION_OF_ONE_ROW,),
+    gradient=pointwise.STEPS,
 )
 
 CUMSUM = Op(
@@ -345,4 +399,5 @@ CUMSUM = Op(
     sample=sample_cumsum,
     support=LIKELY_F0,
     in_mil=True,
+    gradient=reducing.CUMSUM,
 )

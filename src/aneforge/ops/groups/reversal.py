@@ -7,6 +7,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.common import AXES, DECOMPOSED, LIKELY_F2
 from aneforge.ops.decompositions import placing
+from aneforge.ops.gradients import moving
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_shape
@@ -86,6 +87,7 @@ REVERSE = Op(
     surface=Surface.FUSED,
     support=LIKELY_F2,
     in_mil=True,
+    gradient=moving.REVERSED,
 )
 REVERSE_SEQUENCE = Op(
     name="reverse_sequence",
@@ -100,4 +102,5 @@ REVERSE_SEQUENCE = Op(
     support=DECOMPOSED,
     decompositions=(placing.TURNED,),
     in_mil=True,
+    gradient=moving.REVERSED_SEQUENCE,
 )

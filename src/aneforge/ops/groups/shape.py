@@ -10,6 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.common import AXES, BRIDGE_F0, LIKELY_F0, LIKELY_F2, NOWHERE, axis_attribute
 from aneforge.ops.decompositions import movement
+from aneforge.ops.gradients import moving, pointwise, rounding_through
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.results import FROM_ZERO, Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
@@ -188,6 +189,7 @@ RESHAPE = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     in_mil=True,
+    gradient=moving.RESHAPED,
 )
 RESHAPE_LIKE = Op(
     name="reshape_like",
@@ -207,6 +209,7 @@ RESHAPE_LIKE = Op(
     support=LIKELY_F0,
     decompositions=(movement.RESHAPED,),
     in_mil=True,
+    gradient=moving.RESHAPED_LIKE,
 )
 FLATTEN2D = Op(
     name="flatten2d",
@@ -221,6 +224,7 @@ FLATTEN2D = Op(
     surface=Surface.FUSED,
     decompositions=(movement.RESHAPED,),
     in_mil=True,
+    gradient=moving.RESHAPED,
 )
 FLATTEN = Op(
     name="flatten",
@@ -235,6 +239,7 @@ FLATTEN = Op(
     in_mil=False,
     support=BRIDGE_F0,
     catalogued=False,
+    gradient=moving.RESHAPED,
 )
 
 
@@ -345,6 +350,7 @@ EXPAND_DIMS = Op(
     surface=Surface.FUSED,
     decompositions=(movement.RESHAPED,),
     in_mil=True,
+    gradient=moving.RESHAPED,
 )
 SQUEEZE = Op(
     name="squeeze",
@@ -359,6 +365,7 @@ SQUEEZE = Op(
     surface=Surface.FUSED,
     decompositions=(movement.RESHAPED,),
     in_mil=True,
+    gradient=moving.RESHAPED,
 )
 TRANSPOSE = Op(
     name="transpose",
@@ -372,6 +379,7 @@ TRANSPOSE = Op(
     movement=Movement(),
     surface=Surface.FUSED,
     in_mil=True,
+    gradient=moving.TRANSPOSED,
 )
 IDENTITY = Op(
     name="identity",
@@ -384,6 +392,7 @@ IDENTITY = Op(
     movement=Movement(),
     support=LIKELY_F2,
     in_mil=True,
+    gradient=pointwise.UNCHANGED,
 )
 SHAPE = Op(
     name="shape",
@@ -396,4 +405,5 @@ SHAPE = Op(
     sample=sample_any,
     support=NOWHERE,
     in_mil=True,
+    gradient=rounding_through.INTEGERS,
 )

@@ -9,6 +9,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.common import BRIDGE_F0, LIKELY_F2, NOWHERE, axis_attribute
 from aneforge.ops.decompositions import movement
+from aneforge.ops.gradients import looking_up, moving
 from aneforge.ops.op import Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import Chooser, Fill, Sample, draw_any, draw_axis, draw_shape
@@ -239,6 +240,7 @@ SLICE_BY_SIZE = Op(
     surface=Surface.FUSED,
     decompositions=(movement.SLICE_OF_SIZE_BY_VIEWS,),
     in_mil=True,
+    gradient=moving.BLOCK,
 )
 SLICE_BY_INDEX = Op(
     name="slice_by_index",
@@ -254,6 +256,7 @@ SLICE_BY_INDEX = Op(
     support=Support(floor=0, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
     decompositions=(movement.SLICE_BY_VIEWS,),
     in_mil=True,
+    gradient=moving.REGION,
 )
 SLICE_UPDATE = Op(
     name="slice_update",
@@ -268,6 +271,7 @@ SLICE_UPDATE = Op(
     opset="ios18",
     support=LIKELY_F2,
     in_mil=True,
+    gradient=moving.WRITTEN_REGION,
 )
 
 
@@ -380,6 +384,7 @@ SLIDING_WINDOWS = Op(
     movement=Movement(),
     support=NOWHERE,
     in_mil=True,
+    gradient=moving.WINDOWS,
 )
 INPUT_VIEW = Op(
     name="input_view",
@@ -401,6 +406,7 @@ INPUT_VIEW = Op(
     in_mil=False,
     support=BRIDGE_F0,
     catalogued=False,
+    gradient=moving.VIEW,
 )
 DYNAMIC_SLICE = Op(
     name="dynamic_slice",
@@ -420,4 +426,5 @@ DYNAMIC_SLICE = Op(
     support=Support(floor=3, mil_since=None, mil_otherwise=MilStatus.BRIDGE),
     catalogued=False,
     traits=frozenset({Trait.INDICES}),
+    gradient=looking_up.SLICED_FROM,
 )

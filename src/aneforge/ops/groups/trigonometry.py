@@ -12,6 +12,7 @@ import numpy as np
 from aneforge.ops.common import DECOMPOSED, F2
 from aneforge.ops.decompositions import trigonometry
 from aneforge.ops.forms import Domain, unary
+from aneforge.ops.gradients import pointwise
 from aneforge.ops.op import Below, Category, Support, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, WITHIN_ONE, Codomain, around_zero
 
@@ -35,6 +36,7 @@ SIN = unary(
     support=F4,
     decompositions=(trigonometry.SINE_BY_POLYNOMIAL,),
     in_mil=True,
+    gradient=pointwise.SIN,
 )
 COS = unary(
     "cos",
@@ -47,6 +49,7 @@ COS = unary(
     support=F4,
     decompositions=(trigonometry.COSINE_BY_POLYNOMIAL,),
     in_mil=True,
+    gradient=pointwise.COS,
 )
 ATAN = unary(
     "atan",
@@ -59,9 +62,19 @@ ATAN = unary(
     surface=Surface.FUSED,
     support=F2,
     in_mil=True,
+    gradient=pointwise.ATAN,
 )
 
-TAN = unary("tan", CATEGORY, "tan x", np.tan, support=DECOMPOSED, decompositions=(trigonometry.TAN,), in_mil=True)
+TAN = unary(
+    "tan",
+    CATEGORY,
+    "tan x",
+    np.tan,
+    support=DECOMPOSED,
+    decompositions=(trigonometry.TAN,),
+    in_mil=True,
+    gradient=pointwise.TAN,
+)
 ASIN = unary(
     "asin",
     CATEGORY,
@@ -72,6 +85,7 @@ ASIN = unary(
     support=DECOMPOSED,
     decompositions=(trigonometry.ASIN,),
     in_mil=True,
+    gradient=pointwise.ASIN,
 )
 ACOS = unary(
     "acos",
@@ -83,9 +97,17 @@ ACOS = unary(
     support=DECOMPOSED,
     decompositions=(trigonometry.ACOS,),
     in_mil=True,
+    gradient=pointwise.ACOS,
 )
 SINH = unary(
-    "sinh", CATEGORY, "(eˣ − e⁻ˣ) / 2", np.sinh, support=DECOMPOSED, decompositions=(trigonometry.SINH,), in_mil=True
+    "sinh",
+    CATEGORY,
+    "(eˣ − e⁻ˣ) / 2",
+    np.sinh,
+    support=DECOMPOSED,
+    decompositions=(trigonometry.SINH,),
+    in_mil=True,
+    gradient=pointwise.SINH,
 )
 COSH = unary(
     "cosh",
@@ -96,6 +118,7 @@ COSH = unary(
     support=DECOMPOSED,
     decompositions=(trigonometry.COSH,),
     in_mil=True,
+    gradient=pointwise.COSH,
 )
 ASINH = unary(
     "asinh",
@@ -106,6 +129,7 @@ ASINH = unary(
     support=DECOMPOSED,
     decompositions=(trigonometry.INVERSE_SINH,),
     in_mil=True,
+    gradient=pointwise.ASINH,
 )
 ACOSH = unary(
     "acosh",
@@ -117,6 +141,7 @@ ACOSH = unary(
     support=DECOMPOSED,
     decompositions=(trigonometry.ACOSH,),
     in_mil=True,
+    gradient=pointwise.ACOSH,
 )
 ATANH = unary(
     "atanh",
@@ -127,4 +152,5 @@ ATANH = unary(
     support=DECOMPOSED,
     decompositions=(trigonometry.ATANH,),
     in_mil=True,
+    gradient=pointwise.ATANH,
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.decompositions import movement
+from aneforge.ops.gradients import warping
 from aneforge.ops.interpolation import SAMPLING_MODES, folded, grid_points, normalised, pixels, places, sampled
 from aneforge.ops.op import Category, Op, Support, Surface
 from aneforge.ops.results import Movement, Taking
@@ -324,6 +325,7 @@ CROP_RESIZE = Op(
     support=TEXTURE,
     decompositions=(movement.BOXES_WITH_IMAGES,),
     in_mil=True,
+    gradient=warping.CROPPED,
 )
 RESAMPLE = Op(
     name="resample",
@@ -343,6 +345,7 @@ RESAMPLE = Op(
     movement=Movement(adds=(0.0, "padding_value"), taking=Taking.BETWEEN),
     support=TEXTURE,
     in_mil=True,
+    gradient=warping.RESAMPLED,
 )
 AFFINE = Op(
     name="affine",
@@ -370,4 +373,5 @@ AFFINE = Op(
     surface=Surface.FUSED,
     support=TEXTURE,
     in_mil=True,
+    gradient=warping.TRANSFORMED,
 )

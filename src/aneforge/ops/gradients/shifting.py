@@ -1,0 +1,147 @@
+"""What rules have in common: sums back to a shape, spreading, elements put back to their places.
+
+No step has more than four axes where the operation has not: what is before and after an axis is merged. Nothing here
+multiplies by zero or by one: products of small numbers vanish on the engine, and gradients are small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.ops.decomposition import Site, Term
+    from aneforge.ops.types import Array
+
+__all__ = [
+    "axes_of",
+    "contract",
+    "cut",
+    "keep_where",
+    "level",
+    "merged",
+    "place",
+    "repeat",
+    "reshape_to",
+    "spread",
+    "sum_blocks",
+    "unspread",
+    "with_axes",
+    "zeros",
+]
+
+
+def level(to: Site, number: float, like: Term) -> Term:
+    """Return a number as a constant of a tensor's element type."""
+    return to.constant(np.array(number), like.dtype)
+
+
+def zeros(to: Site, shape: Sequence[int], dtype: str) -> Term:
+    """Return zeros of a shape."""
+    return to.constant(np.zeros(tuple(shape)), dtype)
+
+
+def keep_where(to: Site, condition: Term, g: Term) -> Term:
+    """Return g where a condition holds, and 0 elsewhere."""
+    return condition.select(g, level(to, 0.0, g))
+
+
+def reshape_to(x: Term, shape: Sequence[int]) -> Term:
+    """Return a tensor in another shape, or itself if it has that."""
+    return x if x.shape == tuple(shape) else x.reshape(shape=tuple(shape))
+
+
+def unspread(g: Term, shape: Sequence[int]) -> Term:
+    """Return g summed over the axes along which an operand of the shape was repeated."""
+    missing = len(g.shape) - len(shape)
+    own = (*(1,) * missing, *shape)
+    axes = tuple(axis for axis, (extent, one) in enumerate(zip(g.shape, own, strict=True)) if one == 1 and extent != 1)
+    summed = g.reduce_sum(axes=axes, keep_dims=True) if axes else g
+    return reshape_to(summed, shape)
+
+
+def spread(g: Term, shape: Sequence[int]) -> Term:
+    """Return g repeated along the axes in which it has one element, to a shape of the same rank."""
+    reps = tuple(extent // one for extent, one in zip(shape, g.shape, strict=True))
+    return g if set(reps) <= {1} else g.tile(reps=reps)
+
+
+def axes_of(rank: int, axes: Sequence[int] | None) -> tuple[int, ...]:
+    """Return axes counted from the front, all of them where none is named."""
+    return tuple(range(rank)) if axes is None else tuple(sorted(axis % rank for axis in axes))
+
+
+def with_axes(g: Term, x: Term, axes: Sequence[int]) -> Term:
+    """Return a reduced tensor with the axes of x, those that were reduced of length 1."""
+    return reshape_to(g, [1 if axis in axes else extent for axis, extent in enumerate(x.shape)])
+
+
+def merged(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
+    """Return a shape as three lengths: what is before an axis, the axis, and what is after it."""
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def cut(x: Term, axis: int, part: range) -> Term:
+    """Return the elements of a rising range along an axis."""
+    if part == range(x.shape[axis]):
+        return x
+    begin, size = [0] * len(x.shape), list(x.shape)
+    begin[axis], size[axis] = part.start, len(part)
+    if part.step == 1 or len(part) == 1:
+        return x.slice_by_size(begin=tuple(begin), size=tuple(size))
+    end, stride = list(x.shape), [1] * len(x.shape)
+    end[axis], stride[axis] = part[-1] + 1, part.step
+    return x.slice_by_index(begin=tuple(begin), end=tuple(end), stride=tuple(stride))
+
+
+def place(g: Term, axis: int, extent: int, part: range) -> Term:
+    """Return g with its elements at the places of a rising range of an axis that is `extent` long, zeros elsewhere."""
+    if part == range(extent):
+        return g
+    before, count, after = merged(g.shape, axis)
+    step = part.step if count > 1 else 1
+    result = g.reshape(shape=(before, count, 1, after))
+    if step > 1:
+        apart = result.pad(pad=(0, step - 1, 0, 0), mode="constant", constant_val=0.0)
+        longer = apart.reshape(shape=(before, count * step, 1, after))
+        result = cut(longer, 1, range((count - 1) * step + 1))
+    length = result.shape[1]
+    sides = (part.start, extent - part.start - length)
+    flat = result.reshape(shape=(before, length, after))
+    padded = flat.pad(pad=(*sides, 0, 0), mode="constant", constant_val=0.0) if any(sides) else flat
+    return padded.reshape(shape=(*g.shape[:axis], extent, *g.shape[axis + 1 :]))
+
+
+def repeat(x: Term, axis: int, count: int) -> Term:
+    """Return every element of an axis so many times, one after the other."""
+    if count == 1:
+        return x
+    before, extent, after = merged(x.shape, axis)
+    several = x.reshape(shape=(before, extent, 1, after)).tile(reps=(1, 1, count, 1))
+    return several.reshape(shape=(*x.shape[:axis], extent * count, *x.shape[axis + 1 :]))
+
+
+def sum_blocks(g: Term, axis: int, count: int) -> Term:
+    """Return the sums of so many elements in a row along an axis."""
+    if count == 1:
+        return g
+    before, extent, after = merged(g.shape, axis)
+    blocks = g.reshape(shape=(before, extent // count, count, after)).reduce_sum(axes=(2,), keep_dims=True)
+    return blocks.reshape(shape=(*g.shape[:axis], extent // count, *g.shape[axis + 1 :]))
+
+
+def contract(to: Site, g: Term, axis: int, matrix: Array) -> Term:
+    """Return g with an axis of `matrix.shape[0]` elements taken to one of `matrix.shape[1]`, by a product."""
+    if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix))):
+        return g
+    before, extent, after = merged(g.shape, axis)
+    weights = to.constant(matrix.T if after > 1 else matrix, g.dtype, "weights of an interpolation")
+    shape = (*g.shape[:axis], matrix.shape[1], *g.shape[axis + 1 :])
+    if after == 1:
+        return g.reshape(shape=(before, extent)).matmul(weights).reshape(shape=shape)
+    rows = g.reshape(shape=(before, extent, after))
+    return to.op("matmul", weights, rows).reshape(shape=shape)
