@@ -32,6 +32,7 @@ class ModelFormat(StrEnum):
     MIL = "MIL text"
     NETPLIST = "network description"
     EXPORTED = "exported PyTorch program"
+    HWX = "compiled container"
 
 
 KNOWN = ", ".join(ModelFormat)
@@ -53,6 +54,8 @@ ZIP_END, ZIP_END_SIZE, ZIP_COMMENT_MOST = b"PK\x05\x06", 22, 2**16
 ARCHIVE_MARKS = ("archive_format", "serialized_exported_program.json")
 """Files that an archive of an exported program has."""
 EXPORT = 'torch.export.save(torch.export.export(model, example), "model.pt2")'
+CONTAINER = b"\xce\xfa\xef\xbe"
+"""How a compiled container begins."""
 SAVED_PROGRAM = b"\x89ANEPRG\n"
 """How a program begins that `aneforge compile --emit program` wrote."""
 PICKLE = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
@@ -76,10 +79,6 @@ OTHERS = {
     SAVED_PROGRAM: Other(
         "a program that was compiled for one target, as compile --emit program writes it",
         "aneforge run FILE runs it, and af.load_program reads it; give every other command the model itself",
-    ),
-    b"\xce\xfa\xef\xbe": Other(
-        "a compiled container (HWX), as an engine loads it",
-        "aneforge hwx show FILE prints what is in it; give every other command the model that it was compiled from",
     ),
     b"\x89HDF": Other("an HDF5 file, as Keras writes them", KERAS),
     **dict.fromkeys(PICKLE, PICKLED),
@@ -204,6 +203,8 @@ def content_format(path: Path, head: bytes) -> ModelFormat | None:
         return ModelFormat.NETPLIST
     if text.startswith(b"program") and text.removeprefix(b"program").lstrip().startswith(b"("):
         return ModelFormat.MIL
+    if head.startswith(CONTAINER):
+        return ModelFormat.HWX
     if head.startswith(ZIP):
         return ModelFormat.EXPORTED if is_exported_program(path, head) else None
     return message_format(path)

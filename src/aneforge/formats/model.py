@@ -44,9 +44,9 @@ def load_model(
     """Read a model of any format that is known into a graph: its `format` names what was found.
 
     The formats are ONNX, ML packages and bare Core ML model files, MIL text, network descriptions in XML or binary
-    form, and programs that `torch.export.save` wrote. `shapes` gives inputs of flexible shapes theirs (and symbolic
-    dimensions their lengths), `values` makes inputs constants, and `function` chooses among several, each where the
-    format has such a thing.
+    form, programs that `torch.export.save` wrote, and compiled containers whose tasks are all understood. `shapes`
+    gives inputs of flexible shapes theirs (and symbolic dimensions their lengths), `values` makes inputs constants, and
+    `function` chooses among several, each where the format has such a thing.
 
     >>> import tempfile
     >>> import aneforge as af
@@ -60,6 +60,7 @@ def load_model(
 
     Raises:
         GraphError: There is no model, its format is not known, or it cannot be read.
+        HwxError: A container is damaged, or a task of it is not understood; the error names the task and the register.
         ImportError: A package that the format needs is not installed; the message has the line that installs it.
     """
     if not isinstance(path, str) and not hasattr(path, "__fspath__"):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
@@ -126,6 +127,14 @@ def read_exported(file: Path, given: Mapping[str, object]) -> Graph:
     return from_torch(file, shapes=cast("Shapes | None", given.get("shapes")))
 
 
+def read_container(file: Path, given: Mapping[str, object]) -> Graph:
+    """Read a compiled container; it has fixed shapes and takes no options."""
+    from aneforge.formats.hwx.interpreter.lifting import from_hwx  # noqa: PLC0415 - loaded when it is needed
+
+    del given
+    return from_hwx(file)
+
+
 READERS: Mapping[ModelFormat, tuple[tuple[str, ...], Callable[[Path, Mapping[str, object]], Graph]]] = {
     ModelFormat.ONNX: (("shapes", "values"), read_onnx),
     ModelFormat.ML_PACKAGE: (("shapes", "values", "function"), read_package),
@@ -133,5 +142,6 @@ READERS: Mapping[ModelFormat, tuple[tuple[str, ...], Callable[[Path, Mapping[str
     ModelFormat.MIL: (("shapes", "function"), read_mil),
     ModelFormat.NETPLIST: (("function",), read_netplist),
     ModelFormat.EXPORTED: (("shapes",), read_exported),
+    ModelFormat.HWX: ((), read_container),
 }
 """The options that each format takes, and its reader."""

@@ -103,7 +103,6 @@ NONE: dict[str, tuple[bytes, str]] = {
     "newest pickle": (b"\x80\x05\x95", "a pickle"),
     "hdf5": (b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes them.*coremltools"),
     "tflite": (b"\x1c\x00\x00\x00TFL3", "a TensorFlow Lite model.*to ONNX"),
-    "hwx": (b"\xce\xfa\xef\xbe\x80\x00\x00\x00", r"a compiled container \(HWX\).*aneforge hwx show FILE"),
     "gguf": (b"GGUF\x03\x00\x00\x00", r"weights in GGUF, without a graph.*torch\.export\.save"),
     "safetensors": (
         b"\x3a" + bytes(7) + b'{"w":{"dtype":"F32","shape":[1]',

@@ -24,6 +24,7 @@ from aneforge.engine.reductions import accumulate, adder_of, extreme, squares
 from aneforge.engine.rounding import to_fp16
 from aneforge.formats.hwx.interpreter.activation_tables import ActivationTable
 from aneforge.formats.hwx.interpreter.steps import (
+    FUNCTIONS,
     Bound,
     ChannelMaximum,
     ConstantKernel,
@@ -59,9 +60,6 @@ SCALED_PAIR = "a scaled pair rounds once; not measured"
 FROM_ACCUMULATOR = "a table that reads the accumulator; its rounding before the table is not measured"
 UNKNOWN_TABLE = "an activation table that is not one of the known ones is interpolated as they are"
 EARLY_SCALE = "a scale before an activation; not measured"
-NEGATED = {"add": "sub"}
-"""Operations of pairs whose second is negated."""
-PAIRS = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
 
 
 @dataclass(slots=True)
@@ -231,9 +229,7 @@ class SoftwareComputer:
         if work.function == "none":
             return found
         self.doubt(IN_ONE_TASK)
-        return self.run(
-            {"reciprocal": "inverse"}.get(work.function, work.function), {"x": found}, {"epsilon": work.epsilon}
-        )
+        return self.run(FUNCTIONS[work.function], {"x": found}, {"epsilon": work.epsilon})
 
     def one(self, work: Elements, x: Array) -> Array:
         """Return one source, scaled and shifted."""
@@ -254,10 +250,8 @@ class SoftwareComputer:
     def pair(self, work: Elements, values: list[Array]) -> Array:
         """Return two sources combined, scaled and shifted."""
         x, y = values
-        plain = work.scale == 1 and work.offset == 0 and not work.absolute and not work.negated[0]
-        if plain and work.operation in PAIRS and (not work.negated[1] or work.operation in NEGATED):
-            op = NEGATED[work.operation] if work.negated[1] else PAIRS[work.operation]
-            return self.run(op, {"x": x, "y": y})
+        if work.pair_operation is not None:
+            return self.run(work.pair_operation, {"x": x, "y": y})
         self.doubt(SCALED_PAIR)
         exact = combined(work.operation, signed(x, negated=work.negated[0]), signed(y, negated=work.negated[1]))
         if work.absolute:
@@ -267,12 +261,8 @@ class SoftwareComputer:
     def reduced(self, work: Reduction, x: Array) -> Array:
         """Return a reduction over the plane of every channel."""
         rows = rows_of(x, work.order)
-        count = rows.shape[-1]
-        plain = work.function == "none" and work.epsilon == 0
-        mean = float(np.float32(1.0) / np.float32(count))
-        named = {("sum", 1.0): "reduce_sum", ("sum", mean): "reduce_mean", ("max", 1.0): "reduce_max"}
-        op = named.get((work.kind, work.factor))
-        if plain and op is not None:
+        op = work.operation(rows.shape[-1])
+        if op is not None:
             return planes(self.run(op, {"x": rows}, {"axes": (2,), "keep_dims": False}))
         self.doubt(IN_ONE_TASK)
         if work.kind == "max":
@@ -292,8 +282,7 @@ class SoftwareComputer:
 
     def finished(self, total: Array, function: str) -> Array:
         """Return a function of sums that were not rounded before."""
-        names = {"reciprocal": "inverse", "rsqrt": "rsqrt"}
-        return to_fp16(total) if function == "none" else table_of(names[function], total)
+        return to_fp16(total) if function == "none" else table_of(FUNCTIONS[function], total)
 
 
 def signed(x: Array, *, negated: bool) -> Array:

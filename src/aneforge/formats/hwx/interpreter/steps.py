@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from aneforge.formats.hwx.interpreter.activation_tables import ActivationTable
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from aneforge.formats.hwx.descriptors.meaning import TaskMeaning
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     Bits = NDArray[np.uint16]
 
 __all__ = [
+    "FUNCTIONS",
     "Activation",
     "Bound",
     "ChannelMaximum",
@@ -37,6 +39,18 @@ __all__ = [
     "Window",
     "Work",
 ]
+
+
+PAIRS = {
+    ("add", False): "add",
+    ("add", True): "sub",
+    ("mul", False): "mul",
+    ("max", False): "maximum",
+    ("min", False): "minimum",
+}
+"""Operations of pairs, by what the planar engine does and whether it negates the second source."""
+FUNCTIONS = {"reciprocal": "inverse", "rsqrt": "rsqrt"}
+"""Operations of the planar engine's functions."""
 
 
 class Bound(StrEnum):
@@ -144,6 +158,13 @@ class Elements:
     function: str
     relu: bool
 
+    @property
+    def pair_operation(self) -> str | None:
+        """The operation of the table that combines two sources so; None where none does."""
+        if self.scale != 1 or self.offset != 0 or self.absolute or self.negated[0]:
+            return None
+        return PAIRS.get((self.operation, self.negated[1]))
+
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
@@ -155,6 +176,14 @@ class Reduction:
     factor: float
     epsilon: float
     function: str
+
+    def operation(self, count: int) -> str | None:
+        """Return the operation of the table that reduces so many numbers so; None where none does."""
+        if self.function != "none" or self.epsilon:
+            return None
+        mean = float(np.float32(1.0) / np.float32(count))
+        named = {("sum", mean): "reduce_mean", ("sum", 1.0): "reduce_sum", ("max", 1.0): "reduce_max"}
+        return named.get((self.kind, self.factor))
 
 
 @dataclass(frozen=True, slots=True)
