@@ -338,7 +338,8 @@ def macs_of(layer: Layer, kernel: Kernel | None) -> int:
     if kernel is None:
         return operation_macs(layer)
     if layer.kind.name == "deconvolution":
-        return layer.bottoms[0].type.size * kernel.channels * kernel.inner // layer.bottoms[0].shape[1]
+        _, read = next(iter(layer.refs()))  # which may be a constant, where the bias is not
+        return read.type.size * kernel.channels * kernel.inner // read.type.shape[1]
     return layer.core_types[0].size * kernel.inner
 
 

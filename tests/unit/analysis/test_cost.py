@@ -19,6 +19,9 @@ from aneforge.analysis.work import work_of
 from aneforge.compiler.compile import Compiled, compile_graph
 from aneforge.errors import AneforgeError, GraphTypeError, IllegalGraphError, NoDataError, UnknownTargetError
 from aneforge.evidence import EvidenceKind
+from aneforge.graph.node import build
+from aneforge.graph.tensor import Tensor
+from aneforge.ops.constant import Dense
 from aneforge.targets import database, supports_mil
 from resnet18 import resnet18
 
@@ -366,3 +369,10 @@ def calls_of(layers: int) -> int:
 def test_pricing_is_linear_in_layers() -> None:
     few, many = calls_of(200), calls_of(800)
     assert many < 4.4 * few
+
+
+def test_a_transposed_convolution_of_a_constant_has_its_work() -> None:
+    image, kernel = np.ones((2, 2, 3, 4), np.float16), np.ones((2, 1, 2, 3), np.float16)
+    given = {"x": Dense(image), "weight": Dense(kernel), "bias": af.input((1,))}
+    made = compile_graph(Tensor(build("conv_transpose", given, {})), "h16g")
+    assert sum(layer.macs for layer in work_of(made).layers) == image.size * 1 * 6

@@ -458,3 +458,15 @@ def test_coordinates_are_judged_by_the_longest_axis_that_they_name() -> None:
         gathered = graph("gather_nd", {"x": x(*shape), "indices": places})
         warned = [one.rule for one in preflight(gathered, "m4").findings if one.severity is Severity.WARN]
         assert warned == found
+
+
+@pytest.mark.parametrize("reader", ["transpose", "input"])
+def test_what_a_transpose_reads_or_gives_has_the_cap_of_what_else_computes_with_it(reader: str) -> None:
+    wide = x(1, 1, 16, 65_537)
+    turned = wide.transpose((1, 0, 2, 3))
+    largest = made("topk", {"x": turned if reader == "transpose" else wide}, k=5)
+    both = Graph({"y": largest} if reader == "transpose" else {"y": largest, "z": turned})
+    assert [report.op for report in preflight(both, "h17c").oversize] == [reader]
+    with pytest.raises(NotSupportedError, match="ANE-EXTENT-001"):
+        compile_graph(both, "h17c")
+    assert preflight(turned, "h17c").ok  # alone it is a matter of strides

@@ -186,8 +186,8 @@ def arithmetic_of_sums(layer: Layer, target: Target) -> Arithmetic:
     """Return what the bits of sums depend on."""
     call = call_of_layer(layer)
     if call is not None and call.op == "softmax":
-        axis, rank = cast("int", call.attributes["axis"]), layer.bottoms[0].type.rank
-        if adds_products(target, axis, rank):
+        _, read = next(iter(layer.refs()))
+        if adds_products(target, cast("int", call.attributes["axis"]), read.type.rank):
             return Arithmetic(order=BY_PRODUCTS)
     if terms_of(layer) <= FEW_TERMS:
         return Arithmetic()

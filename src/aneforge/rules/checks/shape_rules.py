@@ -5,7 +5,9 @@ other axis is spatial or contracted. Only results are looked at: an operand is t
 """
 
 from collections.abc import Iterator
+from functools import cache
 
+from aneforge.ops.table import ops
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
 
@@ -136,5 +138,19 @@ def result_axes(subject: Subject) -> Iterator[tuple[Axis, int]]:
 
 
 def is_transpose_wide(subject: Subject) -> bool:
-    """Return whether the wide cap of transposes holds: for a transpose, and for what a transpose reads."""
-    return subject.op == "transpose" or "transpose" in subject.consumers
+    """Return whether the wide cap of transposes holds: for a transpose, and for what a transpose reads.
+
+    Where another operation computes with the same tensor, its own cap holds.
+    """
+    transposes = subject.op == "transpose" or "transpose" in subject.consumers
+    return transposes and all(map(moves_elements, subject.consumers))
+
+
+@cache
+def moves_elements(name: str) -> bool:
+    """Return whether an operation does nothing but move elements.
+
+    >>> [moves_elements(name) for name in ("transpose", "slice_by_size", "topk")]
+    [True, True, False]
+    """
+    return name in ops() and ops()[name].movement is not None
