@@ -20,7 +20,7 @@ from aneforge.formats.hwx.interpreter.walking import Program
 from aneforge.formats.hwx.read_hwx import read
 from aneforge.hwx import execute
 from aneforge.targets import resolve
-from hwx_oracle_programs import EACH_PROGRAM, expected_result, program_of
+from hwx_oracle_programs import EACH_LATER_PROGRAM, EACH_PROGRAM, expected_result, program_of
 from hwx_programs import SHAPE, changed_bodies, container_of
 from hwx_tasks import Oracle, convolution, copy_task, linked, planar_add
 from hwx_tools import EACH_FIXTURE, fixture_path
@@ -113,6 +113,15 @@ def test_a_program_of_the_compiler_gives_the_bits_of_its_operation(oracle: Oracl
         inputs = {port.name: drawn(seed + 4 * place, port.shape) for place, port in enumerate(made.inputs)}
         output = execute(made.container, inputs).outputs["y"]
         assert same_bits(expected_result(oracle, made, inputs, H13).reshape(output.shape), output), f"seed {seed}"
+
+
+@EACH_LATER_PROGRAM
+def test_a_program_of_a_later_generation_gives_the_bits_of_its_operation(oracle: Oracle) -> None:
+    made = program_of(oracle)
+    inputs = {port.name: drawn(4 * place, port.shape) for place, port in enumerate(made.inputs)}
+    ran = execute(made.container, inputs)
+    expected = expected_result(oracle, made, inputs, resolve(ran.target))
+    assert same_bits(expected.reshape(ran.outputs["y"].shape), ran.outputs["y"])
 
 
 # Files of our own.

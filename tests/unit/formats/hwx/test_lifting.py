@@ -14,7 +14,7 @@ from aneforge.errors import HwxError
 from aneforge.formats.hwx.interpreter.lifting import lift
 from aneforge.formats.hwx.read_hwx import read
 from aneforge.hwx import execute, write
-from hwx_oracle_programs import EACH_PROGRAM, program_of
+from hwx_oracle_programs import EACH_LATER_PROGRAM, EACH_PROGRAM, program_of
 from hwx_programs import SHAPE, container_of
 from hwx_tasks import Oracle, convolution, copy_task, linked, planar_add
 from hwx_tools import EACH_FIXTURE, fixture_path
@@ -86,6 +86,14 @@ def test_a_program_of_the_compiler_becomes_its_operation(oracle: Oracle) -> None
     elif isinstance(oracle.params.get("y"), float):
         op = {"mul": "muls"}.get(op, "clip")
     assert op in operations(graph)
+
+
+@EACH_LATER_PROGRAM
+def test_a_program_of_a_later_generation_becomes_its_operation(oracle: Oracle) -> None:
+    lifted = operations(lift(program_of(oracle).container))
+    op = str(oracle.params["op"])
+    scalar = {"add": "adds", "mul": "muls"}.get(op, "clip")
+    assert lifted == [scalar if isinstance(oracle.params.get("y"), float) else op]
 
 
 def test_tasks_become_operations() -> None:

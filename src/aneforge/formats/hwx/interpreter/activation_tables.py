@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from aneforge.formats.hwx.emission.activation_tables import NO_GRID, TABLE_BYTES, tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +22,9 @@ if TYPE_CHECKING:
 
     from aneforge.ops.signature import AttributeValue
 
-__all__ = ["TABLE_BYTES", "ActivationTable", "NamedOperation", "read_table"]
+__all__ = ["NO_GRID", "TABLE_BYTES", "ActivationTable", "NamedOperation", "read_table"]
 
-TABLE_BYTES = 128
 KNOTS = slice(4, 37)
-NO_GRID = 0x40
-"""What stands in the place of the grid's step where there is no grid: only the lines count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,17 @@ class NamedOperation:
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict[str, "AttributeValue"])
 
 
-KNOWN: Mapping[str, NamedOperation] = {
-    "73f5680aa5f7b3833479e0ecd5a9dd0e3ec221e3aad5170e9db1e40e7a0c7469": NamedOperation("sigmoid"),
-    "f4a38468b2a29430c8ffa4bb04cef84b8347394bbe2d6eb1081093ed4eaa57c6": NamedOperation("tanh"),
-    "34540958c4c1928918d1f50b00a88a56a3b8291f13d0b010fe4646d1d7f89838": NamedOperation("gelu"),
-    "0d48f9b9a9a791fcef312a765cd621e43acb2b56306b9bf491ee0957c5842897": NamedOperation("silu"),
-    "b7b6085a1edc7def0f0bb2fc1fe345f1ba9d9a1a47e55b4516273149323b54d2": NamedOperation("exp2"),
-    "d6889430e6ba96f59e9581b83919f7dd159c22229e8e9060b4c5518702c3d284": NamedOperation("log2"),
-    "07dff4d87f5df889ef0981865b54a4253e00c12eb444430215be401fe2d69607": NamedOperation("sqrt"),
-    "182158a2cbc0c3da91e3447d7afae8825d45a1e6396d611b4a48fb2ed8f0a6d3": NamedOperation("rsqrt", {"epsilon": 0.0}),
-    "8a5840509d79c95c6e5a80bdb5938d55624a29211ab6f71f8c069191bef1538b": NamedOperation("inverse", {"epsilon": 0.0}),
+SPELT: Mapping[str, NamedOperation] = {
+    "reciprocal": NamedOperation("inverse", {"epsilon": 0.0}),
+    "rsqrt": NamedOperation("rsqrt", {"epsilon": 0.0}),
 }
-"""Operations by the SHA-256 of their tables, published or computed from published halfwords."""
+"""Operations of tables whose name or attributes differ from theirs."""
+
+
+@cache
+def known_tables() -> Mapping[str, NamedOperation]:
+    """Return the operations of the known tables, by the SHA-256 of the table."""
+    return {entry.sha256: SPELT.get(name, NamedOperation(name)) for name, entry in tables().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def read_table(halves: NDArray[np.uint16]) -> ActivationTable:
     NamedOperation(op='leaky_relu', attributes={'alpha': 0.0999755859375})
     """
     numbers = [float(value) for value in halves.view(np.float16)]
-    known = KNOWN.get(hashlib.sha256(halves.astype("<u2").tobytes()).hexdigest())
+    known = known_tables().get(hashlib.sha256(halves.astype("<u2").tobytes()).hexdigest())
     exponent = int(halves[41])
     table = ActivationTable(
         bounds=(numbers[0], numbers[1]),

@@ -25,6 +25,8 @@ __all__ = ["L2", "MOST_BYTES", "Memory", "Place"]
 Element = TypeVar("Element", bound=np.generic)
 
 L2 = "L2"
+FRAMED, SLOTS = 4, 2
+"""Flavor of programs whose tasks name slots, and the slots of a base register."""
 MOST_BYTES = 2**30
 """Bytes of all spaces of a program together."""
 
@@ -66,7 +68,9 @@ class Memory(Generic[Element]):
         Raises:
             HwxError: The program does not set it, or it points into no section that a task may read or write.
         """
-        address = next((base.address for base in self.container.program.bases if base.index == bar), None)
+        program = self.container.program
+        named = {SLOTS * base.index if program.flavor == FRAMED else base.index: base.address for base in program.bases}
+        address = None if bar is None else named.get(bar)
         if address is None:
             raise HwxError(f"task {task}: {register}: the program does not set base register {bar}")
         return self.locate(address, f"task {task}: {register}: base register {bar}")

@@ -35,6 +35,8 @@ COMPUTING_BLOCKS = ("common", "pe", "ne")
 """Blocks in which a bit that no field names may change what is computed."""
 HARMLESS = {"source+0x40": 0x100}
 """Words that no field names, by label: set in files whose results are known with them and without."""
+SEEN: Mapping[str, int] = {"common.lanes": 0x3F8, "common.config": 0x1_0000, "ne.kernel_config": 0x1_0000}
+"""Bits that no field names and that programs of later generations have in tasks whose operation is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class TaskReader:
         """
         for word in self.task.unknown:
             block = word.label.split(".")[0].split("+")[0]
-            if block in COMPUTING_BLOCKS:
+            if block in COMPUTING_BLOCKS and word.unknown_bits & ~SEEN.get(word.label, 0):
                 raise self.refuse(word.label, "bits are set that no field names", seen=f"{word.unknown_bits:#x}")
             if block != "header" and HARMLESS.get(word.label) != word.word:
                 yield f"task {self.index}: {word.label} has bits that no field names ({word.unknown_bits:#x})"
