@@ -11,17 +11,21 @@ from aneforge.formats.hwx.descriptors.task import Task
 from aneforge.formats.hwx.program_tasks import tasks_of
 from aneforge.formats.hwx.read_hwx import read
 from aneforge.formats.hwx.write_hwx import write
+from aneforge.runtime.hwx.emit_program import EmittedFile, EmittedProgram, emit
 from aneforge.runtime.hwx.execute import HwxRun, execute
 
 __all__ = [
     "AneFile",
     "Container",
+    "EmittedFile",
+    "EmittedProgram",
     "HwxRun",
     "Port",
     "Task",
     "TaskMeaning",
     "ane_of",
     "disassemble",
+    "emit",
     "execute",
     "meaning",
     "read",

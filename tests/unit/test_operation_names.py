@@ -58,6 +58,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "analysis/ranges/pointwise.py:PAIRS",
         "analysis/ranges/sums.py:SUMS",
         "optimise/forms/canonical.py:CANON",
+        "runtime/hwx/",
     ),
     "translates another vocabulary: names of a format, or modes of an operation, that are spelt as operations are": (
         "compiler/validators/checks/windows.py:MODES",

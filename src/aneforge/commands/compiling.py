@@ -18,7 +18,7 @@ from aneforge.commands.outputs import (
     writing,
 )
 from aneforge.commands.report_nodes import origins, report_nodes, trace_layers
-from aneforge.compiler.compile import compile_graph, route_to
+from aneforge.compiler.compile import Compiled, compile_graph, route_to
 from aneforge.compiler.dialect import Route
 from aneforge.compiler.pipeline import PIPELINE
 from aneforge.compiler.retarget import retarget
@@ -69,7 +69,7 @@ def compile_model(
     print_after: str | None = None,
     dump_phases: str | os.PathLike[str] | None = None,
 ) -> Emitted:
-    """Compile a model for one target and write it as MIL, a network description, an ML package, a program or its text.
+    """Compile a model for one target and write it in a form that `EMITTERS` names.
 
     `print_after` stops after a pass and returns the program there; `dump_phases` keeps the program after every pass
     that changed it.
@@ -112,15 +112,15 @@ def compile_model(
             made = compile_form(
                 subject.graph, chosen, form, pipeline, lambda begun: pipeline.dump(begun, folder), route
             )
-    program, path = made.program, None
+    program, written = made.program, Written(None)
     if emit is not None and where is not None:
         with writing(where):
-            path = EMITTERS[emit].write(made.retargeted, program, where)
+            written = EMITTERS[emit].write(made.retargeted, program, where)
     return Emitted(
         model=subject.name,
         target=chosen.name,
         emit=emit,
-        path=None if path is None else str(path),
+        path=None if written.path is None else str(written.path),
         layers=len(program.layers),
         segments=len(program.segments),
         rebuilt=merge_notes((f"{change.op} became {change.detail}", node_of(change)) for change in made.changes),
@@ -128,9 +128,19 @@ def compile_model(
         notes=(
             *subject.notes,
             *made.notes,
+            *written.notes,
             *merge_notes(program_notes(program, report_nodes(subject.graph), made.carried)),
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a form was written to."""
+
+    path: Path | None
+    """None where nothing was written."""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,44 +224,96 @@ def default_name(model: str, emit: str) -> str:
     return Path(model).stem + endings.get(emit, f".{emit}")
 
 
-def as_mil(retargeted: Retargeted, program: Program, path: Path) -> Path:
+def as_mil(retargeted: Retargeted, program: Program, path: Path) -> Written:
     """Write MIL text and its weights into a folder."""
     del program  # MIL says what the graph says
     from aneforge.formats.mil.mil_files import save_mil  # noqa: PLC0415 - loaded when it is needed
 
-    return save_mil(retargeted, path)
+    return Written(save_mil(retargeted, path))
 
 
-def as_netplist(retargeted: Retargeted, program: Program, path: Path) -> Path:
+def as_netplist(retargeted: Retargeted, program: Program, path: Path) -> Written:
     """Write a network description and its weights into a folder."""
     del program  # a description says what the graph says
     from aneforge.formats.netplist.writing import save_netplist  # noqa: PLC0415 - loaded when it is needed
 
-    return save_netplist(retargeted, path)
+    return Written(save_netplist(retargeted, path))
 
 
-def as_package(retargeted: Retargeted, program: Program, path: Path) -> Path:
+def as_package(retargeted: Retargeted, program: Program, path: Path) -> Written:
     """Write an ML package."""
     del program  # a package holds MIL
     from aneforge.formats.mlpackage.package import save_mlpackage  # noqa: PLC0415 - loaded when it is needed
 
-    return save_mlpackage(retargeted, path)
+    return Written(save_mlpackage(retargeted, path))
 
 
-def as_program(retargeted: Retargeted, program: Program, path: Path) -> Path:
+def as_program(retargeted: Retargeted, program: Program, path: Path) -> Written:
     """Write a program that `af.load_program` reads."""
     from aneforge.runtime.compile import compile as compiled  # noqa: PLC0415 - loaded when it is needed
 
     del program  # the runtime compiles it again, with the facts that a model needs
     with compiled(retargeted.graph, opt=0, target=retargeted.target) as made:
-        return made.save(path)
+        return Written(made.save(path))
 
 
-def as_text(retargeted: Retargeted, program: Program, path: Path) -> Path:
+def as_text(retargeted: Retargeted, program: Program, path: Path) -> Written:
     """Write the text of the program; its weights stay outside, by hash."""
     del retargeted  # the program says it all
     path.parent.mkdir(parents=True, exist_ok=True)
-    return save(path, f"{program}\n")
+    return Written(save(path, f"{program}\n"))
+
+
+def as_container(retargeted: Retargeted, program: Program, path: Path) -> Written:
+    """Write a compiled container; what lies between layers that are not emitted becomes files of its own.
+
+    Raises:
+        NotSupportedError: No layer is emitted.
+    """
+    from aneforge.formats.hwx.write_hwx import write  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.runtime.hwx.emit_program import emit_compiled  # noqa: PLC0415 - loaded when it is needed
+
+    made = emit_compiled(Compiled(retargeted, program))
+    refused = tuple(f"not emitted: {one}" for one in made.refused)
+    if not made.files:
+        raise NotSupportedError("no layer is emitted: " + "; ".join(refused), target=retargeted.target)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if made.whole:
+        write(made.files[0].container, path)
+        return Written(path)
+    paths = [path.with_suffix(f".{number}{path.suffix}") for number in range(len(made.files))]
+    for one, file in zip(paths, made.files, strict=True):
+        write(file.container, one)
+    parts = tuple(
+        f"{one.name}: {len(set(file.layers.values()))} layers, reads {', '.join(file.inputs)}, "
+        f"writes {', '.join(file.outputs)}"
+        for one, file in zip(paths, made.files, strict=True)
+    )
+    return Written(paths[0], (*parts, *refused))
+
+
+def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Written:
+    """Write the file of the Linux driver, which holds a whole program.
+
+    Raises:
+        NotSupportedError: Some layer is not emitted.
+    """
+    from aneforge.formats.hwx.ane_file import ane_of, write_ane  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.runtime.hwx.emit_program import emit_compiled  # noqa: PLC0415 - loaded when it is needed
+
+    made = emit_compiled(Compiled(retargeted, program), style=LINUX_STYLE)
+    if not made.whole:
+        reasons = "; ".join(str(one) for one in made.refused) or "the program has several segments"
+        raise NotSupportedError(
+            f"a file of the Linux driver must be a whole program: {reasons}", target=retargeted.target
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_ane(ane_of(made.files[0].container), path)
+    return Written(path)
+
+
+LINUX_STYLE = "v5"
+"""Layout of containers that the Linux driver's files are made from: tasks first, outputs before inputs."""
 
 
 def refuse_package(path: Path, model: object) -> None:
@@ -305,7 +367,7 @@ def package_form(graph: Graph) -> Form:
 class Emitter:
     """A form in which programs travel."""
 
-    write: Callable[[Retargeted, Program, Path], Path]
+    write: Callable[[Retargeted, Program, Path], Written]
     refuse: Callable[[Path, object], None]
     """Refuses what could not be written, before anything is compiled for it."""
     form: Callable[[Graph], Form] = plain_form
@@ -320,4 +382,6 @@ EMITTERS: Mapping[str, Emitter] = {
     "mlpackage": Emitter(as_package, refuse_package, package_form),
     "program": Emitter(as_program, refuse_one_file),
     "text": Emitter(as_text, refuse_one_file),
+    "hwx": Emitter(as_container, refuse_one_file),
+    "ane": Emitter(as_linux_file, refuse_one_file),
 }

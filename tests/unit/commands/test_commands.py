@@ -38,7 +38,7 @@ def small() -> af.Graph:
     return af.Graph({"y": af.conv(x, weights, pad=1).relu().tanh()})
 
 
-@pytest.mark.parametrize("emit", EMITTERS)
+@pytest.mark.parametrize("emit", [name for name in EMITTERS if name not in ("hwx", "ane")])
 def test_every_form_is_written_and_read_back(tmp_path: Path, emit: str) -> None:
     name = {"mlpackage": "net.mlpackage", "program": "net.aneprg"}.get(emit, "net")
     made = compile_model(small(), "m4", emit, tmp_path / name)
@@ -72,8 +72,8 @@ def test_below_the_floor_of_mil_a_network_description_alone_is_written(tmp_path:
 def test_what_cannot_be_compiled_says_why(tmp_path: Path) -> None:
     with pytest.raises(IllegalGraphError, match="topk"):
         compile_model(network("keyword-spotter"), "m1")
-    with pytest.raises(UnknownNameError, match="unknown form to emit 'hwx'"):
-        compile_model(small(), "m1", "hwx")
+    with pytest.raises(UnknownNameError, match="unknown form to emit 'tflite'"):
+        compile_model(small(), "m1", "tflite")
     with pytest.raises(UnknownNameError, match="unknown pass 'fold'"):
         compile_model(small(), "m1", print_after="fold")
     (tmp_path / "file").write_text("", encoding="utf-8")

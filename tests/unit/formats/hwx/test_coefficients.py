@@ -32,7 +32,7 @@ def test_lanes_of_a_tile_lie_side_by_side_after_their_biases() -> None:
     weights, biases = numbered(128, 8, 3, 3), -numbered(128)
     (blocks,) = pack_kernel(one, weights, biases)
     plan = kernel_plan(one)
-    assert (plan.lanes, plan.tiles, plan.cores, len(blocks)) == (8, 1, 16, 16)
+    assert (plan.lanes, len(plan.tiles), plan.cores, len(blocks)) == (8, 1, 16, 16)
     for core, block in enumerate(blocks):
         halves = np.frombuffer(block, np.float16)
         outputs = slice(8 * core, 8 * core + 8)
@@ -100,13 +100,18 @@ def test_zeros_of_a_strided_kernel_are_left_out() -> None:
     assert len(body) % 64 == 0
 
 
-def test_more_than_eight_lanes_of_a_strided_kernel_take_turns() -> None:
-    one = convolution(2, 256, kernel=(1, 1), pads=(0, 0), stride=(2, 2))
-    plan = kernel_plan(one)
-    assert (plan.lanes, plan.tiles) == (8, 2)
-    (blocks,) = pack_kernel(one, numbered(256, 2, 1, 1))
-    assert int.from_bytes(blocks[0][:2], "little") == 2 * 20
-    assert int.from_bytes(blocks[0][42:44], "little") == 2 * 20
+def test_a_strided_kernel_is_one_tile_of_each_task() -> None:
+    for outputs, tasks, lanes in ((256, 2, 8), (48, 3, 1), (64, 1, 4), (8, 1, 1)):
+        plan = kernel_plan(convolution(2, outputs, kernel=(1, 1), pads=(0, 0), stride=(2, 2)))
+        assert (plan.tasks, plan.lanes, len(plan.tiles)) == (tasks, lanes, 1)
+
+
+def test_outputs_that_do_not_fill_a_tile_take_half_the_lanes() -> None:
+    one = convolution(4, 48, kernel=(1, 1), pads=(0, 0))
+    assert [(tile.first, tile.lanes) for tile in kernel_plan(one).tiles] == [(0, 2), (32, 1)]
+    weights = numbered(48, 4, 1, 1)
+    halves = np.frombuffer(pack_kernel(one, weights)[0][3], np.float16)
+    assert halves[:12].tolist() == [*weights[6:8, :, 0, 0].T.reshape(-1), *weights[35].reshape(-1)]
 
 
 def test_the_body_of_a_strided_kernel_is_bounded() -> None:

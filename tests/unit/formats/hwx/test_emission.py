@@ -116,7 +116,7 @@ REFUSED = {
     "sparse": (convolution(stride=(2, 2)), "ANE-EMIT-003: kernels of strided convolutions are known for 1x1"),
     "groups": (
         convolution(cin=8192, cout=64, groups=2),
-        "ANE-EMIT-004: a kernel of groups or with a stride must fit the kernel memory",
+        "ANE-EMIT-004: a kernel of groups must fit the kernel memory",
     ),
     "outputs": (convolution(cin=8192, cout=24), "ANE-EMIT-004: the outputs cannot be shared between tasks"),
     "operation": (Operation(op="sin", x=SHAPE), "ANE-EMIT-001: no program of this operation is known"),

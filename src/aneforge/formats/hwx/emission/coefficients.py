@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.errors import HwxError
-from aneforge.targets.work_units import CORES, KERNEL_MEMORY, round_to
+from aneforge.formats.hwx.interpreter.coefficients import BLOCK, KernelShape, Tile, tiles_of
+from aneforge.targets.work_units import CORES, KERNEL_MEMORY, ceil_log2, round_to
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK", "Convolution", "KernelPlan", "kernel_plan", "pack_kernel"]
 
-BLOCK = 64
-"""Bytes: a core's block, and that of each group, is padded to a multiple of it."""
 MOST_LANES, MOST_LANES_SMALL = 16, 32
 SMALL_SIDE = 8
 """Maps of at most this many rows and columns may take the larger number of lanes."""
@@ -75,8 +74,8 @@ class KernelPlan:
     """Output channels of a task: of one group, or all of a depthwise convolution."""
     cores: int
     lanes: int
-    tiles: int
-    """Rounds in which a core computes its outputs, lane by lane."""
+    tiles: tuple[Tile, ...]
+    """Rounds in which the cores compute their outputs."""
     groups: int
     """Blocks of a core: one for each group."""
     rows: int
@@ -87,12 +86,12 @@ class KernelPlan:
     @property
     def dense_size(self) -> int:
         """Bytes of a core's block, zeros included."""
-        return self.groups * round_to(2 * self.tiles * self.lanes * self.rows, BLOCK)
+        return self.groups * round_to(2 * sum(tile.lanes for tile in self.tiles) * self.rows, BLOCK)
 
     @property
     def core_sizes(self) -> tuple[int, ...]:
         """Bytes of each core's block, for a kernel without zeros."""
-        size = self.dense_size if not self.sparse else round_to(self.tiles * sparse_size(self, 0), BLOCK)
+        size = self.dense_size if not self.sparse else round_to(sparse_size(self, 0), BLOCK)
         return (size,) * self.cores
 
 
@@ -107,17 +106,18 @@ def kernel_plan(convolution: Convolution) -> KernelPlan:
     tasks = task_count(convolution, outputs)
     outputs //= tasks
     lanes = 1 if convolution.depthwise else lanes_of(convolution, outputs)
-    sparse = convolution.stride != (1, 1)
     cores = min(outputs, CORES)
+    height, width = convolution.kernel
+    shape = KernelShape(1, outputs, convolution.group_source, height, width, lanes, convolution.bias)
     return KernelPlan(
         tasks=tasks,
         outputs=outputs,
         cores=cores,
         lanes=lanes,
-        tiles=-(-outputs // (cores * lanes)),
+        tiles=tuple(tiles_of(shape, cores)),
         groups=1 if convolution.depthwise else convolution.groups,
         rows=convolution.taps + convolution.bias,
-        sparse=sparse,
+        sparse=convolution.stride != (1, 1),
         bias=convolution.bias,
     )
 
@@ -140,20 +140,26 @@ def task_count(convolution: Convolution, outputs: int) -> int:
     Raises:
         HwxError: They cannot be shared evenly, or one output of each core does not fit.
     """
-    taps = convolution.taps + convolution.bias
-    per_core = -(-outputs // CORES)
-    whole = convolution.groups if not convolution.depthwise else 1
-    if whole * round_to(2 * per_core * taps, BLOCK) <= KERNEL_MEMORY:
+    if is_held(convolution, outputs):
         return 1
-    if convolution.groups > 1 or convolution.stride != (1, 1):
-        raise HwxError(
-            "ANE-EMIT-004: a kernel of groups or with a stride must fit the kernel memory", limit=KERNEL_MEMORY
-        )
+    if convolution.groups > 1:
+        raise HwxError("ANE-EMIT-004: a kernel of groups must fit the kernel memory", limit=KERNEL_MEMORY)
     for tasks in range(2, outputs // CORES + 1):
         part, rest = divmod(outputs, tasks)
-        if not rest and part % CORES == 0 and 2 * (part // CORES) * taps <= KERNEL_MEMORY:
+        if not rest and part % CORES == 0 and is_held(convolution, part):
             return tasks
     raise HwxError("ANE-EMIT-004: the outputs cannot be shared between tasks", seen=outputs, limit=KERNEL_MEMORY)
+
+
+def is_held(convolution: Convolution, outputs: int) -> bool:
+    """Tell whether one task may compute so many outputs: they fit kernel memory, a strided kernel in one tile."""
+    per_core = -(-outputs // CORES)
+    if convolution.stride != (1, 1) and (
+        per_core > MOST_SPARSE_LANES or (outputs > CORES and outputs != CORES << ceil_log2(per_core))
+    ):
+        return False
+    groups = 1 if convolution.depthwise else convolution.groups
+    return groups * round_to(2 * per_core * (convolution.taps + convolution.bias), BLOCK) <= KERNEL_MEMORY
 
 
 def lanes_of(convolution: Convolution, outputs: int) -> int:
@@ -163,8 +169,6 @@ def lanes_of(convolution: Convolution, outputs: int) -> int:
     small = max(convolution.source.height, convolution.source.width) <= SMALL_SIDE
     whole = outputs % (CORES * MOST_LANES_SMALL) == 0
     most = convolution.most_lanes or (MOST_LANES_SMALL if small and whole else MOST_LANES)
-    if convolution.stride != (1, 1):
-        most = min(most, MOST_SPARSE_LANES)
     return min(1 << ((outputs // CORES).bit_length() - 1), most)
 
 
@@ -196,33 +200,34 @@ def pack_kernel(
 def pack_task(plan: KernelPlan, rows: NDArray[np.float16]) -> tuple[bytes, ...]:
     """Return the blocks of one task: for each core its groups, each tile by tile with the lanes side by side."""
     grouped = rows.reshape(plan.groups, -1, plan.rows)
-    room = plan.tiles * plan.cores * plan.lanes
-    padded = np.zeros((plan.groups, room, plan.rows), np.float16)
-    padded[:, : grouped.shape[1]] = grouped
-    tiles = padded.reshape(plan.groups, plan.tiles, plan.cores, plan.lanes, plan.rows).transpose(2, 0, 1, 4, 3)
-    if plan.sparse:
-        return tuple(sparse_block(plan, tiles[core, 0]) for core in range(plan.cores))
     size = plan.dense_size // plan.groups
     held = np.zeros((plan.cores, plan.groups, size // 2), np.float16)
-    held[:, :, : plan.tiles * plan.rows * plan.lanes] = tiles.reshape(plan.cores, plan.groups, -1)
-    return tuple(bytes(memoryview(np.ascontiguousarray(held[core])).cast("B")) for core in range(plan.cores))
+    for tile in plan.tiles:
+        padded = np.zeros((plan.groups, plan.cores * tile.lanes, plan.rows), np.float16)
+        padded[:, : tile.channels] = grouped[:, tile.first : tile.first + tile.channels]
+        lanes = padded.reshape(plan.groups, plan.cores, tile.lanes, plan.rows).transpose(1, 0, 3, 2)
+        if plan.sparse:
+            return tuple(sparse_block(plan, lanes[core, 0]) for core in range(plan.cores))
+        end = tile.offset + tile.lanes * plan.rows
+        held[:, :, tile.offset : end] = lanes.reshape(plan.cores, plan.groups, -1)
+    return tuple(bytes(memoryview(held[core]).cast("B")) for core in range(plan.cores))
 
 
-def sparse_block(plan: KernelPlan, tiles: NDArray[np.float16]) -> bytes:
-    """Return a core's block without its zeros, tile after tile.
+def sparse_block(plan: KernelPlan, tile: NDArray[np.float16]) -> bytes:
+    """Return a core's block without its zeros: a tile's biases, the bytes of its body, the body.
 
-    The form of one tile was read from programs with 4 and 8 lanes; several tiles and fewer lanes are inferred.
+    The form was read from programs with 4 and 8 lanes; fewer lanes are inferred.
+
+    Raises:
+        HwxError: The body is too long for its count.
     """
-    made = bytearray()
-    for tile in tiles:
-        made += tile[: plan.bias].tobytes()
-        body = sparse_body(tile[plan.bias :], plan.lanes)
-        if len(body) >= 1 << 16:
-            raise HwxError(
-                "ANE-EMIT-004: the body of a block without zeros must be shorter than 65536 bytes", seen=len(body)
-            )
-        made += len(body).to_bytes(2, "little") + body
-    return bytes(made) + bytes(-len(made) % BLOCK)
+    body = sparse_body(np.ascontiguousarray(tile[plan.bias :]), plan.lanes)
+    if len(body) >= 1 << 16:
+        raise HwxError(
+            "ANE-EMIT-004: the body of a block without zeros must be shorter than 65536 bytes", seen=len(body)
+        )
+    made = tile[: plan.bias].tobytes() + len(body).to_bytes(2, "little") + body
+    return made + bytes(-len(made) % BLOCK)
 
 
 def sparse_body(steps: NDArray[np.float16], lanes: int) -> bytes:

@@ -95,9 +95,12 @@ def linked_task(generation: int, form: str, values: Values, *, extra_words: int 
     return Task(generation, words, tuple(records), offset)
 
 
-def link(drafts: Sequence[Draft], generation: int = 7) -> tuple[Task, ...]:
-    """Return the tasks of a program of the linked style: numbered, with events, flags and the place of the next."""
-    forms = ["full" if draft.full else "compact" for draft in drafts]
+def link(drafts: Sequence[Draft], generation: int = 7, *, full: bool = False) -> tuple[Task, ...]:
+    """Return the tasks of a program of the linked style: numbered, with events, flags and the place of the next.
+
+    `full` writes every register in every task, as compilers before v7 did.
+    """
+    forms = ["full" if draft.full or full else "compact" for draft in drafts]
     layout = layout_of(generation)
     extra = [0 if draft.kernel_from is None else 1 for draft in drafts]
     sizes = [

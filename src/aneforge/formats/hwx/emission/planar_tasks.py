@@ -100,8 +100,13 @@ def second_base(buffer: Buffer, rows: int) -> int:
     return end + 64 if rows > 1 and end % (BANKS * BANK_BYTES) == 0 else end
 
 
-def binary_task(operation: str, extent: Extent, first: Surface, second: Surface, result: Surface) -> Draft:
-    """Return the task of an operation of two tensors of one shape."""
+def binary_task(
+    operation: str, extent: Extent, first: Surface, second: Surface, result: Surface, *, scale: float = 1.0
+) -> Draft:
+    """Return the task of an operation of two tensors of one shape, scaled before it is rounded.
+
+    The scale was seen after a difference, in softmax.
+    """
     buffer = planar_buffer(extent)
     tile = tile_rows(extent.height, 3 * buffer.row) if 3 * buffer.row * extent.height > ON_CHIP else extent.height
     other = Buffer(second_base(buffer, tile), buffer.channel, buffer.row, buffer.depth, buffer.group)
@@ -110,6 +115,7 @@ def binary_task(operation: str, extent: Extent, first: Surface, second: Surface,
         {
             **planar_values(extent, extent, kind=TWO_SOURCES, tile=tile, patch=patch),
             **operator_values(OPERATIONS[operation]),
+            "pe.scale": scale,
             **source_values(first),
             **source_values(second, 2),
             **result_values(result, result_config(result)),

@@ -20,6 +20,7 @@ from aneforge.formats.hwx.emission.planar_tasks import ONE_SOURCE, SOURCE_BY_DMA
 from aneforge.formats.hwx.emission.reduction_tasks import FROM_NEURAL_NAMED, SCRATCH_BAR, must_fit, transposing_copy
 from aneforge.formats.hwx.emission.surfaces import (
     KEPT,
+    LINE,
     SCRATCH,
     Buffer,
     Extent,
@@ -29,12 +30,26 @@ from aneforge.formats.hwx.emission.surfaces import (
     source_values,
     surface_of,
 )
-from aneforge.targets.work_units import CORES, NEURAL_WIDTH, ceil_log2, channel_bytes, patch_log2, work_unit_rows_log2
+from aneforge.targets.work_units import (
+    CORES,
+    NEURAL_WIDTH,
+    ceil_log2,
+    channel_bytes,
+    patch_log2,
+    round_to,
+    work_unit_rows_log2,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["constant_product_tasks", "linear_convolution", "matrix_surface", "runtime_product_tasks"]
+__all__ = [
+    "constant_product_tasks",
+    "linear_convolution",
+    "matrix_surface",
+    "runtime_kernel_size",
+    "runtime_product_tasks",
+]
 
 TRANSPOSED_ROWS = Rows(3, 3, 0)
 """Work units of a copy that turns one row into channels (decoded, from two programs of one source shape)."""
@@ -111,6 +126,11 @@ MOST_INTERLEAVE = 8
 """Channels side by side that the field of a format holds as a power of two."""
 
 
+def runtime_kernel_size(rows: int, contracted: int) -> int:
+    """Return the bytes of scratch memory that a runtime kernel takes."""
+    return CORES * round_to(2 * contracted * (rows // CORES), LINE)
+
+
 def runtime_product_tasks(
     rows: int, contracted: int, columns: int, first: Surface, second: Surface, result: Surface, *, scratch_at: int = 0
 ) -> tuple[Draft, ...]:
@@ -124,13 +144,14 @@ def runtime_product_tasks(
         raise HwxError("ANE-EMIT-008: the rows of a runtime kernel must be 16, 32, 64 or 128", seen=rows)
     seen = Extent(rows, 1, contracted)
     packed = rows * channel_bytes(contracted, contracted)
+    plane = round_to(2 * contracted * lanes, LINE)
     scratch = Surface(
         bar=SCRATCH_BAR,
         base=scratch_at,
-        row=2 * contracted * lanes,
-        plane=2 * contracted * lanes,
-        depth=2 * contracted * rows,
-        group=2 * contracted * rows,
+        row=plane,
+        plane=plane,
+        depth=plane * CORES,
+        group=plane * CORES,
         interleave=lanes,
     )
     pack = Draft(

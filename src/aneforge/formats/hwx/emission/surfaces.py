@@ -29,7 +29,6 @@ FP16 = 0x2031
 """Format of fp16 in memory: mode 1, truncate 3, memory format 2."""
 NO_DMA = 0x8880
 """Configuration of a source without DMA: cache hints alone."""
-SECOND_SOURCE = 0x33880
 RESULT_PADDING = 0x300000
 """Zero padding before and after, in the format of results."""
 
@@ -100,14 +99,18 @@ def surface_of(extent: Extent, bar: int, *, groups: int = 1, base: int = 0) -> S
 
 
 def source_values(surface: Surface | None, number: int = 1) -> Values:
-    """Return the registers of a source's DMA."""
+    """Return the registers of a source's DMA.
+
+    A second source has the word of a first one without its enable bit; of one that an earlier task wrote, that is
+    inferred.
+    """
     config, form = f"source.source{number}_config", f"source.source{number}_format"
     if surface is None:
         return {config: NO_DMA, form: 0x0100_0000 if number == 1 else 0}
     first = number == 1
     memory = surface.access is not Access.NAMED
     values: Values = {
-        config: int(surface.access) if first else SECOND_SOURCE,
+        config: int(surface.access) if first else int(surface.access) & ~1,
         form: surface.interleave << 24 | FP16 if first else FP16 & ~1,
         f"source.source{number}_base": surface.base,
         f"source.source{number}_row": surface.row,

@@ -1,0 +1,356 @@
+"""`emit`: a compiled program as containers whose tasks the engine reads.
+
+Every tensor between layers goes through scratch memory, and each layer's tasks hand over on chip alone: that is what
+single operations and products of two tensors were seen to do. How the compiler orders on-chip buffers of long chains,
+and what some bits of the common configuration mean there, is not known; the note in the file says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aneforge._version import __version__
+from aneforge.compiler.compile import compile_graph
+from aneforge.compiler.memory.arena import Arena
+from aneforge.errors import HwxError
+from aneforge.formats.hwx.assembly import STYLES, Parts, PlannedPort, assemble
+from aneforge.formats.hwx.container import Direction
+from aneforge.formats.hwx.descriptors.codec import encode_tasks
+from aneforge.formats.hwx.emission.draft import link
+from aneforge.formats.hwx.emission.surfaces import Access, Extent, Surface, surface_of
+from aneforge.runtime.hwx.constant_pool import ConstantPool
+from aneforge.runtime.hwx.layer_steps import extent_of, is_view, steps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from aneforge.compiler.compile import Compiled
+    from aneforge.compiler.ir.layer import Layer, Value
+    from aneforge.compiler.ir.program import Port, Program
+    from aneforge.formats.hwx.container import Container
+    from aneforge.formats.hwx.descriptors.task import Task
+    from aneforge.formats.hwx.emission.draft import Draft
+    from aneforge.graph.graph import GraphLike
+    from aneforge.runtime.hwx.layer_steps import Step
+    from aneforge.targets import TargetLike
+
+__all__ = ["EmittedFile", "EmittedProgram", "RefusedLayer", "emit", "emit_compiled"]
+
+INFERRED = (
+    "inferred: tensors between layers go through scratch memory, flags and events of tasks in long chains, "
+    "order of buffers on chip and bits 22 to 25 of the common configuration are not those of a known program"
+)
+"""What the file says of itself."""
+GENERATION = 7
+SCRATCH_BAR, FIRST_PORT_BAR, MOST_PORTS = 3, 4, 28
+SCRATCH_SIZE = 1 << 30
+PAGE = 0x4000
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLayer:
+    """A layer that no known program computes."""
+
+    name: str
+    kind: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind}): {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedFile:
+    """One container, and which of its tasks compute which layer."""
+
+    container: Container
+    layers: Mapping[int, str]
+    """Names of layers by the numbers of tasks."""
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedProgram:
+    """What a program became: one file where every layer has a known program, otherwise files of what lies between."""
+
+    files: tuple[EmittedFile, ...]
+    refused: tuple[RefusedLayer, ...]
+
+    @property
+    def whole(self) -> bool:
+        """The first file is the whole program."""
+        return not self.refused and len(self.files) == 1
+
+
+def emit(graph: GraphLike, target: TargetLike = None, *, style: str = "v9") -> EmittedProgram:
+    """Return a graph compiled for a target, as containers of tasks.
+
+    >>> import aneforge as af
+    >>> made = emit(af.input((1, 16, 8, 8), name="x").relu(), af.targets.Family.A13)
+    >>> made.whole, made.files[0].layers
+    (True, {0: 't1'})
+
+    Raises:
+        IllegalGraphError: An operation cannot run there.
+        NotSupportedError: An operation has no form there.
+        HwxError: The target's tasks are of another generation, or the program keeps states.
+    """
+    return emit_compiled(compile_graph(graph, target), style=style)
+
+
+def emit_compiled(compiled: Compiled, *, style: str = "v9") -> EmittedProgram:
+    """Return a compiled program as containers.
+
+    `style` is the version of the compiler whose layout the files have; v4 and v5 are what files for the Linux driver
+    are made from.
+
+    Raises:
+        HwxError: The target's tasks are of another generation, or the program keeps states.
+    """
+    program = compiled.program
+    if program.target.descriptor_generation != GENERATION:
+        raise HwxError(
+            "ANE-EMIT-010: whole programs are emitted for generation 7 alone",
+            seen=program.target.descriptor_generation,
+            target=program.target.name,
+        )
+    if program.states:
+        raise HwxError("ANE-EMIT-013: no program that keeps states is known", seen=[one.name for one in program.states])
+    by_name = {layer.name: layer for layer in program.layers}
+    order = [by_name[name] for part in compiled.schedule.partitions for name in part.layers]
+    planned, refused = plan_layers(order)
+    parts = list(split_at_refused(order, planned))
+    return EmittedProgram(tuple(emit_part(program, part, planned, style) for part in parts), refused)
+
+
+def plan_layers(order: Sequence[Layer]) -> tuple[dict[str, tuple[Step, ...]], tuple[RefusedLayer, ...]]:
+    """Return the steps of every layer that has some, and the layers that have none."""
+    planned: dict[str, tuple[Step, ...]] = {}
+    refused: list[RefusedLayer] = []
+    for layer in order:
+        try:
+            planned[layer.name] = steps_of(layer)
+        except HwxError as error:
+            refused.append(RefusedLayer(layer.name, layer.kind.name, str(error)))
+    return planned, tuple(refused)
+
+
+def split_at_refused(order: Sequence[Layer], planned: Mapping[str, object]) -> Iterable[list[Layer]]:
+    """Yield runs of layers that are emitted together: what is refused, and the end of a segment, cut them."""
+    groups = itertools.groupby(order, key=lambda layer: (layer.name in planned, layer.segment))
+    for (emitted, _), layers in groups:
+        if emitted:
+            yield list(layers)
+
+
+def emit_part(
+    program: Program, layers: Sequence[Layer], planned: Mapping[str, tuple[Step, ...]], style: str
+) -> EmittedFile:
+    """Return the container of some layers: what they read from outside is an input, what is read outside an output."""
+    homes = Homes.of(program, layers, style)
+    pool = ConstantPool()
+    drafts: list[Draft] = []
+    owners: dict[int, str] = {}
+    for index, layer in enumerate(layers):
+        if not homes.is_alias(layer):
+            for draft in emit_layer(layer, planned[layer.name], homes, pool):
+                owners[len(drafts)] = layer.name
+                drafts.append(draft)
+        homes.release(index)
+    tasks = link(drafts, GENERATION, full=STYLES[style].outputs_first)
+    container = assembled(tasks, pool, homes, style, program.target.cpu_subtype or 0)
+    return EmittedFile(container, owners, tuple(homes.inputs), tuple(homes.outputs))
+
+
+def emit_layer(layer: Layer, steps: Sequence[Step], homes: Homes, pool: ConstantPool) -> Iterable[Draft]:
+    """Yield the tasks of a layer; what its steps hand over has room of its own in scratch memory."""
+    sources = [homes.read(value) for value in dict.fromkeys(layer.bottoms)]
+    for step, last in zip(steps, [False] * (len(steps) - 1) + [True], strict=True):
+        room = homes.room(step.scratch) if step.scratch else 0
+        if last:
+            yield from step.emit(sources, homes.written(layer.result), pool, room)
+            return
+        between = homes.temporary(step.result)
+        yield from step.emit(sources, between, pool, room)
+        sources = [between]
+
+
+class Homes:
+    """Where the tensors of a file are: ports have base registers of their own, others share scratch memory."""
+
+    def __init__(self, inputs: Mapping[str, Value], outputs: Mapping[str, Value], *, outputs_first: bool) -> None:
+        self.inputs = inputs
+        """Ports that are read, by name."""
+        self.outputs = outputs
+        """Ports that are written, by name."""
+        names = (*outputs, *inputs) if outputs_first else (*inputs, *outputs)
+        if len(names) > MOST_PORTS:
+            raise HwxError("ANE-EMIT-014: a program has too few base registers", seen=len(names), limit=MOST_PORTS)
+        self._bars = {name: FIRST_PORT_BAR + place for place, name in enumerate(names)}
+        self._ports = {value.name: name for name, value in (*inputs.items(), *outputs.items())}
+        self._alias: dict[str, str] = {}
+        self._arena = Arena(SCRATCH_SIZE)
+        self._places: dict[str, tuple[int, int]] = {}
+        self._last: dict[str, int] = {}
+        self._temporary: list[tuple[int, int]] = []
+
+    @classmethod
+    def of(cls, program: Program, layers: Sequence[Layer], style: str) -> Homes:
+        """Return the homes of the tensors of some layers of a program."""
+        made = {layer.name for layer in layers}
+        read = {value.name: value for layer in layers for value in layer.bottoms if value.name not in made}
+        inputs = {port_name(program.inputs, value): value for value in read.values()}
+        kept = {port.value.name for port in program.outputs}
+        outside = {value.name for layer in program.layers if layer.name not in made for value in layer.bottoms}
+        results = [layer.result for layer in layers if layer.name in kept | outside]
+        named = {port_name(program.outputs, value): value for value in results}
+        outputs = {f"{name}_result" if name in inputs else name: value for name, value in named.items()}
+        homes = cls(inputs, outputs, outputs_first=STYLES[style].outputs_first)
+        homes.find_aliases(layers)
+        return homes
+
+    def find_aliases(self, layers: Sequence[Layer]) -> None:
+        """Note which views share the memory of what they view, and when each tensor is last read."""
+        taken: set[str] = set()
+        for layer in layers:
+            if not is_view(layer):
+                continue
+            root, name = self.root(layer.bottoms[0].name), layer.name
+            if name not in self._ports:
+                self._alias[name] = root
+            elif root not in self._ports and root not in taken:
+                self._alias[root] = name
+                taken.add(name)
+        for index, layer in enumerate(layers):
+            for value in (*layer.bottoms, layer.result):
+                self._last[self.root(value.name)] = index
+
+    def root(self, name: str) -> str:
+        """Return the tensor whose memory a tensor has."""
+        while name in self._alias:
+            name = self._alias[name]
+        return name
+
+    def is_alias(self, layer: Layer) -> bool:
+        """Tell whether a layer moves nothing."""
+        return is_view(layer) and self.root(layer.name) == self.root(layer.bottoms[0].name)
+
+    def read(self, value: Value) -> Surface:
+        """Return the surface of a tensor that is read."""
+        surface = self._surface(value)
+        port = self._ports.get(self.root(value.name))
+        return surface if port in self.inputs else replace(surface, access=Access.WRITTEN_BEFORE)
+
+    def written(self, value: Value) -> Surface:
+        """Return the surface of a tensor that is written: room in scratch memory where it is no output."""
+        surface = self._surface(value)
+        return surface if self.root(value.name) in self._ports else replace(surface, access=Access.WRITTEN_BEFORE)
+
+    def _surface(self, value: Value) -> Surface:
+        extent, root = extent_of(value.type), self.root(value.name)
+        if root in self._ports:
+            return surface_of(extent, self._bars[self._ports[root]])
+        if root not in self._places:
+            size = surface_of(extent, SCRATCH_BAR).depth
+            self._places[root] = (self._take(size), size)
+        return surface_of(extent, SCRATCH_BAR, base=self._places[root][0])
+
+    def temporary(self, extent: Extent) -> Surface:
+        """Return the surface of what one step of a layer hands to the next."""
+        place = self.room(surface_of(extent, SCRATCH_BAR).depth)
+        return replace(surface_of(extent, SCRATCH_BAR, base=place), access=Access.WRITTEN_BEFORE)
+
+    def room(self, size: int) -> int:
+        """Return room in scratch memory that is free again after the layer."""
+        place = self._take(size)
+        self._temporary.append((place, size))
+        return place
+
+    def _take(self, size: int) -> int:
+        place = self._arena.take(size)
+        if place is None:
+            raise HwxError("ANE-EMIT-014: the tensors do not fit scratch memory", seen=size, limit=SCRATCH_SIZE)
+        return place
+
+    def release(self, index: int) -> None:
+        """Free what is not read after a layer."""
+        for place, size in self._temporary:
+            self._arena.give_back(place, size)
+        self._temporary.clear()
+        for name in [name for name in self._places if self._last[name] == index]:
+            self._arena.give_back(*self._places.pop(name))
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch memory."""
+        return self._arena.highest
+
+
+def port_name(ports: Sequence[Port], value: Value) -> str:
+    """Return the name of a port: the program's, or the tensor's where the file is a part of it."""
+    return next((port.name for port in ports if port.value.name == value.name), value.name)
+
+
+def assembled(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, style: str, cpu_subtype: int) -> Container:
+    """Return the container of tasks."""
+    words = np.array(encode_tasks(tasks), dtype="<u4")
+    ports = [
+        PlannedPort(name, direction, port_shape(value))
+        for direction, side in ((Direction.INPUT, homes.inputs), (Direction.OUTPUT, homes.outputs))
+        for name, value in side.items()
+    ]
+    names_scratch = any(SCRATCH_BAR in bars_of(task) for task in tasks)
+    streams = [(task, core) for task in tasks for core in range(16) if task.flag(STREAM, core)]
+    from_constants = [(task, core) for task, core in streams if task.integer("header.kernel_bar") == 1]
+    base = "kernel_source.coefficient_base"
+    parts = Parts(
+        cpu_subtype=cpu_subtype,
+        text=memoryview(words.tobytes()),
+        first_task_words=tasks[0].size,
+        task_count=len(tasks),
+        ports=ports,
+        **({"constants": memoryview(pool.content())} if pool.size else {}),
+        constant_symbols=[
+            (f"K{task.integer('header.task_id'):064x}_ne_{core}", task.integer(base, core) or 0)
+            for task, core in from_constants
+        ],
+        relocations=[task.offset + relocated(task, core) for task, core in from_constants],
+        scratch=max(homes.scratch, PAGE if names_scratch else 0),
+        live_scratch=homes.scratch,
+        debug_events=sum((task.integer("header.debug_log_events") or 0).bit_count() for task in tasks),
+        log_events=sum((task.integer("header.log_events") or 0).bit_count() for task in tasks),
+        largest_estimate=max(task.integer("header.execution_cycles") or 0 for task in tasks),
+        identification=f"aneforge {__version__}\n{INFERRED}",
+    )
+    return assemble(parts, STYLES[style])
+
+
+STREAM = "kernel_source.coefficient_enable"
+
+
+def port_shape(value: Value) -> tuple[int, int, int, int]:
+    """Return the shape of a port: batch, channels, rows, columns."""
+    extent = extent_of(value.type)
+    return 1, extent.channels, extent.height, extent.width
+
+
+def bars_of(task: Task) -> set[int | None]:
+    """Return the base registers that a task names."""
+    names = ("source1", "source2", "result", "kernel")
+    return {task.integer(f"header.{name}_bar") for name in names if task.flag(f"header.{name}_bar_enable")}
+
+
+def relocated(task: Task, core: int) -> int:
+    """Return where in a task the place of a core's coefficients is, in bytes."""
+    at = 4 * len(task.header)
+    for record in task.records:
+        target = task.layout.place("kernel_source.coefficient_base").register.address + 4 * core
+        if target in record.addresses:
+            return at + 4 + 4 * record.addresses.index(target)
+        at += 4 + 4 * len(record.values)
+    raise HwxError("the task does not write kernel_source.coefficient_base")

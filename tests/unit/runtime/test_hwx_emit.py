@@ -1,0 +1,222 @@
+"""Programs are emitted as containers, whose tasks give the bits of the graph engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.compiler.compile import compile_graph
+from aneforge.errors import HwxError
+from aneforge.formats.hwx.container import Direction
+from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
+from aneforge.formats.hwx.read_hwx import read_bytes
+from aneforge.formats.hwx.write_hwx import write_bytes
+from aneforge.ops.constant import Dense
+from aneforge.rules.rule import Severity
+from aneforge.runtime.hwx.emit_program import emit_compiled
+from aneforge.runtime.hwx.layer_steps import dense_values, fp16_values, steps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from aneforge.graph.tensor import Tensor
+
+    Array = npt.NDArray[Any]
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def weights(*shape: int) -> Array:
+    return (np.random.default_rng(sum(shape)).standard_normal(shape) / 8).astype(np.float16)
+
+
+def source(*shape: int, name: str = "x") -> Tensor:
+    return af.input(shape, name=name)
+
+
+def network() -> Tensor:
+    """Return convolutions of 3x3 and of 1x1 with stride 2, bias, relu, mean and linear, with a residual."""
+    x = af.conv(source(1, 8, 12, 12), weights(24, 8, 3, 3), bias=weights(24), pad=1).relu()
+    y = af.conv(x, weights(48, 24, 1, 1), bias=weights(48), stride=2)
+    z = af.conv(y, weights(48, 48, 3, 3), pad=1).relu()
+    return (y + z).mean((2, 3)).reshape((1, 48)).linear(weights(10, 48), weights(10))
+
+
+MAP = (1, 24, 6, 10)
+
+
+def scaled_sum() -> Tensor:
+    return ((source(*MAP) + source(*MAP, name="y")) * 0.3).sigmoid()
+
+
+GRAPHS: dict[str, Callable[[], Tensor]] = {
+    "network": network,
+    "few outputs": lambda: af.conv(source(*MAP), weights(5, 24, 3, 3)),
+    "groups": lambda: af.conv(source(*MAP), weights(32, 12, 3, 3), pad=1, groups=2, bias=weights(32)),
+    "depthwise": lambda: af.conv(source(*MAP), weights(24, 1, 3, 3), pad=1, groups=24, bias=weights(24)),
+    "many outputs with a stride": lambda: af.conv(source(*MAP), weights(256, 24, 1, 1), stride=2, bias=weights(256)),
+    "outputs in parts": lambda: af.conv(source(1, 480, 4, 4), weights(128, 480, 3, 3), pad=1),
+    "wide": lambda: af.conv(source(1, 8, 4, 200), weights(16, 8, 3, 3), pad=1).sigmoid(),
+    "difference": lambda: source(*MAP) - source(*MAP, name="y"),
+    "one tensor twice": lambda: (x := source(*MAP)) * x,
+    "repeated": lambda: source(1, 24, 1, 1, name="z") * source(*MAP),
+    "scalars": lambda: af.maximum((source(*MAP) * 0.25).relu() + 0.5, 0.75),
+    "scaled sum": scaled_sum,
+    "activations": lambda: source(*MAP).tanh().gelu().silu().leaky_relu(0.1).abs(),
+    "exponents": lambda: af.maximum(source(*MAP).exp().sqrt(), 0.5).rsqrt(),
+    "softmax": lambda: source(*MAP).softmax(-1),
+    "softmax of one row": lambda: source(1, 8, 40).softmax(-1),
+    "sums": lambda: source(*MAP).sum(3).sum(2),
+    "mean of everything": lambda: source(*MAP).mean((1, 2, 3)),
+    "maximum of channels": lambda: source(1, 24, 1, 1).amax(1),
+    "sum of channels": lambda: source(1, 24, 1, 10).sum(1),
+    "joined": lambda: af.concat([source(*MAP), source(*MAP, name="y").relu()], 1),
+    "part": lambda: source(*MAP).slice_by_size((0, 4, 2, 0), (1, 8, 3, 10)),
+    "rows and channels": lambda: source(*MAP).transpose((0, 2, 1, 3)),
+    "product": lambda: source(1, 32, 24) @ source(1, 24, 40, name="y"),
+    "linear": lambda: source(4, 24).linear(weights(20, 24), weights(20)),
+    "a view as a result": lambda: source(1, 24, 1, 10).relu().reshape((1, 24, 10)),
+    "a view of an input": lambda: source(1, 24, 1, 10).reshape((1, 24, 10)),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_bits_of_the_graph_engine(name: str) -> None:
+    graph = GRAPHS[name]()
+    made = af.hwx.emit(graph, "m1")
+    assert made.whole, made.refused
+    container = read_bytes(write_bytes(made.files[0].container))
+    tasks = af.hwx.tasks_of(container)
+    assert [one for one in lint_tasks(tasks) if one.severity is not Severity.WARN] == []
+    assert sorted(made.files[0].layers) == list(range(len(tasks)))
+    assert "inferred" in container.identification
+    net = af.compile(graph, target="m1")
+    shapes = {port.name: port.value.shape for port in compile_graph(graph, "m1").program.inputs}
+    for seed, scale in enumerate((1.0, 30.0)):
+        draws = np.random.default_rng(seed)
+        ports = [port for port in container.ports if port.direction is Direction.INPUT]
+        inputs = {port.name: (draws.standard_normal(port.shape) * scale).astype(np.float16) for port in ports}
+        (output,) = af.hwx.execute(container, inputs).outputs.values()
+        expected = np.asarray(net(*(inputs[name].reshape(shape) for name, shape in shapes.items()))).astype(np.float16)
+        assert np.array_equal(expected.view(np.uint16), output.reshape(expected.shape).view(np.uint16))
+
+
+def test_layouts_for_the_linux_driver_run_too() -> None:
+    values = {"x": weights(1, 8, 12, 12)}
+    outputs = [
+        af.hwx.execute(af.hwx.emit(network(), "m1", style=style).files[0].container, values).outputs
+        for style in ("v9", "v5")
+    ]
+    assert np.array_equal(outputs[0]["y"], outputs[1]["y"])
+
+
+def test_layers_without_a_known_program_cut_the_file() -> None:
+    x = af.conv(source(*MAP), weights(16, 24, 3, 3), pad=1).relu()
+    made = af.hwx.emit(x.max_pool(2).tanh().relu().tanh(), "m1")
+    assert not made.whole
+    assert [str(one) for one in made.refused] == [
+        "t5 (max_pool): ANE-EMIT-001: no program of this operation is known (seen max_pool)"
+    ]
+    assert [(file.inputs, file.outputs) for file in made.files] == [(("x",), ("t2",)), (("t5",), ("y",))]
+
+
+REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
+    "sin": (lambda: source(*MAP).sin(), "ANE-EMIT-001: no program of this operation is known"),
+    "batch": (lambda: source(2, 3, 4, 5).relu(), "ANE-EMIT-005: no program with a batch or a depth is known"),
+    "dilation": (
+        lambda: af.conv(source(*MAP), weights(8, 24, 3, 3), dilation=2),
+        "ANE-EMIT-002: no program of a dilated convolution is known",
+    ),
+    "gain and offset": (
+        lambda: source(*MAP) * 2.0 + 1.0,
+        "ANE-EMIT-011: no program with gain and offset together is known",
+    ),
+    "channels": (
+        lambda: source(*MAP) * weights(1, 24, 1, 1),
+        "ANE-EMIT-011: no program with a number for each channel is known",
+    ),
+    "scaled table": (
+        lambda: source(*MAP).tanh() * 0.3,
+        "ANE-EMIT-011: no program that scales this operation before it is rounded is known",
+    ),
+    "scaled constant": (
+        lambda: af.maximum(source(*MAP), 0.5) * 0.3,
+        "ANE-EMIT-011: no program that scales an operation with a constant is known",
+    ),
+    "scaled repeated": (
+        lambda: (source(*MAP) + source(1, 24, 1, 1, name="y")) * 0.3,
+        "ANE-EMIT-011: no program that scales an operation with a repeated tensor is known",
+    ),
+    "axis": (lambda: source(*MAP).softmax(1), "ANE-EMIT-006: a softmax must be over the last axis"),
+    "columns": (
+        lambda: af.concat([source(*MAP), source(*MAP, name="y")], 3),
+        "ANE-EMIT-009: tensors must be joined along channels or rows",
+    ),
+    "itself": (
+        lambda: af.concat([x := source(*MAP), x], 1),
+        "ANE-EMIT-009: no program that joins a constant, or a tensor with itself, is known",
+    ),
+    "line": (
+        lambda: source(*MAP).slice_by_size((0, 0, 0, 3), (1, 24, 6, 4)),
+        "ANE-EMIT-009: a part must begin at a multiple of 32 columns",
+    ),
+    "shape": (lambda: source(*MAP).reshape((1, 60, 24)), "ANE-EMIT-009: no program of this change of shape is known"),
+    "transpose": (lambda: source(*MAP).transpose((0, 3, 2, 1)), "ANE-EMIT-009: no program of this transpose is known"),
+    "products": (
+        lambda: source(1, 2, 32, 24) @ source(1, 2, 24, 40, name="y"),
+        "ANE-EMIT-008: no program of several products is known",
+    ),
+    "square product": (
+        lambda: (x := source(1, 32, 32)) @ x,
+        "ANE-EMIT-008: no program of a product by this constant is known",
+    ),
+    "both repeated": (
+        lambda: source(1, 24, 1, 1) + source(1, 1, 6, 10, name="y"),
+        "ANE-EMIT-011: no program that repeats both tensors is known",
+    ),
+    "from a repeated": (
+        lambda: source(1, 24, 1, 1) - source(*MAP, name="y"),
+        "ANE-EMIT-011: no program that subtracts from a repeated tensor is known",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str) -> None:
+    graph, message = REFUSED[name]
+    reasons = [one.reason for one in af.hwx.emit(graph(), "m1").refused]
+    assert any(message in reason for reason in reasons), reasons
+
+
+def test_other_generations_are_refused() -> None:
+    with pytest.raises(HwxError, match="ANE-EMIT-010: whole programs are emitted for generation 7 alone"):
+        af.hwx.emit(network(), "m4")
+
+
+def test_constants_must_be_fp16_numbers() -> None:
+    with pytest.raises(HwxError, match="ANE-EMIT-012: constants must be fp16 numbers"):
+        fp16_values(np.array([1e6]))
+    with pytest.raises(HwxError, match="ANE-EMIT-012: no program with compressed constants is known"):
+        dense_values("palette")
+    assert dense_values(Dense(np.ones(2, np.float16))).tolist() == [1.0, 1.0]
+
+
+def test_equal_constants_are_kept_once() -> None:
+    made = af.hwx.emit(source(*MAP).tanh().relu().tanh(), "m1")
+    (section,) = made.files[0].container.constants.values()
+    assert section.size == 16 * 128
+
+
+def test_what_is_not_read_again_is_overwritten() -> None:
+    made = emit_compiled(compile_graph(source(1, 8, 8, 8).tanh().gelu().silu().sigmoid(), "m1"))
+    assert made.files[0].container.program.live_scratch == 2 * 8 * 8 * 64
+
+
+def test_steps_of_a_layer_are_planned_without_memory() -> None:
+    (layer,) = compile_graph(source(*MAP).exp(), "m1").program.layers
+    assert [step.result.channels for step in steps_of(layer)] == [24, 24]
