@@ -34,6 +34,7 @@ __all__ = [
     "calls_on",
     "is_assumed",
     "one_time",
+    "production_size",
     "programs",
     "range_text",
     "route",
@@ -135,6 +136,8 @@ class RoutesFile(Entry, frozen=True):
     warn_below: float
     """A program that is predicted to take at most so many dispatches is warned about."""
     compared: ComparedEntry
+    production: ComparedEntry
+    """The size that the comparison of evaluations calls production."""
     routes: dict[str, RouteEntry]
     backends: dict[str, BackendEntry]
 
@@ -390,6 +393,12 @@ def is_assumed(name: str) -> bool:
     (True, True, False)
     """
     return assumed_route() in (name, routes_file().routes[name].over)
+
+
+def production_size() -> tuple[str, tuple[int, ...]]:
+    """Return the workload and the shape that the comparison of evaluations calls production."""
+    entry = routes_file().production
+    return entry.workload, entry.shape
 
 
 def warn_below() -> float:

@@ -1,4 +1,4 @@
-"""What fusing or chaining programs would save on a chip: dispatches, at the figure that every prediction takes.
+"""What fusing or chaining programs would save on a chip, by which route: dispatches, at the figure of every prediction.
 
 The dispatch and its interval are those of the cost model's machine (`aneforge.analysis.machine`), which says whether
 they were measured, fitted or scaled. `data/chaining.toml` holds the ways with their sources; a way whose gain nobody
@@ -12,21 +12,25 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from aneforge.analysis.cost import price
 from aneforge.analysis.machine import machine_of
+from aneforge.analysis.route_sizes import production_answer, route_sizes
 from aneforge.analysis.routes import calls_on, is_assumed, range_text
+from aneforge.analysis.work import plan_program, work_of
 from aneforge.errors import GraphError
 from aneforge.targets import chip as chip_named
 from aneforge.targets import resolve
 from aneforge.targets.schema import Entry, read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from aneforge.analysis.machine import Basis, Machine
+    from aneforge.analysis.route_sizes import SizeComparison
     from aneforge.analysis.routes import RouteFigure
     from aneforge.compiler.ir.program import Program
 
-__all__ = ["ChainingOption", "ChainingPlan", "plan_chaining"]
+__all__ = ["ChainingOption", "ChainingPlan", "RouteTime", "plan_chaining"]
 
 
 class Way(Entry, frozen=True):
@@ -73,6 +77,29 @@ class ChainingOption:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteTime:
+    """All programs by one route: a call for each, and as one chain."""
+
+    route: str
+    call_us: tuple[float, float]
+    """What one call takes, least and most: the interval of the prediction, or published calls."""
+    calls: int
+    sequential_us: tuple[float, float]
+    """One call after the other, least and most."""
+    chained_us: tuple[float, float]
+    """With one call in all; copies are left in, though a chain would save some. Modelled: nobody measured a chain."""
+    expected_us: float | None
+    """One call after the other, as `af.cost` predicts it; None by routes that it does not assume."""
+
+    def __str__(self) -> str:
+        expected = "" if self.expected_us is None else f"{self.expected_us:.0f} µs, "
+        return (
+            f"{self.route}: {counted(self.calls)} of {range_text(self.call_us)} µs: {expected}"
+            f"{span_text(self.sequential_us)} µs; as one chain (modelled) {span_text(self.chained_us)} µs"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ChainingPlan:
     """Every way for programs that run one after the other on a chip."""
 
@@ -92,6 +119,15 @@ class ChainingPlan:
     """The way to the engine that is assumed."""
     other_routes: tuple[str, ...]
     """What calls were published to take by other routes, which predictions do not assume."""
+    times: tuple[RouteTime, ...]
+    """All programs by each route, the assumed one first; a route without a published call on the chip is left out."""
+    sizes: tuple[SizeComparison, ...]
+    """Programs that were timed by several routes: on the chip, or on others where it is not among them."""
+
+    @property
+    def answer(self) -> str:
+        """Whether another route pays, by size, in a sentence."""
+        return production_answer(self.sizes)
 
     @property
     def best(self) -> ChainingOption | None:
@@ -104,14 +140,16 @@ class ChainingPlan:
             f"{self.chip}: {counted(self.dispatches)}, {self.expected_us:.0f} µs each ({range_text(self.dispatch_us)}) "
             f"by {self.route}; {self.basis} {self.source}"
         )
-        return "\n".join([head, *(f"by another route: {one}" for one in self.other_routes), *map(str, self.options)])
+        others = (f"by another route: {one}" for one in self.other_routes)
+        return "\n".join([head, *others, *map(str, self.options), *map(str, self.times), self.answer])
 
 
 def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
     """Return what ways there are to run programs, one after the other, in fewer dispatches, and what they save.
 
     Layers that need a program of their own stay so; what is between them, across the borders of programs, can be one
-    as far as a program holds the weights. Savings are of dispatches alone: what is computed stays the same.
+    as far as a program holds the weights. Savings are of dispatches alone: what is computed stays the same. Other
+    routes are given with what calls by them were published to take, and with the sizes at which they were compared.
 
     >>> import aneforge as af
     >>> from aneforge.targets import database
@@ -120,6 +158,8 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
     >>> plan = plan_chaining([step, step, step], chip)
     >>> plan.dispatches, plan.best.name, plan.best.dispatches
     (3, 'fuse', 1)
+    >>> plan.answer.startswith("Other routes that pay: none reliably at any size")
+    True
 
     Raises:
         GraphError: There is no program, or they are for different targets, or for another family than the chip's.
@@ -159,20 +199,46 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
         called.basis,
         machine.route,
         other_routes(known.key),
+        tuple(route_times(programs, machine, known.key, now)),
+        route_sizes(known.key) or route_sizes(),
     )
+
+
+def route_times(programs: Sequence[Program], machine: Machine, chip: str, calls: int) -> Iterator[RouteTime]:
+    """Yield the time of all programs by each route: what `af.cost` predicts, with the calls of the route in it."""
+    different = {id(program): program for program in programs}
+    priced = {key: price(work_of(plan_program(program)), machine) for key, program in different.items()}
+    total = sum(priced[id(program)].microseconds for program in programs)
+    work = max(0.0, total - calls * machine.dispatch)
+    of_route = {machine.route: machine.dispatch_interval}
+    of_route |= {route: (min(ends(group)), max(ends(group))) for route, group in other_calls(chip).items()}
+    for route, (least, most) in of_route.items():
+        yield RouteTime(
+            route,
+            rounded((least, most)),
+            calls,
+            rounded((work + calls * least, work + calls * most)),
+            rounded((work + min(1, calls) * least, work + min(1, calls) * most)),
+            round(total, 1) if route == machine.route else None,
+        )
 
 
 def other_routes(chip: str) -> tuple[str, ...]:
     """Return what calls were published to take on a chip by routes that predictions do not assume, one line each."""
+    return tuple(
+        f"{route} {range_text((min(ends(group)), max(ends(group))))} µs "
+        f"({'; '.join(dict.fromkeys(one.evidence.source for one in group))})"
+        for route, group in other_calls(chip).items()
+    )
+
+
+def other_calls(chip: str) -> dict[str, list[RouteFigure]]:
+    """Return the published calls of a chip by routes that predictions do not assume."""
     groups: dict[str, list[RouteFigure]] = {}
     for figure in calls_on([chip]):
         if not is_assumed(figure.route):
             groups.setdefault(figure.route, []).append(figure)
-    return tuple(
-        f"{route} {range_text((min(ends(group)), max(ends(group))))} µs "
-        f"({'; '.join(dict.fromkeys(one.evidence.source for one in group))})"
-        for route, group in groups.items()
-    )
+    return groups
 
 
 def ends(figures: Sequence[RouteFigure]) -> list[float]:
@@ -207,6 +273,15 @@ def option(name: str, way: Way, now: int, then: int, machine: Machine) -> Chaini
         saving = rounded(((now - then) * least, (now - then) * most))
     where = f"{way.source}, on {', '.join(way.on)}" if way.on else way.source
     return ChainingOption(name, way.title, way.available, then, saving, way.why, where)
+
+
+def span_text(span: tuple[float, float]) -> str:
+    """Return a range of times without decimals.
+
+    >>> span_text((1234.4, 2345.6))
+    '1234 to 2346'
+    """
+    return range_text((round(span[0]), round(span[1])))
 
 
 def counted(dispatches: int) -> str:

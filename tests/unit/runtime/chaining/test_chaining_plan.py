@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import aneforge as af
@@ -98,6 +99,39 @@ def test_the_gain_that_was_withdrawn_is_nowhere(repository: Path) -> None:
         option.saving_us for option in plan_chaining([relu("m4-max")] * 4, "m4-max").options if option.name != "fuse"
     ]
     assert gains == [(0.0, 0.0), None]
+
+
+def test_twelve_layers_by_route_with_and_without_chaining() -> None:
+    """The assumed route has the figure of `af.cost`; others have published calls; a chain has one call."""
+    layer = af.conv(af.input((1, 768, 1, 256)), np.zeros((768, 768, 1, 1), np.float16))
+    program = af.build_program(layer, "m4-max")
+    plan = plan_chaining([program] * 12, "m4-max")
+    assumed, *others = plan.times
+    expected = af.cost(layer, "m4-max")
+    assert (assumed.route, assumed.calls) == (expected.route, 12)
+    assert assumed.expected_us == round(12 * expected.microseconds, 1)
+    least, most = expected.machine.dispatch_interval
+    work = 12 * (expected.microseconds - expected.dispatch)
+    assert assumed.sequential_us == (round(work + 12 * least, 1), round(work + 12 * most, 1))
+    assert assumed.chained_us == (round(work + least, 1), round(work + most, 1))
+    assert [one.route for one in others] == ["standard", "real_time", "process_request", "direct"]
+    for one in others:
+        assert one.expected_us is None
+        assert one.chained_us[0] - one.call_us[0] == pytest.approx(work, abs=0.2)
+        assert one.sequential_us[1] == pytest.approx(work + 12 * one.call_us[1], abs=0.2)
+
+
+def test_no_route_pays_at_production_size() -> None:
+    plan = plan_chaining([relu("m4-max")], "m4-max")
+    assert all(not one.paying for one in plan.sizes)
+    assert [one.what for one in plan.sizes if one.production] == ["1×1 convolution of 768 channels over 256 columns"]
+    assert plan.answer == (
+        "Other routes that pay: none reliably at any size that was measured; at production size (1×1 convolution of "
+        "768 channels over 256 columns; M4 Max, macOS 15): none."
+    )
+    assert plan_chaining([relu("h13")], "m1").answer == plan.answer, (
+        "the chip was not compared; the one that was is named"
+    )
 
 
 def test_wrong_programs() -> None:
