@@ -89,8 +89,8 @@ def explain(
         typer.Argument(
             metavar="WHAT",
             help=(
-                "ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME | route NAME | C8 (a conflict) | "
-                "WORD"
+                "ANE-… | hal 0x81d | limit NAME | op NAME | target NAME | pass NAME | route NAME | chaining | "
+                "chaining NAME | C8 (a conflict) | WORD"
             ),
         ),
     ],
@@ -107,6 +107,8 @@ def explain(
     aneforge explain hal 0x81d
 
     aneforge explain op softplus
+
+    aneforge explain chaining
 
     aneforge explain segment
     """

@@ -1,4 +1,4 @@
-"""`explain`: what is known of a rule, field, operation, target, pass, route, conflict or word that we print."""
+"""`explain`: what is known of a rule, field, operation, target, pass, route, conflict, of chaining, or of a word."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Explanation", "Row", "explain"]
 
 KINDS = (
-    "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME, route NAME, C…, S… or T… (a "
-    "conflict between sources), or a word of the glossary, such as segment"
+    "ANE-… (a rule), hal FIELD or OFFSET, limit NAME, op NAME, target NAME, pass NAME, route NAME, chaining, chaining "
+    "NAME, C…, S… or T… (a conflict between sources), or a word of the glossary, such as segment"
 )
 
 ID = re.compile(r"ANE-|MIL-|[CST]\d")
@@ -69,6 +69,8 @@ def explain(words: Sequence[str]) -> Explanation:
     if find_term(" ".join(asked)) is not None:
         return explain_term(" ".join(asked))
     match asked:
+        case ["chaining", *names] if len(names) <= 1:
+            return explained_chaining(*names)
         case [name] | ["rule" | "conflict", name]:
             return explained_id(name.upper(), name)
         case ["hal" | "limit" | "datapath" | "geometry" as kind, name]:
@@ -268,6 +270,13 @@ def explained_route(name: str) -> Explanation:
         value = f"{time_range_text(figure.microseconds)}{taken_back}: {figure.what}; {figure.where}"
         rows.append(Row(str(figure.measures), value, str(figure.evidence)))
     return Explanation("route", known.name, known.title, tuple(rows))
+
+
+def explained_chaining(name: str = "") -> Explanation:
+    """Return all that is known of chaining, or one class, rule or experiment of it."""
+    from aneforge.commands.chaining_explained import explain_chaining, explain_part  # noqa: PLC0415 - it imports this
+
+    return explain_part(name) if name else explain_chaining()
 
 
 NAMED: Mapping[str, Callable[[str], Explanation]] = {

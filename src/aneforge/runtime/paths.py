@@ -108,6 +108,7 @@ TABLE = {
         "nothing that a third party may use; K steps in one call on e5rt come closest",
         f"Path B needs the entitlement {ENTITLEMENT}; a bounded loop on e5rt does the same, neither faster nor slower",
         ("path_b",),
+        "chained requests in simulation (aneforge.runtime.chaining, simulate=True)",
     ),
 }
 

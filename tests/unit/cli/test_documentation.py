@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OUTPUT = re.compile(r"<!-- output of: python (?P<command>[^>]+) -->\n```text\n(?P<text>.*?)```", re.DOTALL)
 PAGES = ("docs/tour.md",)
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
-CONSOLE_PAGES = ("docs/dispatch.md", "docs/how-to/collect.md")
+CONSOLE_PAGES = ("docs/chaining.md", "docs/dispatch.md", "docs/how-to/collect.md")
 
 
 def trimmed(text: str) -> str:

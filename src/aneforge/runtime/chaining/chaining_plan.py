@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from aneforge.analysis.cost import price
 from aneforge.analysis.machine import machine_of
 from aneforge.analysis.route_sizes import production_answer, route_sizes
-from aneforge.analysis.routes import calls_on, is_assumed, range_text
+from aneforge.analysis.routes import calls_on, is_assumed, range_text, routes
 from aneforge.analysis.work import plan_program, work_of
 from aneforge.errors import GraphError
 from aneforge.targets import chip as chip_named
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from aneforge.compiler.ir.program import Program
 
 __all__ = ["ChainingOption", "ChainingPlan", "RouteTime", "plan_chaining"]
+
+
+PREDICTED = "predicted"
+PUBLISHED = "published calls"
+BOUNDED = "no longer than the fastest published program"
 
 
 class Way(Entry, frozen=True):
@@ -82,7 +87,7 @@ class RouteTime:
 
     route: str
     call_us: tuple[float, float]
-    """What one call takes, least and most: the interval of the prediction, or published calls."""
+    """What one call takes, least and most, as `basis` says."""
     calls: int
     sequential_us: tuple[float, float]
     """One call after the other, least and most."""
@@ -90,11 +95,13 @@ class RouteTime:
     """With one call in all; copies are left in, though a chain would save some. Modelled: nobody measured a chain."""
     expected_us: float | None
     """One call after the other, as `af.cost` predicts it; None by routes that it does not assume."""
+    basis: str
+    """How the calls are known: predicted, published, or bounded by the fastest program that was published."""
 
     def __str__(self) -> str:
         expected = "" if self.expected_us is None else f"{self.expected_us:.0f} µs, "
         return (
-            f"{self.route}: {counted(self.calls)} of {range_text(self.call_us)} µs: {expected}"
+            f"{self.route}: {counted(self.calls)} of {range_text(self.call_us)} µs ({self.basis}): {expected}"
             f"{span_text(self.sequential_us)} µs; as one chain (modelled) {span_text(self.chained_us)} µs"
         )
 
@@ -120,7 +127,7 @@ class ChainingPlan:
     other_routes: tuple[str, ...]
     """What calls were published to take by other routes, which predictions do not assume."""
     times: tuple[RouteTime, ...]
-    """All programs by each route, the assumed one first; a route without a published call on the chip is left out."""
+    """All programs by each route, the assumed one first; a route without a figure of the chip is left out."""
     sizes: tuple[SizeComparison, ...]
     """Programs that were timed by several routes: on the chip, or on others where it is not among them."""
 
@@ -210,9 +217,12 @@ def route_times(programs: Sequence[Program], machine: Machine, chip: str, calls:
     priced = {key: price(work_of(plan_program(program)), machine) for key, program in different.items()}
     total = sum(priced[id(program)].microseconds for program in programs)
     work = max(0.0, total - calls * machine.dispatch)
-    of_route = {machine.route: machine.dispatch_interval}
-    of_route |= {route: (min(ends(group)), max(ends(group))) for route, group in other_calls(chip).items()}
-    for route, (least, most) in of_route.items():
+    known = {machine.route: (machine.dispatch_interval, PREDICTED)}
+    known |= {route: ((min(ends(group)), max(ends(group))), PUBLISHED) for route, group in other_calls(chip).items()}
+    for route, figure in fastest_programs(chip).items():
+        disputed = f", disputed: {figure.evidence.conflict}" if figure.evidence.conflict else ""
+        known.setdefault(route, ((0.0, figure.microseconds[0]), f"{BOUNDED}{disputed}"))
+    for route, ((least, most), basis) in known.items():
         yield RouteTime(
             route,
             rounded((least, most)),
@@ -220,7 +230,22 @@ def route_times(programs: Sequence[Program], machine: Machine, chip: str, calls:
             rounded((work + calls * least, work + calls * most)),
             rounded((work + min(1, calls) * least, work + min(1, calls) * most)),
             round(total, 1) if route == machine.route else None,
+            basis,
         )
+
+
+def fastest_programs(chip: str) -> dict[str, RouteFigure]:
+    """Return the fastest program that was published of a chip, by route: a call takes no longer."""
+    return {
+        known.name: min(figures, key=lambda one: one.microseconds)
+        for known in routes()
+        if (figures := [one for one in known.figures if is_program_on(one, chip)])
+    }
+
+
+def is_program_on(figure: RouteFigure, chip: str) -> bool:
+    """Return whether a figure is of a program that ran on a chip, and that nobody took back."""
+    return figure.chip == chip and figure.measures.repeated and not figure.withdrawn
 
 
 def other_routes(chip: str) -> tuple[str, ...]:

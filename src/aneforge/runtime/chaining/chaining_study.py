@@ -99,11 +99,22 @@ class StateEntry(Entry, frozen=True):
     number: int | None = None
 
 
+class StudiedModel(Entry, frozen=True):
+    """The model that the study has in mind."""
+
+    layers: int
+    evaluations: int
+    """Calls for one token."""
+    round_trips_saved: int
+    """Of a chain."""
+
+
 class Study(Entry, frozen=True):
     """The data file."""
 
     source: str
     on: tuple[str, ...]
+    model: StudiedModel
     experiments: dict[str, Experiment]
     classes: dict[str, StudiedClass]
     rules: dict[str, StudiedRule]

@@ -114,7 +114,8 @@ def test_twelve_layers_by_route_with_and_without_chaining() -> None:
     work = 12 * (expected.microseconds - expected.dispatch)
     assert assumed.sequential_us == (round(work + 12 * least, 1), round(work + 12 * most, 1))
     assert assumed.chained_us == (round(work + least, 1), round(work + most, 1))
-    assert [one.route for one in others] == ["standard", "real_time", "process_request", "direct"]
+    assert [one.route for one in others] == ["standard", "real_time", "process_request", "direct", "mle5", "coreml"]
+    assert [one.call_us for one in others[4:]] == [(0.0, 59.3), (0.0, 35.0)], "no call was published, only programs"
     for one in others:
         assert one.expected_us is None
         assert one.chained_us[0] - one.call_us[0] == pytest.approx(work, abs=0.2)

@@ -29,6 +29,12 @@ def test_every_experiment_is_named_and_those_that_were_taken_back_are_marked() -
     assert [name for name, one in known.items() if one.outcome is Outcome.CORRECTS] == ["W1"]
 
 
+def test_the_model_that_the_study_has_in_mind() -> None:
+    model = study().model
+    assert (model.layers, model.evaluations, model.round_trips_saved) == (12, 24, 23)
+    assert model.round_trips_saved == model.evaluations - 1
+
+
 def test_every_rule_has_its_experiments_and_a_remedy() -> None:
     for rule in study().rules.values():
         assert rule.experiments
@@ -55,7 +61,7 @@ def test_an_unknown_class() -> None:
 
 def test_an_experiment_that_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     known = study()
-    without = Study(known.source, known.on, {}, known.classes, known.rules, known.failures, known.states)
+    without = Study(known.source, known.on, known.model, {}, known.classes, known.rules, known.failures, known.states)
 
     def read(*_: object) -> Study:
         return without

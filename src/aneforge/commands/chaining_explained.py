@@ -1,0 +1,125 @@
+"""`explain chaining`: the wall, the rules of a request, the classes, the experiments, and what a chain would save."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from aneforge.analysis.routes import production_size, route
+from aneforge.commands.explaining import Explanation, Row
+from aneforge.commands.measured_programs import measured_program
+from aneforge.compiler.compile import build_program
+from aneforge.errors import UnknownNameError
+from aneforge.runtime.backends import ENTITLEMENT
+from aneforge.runtime.chaining.chaining_plan import plan_chaining
+from aneforge.runtime.chaining.chaining_study import study
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from aneforge.runtime.chaining.chaining_plan import ChainingPlan
+
+__all__ = ["explain_chaining", "explain_part", "studied_plan"]
+
+SUMMARY = (
+    "Chained requests would let the engine run layer after layer without the host between them. The classes exist, a "
+    "request validates, and preparing it ends in Code 15; nobody published a chained call. aneforge has the classes as "
+    "a model, and runs chains in simulation only (aneforge.runtime.chaining, simulate=True; docs/chaining.md)."
+)
+
+
+def explain_chaining() -> Explanation:
+    """Return all that is known of chaining.
+
+    >>> explain_chaining().rows[0].label
+    'status'
+    """
+    return Explanation("study", "chaining", SUMMARY, tuple(chaining_rows()))
+
+
+def chaining_rows() -> Iterator[Row]:
+    """Yield the wall, the savings, the rules, the classes, the states, and the experiments."""
+    known, blocked = study(), route("chaining")
+    yield Row("status", f"{blocked.status}; it needs the entitlement {ENTITLEMENT}", str(blocked.evidence))
+    for name, failure in known.failures.items():
+        said = failure.system.format(url="…")
+        yield Row(
+            f"ends with {name.replace('_', ' ')}", f"{said}. {failure.why}", str(known.evidence(failure.experiments))
+        )
+    yield from saving_rows()
+    for name, rule in known.rules.items():
+        yield Row(name, f"{rule.parameter}: {rule.rule}", str(known.evidence(rule.experiments, rule.kind)))
+    for name, studied in known.classes.items():
+        yield Row(name, f"{studied.summary} Works: {studied.works}.", str(known.evidence(studied.experiments)))
+    for name, state in known.states.items():
+        number = "number unknown" if state.number is None else f"state {state.number}"
+        yield Row(f"model is {name}", f"{number}: {state.text}", str(known.evidence(state.experiments)))
+    for name, experiment in known.experiments.items():
+        yield Row(f"experiment {name}", f"{experiment.title} ({experiment.outcome}): {experiment.found}")
+
+
+def saving_rows() -> Iterator[Row]:
+    """Yield which route pays at which size, and the time of the study's model by each route."""
+    plan, model = studied_plan(), study().model
+    yield from (Row("size", str(one)) for one in plan.sizes)
+    yield Row("routes", plan.answer)
+    for time in plan.times:
+        yield Row(f"{model.layers} layers, {model.evaluations} evaluations", str(time))
+    yield Row("a chain", f"saves {model.round_trips_saved} of {model.evaluations} round trips. {plan.options[-1].why}")
+
+
+def studied_plan() -> ChainingPlan:
+    """Return the plan for the study's model on its chip: as many evaluations of the kernel that it calls production."""
+    chip = study().on[0]
+    program = build_program(measured_program(*production_size()), chip)
+    return plan_chaining([program] * study().model.evaluations, chip)
+
+
+def explain_part(name: str) -> Explanation:
+    """Return what is known of a class, a rule or an experiment of the study, whatever its case.
+
+    >>> explain_part("anebuffer").name, explain_part("chain-nil-001").kind, explain_part("W1").kind
+    ('_ANEBuffer', 'rule of a chaining request', 'experiment')
+
+    Raises:
+        UnknownNameError: Nothing has that name.
+    """
+    known = study()
+    parts: dict[str, Callable[[], Explanation]] = {
+        **{one: partial(explain_class, one) for one in known.classes},
+        **{one: partial(explain_rule, one) for one in known.rules},
+        **{one: partial(explain_experiment, one) for one in known.experiments},
+    }
+    spelt = {one.lstrip("_").casefold(): part for one, part in parts.items()}
+    key = name.lstrip("_").casefold()
+    if key not in spelt:
+        raise UnknownNameError.of("class, rule or experiment of chaining", name, parts)
+    return spelt[key]()
+
+
+def explain_class(name: str) -> Explanation:
+    """Return what is known of a class."""
+    studied = study().classes[name]
+    rows = [Row("factory", studied.factory), Row("works", studied.works, str(study().evidence(studied.experiments)))]
+    rows += [Row("simulation adds", studied.modelled)] if studied.modelled else []
+    rows += [Row("in Python", f"aneforge.runtime.chaining.{name.lstrip('_')}")]
+    rows += [Row(f"experiment {one}", study().experiments[one].found) for one in studied.experiments]
+    return Explanation("class", name, studied.summary, tuple(rows))
+
+
+def explain_rule(name: str) -> Explanation:
+    """Return a rule of requests."""
+    rule = study().rules[name]
+    rows = [Row("parameter", rule.parameter), Row("the system says", rule.system or "not known"), Row("why", rule.why)]
+    rows += [Row("remedy", rule.remedy), Row("seen in", ", ".join(rule.experiments))]
+    evidence = str(study().evidence(rule.experiments, rule.kind))
+    return Explanation("rule of a chaining request", name, rule.rule, (*rows, Row("evidence", evidence)))
+
+
+def explain_experiment(name: str) -> Explanation:
+    """Return what came of an experiment, and what rests on it."""
+    known, experiment = study(), study().experiments[name]
+    resting = [one for one, part in (*known.classes.items(), *known.rules.items()) if name in part.experiments]
+    rows = [Row("outcome", experiment.outcome), Row("found", experiment.found)]
+    rows += [Row("rests on it", ", ".join(resting))] if resting else []
+    return Explanation("experiment", name, experiment.title, tuple(rows))
