@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from aneforge.formats.hwx.assembly import STYLES, Parts, PlannedPort, assemble
-from aneforge.formats.hwx.container import Direction
+from aneforge.formats.hwx.container import Direction, Segment
 from aneforge.formats.hwx.descriptors.codec import encode_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from aneforge.formats.hwx.container import Body, Container
     from aneforge.formats.hwx.descriptors.task import Task
@@ -57,3 +59,11 @@ def changed_bodies(
         for one in container.commands
     )
     return replace(container, commands=commands)
+
+
+def with_words(container: Container, words: NDArray[np.uint32]) -> Container:
+    """Return a container with other words in its task section."""
+    text = replace(container.text, content=memoryview(words.astype("<u4").tobytes()))
+    segment = next(one for one in container.segments if container.text in one.sections)
+    sections = tuple(text if one == container.text else one for one in segment.sections)
+    return changed_bodies(container, Segment, lambda one: one == segment, {"sections": sections})

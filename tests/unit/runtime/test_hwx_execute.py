@@ -10,18 +10,19 @@ import pytest
 
 import aneforge as af
 from aneforge.engine.dispatch import arithmetic
-from aneforge.errors import GraphError, HwxError
+from aneforge.errors import AneforgeError, GraphError, HwxError
 from aneforge.formats.hwx.container import Direction, PortBinding, TensorState
 from aneforge.formats.hwx.interpreter import walking
 from aneforge.formats.hwx.interpreter.activation_tables import NO_GRID
 from aneforge.formats.hwx.interpreter.coefficients import KernelShape, packing_of
+from aneforge.formats.hwx.interpreter.lifting import lift
 from aneforge.formats.hwx.interpreter.steps import ConstantKernel, Convolution
 from aneforge.formats.hwx.interpreter.walking import Program
 from aneforge.formats.hwx.read_hwx import read
 from aneforge.hwx import execute
 from aneforge.targets import resolve
 from hwx_oracle_programs import EACH_LATER_PROGRAM, EACH_PROGRAM, expected_result, program_of
-from hwx_programs import SHAPE, changed_bodies, container_of
+from hwx_programs import SHAPE, changed_bodies, container_of, with_words
 from hwx_tasks import Oracle, convolution, copy_task, linked, planar_add
 from hwx_tools import EACH_FIXTURE, fixture_path
 
@@ -162,16 +163,16 @@ def unary(fields: Mapping[str, float]) -> Task:
     return planar_add().with_fields({**one, **fields})
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"pe.negate_source2": 1, "pe.scale": 2.0}, lambda x, z: (x - z) * 2),
-        ({"pe.planar_operation": 4}, lambda x, z: (x + z) ** 2),
-        ({"pe.planar_operation": 2, "pe.negate_source1": 1}, lambda x, z: np.maximum(-x, z)),
-        ({"pe.planar_operation": 3, "pe.bias": 1.0}, lambda x, z: np.minimum(x, z) + 1),
-        ({"pe.absolute": 1}, lambda x, z: np.abs(x + z)),
-    ],
-)
+COMBINATIONS: list[tuple[Mapping[str, float], Combination]] = [
+    ({"pe.negate_source2": 1, "pe.scale": 2.0}, lambda x, z: (x - z) * 2),
+    ({"pe.planar_operation": 4}, lambda x, z: (x + z) ** 2),
+    ({"pe.planar_operation": 2, "pe.negate_source1": 1}, lambda x, z: np.maximum(-x, z)),
+    ({"pe.planar_operation": 3, "pe.bias": 1.0}, lambda x, z: np.minimum(x, z) + 1),
+    ({"pe.absolute": 1}, lambda x, z: np.abs(x + z)),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), COMBINATIONS)
 def test_pairs_that_are_no_operation_round_once_and_say_so(fields: Mapping[str, float], expected: Combination) -> None:
     x, z = (np.random.default_rng(seed).integers(-9, 9, SHAPE).astype(np.float16) + 0.5 for seed in (1, 2))
     run = execute(container_of(linked(planar_add().with_fields(fields)), THREE), {"x": x, "z": z})
@@ -333,3 +334,22 @@ def test_a_port_must_be_in_a_section_and_the_engine_known() -> None:
     moved = changed_bodies(container, PortBinding, lambda one: one.name == "x", {"address": 0x40})
     with pytest.raises(HwxError, match="port 'x' points into no section"):
         execute(moved, {"x": drawn(0, SHAPE)})
+
+
+@pytest.mark.parametrize("make", [copy_task, planar_add, convolution])
+def test_damaged_tasks_give_a_typed_error_or_a_result(make: Callable[[], Task]) -> None:
+    """Words become 0, all ones or large dimensions, or a bit of them flips: no other error, and no time or memory."""
+    generator = np.random.default_rng(5)
+    whole = container_of(linked(make()), THREE, constants=bytes(16 * 0x1240))
+    inputs = {"x": drawn(0, SHAPE), "z": drawn(1, SHAPE)}
+    refused = 0
+    for case in range(150):
+        words = np.array(whole.words)
+        at = int(generator.integers(len(words)))
+        extremes = (0, 0xFFFF_FFFF, 0x7FFF_7FFF, 0x1_FFFF, int(words[at]) ^ 1 << int(generator.integers(32)))
+        words[at] = extremes[case % len(extremes)]
+        try:
+            (execute(with_words(whole, words), inputs) if case % 2 else lift(with_words(whole, words)))
+        except AneforgeError:
+            refused += 1
+    assert refused > 30

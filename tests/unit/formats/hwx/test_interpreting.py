@@ -22,6 +22,8 @@ from hwx_tasks import convolution, copy_task, linked, planar_add
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from aneforge.formats.hwx.container import Container
 
 PORTS = {"x": SHAPE, "y": SHAPE, "z": SHAPE}
@@ -200,7 +202,7 @@ def test_packing_gives_every_core_its_tiles_and_every_group_its_block() -> None:
     assert stream_bytes(shape, 2) == 64 + 18
 
 
-def sparse_stream(rows: list[list[int]], bias: list[int]) -> np.ndarray:
+def sparse_stream(rows: list[list[int]], bias: list[int]) -> NDArray[np.uint16]:
     """Return a core's kernel without its zeros, by place of the reduction."""
     body = b""
     for row in rows:
@@ -230,7 +232,7 @@ def test_a_damaged_sparse_kernel_is_refused() -> None:
         sparse_kernel(replace(shape, height=3, width=3), [whole], 0)
 
 
-def table_of(values: Mapping[int, float | int]) -> np.ndarray:
+def table_of(values: Mapping[int, float | int]) -> NDArray[np.uint16]:
     """Return a table: floats at places, and integers as they are."""
     halves = np.zeros(64, np.uint16)
     for place, value in values.items():

@@ -25,7 +25,7 @@ CHANNELS, WIDTH = 1, 4
 ELEMENT = 2
 """Bytes of an element: fp16."""
 MOST_ELEMENTS = 2**26
-"""Elements of one tensor of a task; real tasks stay below, for a dimension of L2 and of the engine is smaller."""
+"""Elements of one tensor of a task, however large its space is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,9 @@ class View:
         if min(self.extents) < 1:
             axis = AXES[self.extents.index(min(self.extents))]
             raise HwxError(f"{where}: a tensor must have an element along {axis}", seen=self.extents)
-        if self.elements > MOST_ELEMENTS:
-            raise HwxError(f"{where}: the tensor has too many elements", seen=self.elements, limit=MOST_ELEMENTS)
+        most = min(MOST_ELEMENTS, room // ELEMENT)  # no real tensor reads an element twice
+        if self.elements > most:
+            raise HwxError(f"{where}: the tensor has too many elements", seen=self.elements, limit=most)
         if self.base % ELEMENT or any(stride % ELEMENT for stride in self.strides):
             raise HwxError(f"{where}: base and strides must be multiples of {ELEMENT}", seen=self.strides)
         if self.end > room:
