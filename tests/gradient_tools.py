@@ -18,7 +18,7 @@ from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Constant, Dense
 from aneforge.ops.signature import OperandKind
 from aneforge.ops.types import is_float, numpy_dtype
-from torch_meanings import run_in_torch
+from torch_meanings import evaluate_in_torch, run_in_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,15 +124,67 @@ def gradients_of(call: Call, backs: Mapping[str, Array]) -> dict[str, Array]:
     return af.reference(graph, {name: every[name] for name in graph.inputs})
 
 
-def slope(call: Call, along: Mapping[str, Array], backs: Mapping[str, Array]) -> float:
-    """Return how fast the results, weighted by what comes back, change along a direction of the inputs."""
-    graph = af.Graph(dict(zip(backs, call.results, strict=True)))
+def slope(
+    results: Sequence[Tensor], feeds: Mapping[str, Array], along: Mapping[str, Array], backs: Mapping[str, Array]
+) -> float:
+    """Return how fast results, weighted by what comes back, change along a direction of the inputs."""
+    graph = af.Graph(dict(zip(backs, results, strict=True)))
     totals: list[float] = []
     for sign in (STEP, -STEP):
-        moved = {name: values + sign * along[name] if name in along else values for name, values in call.feeds.items()}
+        moved = {name: values + sign * along[name] if name in along else values for name, values in feeds.items()}
         outputs = af.reference(graph, {name: moved[name] for name in graph.inputs})
         totals.append(sum(float(np.sum(outputs[name] * back)) for name, back in backs.items()))
     return (totals[0] - totals[1]) / (2 * STEP)
+
+
+def drawn_feeds(graph: af.Graph, generator: np.random.Generator, given: Mapping[str, Array]) -> dict[str, Array]:
+    """Return values for the inputs of a graph: those that are given, and drawn ones."""
+    kinds = {name: node.types[0] for name, node in graph.inputs.items()}
+    return {name: given.get(name, generator.uniform(-1, 1, kind.shape)) for name, kind in kinds.items()}
+
+
+KINKED = ("abs", "clip", "leaky_relu", "relu", "relu6")
+
+
+def is_on_a_kink(graph: af.Graph, feeds: Mapping[str, Array]) -> bool:
+    """Return whether an activation meets a number at which it has two slopes, of which torch may take the other."""
+    read = {
+        f"y{number}": cast("Output", node.operands["x"])
+        for number, node in enumerate(graph.nodes)
+        if node.op.name in KINKED and isinstance(node.operands["x"], Output)
+    }
+    if not read:
+        return False
+    asked = af.Graph(read)
+    found = af.reference(asked, {name: feeds[name] for name in asked.inputs})
+    return any(bool(np.any(values == np.rint(values))) for values in found.values())
+
+
+def compare_with_torch(graph: af.Graph, generator: np.random.Generator, feeds: Mapping[str, Array]) -> float:
+    """Compare the gradients of a graph at all its floating-point inputs with those of torch, in float64.
+
+    Returns:
+        The largest difference, as a share of the largest number of a gradient.
+    """
+    kinds = {name: node.types[0] for name, node in graph.inputs.items()}
+    outputs = {name: Tensor(one.node, one.index) for name, one in graph.outputs.items() if is_float(one.dtype)}
+    every = {name: Tensor(node) for name, node in graph.inputs.items() if is_float(kinds[name].dtype)}
+    leaves = {name: torch.tensor(values, requires_grad=name in every) for name, values in feeds.items()}
+    results = evaluate_in_torch(graph, leaves)
+    backs = backs_of(list(outputs.values()), generator)
+    parts = [(results[name] * torch.tensor(back)).sum() for name, back in zip(outputs, backs.values(), strict=True)]
+    total = torch.stack(parts).sum()
+    found = torch.autograd.grad(total, [leaves[name] for name in every], allow_unused=True)
+    expected = {name: one.numpy() for name, one in zip(every, found, strict=True) if one is not None}
+    made = backward_graph(list(outputs.values()), {name: every[name] for name in expected})
+    values = {**feeds, **backs}
+    ours = af.reference(made, {name: values[name] for name in made.inputs})
+    worst = 0.0
+    for name, gradient in expected.items():
+        scale = float(np.max(np.abs(gradient), initial=0.0)) or 1.0
+        np.testing.assert_allclose(ours[name] / scale, gradient / scale, rtol=1e-6, atol=1e-8, err_msg=name)
+        worst = max(worst, float(np.max(np.abs(ours[name] - gradient), initial=0.0)) / scale)
+    return worst
 
 
 def torch_gradients(call: Call, backs: Mapping[str, Array]) -> dict[str, Array]:
@@ -157,3 +209,41 @@ def torch_gradients(call: Call, backs: Mapping[str, Array]) -> dict[str, Array]:
         name: np.zeros(call.feeds[name].shape) if one is None else one.numpy()
         for name, one in zip(call.params, found, strict=True)
     }
+
+
+def widened(graph: af.Graph, *, unbaked: bool = False) -> tuple[af.Graph, dict[str, Array]]:
+    """Return a graph with the floating-point numbers of the mathematics, and the values of weights that became inputs.
+
+    `unbaked` makes inputs of constants, wherever an operation takes either.
+    """
+    now: dict[tuple[Node, int], Tensor] = {}
+    weights: dict[str, Array] = {}
+
+    def value(one: Value, kind: OperandKind) -> Value:
+        if isinstance(one, Output):
+            return now[one.node, one.index]
+        if not is_float(one.type.dtype):
+            return one
+        numbers = one.dense().astype(np.float64)
+        if not unbaked or kind is not OperandKind.EITHER:
+            return Dense(numbers)
+        name = f"weight{len(weights)}"
+        weights[name] = numbers
+        return Tensor(build("input", {}, {"shape": numbers.shape, "dtype": WIDE, "name": name}))
+
+    for node in graph.nodes:
+        operands: dict[str, Argument | None] = {}
+        for name, argument in node.operands.items():
+            kind = node.op.named_operands[name].kind
+            several = isinstance(argument, tuple)
+            operands[name] = tuple(value(one, kind) for one in argument) if several else value(argument, kind)
+        attributes = {
+            name: WIDE if name in ("dtype", "output_dtype") and isinstance(one, str) and is_float(one) else one
+            for name, one in node.attributes.items()
+        }
+        if node.op.name == "state":  # what it holds at the start is one more input
+            attributes = {"shape": node.types[0].shape, "dtype": WIDE, "name": node.text("name")}
+        made = build("input" if node.op.name == "state" else node.op, operands, attributes)
+        now.update({(node, index): Tensor(made, index) for index in range(len(made.types))})
+    outputs = {name: now[output.node, output.index] for name, output in graph.outputs.items()}
+    return af.Graph(outputs), weights

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 import oracle_tools
 from aneforge.graph.node import Output
-from aneforge.ops.types import is_float
+from aneforge.ops.types import is_float, value_range
 from aneforge.ops.windows import Slide, slides
 
 if TYPE_CHECKING:
@@ -151,7 +151,10 @@ def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None, **attributes:
 
 def max_pool(x: Tensor, *, kernel_sizes: Sequence[int], **attributes: object) -> Tensor:
     along = slides_of(x, kernel_sizes, attributes)
-    return seen(x, along, -math.inf).flatten(2 + len(along)).amax(-1)
+    windows = seen(x, along, -math.inf).flatten(2 + len(along))
+    largest = windows.amax(-1).detach()
+    equal = torch.where(windows == largest[..., None], windows, 0.0).sum(-1)
+    return largest + (equal - equal.detach())  # all of several equal ones get the gradient: the documented rule
 
 
 def avg_pool(
@@ -190,7 +193,11 @@ def by_mode(x: Tensor, *, mode: str, exclude_padding_from_average: bool = False,
 def batch_norm(
     x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor | None, beta: Tensor | None, *, epsilon: float
 ) -> Tensor:
-    return functional.batch_norm(x, mean, variance, gamma, beta, training=False, eps=epsilon)
+    # The gradient of torch's own (2.13.0, on a CPU) is wrong where what comes back to it is not contiguous.
+    shape = (-1, *(1 for _ in x.shape[2:]))
+    result = (x - mean.reshape(shape)) / (variance.reshape(shape) + epsilon).sqrt()
+    result = result if gamma is None else result * gamma.reshape(shape)
+    return result if beta is None else result + beta.reshape(shape)
 
 
 def instance_norm(x: Tensor, gamma: Tensor | None, beta: Tensor | None, *, epsilon: float) -> Tensor:
@@ -249,6 +256,31 @@ def gelu(x: Tensor, *, mode: str) -> Tensor:
     return functional.gelu(x, approximate="none" if mode == "EXACT" else "tanh")
 
 
+def cast_to(x: Tensor, *, dtype: str) -> Tensor:
+    return x if is_float(dtype) else x.trunc().detach()
+
+
+def per_channel(values: Tensor | None, like: Tensor, axis: int | None) -> Tensor:
+    if values is None:
+        return torch.zeros(())
+    shape = [1] * like.dim()
+    if axis is not None and values.dim():
+        shape[axis] = values.numel()
+    return values.double().reshape(shape if values.dim() else [])
+
+
+def quantize(x: Tensor, scale: Tensor, zero_point: Tensor | None, *, output_dtype: str, axis: int | None) -> Tensor:
+    steps = x / per_channel(scale, x, axis)
+    rounded = steps.round() + per_channel(zero_point, x, axis)
+    low, high = value_range(output_dtype)
+    straight = steps + (rounded - steps).detach()
+    return torch.where((rounded >= low) & (rounded <= high), straight, rounded.clamp(low, high).detach())
+
+
+def dequantize(x: Tensor, scale: Tensor, zero_point: Tensor | None, *, axis: int | None) -> Tensor:
+    return (x.double() - per_channel(zero_point, x, axis)) * per_channel(scale, x, axis)
+
+
 def scaled_tanh(x: Tensor, *, alpha: float, beta: float) -> Tensor:
     return (x * beta).tanh() * alpha
 
@@ -274,6 +306,8 @@ def local_response_norm(x: Tensor, *, size: int, alpha: float, beta: float, k: f
     return x / (summed * (alpha / size) + k) ** beta
 
 
+OF_INTEGERS: dict[str, Meaning] = {"cast": cast_to, "dequantize": dequantize, "quantize": quantize, "sign": torch.sign}
+"""Operations whose results or operands are integers, or that are steps: in a network, not by themselves."""
 MEANINGS: dict[str, Meaning] = {
     "avg_pool": avg_pool,
     "batch_norm": batch_norm,
@@ -306,6 +340,12 @@ MEANINGS: dict[str, Meaning] = {
 }
 
 
+def is_in_torch(graph: Graph) -> bool:
+    """Return whether every operation of a graph has a meaning here."""
+    known = {"input", *OF_INTEGERS, *meanings()}
+    return all(node.op.name in known for node in graph.nodes)
+
+
 def evaluate_in_torch(graph: Graph, feeds: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the outputs of a graph, every node computed by torch in float64."""
     values: dict[tuple[Node, int], Tensor] = {}
@@ -333,5 +373,6 @@ def evaluate_in_torch(graph: Graph, feeds: Mapping[str, Tensor]) -> dict[str, Te
 def run_in_torch(node: Node, operands: Sequence[object]) -> tuple[Tensor, ...]:
     """Return the results of one node."""
     extra = {"result_shape": node.types[0].shape} if node.op.name == "conv_transpose" else {}
-    made = meanings()[node.op.name](*operands, **node.attributes, **extra)
+    meaning = OF_INTEGERS.get(node.op.name) or meanings()[node.op.name]
+    made = meaning(*operands, **node.attributes, **extra)
     return made if isinstance(made, tuple) else (made,)

@@ -269,7 +269,7 @@ class Passage:
         place = GradientPlace(node, incoming, wanted)
         backs = [None if one is None else ConvertedTerm(place, one) for one in incoming]
         operands = [place.argument(node.operands.get(operand.name)) for operand in node.op.operands]
-        made = rule.build(place, backs[0] if len(backs) == 1 else backs, *operands, **node.attributes)
+        made = rule.build(place, backs if rule.several else backs[0], *operands, **node.attributes)
         listed = cast("Sequence[object]", [made] if len(operands) == 1 and not isinstance(made, list | tuple) else made)
         pairs: list[tuple[Value, Value | None]] = []
         for operand, one in zip(node.op.operands, listed, strict=True):
@@ -344,7 +344,10 @@ class GradientPlace(ConversionSite):
         return operand in self.wanted
 
     def several(self, name: str, *operands: object, **attributes: object) -> tuple[ConvertedTerm, ...]:
-        """Return all results of an operation; of constants it is computed, and a product with one number is `muls`."""
+        """Return all results of an operation; of constants it is computed, and a product with one number is `muls`.
+
+        A product with 0 is x − x: that with the constant, after a reduction, is known not to compile.
+        """
         entry = find_op(name)
         bound = dict(bound_operands(entry, operands, attributes))
         values = [one for value in bound.values() for one in (value if isinstance(value, tuple) else (value,))]
@@ -354,6 +357,8 @@ class GradientPlace(ConversionSite):
             simpler = self.scaled(*values)
             if simpler is not None:
                 return (simpler,)
+        if name == "muls" and attributes["k"] == 0:
+            return self.several("sub", values[0], values[0])
         return super().several(name, *operands, **attributes)
 
     def tensor(self, term: ConvertedTerm) -> Tensor:

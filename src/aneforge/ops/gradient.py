@@ -10,18 +10,21 @@ notation of decompositions and knows no graph, no format and no target.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aneforge.ops.decomposition import Site, Term
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-__all__ = ["Gradient", "GradientSite", "NoGradient", "Passed", "through"]
+__all__ = ["Gradient", "GradientSite", "NoGradient", "Passed", "PassedOn", "through"]
 
 Passed = Term | None
 """What an operand is given; None is 0 everywhere."""
+PassedOn = Sequence[Passed | Sequence[Passed]]
+"""What the operands are given, in their order; a list for one that is a list."""
 
 
 class GradientSite(Site, Protocol):
@@ -36,7 +39,7 @@ class GradientSite(Site, Protocol):
         """Return whether anything asks for the gradient of an operand; a rule may leave the others out."""
         ...
 
-    def through(self, way: str | Callable[..., object]) -> Sequence[Passed | Sequence[Passed]]:
+    def through(self, way: str | Callable[..., object]) -> PassedOn:
         """Return the gradients of the operands, taken through another form of the operation.
 
         It is the name of one of its decompositions, or a function as decompositions have, of the same mathematics.
@@ -48,13 +51,15 @@ class GradientSite(Site, Protocol):
 class Gradient:
     """How a gradient passes through an operation.
 
-    `build` takes the site, the gradient at the result (for an operation of several results a list, None where nothing
-    comes back), the operands and the attributes. It returns a term, or one for every operand; None is 0 everywhere.
+    `build` takes the site, the gradient at the result, the operands and the attributes. It returns a term, or one for
+    every operand; None is 0 everywhere.
     """
 
     form: str
     """The rule in words or as a formula, for the list of operations; g is what comes back, y the result."""
-    build: Callable[..., Passed | Sequence[Passed | Sequence[Passed]]]
+    build: Callable[..., Passed | PassedOn]
+    several: bool = False
+    """`build` takes a list of gradients, one for every result, None where nothing comes back."""
     straight: bool = False
     """It passes through integers that stand for real numbers, as if they were not rounded."""
 
@@ -75,7 +80,7 @@ class NoGradient:
 def through(way: str | Callable[..., object], form: str) -> Gradient:
     """Return the rule of an operation whose gradient is that of another form of it."""
 
-    def build(to: GradientSite, *_: object, **__: object) -> Sequence[Passed | Sequence[Passed]]:
+    def build(to: GradientSite, *_: object, **__: object) -> PassedOn:
         return to.through(way)
 
     return Gradient(form, build)

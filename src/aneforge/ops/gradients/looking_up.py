@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.ops.decomposition import Site, Term
-    from aneforge.ops.gradient import GradientSite, Passed
+    from aneforge.ops.gradient import GradientSite, Passed, PassedOn
 
 
 EXACT_HALVES = 2048
@@ -34,11 +34,10 @@ def rows_of(to: Site, indices: Term, extent: int, dtype: str, *, from_end: bool 
     kind = "fp16" if extent <= EXACT_HALVES else "int32"
     compared = indices if indices.dtype == kind else indices.cast(dtype=kind)
     column = compared.reshape(shape=(*indices.shape, 1))
-    ones = to.constant(np.ones((*indices.shape, extent)), dtype)
-    nothing = to.constant(np.zeros(()), dtype)
-    if from_end and not indices.dtype.startswith("u"):
-        nothing = column.equal(to.constant(places - extent, kind)).select(ones, nothing)
-    return column.equal(to.constant(places, kind)).select(ones, nothing)
+    rows = column.equal(to.constant(places, kind)).cast(dtype=dtype)
+    if not from_end or indices.dtype.startswith("u"):
+        return rows
+    return rows + column.equal(to.constant(places - extent, kind)).cast(dtype=dtype)
 
 
 def gathered(
@@ -108,7 +107,7 @@ def gathered_pixels(to: GradientSite, g: Term, x: Term, indices: Term) -> Sequen
 
 def scattered(
     to: GradientSite, g: Term, _: Term, indices: Term, updates: Term, *, axis: int, mode: str, **__: object
-) -> Sequence[object]:
+) -> PassedOn:
     """Return g for data and its slices for updates, where they are added; else through what scattering is made of."""
     if mode not in SIGNS:
         return to.through("gather")
@@ -118,7 +117,7 @@ def scattered(
 
 def scattered_along(
     to: GradientSite, g: Term, _: Term, indices: Term, updates: Term, *, axis: int, mode: str, **__: object
-) -> Sequence[object]:
+) -> PassedOn:
     """Return g for data and its elements for updates, where they are added; else as above."""
     if mode not in SIGNS:
         return to.through("gather")
@@ -128,7 +127,7 @@ def scattered_along(
 
 def scattered_by_coordinates(
     to: GradientSite, g: Term, _: Term, indices: Term, updates: Term, *, mode: str, **__: object
-) -> Sequence[object]:
+) -> PassedOn:
     """Return g for data and its parts for updates, where they are added; else as above."""
     if mode not in SIGNS:
         return to.through("gather")
@@ -189,8 +188,7 @@ def scattered_elements(to: GradientSite, g: Term, _: Term, indices: Term, value:
         return rest, None, None
     later = np.triu(np.ones((count, count)), 1)
     column, row = indices.reshape(shape=(count, 1)), indices.reshape(shape=(1, count))
-    ones = to.constant(np.ones((count, count)), value.dtype)
-    same = column.equal(row).select(ones, to.constant(np.zeros(()), value.dtype))
+    same = column.equal(row).cast(dtype=value.dtype)
     overwritten = (same * to.constant(later, value.dtype)).reduce_sum(axes=(1,), keep_dims=False)
     last = overwritten.less(to.constant(np.array(0.5), value.dtype)).reshape(
         shape=(count, *(1,) * (len(value.shape) - 1))

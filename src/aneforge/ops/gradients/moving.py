@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.ops.decomposition import Term
-    from aneforge.ops.gradient import GradientSite, Passed
+    from aneforge.ops.gradient import GradientSite, Passed, PassedOn
 
 
 def reshaped(_: GradientSite, g: Term, x: Term, *__: object, **___: object) -> Term:
@@ -33,7 +33,7 @@ def reshaped(_: GradientSite, g: Term, x: Term, *__: object, **___: object) -> T
     return reshape_to(g, x.shape)
 
 
-def reshaped_like(_: GradientSite, g: Term, x: Term, references: Sequence[Term], **__: object) -> Sequence[object]:
+def reshaped_like(_: GradientSite, g: Term, x: Term, references: Sequence[Term], **__: object) -> PassedOn:
     """Return g in the shape of x, and nothing for those whose shapes are read."""
     return reshape_to(g, x.shape), [None for _ in references]
 
@@ -146,19 +146,15 @@ def cropped(_: GradientSite, g: Term, x: Term, *, crop_height: tuple[int, int], 
     return g.pad(pad=(*crop_height, *crop_width), mode="constant", constant_val=0.0) if x.shape != g.shape else g
 
 
-def split(to: GradientSite, g: Passed | Sequence[Passed], x: Term, *, axis: int, **_: object) -> Passed:
+def split(to: GradientSite, g: Sequence[Passed], x: Term, *, axis: int, **_: object) -> Term:
     """Return the parts, joined; zeros where nothing comes back."""
-    if not isinstance(g, list | tuple):
-        return g
     parts = tuple(
         zeros(to, kind.shape, kind.dtype) if one is None else one for one, kind in zip(g, to.results, strict=True)
     )
-    return to.op("concat", parts, axis=axis % len(x.shape))
+    return parts[0] if len(parts) == 1 else to.op("concat", parts, axis=axis % len(x.shape))
 
 
-def joined(
-    _: GradientSite, g: Term, values: Sequence[Term], *, axis: int, interleave: bool = False
-) -> Sequence[Sequence[Passed]]:
+def joined(_: GradientSite, g: Term, values: Sequence[Term], *, axis: int, interleave: bool = False) -> PassedOn:
     """Return the part of g that belongs to each tensor."""
     along, count = axis % len(g.shape), len(values)
     if interleave:
@@ -167,7 +163,7 @@ def joined(
     return [[cut(g, along, range(first, last)) for first, last in itertools.pairwise(edges)]]
 
 
-def stacked(_: GradientSite, g: Term, values: Sequence[Term], *, axis: int) -> Sequence[Sequence[Passed]]:
+def stacked(_: GradientSite, g: Term, values: Sequence[Term], *, axis: int) -> PassedOn:
     """Return the slice of g that belongs to each tensor."""
     along = axis % len(g.shape)
     return [
@@ -259,13 +255,12 @@ def upsampled(_: GradientSite, g: Term, x: Term, *, scale: int) -> Term:
 # Branches, states and buffers
 
 
-def branches(to: GradientSite, g: Passed | Sequence[Passed], pred: Term, *values: Sequence[Term]) -> Sequence[object]:
+def branches(to: GradientSite, g: Sequence[Passed], pred: Term, *_: Sequence[Term]) -> PassedOn:
     """Return g for the values of the branch that is taken."""
-    listed = g if isinstance(g, list | tuple) else [g]
-    chosen = [None if one is None else keep_where(to, spread_flag(pred, one), one) for one in listed]
-    other = [None if one is None else keep_where(to, spread_flag(pred.logical_not(), one), one) for one in listed]
-    del values
-    return None, chosen, other
+    other = pred.logical_not()
+    return None, *(
+        [None if one is None else keep_where(to, spread_flag(flag, one), one) for one in g] for flag in (pred, other)
+    )
 
 
 def spread_flag(pred: Term, like: Term) -> Term:
@@ -308,7 +303,7 @@ REGION = Gradient("g at the region, zeros elsewhere", region)
 WRITTEN_REGION = Gradient("g with zeros in the region; the region of g", written_region)
 VIEW = Gradient("g at the view, zeros elsewhere", view)
 CROPPED = Gradient("g with zeros for its borders", cropped)
-SPLIT = Gradient("the parts of g, joined", split)
+SPLIT = Gradient("the parts of g, joined", split, several=True)
 JOINED = Gradient("the part of g that belongs to each tensor", joined)
 STACKED = Gradient("the slice of g that belongs to each tensor", stacked)
 BORDERED = Gradient("g without its border, and that of the border where it repeats elements", bordered)
@@ -323,7 +318,7 @@ UNSHUFFLED = Gradient("pixel_shuffle(g)", unshuffled)
 BATCH_TO_SPACE = Gradient("space_to_batch(g)", batch_to_space)
 SPACE_TO_BATCH = Gradient("batch_to_space(g)", space_to_batch)
 UPSAMPLED = Gradient("the sums of blocks of g", upsampled)
-BRANCHES = Gradient("g for the values of the branch that is taken", branches)
+BRANCHES = Gradient("g for the values of the branch that is taken", branches, several=True)
 STORED = Gradient("g for what is written", stored)
 TURNED_BUFFER = Gradient("g, turned back", turned_buffer)
 WRITTEN_BUFFER = Gradient("g with zeros where x was written; the part of g that was", written_buffer)

@@ -400,6 +400,15 @@ def of_larger_second(to: GradientSite, g: Term, x: Term, y: Term) -> Term:
     return preferred(to, g, y, x)
 
 
+PAIRS = {
+    "add": both(of_sum, of_sum),
+    "mult": both(times_second, times_first),
+    "max": both(of_larger_first, of_larger_second),
+    "min": both(of_larger_second, of_larger_first),
+}
+"""Rules by the modes of a scaled layer."""
+
+
 def scaled_pair(to: GradientSite, g: Term, x: Term, y: Term, *, mode: str, scale: float) -> Sequence[Passed]:
     """Return the gradients of the operation that the mode names; a product is not scaled."""
     return PAIRS[mode](to, g if mode == "mult" else g * scale, x, y)
@@ -476,19 +485,14 @@ CAST = Gradient("g in the type of x; 0 through integers and booleans", cast)
 DROPOUT = Gradient("g / (1 − rate) where y ≠ 0", dropout)
 STEPS = Gradient("0: it is constant between its steps", zero)
 STEPS_OF_TWO = Gradient("0: it is constant between its steps", nothing)
-ADD = Gradient("g; g", both(of_sum, of_sum))
-SUB = Gradient("g; −g", both(of_sum, of_difference))
-MUL = Gradient("g · y; g · x", both(times_second, times_first))
 REAL_DIV = Gradient("g / y; −g · (x / y) / y", both(over_second, of_divisor))
 MOD = Gradient("g; −g · ⌊x / y⌋", both(of_sum, of_remainder_divisor))
 POW = Gradient("g · y · x^(y − 1); g · xʸ · ln x", both(of_base, of_power))
-MAXIMUM = Gradient(
-    "g where the operand is the larger, g/2 where both are equal", both(of_larger_first, of_larger_second)
-)
-MINIMUM = Gradient(
-    "g where the operand is the smaller, g/2 where both are equal", both(of_larger_second, of_larger_first)
-)
-PAIRS = {"add": ADD.build, "mult": MUL.build, "min": MINIMUM.build, "max": MAXIMUM.build}
+SUB = Gradient("g; −g", both(of_sum, of_difference))
+ADD = Gradient("g; g", PAIRS["add"])
+MUL = Gradient("g · y; g · x", PAIRS["mult"])
+MAXIMUM = Gradient("g where the operand is the larger, g/2 where both are equal", PAIRS["max"])
+MINIMUM = Gradient("g where the operand is the smaller, g/2 where both are equal", PAIRS["min"])
 SCALED_PAIR = Gradient("that of the mode's operation, times scale but for products", scaled_pair)
 SELECT = Gradient("for a: g where cond holds; for b: g where it does not", select)
 GOC = Gradient("g · gain; Σ g · x; Σ g, by channel", gain_and_offset)

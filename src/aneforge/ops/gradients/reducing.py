@@ -52,8 +52,7 @@ def extreme(to: GradientSite, g: Term, x: Term, *, axes: tuple[int, ...] | None,
 def share_among_equals(to: Site, x: Term, extreme: Term, g: Term, axes: tuple[int, ...]) -> Term:
     """Return g at the elements of x that equal an extreme of their axes, in equal parts."""
     equal = x.equal(extreme)
-    ones = equal.select(to.constant(np.ones(x.shape), x.dtype), level(to, 0.0, x))
-    share = g / ones.reduce_sum(axes=axes, keep_dims=True)
+    share = g / equal.cast(dtype=x.dtype).reduce_sum(axes=axes, keep_dims=True)
     return keep_where(to, equal, spread(share, x.shape))
 
 
@@ -135,10 +134,10 @@ def sorted_elements(_: GradientSite, g: Term, x: Term, *, axis: int, descending:
 
 
 def chosen_elements(
-    _: GradientSite, g: Term | Sequence[Passed], x: Term, *, k: int, axis: int, ascending: bool, **__: object
+    _: GradientSite, g: Sequence[Passed], x: Term, *, k: int, axis: int, ascending: bool, **__: object
 ) -> Passed:
     """Return g at the places from which the chosen elements came, 0 at the others."""
-    back = g[0] if isinstance(g, list | tuple) else g
+    back = g[0]
     if back is None:
         return None
     along = axis % len(x.shape)
@@ -157,11 +156,10 @@ def kept_boxes(to: GradientSite, g: Sequence[Passed], boxes: Term, _: Term, **__
 def farthest_points(to: GradientSite, g: Term, points: Term, **_: object) -> Term:
     """Return what comes back to the chosen points, which are found by their coordinates; equal points share it."""
     (chosen,) = to.outputs
-    count, rows = points.shape[0], chosen.shape[0]
-    apart = chosen.reshape(shape=(rows, 1, 3)) - points.reshape(shape=(1, count, 3))
+    count = points.shape[0]
+    apart = chosen.reshape(shape=(chosen.shape[0], 1, 3)) - points.reshape(shape=(1, count, 3))
     distance = apart.abs().reduce_sum(axes=(2,), keep_dims=False)
-    ones = to.constant(np.ones((rows, count)), points.dtype)
-    same = distance.equal(level(to, 0.0, points)).select(ones, level(to, 0.0, points))
+    same = distance.equal(level(to, 0.0, points)).cast(dtype=points.dtype)
     share = same / same.reduce_sum(axes=(1,), keep_dims=True)
     return reshape_to(share.matmul(g, transpose_x=True), points.shape)
 
@@ -179,6 +177,6 @@ PRODUCT = Gradient("g times the product of the others", product)
 CUMSUM = Gradient("the running sum of g from the other end", running_sum)
 MINMAX = Gradient("g / (max − min + epsilon), and what both extremes get", between_extremes)
 SORT = Gradient("g at the places from which the elements came", sorted_elements)
-TOPK = Gradient("g at the places from which the values came; nothing for places", chosen_elements)
-KEPT_BOXES = Gradient("g at the boxes and scores that are kept", kept_boxes)
+TOPK = Gradient("g at the places from which the values came; nothing for places", chosen_elements, several=True)
+KEPT_BOXES = Gradient("g at the boxes and scores that are kept", kept_boxes, several=True)
 FARTHEST = Gradient("g at the points that are chosen", farthest_points)

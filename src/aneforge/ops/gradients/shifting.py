@@ -102,18 +102,18 @@ def place(g: Term, axis: int, extent: int, part: range) -> Term:
     """Return g with its elements at the places of a rising range of an axis that is `extent` long, zeros elsewhere."""
     if part == range(extent):
         return g
+    result = spaced(g, axis, part.step) if g.shape[axis] > 1 and part.step > 1 else g
+    sides = (part.start, extent - part.start - result.shape[axis])
+    after = (0, 0) * (len(g.shape) - axis - 1)
+    return result.pad(pad=(*sides, *after), mode="constant", constant_val=0.0) if any(sides) else result
+
+
+def spaced(g: Term, axis: int, step: int) -> Term:
+    """Return g with step − 1 zeros between its elements along an axis."""
     before, count, after = merged(g.shape, axis)
-    step = part.step if count > 1 else 1
-    result = g.reshape(shape=(before, count, 1, after))
-    if step > 1:
-        apart = result.pad(pad=(0, step - 1, 0, 0), mode="constant", constant_val=0.0)
-        longer = apart.reshape(shape=(before, count * step, 1, after))
-        result = cut(longer, 1, range((count - 1) * step + 1))
-    length = result.shape[1]
-    sides = (part.start, extent - part.start - length)
-    flat = result.reshape(shape=(before, length, after))
-    padded = flat.pad(pad=(*sides, 0, 0), mode="constant", constant_val=0.0) if any(sides) else flat
-    return padded.reshape(shape=(*g.shape[:axis], extent, *g.shape[axis + 1 :]))
+    apart = g.reshape(shape=(before, count, 1, after)).pad(pad=(0, step - 1, 0, 0), mode="constant", constant_val=0.0)
+    longer = apart.reshape(shape=(*g.shape[:axis], count * step, *g.shape[axis + 1 :]))
+    return cut(longer, axis, range((count - 1) * step + 1))
 
 
 def repeat(x: Term, axis: int, count: int) -> Term:

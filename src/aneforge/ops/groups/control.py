@@ -12,7 +12,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.common import NOWHERE, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.gradients import looking_up, moving, rounding_through
+from aneforge.ops.gradients import looking_up, moving, reasons
 from aneforge.ops.op import Category, MilStatus, Op, Support, Trait
 from aneforge.ops.results import Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_shape, draw_type
@@ -230,7 +230,7 @@ WHILE_LOOP = Op(
     sample=sample_loop,
     support=INTERNAL,
     in_mil=True,
-    gradient=rounding_through.FUNCTIONS,
+    gradient=reasons.FUNCTIONS,
 )
 CALL = Op(
     name="call",
@@ -243,7 +243,7 @@ CALL = Op(
     sample=sample_call,
     support=INTERNAL,
     in_mil=True,
-    gradient=rounding_through.FUNCTIONS,
+    gradient=reasons.FUNCTIONS,
 )
 MAKE_LIST = Op(
     name="make_list",
@@ -262,7 +262,7 @@ MAKE_LIST = Op(
     traits=LIST,
     support=NOWHERE,
     in_mil=True,
-    gradient=rounding_through.NO_OPERANDS,
+    gradient=reasons.NO_OPERANDS,
 )
 LIST_LENGTH = Op(
     name="list_length",
@@ -274,7 +274,7 @@ LIST_LENGTH = Op(
     sample=sample_length,
     support=NOWHERE,
     in_mil=True,
-    gradient=rounding_through.INTEGERS,
+    gradient=reasons.INTEGERS,
 )
 LIST_READ = Op(
     name="list_read",

@@ -10,7 +10,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.common import LIKELY_F2, SHAPE, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.gradients import pointwise, rounding_through
+from aneforge.ops.gradients import pointwise, reasons
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support
 from aneforge.ops.sampling import NUMBERS, Chooser, Sample, draw_any, draw_shape
 from aneforge.ops.shapes import expect_representable
@@ -113,7 +113,7 @@ FILL = Op(
     support=LIKELY_F2,
     decompositions=(movement.FILLED,),
     in_mil=True,
-    gradient=rounding_through.NO_OPERANDS,
+    gradient=reasons.NO_OPERANDS,
 )
 FILL_LIKE = Op(
     name="fill_like",
@@ -150,5 +150,5 @@ RANGE_1D = Op(
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.BRIDGE),
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=rounding_through.NO_OPERANDS,
+    gradient=reasons.NO_OPERANDS,
 )

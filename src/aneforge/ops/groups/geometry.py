@@ -12,7 +12,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.common import LIKELY_BRIDGE_F0
-from aneforge.ops.gradients import multiplying, pointwise, reducing, rounding_through
+from aneforge.ops.gradients import multiplying, pointwise, reasons, reducing
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.results import Movement, Taking
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
@@ -309,5 +309,5 @@ MATRIX_DECOMPOSITION = Op(
     sample=sample_matrix_decomposition,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=rounding_through.UNKNOWN_MATHEMATICS,
+    gradient=reasons.UNKNOWN_MATHEMATICS,
 )

@@ -16,7 +16,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.common import LIKELY_BRIDGE_F0, LIKELY_BRIDGE_F2, SHAPE
 from aneforge.ops.decompositions import movement
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.gradients import moving, pointwise, rounding_through, sizing
+from aneforge.ops.gradients import moving, pointwise, reasons, sizing
 from aneforge.ops.interpolation import (
     SAMPLING_MODES,
     bilinear,
@@ -469,7 +469,7 @@ PIXEL_BUFFER_TO_TENSOR = Op(
     codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=rounding_through.OF_BYTES,
+    gradient=reasons.OF_BYTES,
 )
 TENSOR_TO_PIXEL_BUFFER = Op(
     name="tensor_to_pixel_buffer",
@@ -483,5 +483,5 @@ TENSOR_TO_PIXEL_BUFFER = Op(
     codomain=BYTES,
     support=LIKELY_BRIDGE_F0,
     in_mil=True,
-    gradient=rounding_through.INTEGERS,
+    gradient=reasons.INTEGERS,
 )

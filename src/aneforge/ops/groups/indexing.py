@@ -18,7 +18,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.common import DECOMPOSED, LIKELY_F2, NOWHERE, axis_attribute, dtype_attribute
 from aneforge.ops.decompositions import placing
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.gradients import looking_up, rounding_through
+from aneforge.ops.gradients import looking_up, reasons
 from aneforge.ops.groups.elementwise import real_quotient
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.results import Codomain, Movement
@@ -547,7 +547,7 @@ ONE_HOT = Op(
     decompositions=(placing.EQUAL_PLACES,),
     traits=INDICES,
     in_mil=True,
-    gradient=rounding_through.INTEGERS,
+    gradient=reasons.INTEGERS,
 )
 NON_ZERO = Op(
     name="non_zero",
@@ -560,5 +560,5 @@ NON_ZERO = Op(
     support=NOWHERE,
     traits=frozenset({Trait.DATA_SHAPE, Trait.INDICES}),
     in_mil=True,
-    gradient=rounding_through.INTEGERS,
+    gradient=reasons.INTEGERS,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from aneforge.ops.common import DECOMPOSED, LIKELY_F0
 from aneforge.ops.decompositions import logic, movement
 from aneforge.ops.forms import binary, comparison, unary
-from aneforge.ops.gradients import pointwise, rounding_through
+from aneforge.ops.gradients import pointwise, reasons
 from aneforge.ops.op import Category, Op, Surface, Trait
 from aneforge.ops.results import UNIT, Movement
 from aneforge.ops.sampling import NUMBERS, Chooser, Fill, Sample, draw_broadcast_pair
@@ -52,7 +52,7 @@ def join(name: str, summary: str, meaning: Callable[..., Array], decomposition: 
         codomain=UNIT,
         support=DECOMPOSED,
         decompositions=(decomposition,),
-        gradient=rounding_through.BOOLEANS,
+        gradient=reasons.BOOLEANS,
         in_mil=True,
     )
 
@@ -63,7 +63,7 @@ EQUAL = comparison(
     np.equal,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=rounding_through.BOOLEANS,
+    gradient=reasons.BOOLEANS,
 )
 NOT_EQUAL = comparison(
     "not_equal",
@@ -71,7 +71,7 @@ NOT_EQUAL = comparison(
     np.not_equal,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=rounding_through.BOOLEANS,
+    gradient=reasons.BOOLEANS,
 )
 GREATER = comparison(
     "greater",
@@ -79,7 +79,7 @@ GREATER = comparison(
     np.greater,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=rounding_through.BOOLEANS,
+    gradient=reasons.BOOLEANS,
 )
 GREATER_EQUAL = comparison(
     "greater_equal",
@@ -87,7 +87,7 @@ GREATER_EQUAL = comparison(
     np.greater_equal,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=rounding_through.BOOLEANS,
+    gradient=reasons.BOOLEANS,
 )
 LESS = comparison(
     "less",
@@ -95,7 +95,7 @@ LESS = comparison(
     np.less,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=rounding_through.BOOLEANS,
+    gradient=reasons.BOOLEANS,
 )
 LESS_EQUAL = comparison(
     "less_equal",
@@ -103,7 +103,7 @@ LESS_EQUAL = comparison(
     np.less_equal,
     surface=Surface.FUSED,
     in_mil=True,
-    gradient=rounding_through.BOOLEANS,
+    gradient=reasons.BOOLEANS,
 )
 
 LOGICAL_NOT = unary(
@@ -116,7 +116,7 @@ LOGICAL_NOT = unary(
     surface=Surface.FUSED,
     support=LIKELY_F0,
     in_mil=True,
-    gradient=rounding_through.BOOLEANS,
+    gradient=reasons.BOOLEANS,
 )
 LOGICAL_AND = join("logical_and", "x and y", np.logical_and, logic.AND)
 LOGICAL_OR = join("logical_or", "x or y", np.logical_or, logic.OR)

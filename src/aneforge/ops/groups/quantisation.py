@@ -11,7 +11,7 @@ from aneforge.ops.arithmetic import reshape_along
 from aneforge.ops.common import LIKELY_BRIDGE_F2, LIKELY_F2, NOWHERE, axis_attribute, dtype_attribute
 from aneforge.ops.decompositions import movement
 from aneforge.ops.definition import meaning_dtype
-from aneforge.ops.gradients import pointwise, rounding_through
+from aneforge.ops.gradients import pointwise, quantising, reasons
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_axis, draw_shape, draw_type
 from aneforge.ops.shapes import common_dtype, expect_float, expect_number, expect_within, normalise_axis
@@ -481,7 +481,7 @@ QUANTIZE = Op(
     opset="ios17",
     support=Support(floor=0, basis=Basis.SYMBOL),
     in_mil=True,
-    gradient=rounding_through.QUANTISED,
+    gradient=quantising.QUANTISED,
 )
 DEQUANTIZE = Op(
     name="dequantize",
@@ -496,7 +496,7 @@ DEQUANTIZE = Op(
     support=Support(floor=0, basis=Basis.SYMBOL),
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=rounding_through.DEQUANTISED,
+    gradient=quantising.DEQUANTISED,
 )
 CONSTEXPR_LUT_TO_DENSE = Op(
     name="constexpr_lut_to_dense",
@@ -511,7 +511,7 @@ CONSTEXPR_LUT_TO_DENSE = Op(
     support=LIKELY_F2,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=rounding_through.OF_CONSTANTS,
+    gradient=reasons.OF_CONSTANTS,
 )
 CONSTEXPR_SPARSE_TO_DENSE = Op(
     name="constexpr_sparse_to_dense",
@@ -525,7 +525,7 @@ CONSTEXPR_SPARSE_TO_DENSE = Op(
     support=LIKELY_F2,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=rounding_through.OF_CONSTANTS,
+    gradient=reasons.OF_CONSTANTS,
 )
 CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_blockwise_shift_scale",
@@ -539,7 +539,7 @@ CONSTEXPR_BLOCKWISE_SHIFT_SCALE = Op(
     support=FROM_BLOCKS,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=rounding_through.OF_CONSTANTS,
+    gradient=reasons.OF_CONSTANTS,
 )
 CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     name="constexpr_sparse_blockwise_shift_scale",
@@ -558,7 +558,7 @@ CONSTEXPR_SPARSE_BLOCKWISE_SHIFT_SCALE = Op(
     support=FROM_BLOCKS,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=rounding_through.OF_CONSTANTS,
+    gradient=reasons.OF_CONSTANTS,
 )
 CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     name="constexpr_affine_dequantize",
@@ -573,7 +573,7 @@ CONSTEXPR_AFFINE_DEQUANTIZE = Op(
     support=Support(floor=2, basis=Basis.LIKELY, mil_since=3, mil_otherwise=MilStatus.FOLD),
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=rounding_through.OF_CONSTANTS,
+    gradient=reasons.OF_CONSTANTS,
 )
 CONSTEXPR_LUT_TO_SPARSE = Op(
     name="constexpr_lut_to_sparse",
@@ -588,7 +588,7 @@ CONSTEXPR_LUT_TO_SPARSE = Op(
     support=LIKELY_BRIDGE_F2,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=rounding_through.OF_CONSTANTS,
+    gradient=reasons.OF_CONSTANTS,
 )
 CONSTEXPR_CAST = Op(
     name="constexpr_cast",
@@ -604,5 +604,5 @@ CONSTEXPR_CAST = Op(
     support=NOWHERE,
     decompositions=(movement.COMPUTED_BEFOREHAND,),
     in_mil=True,
-    gradient=rounding_through.OF_CONSTANTS,
+    gradient=reasons.OF_CONSTANTS,
 )

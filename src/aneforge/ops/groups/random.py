@@ -16,7 +16,7 @@ from aneforge.errors import GraphError
 from aneforge.ops.common import NOWHERE, SHAPE
 from aneforge.ops.decompositions import drawing
 from aneforge.ops.forms import Domain, unary
-from aneforge.ops.gradients import pointwise, rounding_through
+from aneforge.ops.gradients import pointwise, reasons
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Trait
 from aneforge.ops.results import FROM_ZERO, UNIT, Codomain
 from aneforge.ops.sampling import FLOATS, Chooser, Fill, Sample, draw_shape
@@ -163,7 +163,7 @@ RANDOM_UNIFORM = Op(
     support=BLOCK,
     decompositions=(drawing.NUMBERS_OF_HOST,),
     in_mil=True,
-    gradient=rounding_through.NO_OPERANDS,
+    gradient=reasons.NO_OPERANDS,
 )
 RANDOM_NORMAL = Op(
     name="random_normal",
@@ -183,7 +183,7 @@ RANDOM_NORMAL = Op(
     traits=RANDOM_TRAIT,
     support=NOWHERE,
     in_mil=True,
-    gradient=rounding_through.NO_OPERANDS,
+    gradient=reasons.NO_OPERANDS,
 )
 RANDOM_BERNOULLI = Op(
     name="random_bernoulli",
@@ -198,7 +198,7 @@ RANDOM_BERNOULLI = Op(
     codomain=UNIT,
     support=NOWHERE,
     in_mil=True,
-    gradient=rounding_through.NO_OPERANDS,
+    gradient=reasons.NO_OPERANDS,
 )
 RANDOM_CATEGORICAL = Op(
     name="random_categorical",
@@ -217,7 +217,7 @@ RANDOM_CATEGORICAL = Op(
     codomain=FROM_ZERO,
     support=NOWHERE,
     in_mil=True,
-    gradient=rounding_through.INTEGERS,
+    gradient=reasons.INTEGERS,
 )
 DROPOUT = unary(
     "dropout",
@@ -249,5 +249,5 @@ RANDOM = Op(
     support=LAYER,
     catalogued=False,
     decompositions=(drawing.NUMBERS_OF_HOST,),
-    gradient=rounding_through.NO_OPERANDS,
+    gradient=reasons.NO_OPERANDS,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from aneforge.errors import GraphError
 from aneforge.ops.common import INDEX_DTYPES, NOWHERE, axis_attribute, index_dtype_attribute
-from aneforge.ops.gradients import reducing, rounding_through
+from aneforge.ops.gradients import reasons, reducing
 from aneforge.ops.op import Basis, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -247,7 +247,7 @@ ARGSORT = Op(
     support=Support(floor=3, basis=Basis.LIKELY, mil_since=3),
     traits=frozenset({Trait.INDICES, Trait.PLACES}),
     in_mil=True,
-    gradient=rounding_through.INTEGERS,
+    gradient=reasons.INTEGERS,
 )
 SORT = Op(
     name="sort",

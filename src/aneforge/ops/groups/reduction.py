@@ -22,7 +22,7 @@ from aneforge.ops.common import (
 )
 from aneforge.ops.decompositions import reductions
 from aneforge.ops.forms import Details, Domain, reduction
-from aneforge.ops.gradients import pointwise, reducing, rounding_through
+from aneforge.ops.gradients import pointwise, reasons, reducing
 from aneforge.ops.op import Below, Category, MilStatus, Op, Support, Surface, Trait
 from aneforge.ops.results import FROM_ZERO, Movement, Taking
 from aneforge.ops.sampling import FLOATS, NUMBERS, Chooser, Fill, Sample, draw_axis, draw_type
@@ -158,7 +158,7 @@ def arg_reduction(name: str, summary: str, find: Callable[..., Array], support: 
         traits=PLACES | {Trait.ARG_REDUCTION},
         codomain=FROM_ZERO,
         in_mil=True,
-        gradient=rounding_through.INTEGERS,
+        gradient=reasons.INTEGERS,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from aneforge.errors import GraphError
 from aneforge.ops.common import AXES, BRIDGE_F0, LIKELY_F0, LIKELY_F2, NOWHERE, axis_attribute
 from aneforge.ops.decompositions import movement
-from aneforge.ops.gradients import moving, pointwise, rounding_through
+from aneforge.ops.gradients import moving, pointwise, reasons
 from aneforge.ops.op import Category, Op, Surface
 from aneforge.ops.results import FROM_ZERO, Movement
 from aneforge.ops.sampling import Chooser, Sample, draw_any, draw_axis, draw_shape
@@ -405,5 +405,5 @@ SHAPE = Op(
     sample=sample_any,
     support=NOWHERE,
     in_mil=True,
-    gradient=rounding_through.INTEGERS,
+    gradient=reasons.INTEGERS,
 )

@@ -1,4 +1,4 @@
-"""Gradients of quantisation: straight through, as if nothing were rounded; and why some operations have none."""
+"""Gradients of quantisation: straight through, as if nothing were rounded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.ops.gradient import Gradient, NoGradient
+from aneforge.ops.gradient import Gradient
 from aneforge.ops.gradients.shifting import keep_where, level
 from aneforge.ops.types import value_range
 
@@ -50,11 +50,3 @@ def dequantised(
 
 QUANTISED = Gradient("g / scale within the type's range, as if nothing were rounded", quantised, straight=True)
 DEQUANTISED = Gradient("g · scale", dequantised)
-
-INTEGERS = NoGradient("its results are integers")
-BOOLEANS = NoGradient("its results are booleans")
-NO_OPERANDS = NoGradient("it reads no tensor")
-OF_CONSTANTS = NoGradient("it reads constants alone")
-OF_BYTES = NoGradient("it reads bytes")
-FUNCTIONS = NoGradient("it runs a function of the program, which the graph does not hold")
-UNKNOWN_MATHEMATICS = NoGradient("no source gives the mathematics of its results")
