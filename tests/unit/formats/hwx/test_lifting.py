@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import aneforge as af
 from aneforge.cli import main
 from aneforge.errors import HwxError
+from aneforge.formats.hwx.emission.activation_tables import table_bytes
 from aneforge.formats.hwx.interpreter.lifting import lift
 from aneforge.formats.hwx.read_hwx import read
 from aneforge.hwx import execute, write
@@ -190,6 +191,55 @@ def computed_kernel() -> Container:
     copies = [copy_task().with_fields({**wide, "destination.result_base": place}) for place in (0, 0x8000, 0x10000)]
     last = convolution().with_fields({"ne.runtime_kernel": 1, "ne.has_bias": 0, "header.kernel_bar": 3})
     return container_of(linked(*copies, last), {"x": (1, 64, 8, 32), "y": SHAPE}, scratch=0x20000)
+
+
+def softmax_of_channels() -> Container:
+    """Return a softmax over channels: largest, scaled distance, powers, sum with its reciprocal, product."""
+    row = {"l2.result_l2_channel": 0x10, "l2.result_l2_row": 0x10}
+    table = {
+        **{f"common.{name}": 1 for name in ("kernel_width", "kernel_height", "unicast")},
+        "common.pad_left": 0,
+        "common.pad_top": 0,
+        "ne.has_bias": 0,
+        "ne.mac_operation": 4,
+        "ne.implicit_ones": 1,
+        "ne.nonlinearity": 2,
+        "common.lanes_log2": 0,
+    }
+    one = {"common.result_channels": 1}
+    kept = {"l2.source1_type": 1, "l2.source1_l2_base": 0}
+    largest = copy_task().with_fields(
+        {
+            **IN_L2,
+            **kept,
+            **row,
+            **one,
+            "ne.mac_operation": 3,
+            "common.unicast_channels": 64,
+            "l2.result_l2_base": 0x8000,
+        }
+    )
+    pair = {"common.source2_by_dma": 0, "l2.source2_l2_row": 0x10, "common.source2_broadcast": 8}
+    exponents = planar_add().with_fields(
+        {**FROM_L2, **IN_L2, **pair, "l2.source2_l2_base": 0x8000, "pe.negate_source2": 1, "pe.scale": 1.4423828125}
+    )
+    powers = convolution().with_fields(
+        {**table, **FROM_L2, **IN_L2, "l2.source1_l2_base": 0x4200, "l2.result_l2_base": 0x4200}
+    )
+    places = {f"kernel_source.coefficient_base[{core}]": 128 for core in range(16)}
+    sums = convolution().with_fields(
+        {**table, **FROM_L2, **IN_L2, **row, **one, **places, "l2.source1_l2_base": 0x4200, "l2.result_l2_base": 0x9000}
+        | {"ne.mac_operation": 0, "common.unicast": 0, "common.dpe_category": 1}
+    )
+    product = planar_add().with_fields(
+        {**FROM_L2, **pair, "l2.source1_l2_base": 0x4200, "l2.source2_l2_base": 0x9000, "pe.planar_operation": 1}
+    )
+    constants = table_bytes("exp2") + table_bytes("reciprocal") + bytes(0x4000)
+    return container_of(linked(largest, exponents, powers, sums, product), TWO, constants=constants)
+
+
+def test_a_softmax_over_channels_adds_products() -> None:
+    assert operations(expect_same_bits(softmax_of_channels(), range(4))) == ["softmax"]
 
 
 REFUSED: dict[str, tuple[Container, str]] = {

@@ -190,7 +190,7 @@ class GraphComputer:
                 self.values.apply("adds", {"x": x}, {"k": work.start}), work.activation, work, sources
             )
         if work.from_accumulator:
-            return MadeValue(None, self.refuse("common.dpe", "a table reads the accumulator"))
+            return MadeValue(None, self.refuse("common.dpe", "a table reads the accumulator"), work, sources)
         outer = step.result_shape[0] * step.result_shape[1]
         ones = np.ones((outer, work.channels, work.window.height, work.window.width), np.float16)
         operands: dict[str, Argument] = {"x": self.images(sources[0]), "weight": Dense(ones)}

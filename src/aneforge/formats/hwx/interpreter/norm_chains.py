@@ -11,49 +11,71 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.formats.hwx.interpreter.activation_tables import ActivationTable
-from aneforge.formats.hwx.interpreter.steps import Copy, Elements, PairReduction, Reduction
+from aneforge.formats.hwx.interpreter.steps import Bound, ChannelMaximum, Copy, Elements, PairReduction, Reduction, Sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from aneforge.formats.hwx.interpreter.element_names import MadeValue, ValueTable
+    from aneforge.formats.hwx.interpreter.steps import Activation
     from aneforge.graph.tensor import Tensor
 
     Names = NDArray[np.int64]
 
 __all__ = ["layer_norm_of", "rows_of_planes", "softmax_of"]
 
+DEPTH, WIDTH = 2, 4
+AXES = (WIDTH, 3, 1)
+"""Axes along which a softmax may be: width, rows, channels."""
 LOG2_E = float(np.float16(np.log2(np.e)))
 """By which exponents are multiplied before the table of powers of two."""
 
 
 def softmax_of(values: ValueTable, sources: tuple[Names, ...], where: str) -> Tensor | None:
-    """Return the softmax along the width that a product of powers and reciprocals of their sums is; None for others."""
+    """Return the softmax that a product of powers and reciprocals of their sums is; None for other products."""
     for reciprocals, powers in (sources, sources[::-1]):
-        exponents = exponents_of(values, reciprocals, powers)
+        axis = next((axis for axis in AXES if reciprocals.shape[axis] == 1 < powers.shape[axis]), None)
+        if axis is None or powers.shape[DEPTH] != 1:
+            continue
+        exponents = exponents_of(values, np.moveaxis(reciprocals, axis, -1), np.moveaxis(powers, axis, -1), axis)
         x = None if exponents is None else centred(values, exponents)
         if x is not None:
-            shape = (x.shape[0], x.shape[1], *x.shape[3:])
-            return values.apply("softmax", {"x": values.tensor(x.reshape(shape), where)}, {"axis": -1})
+            tensor = values.tensor(np.moveaxis(x, -1, axis)[:, :, 0], where)
+            return values.apply("softmax", {"x": tensor}, {"axis": axis if axis < DEPTH else axis - 1})
     return None
 
 
-def exponents_of(values: ValueTable, reciprocals: Names, powers: Names) -> Names | None:
-    """Return the exponents of powers of two, if reciprocals are those of the sums of their rows."""
+def exponents_of(values: ValueTable, reciprocals: Names, powers: Names, axis: int) -> Names | None:
+    """Return the exponents of powers of two, if reciprocals are those of the sums of their rows, which are last."""
     sums, found = values.find(reciprocals), values.find(powers)
-    if sums is None or found is None or reciprocals.shape != (*powers.shape[:-1], 1) or powers.shape[2] != 1:
+    if sums is None or found is None or reciprocals.shape != (*powers.shape[:-1], 1):
         return None
     work = found[0].work
-    table = work.activation if isinstance(work, Copy) and work.scale == 1 else None
-    is_power = isinstance(table, ActivationTable) and table.operation is not None and table.operation.op == "exp2"
-    wanted = Reduction("sum", order_of(sums[0]), 1.0, 0.0, "reciprocal")
-    if not is_power or sums[0].work != wanted or not same_rows(sums, powers):
+    is_power = isinstance(work, Copy) and work.scale == 1 and is_table(work.activation, "exp2")
+    if not is_power or not adds_up(sums[0], along_width=axis == WIDTH) or not same_rows(sums, powers):
         return None
     return elements_of(found, 0)
 
 
+def adds_up(value: MadeValue, *, along_width: bool) -> bool:
+    """Tell whether a value is reciprocals of sums: the planar engine's along the width, products with 1 otherwise.
+
+    So softmax is computed by tasks of programs; another way to add rounds otherwise, and is another operation.
+    """
+    work = value.work
+    if along_width:
+        return work == Reduction("sum", order_of(value), 1.0, 0.0, "reciprocal")
+    return isinstance(work, Sum) and work.start == 0 and work.from_accumulator and is_table(work.activation, "inverse")
+
+
+def is_table(activation: Activation, op: str) -> bool:
+    """Tell whether an activation is the table of an operation."""
+    named = activation.operation if isinstance(activation, ActivationTable) else None
+    return named is not None and named.op == op
+
+
 def centred(values: ValueTable, exponents: Names) -> Names | None:
-    """Return x, if exponents are (x - the largest of its row) · log2 e."""
+    """Return x, if exponents are (x - the largest of its row) · log2 e; rows are last."""
     found = values.find(exponents)
     if found is None:
         return None
@@ -64,7 +86,11 @@ def centred(values: ValueTable, exponents: Names) -> Names | None:
     most = values.find(largest[..., :1])
     if most is None or (largest != largest[..., :1]).any():
         return None
-    return x if most[0].work == Reduction("max", order_of(most[0]), 1.0, 0.0, "none") and same_rows(most, x) else None
+    work = most[0].work
+    is_largest = work == Reduction("max", order_of(most[0]), 1.0, 0.0, "none") or (
+        isinstance(work, ChannelMaximum) and work.activation is Bound.NONE
+    )
+    return x if is_largest and same_rows(most, x) else None
 
 
 def layer_norm_of(values: ValueTable, sources: tuple[Names, ...], where: str) -> Tensor | None:
@@ -107,6 +133,10 @@ def order_of(value: MadeValue) -> tuple[int, ...]:
 
 def rows_of(value: MadeValue, source: int) -> Names:
     """Return the names that each result of a reduction read, by the number of the result."""
+    if isinstance(value.work, Sum | ChannelMaximum):
+        groups, channels, *plane = value.sources[0].shape
+        parts = value.sources[0].reshape(groups, channels // value.work.channels, value.work.channels, *plane)
+        return np.moveaxis(parts, 2, -1).reshape(-1, value.work.channels)
     shape = np.broadcast_shapes(*(one.shape for one in value.sources))
     names = np.broadcast_to(value.sources[source], shape).transpose(0, 1, *order_of(value))
     return names.reshape(shape[0] * shape[1], -1)
@@ -115,6 +145,8 @@ def rows_of(value: MadeValue, source: int) -> Names:
 def same_rows(found: tuple[MadeValue, Names], rows: Names, source: int = 0) -> bool:
     """Tell whether results of a reduction, of which some are given, are each of its own row."""
     value, elements = found
+    if isinstance(value.work, Sum) and (value.work.window.height, value.work.window.width) != (1, 1):
+        return False
     read = rows_of(value, source)[elements[..., 0]]
     return read.shape == rows.shape and np.array_equal(read, rows)
 
