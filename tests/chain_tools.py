@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.compiler.ir.program import Program
+    from aneforge.ops.types import Array
     from aneforge.runtime.chaining import ANESharedWaitEvent
     from aneforge.runtime.streams.events import Event
 
@@ -59,12 +60,12 @@ def surface(name: str, values: Sequence[float] | None = None) -> IOSurface:
     return made
 
 
-def drawn(seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float16]]:
+def drawn(seed: int) -> Array:
     """Return values for one tensor."""
     return np.random.default_rng(seed).standard_normal((1, WIDTH)).astype(np.float16)
 
 
-def values_of(one: IOSurface) -> np.ndarray[tuple[int, ...], np.dtype[np.float16]]:
+def values_of(one: IOSurface) -> Array:
     """Return what a surface holds."""
     return one.memory[:BYTES].view(np.float16).reshape(1, WIDTH).copy()
 

@@ -49,6 +49,8 @@ def chaining_rows() -> Iterator[Row]:
     yield from saving_rows()
     for name, rule in known.rules.items():
         yield Row(name, f"{rule.parameter}: {rule.rule}", str(known.evidence(rule.experiments, rule.kind)))
+    for name, one in known.encodings.items():
+        yield Row(f"types of {name}", f"{one.encoding}: {one.text}", str(known.evidence(one.experiments)))
     for name, studied in known.classes.items():
         yield Row(name, f"{studied.summary} Works: {studied.works}.", str(known.evidence(studied.experiments)))
     for name, state in known.states.items():

@@ -115,6 +115,23 @@ class ANEProgramForEvaluation:
                 remedy="run the chains first: run_chains(...)",
             )
 
+    def process_request(
+        self, request: ANERequest, model: ANEInMemoryModel, qos: int = DEFAULT_QUALITY, *, simulate: bool = False
+    ) -> bool:
+        """Evaluate once through the program of a model; the answer and the bits are those of the model's own.
+
+        Raises:
+            GraphTypeError: It is not a request, or not an in-memory model.
+            GraphError: The program is another model's, the quality of service is not a known level, or a surface is
+                too small or missing.
+            UnknownNameError: There is no such input or output.
+            RuntimeStateError: The model is not loaded.
+            BackendUnavailableError: It was not asked to simulate.
+        """
+        if check_instance(model, ANEInMemoryModel, "the model of a program").program is not self:
+            raise GraphError("the program must be the model's own", operation="processRequest", remedy="model.program")
+        return model.evaluate(request, qos, simulate=simulate)
+
     def __str__(self) -> str:
         return (
             f"_ANEProgramForEvaluation: {{ programHandle={self.program_handle} "
@@ -373,6 +390,15 @@ class ANEModel:
             RuntimeStateError: The model was released.
         """
         return tuple(range(len(self.symbol_table(procedure).outputs)))
+
+    def procedure_info_for_procedure_index(self, procedure: int) -> SymbolTable | None:
+        """Return nil, as each time (experiment O); the symbols of a simulated model.
+
+        Raises:
+            UnknownNameError: A simulated model has no such procedure.
+            RuntimeStateError: The model was released.
+        """
+        return self.symbol_table(procedure) if self.simulated else None
 
     def loaded(self, procedure: int) -> LoadedProgram:
         """Return the program of a procedure of a simulated model, ready to run.

@@ -182,7 +182,7 @@ class ANERequest:
     input_indices: Sequence[int]
     outputs: Sequence[ANEIOSurfaceObject]
     output_indices: Sequence[int]
-    weights_buffer: None = None
+    weights_buffer: object = None
     perf_stats: Sequence[ANEPerformanceStats] | None = None
     procedure_index: int = 0
 

@@ -99,6 +99,14 @@ class StateEntry(Entry, frozen=True):
     number: int | None = None
 
 
+class TypeEncoding(Entry, frozen=True):
+    """The types of a method's parameters, or of a structure's members."""
+
+    encoding: str
+    text: str
+    experiments: tuple[str, ...]
+
+
 class StudiedModel(Entry, frozen=True):
     """The model that the study has in mind."""
 
@@ -116,6 +124,7 @@ class Study(Entry, frozen=True):
     on: tuple[str, ...]
     model: StudiedModel
     experiments: dict[str, Experiment]
+    encodings: dict[str, TypeEncoding]
     classes: dict[str, StudiedClass]
     rules: dict[str, StudiedRule]
     failures: dict[str, Failure]
@@ -134,7 +143,13 @@ def study() -> Study:
         DataFileError: An entry names an experiment that is not listed.
     """
     found = read(Path(__file__).parent.parent / "data" / "chaining_study.toml", Study)
-    resting = (*found.classes.values(), *found.rules.values(), *found.failures.values(), *found.states.values())
+    resting = (
+        *found.encodings.values(),
+        *found.classes.values(),
+        *found.rules.values(),
+        *found.failures.values(),
+        *found.states.values(),
+    )
     if unknown := sorted({name for one in resting for name in one.experiments} - found.experiments.keys()):
         raise DataFileError(f"chaining_study.toml: there is no experiment called {', '.join(unknown)}")
     return found

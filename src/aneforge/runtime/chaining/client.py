@@ -22,6 +22,8 @@ from aneforge.runtime.chaining.shared_events import ANEInputBuffersReady, ANEOut
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aneforge.runtime.chaining.chaining_request import ANERequest
+
 __all__ = ["ANEClient"]
 
 NEEDS = (
@@ -50,6 +52,23 @@ class ANEClient:
     def end_real_time_task(self) -> bool:
         """Return NO, as each time (v2)."""
         return False
+
+    def evaluate_with_model(
+        self, model: ANEInMemoryModel, request: ANERequest, qos: int = DEFAULT_QUALITY, *, simulate: bool = False
+    ) -> bool:
+        """Evaluate once through the client (v2, attempt 6).
+
+        Also `doEvaluateDirectWithModel:` (attempt 7) and `evaluateRealTimeWithModel:` answer YES: the bits are the same
+        by every route, and what they take is in `af.routes()`.
+
+        Raises:
+            GraphTypeError: It is not an in-memory model, or not a request.
+            GraphError: The quality of service is not a known level, or a surface is too small or missing.
+            UnknownNameError: There is no such input or output.
+            RuntimeStateError: The model is not loaded.
+            BackendUnavailableError: It was not asked to simulate.
+        """
+        return check_instance(model, ANEInMemoryModel, "the model").evaluate(request, qos, simulate=simulate)
 
     def compiled_model_exists(self, model: ANEModel) -> bool:
         """Return NO for every model that was compiled from MIL (experiment M).

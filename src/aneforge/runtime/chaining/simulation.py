@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.ops.types import Array
-    from aneforge.runtime.chaining.request_graph import PlannedExecution
+    from aneforge.runtime.chaining.request_graph import PlannedExecution, RequestGraph
 
 __all__ = ["ChainRun", "ExecutedStep", "check_chains", "run_chains"]
 
@@ -79,12 +79,27 @@ def check_chains(chains: Sequence[PreparedChain]) -> None:
         DeadlockError: An execution can never run.
         RaceError: The order of two executions matters and is not determined.
     """
+    checked_graph(chains)
+
+
+def checked_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
+    """Return the graph of what was asked of chains, in which everything runs and nothing depends on chance.
+
+    Raises:
+        GraphTypeError: It is not a list of prepared chains.
+        GraphError: A chain is given twice, or an event would not grow.
+        RuntimeStateError: A chain or its model was released.
+        DeadlockError: An execution can never run.
+        RaceError: The order of two executions matters and is not determined.
+    """
     listed = check_items(chains, PreparedChain, "chains")
     if len({id(chain) for chain in listed}) != len(listed):
         raise GraphError("a chain must be given once", operation=f"run_chains ({SIMULATED})")
     for chain in listed:
         chain.check_usable("run_chains")
-    request_graph(listed).check()
+    graph = request_graph(listed)
+    graph.check()
+    return graph
 
 
 def run_chains(chains: Sequence[PreparedChain]) -> ChainRun:
@@ -101,8 +116,7 @@ def run_chains(chains: Sequence[PreparedChain]) -> ChainRun:
         RaceError: The order of two executions matters and is not determined.
     """
     expect_outside("run_chains")
-    check_chains(chains)
-    queues = [list(planned) for planned in request_graph(chains).waiting]
+    queues = [list(planned) for planned in checked_graph(chains).waiting]
     ready: list[int | None] = [None] * len(queues)
     tick, steps = 0, list[ExecutedStep]()
     while any(queues):

@@ -58,8 +58,9 @@ class IOSurface:
             GraphTypeError: It is not an array.
             GraphError: They are longer than the surface.
         """
-        raw = np.ascontiguousarray(check_instance(values, np.ndarray, "what is written to a surface"))
-        flat = raw.reshape(-1).view(np.uint8)
+        if not isinstance(values, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise GraphTypeError("what is written to a surface must be a NumPy array", seen=type(values).__name__)
+        flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         if flat.nbytes > self.nbytes:
             raise GraphError(f"{self} is too small for the values", seen=flat.nbytes, limit=self.nbytes)
         self.memory[: flat.nbytes] = flat

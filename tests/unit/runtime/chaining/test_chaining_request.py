@@ -255,7 +255,8 @@ def test_a_shell_has_nothing_to_map(program: Program, model: ANEModel) -> None:
         (),
         (),
     )
-    assert (shell.mapper, shell.model_attributes) == (None, {})
+    assert (shell.mapper, shell.model_attributes, shell.procedure_info_for_procedure_index(0)) == (None, {}, None)
+    assert model.procedure_info_for_procedure_index(0) == model.symbol_table(0)
     assert shell.get_uuid() == ANEModel.model_at_url("elsewhere", memory.hex_string_identifier).get_uuid()
     assert str(memory.program) == (
         f"_ANEProgramForEvaluation: {{ programHandle={memory.program_handle} intermediateBufferHandle=0 "
@@ -297,6 +298,14 @@ def test_statistics_are_taken_in_an_array_and_report_nothing(program: Program) -
     memory.perf_stats_mask = 0xFF
     assert memory.evaluate(ANERequest(objects[0], [0], objects[1], [0], perf_stats=[stats]), simulate=True)
     assert (stats.hw_execution_time, stats.performance_counters) == (None, None)
+    plain = ANERequest(objects[0], [0], objects[1], [0])
+    assert memory.program is not None
+    assert memory.program.process_request(plain, memory, simulate=True)
+    assert CLIENT.evaluate_with_model(memory, plain, simulate=True)
+    other, _ = populated(program)
+    with pytest.raises(GraphError, match="processRequest: the program must be the model's own"):
+        memory.program.process_request(plain, other, simulate=True)
+    other.unload()
     with pytest.raises(ChainingError, match="statType"):
         ANERequest(objects[0], [0], objects[1], [0], perf_stats=stats)  # pyright: ignore[reportArgumentType] - the subject
     with pytest.raises(BackendUnavailableError, match="evaluate: the chaining model reaches no engine"):
@@ -388,7 +397,7 @@ WRONG: list[tuple[Callable[..., object], tuple[object, ...], type[Exception], st
     (IOSurface, (0,), GraphError, "a surface must have at least one byte"),
     (IOSurface, (1.5,), GraphTypeError, "the size of a surface must be an integer"),
     (IOSurface(4).write, (np.zeros(3, np.float16),), GraphError, "is too small for the values"),
-    (IOSurface(4).write, ([0],), GraphTypeError, "what is written to a surface must be of type ndarray"),
+    (IOSurface(4).write, ([0],), GraphTypeError, "what is written to a surface must be a NumPy array"),
     (IOSurface(4).read, (np.float16, (3,)), GraphError, "does not hold so many values"),
     (ANEIOSurfaceObject, (None,), GraphTypeError, "the surface of a surface object must be of type IOSurface"),
     (ANEBuffer, (IOSurface(4), 0), GraphTypeError, "the surface object of a buffer must be of type ANEIOSurface"),

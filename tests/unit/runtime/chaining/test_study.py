@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from aneforge.errors import DataFileError, UnknownNameError
+from aneforge.errors import DataFileError, GraphError, UnknownNameError
 from aneforge.runtime import chaining
-from aneforge.runtime.chaining import class_evidence, study
+from aneforge.runtime.chaining import ANEInputBuffersReady, ANEOutputSetEnqueue, class_evidence, study
 from aneforge.runtime.chaining.chain_models import ModelState
 from aneforge.runtime.chaining.chaining_study import Outcome, Study, studied_class
+from aneforge.runtime.chaining.surfaces_mapper import MAPPING_SLOTS
 from aneforge.targets import database
 
 
@@ -33,6 +35,18 @@ def test_the_model_that_the_study_has_in_mind() -> None:
     model = study().model
     assert (model.layers, model.evaluations, model.round_trips_saved) == (12, 24, 23)
     assert model.round_trips_saved == model.evaluations - 1
+
+
+def test_encodings_say_how_wide_the_numbers_of_records_are() -> None:
+    encodings = {name: one.encoding for name, one in study().encodings.items()}
+    assert encodings["chainingRequestWithInputs"].count("@") - 2 == 9, "nine objects after the result and self"
+    assert str(MAPPING_SLOTS) in encodings["ANEMemoryMappingParamsStruct"]
+    largest = (1 << 32) - 1
+    assert ANEInputBuffersReady(largest, execution_delay=(1 << 64) - 1)
+    assert ANEOutputSetEnqueue(largest, largest, (1 << 64) - 1)
+    for wrong in (lambda: ANEInputBuffersReady(largest + 1), lambda: ANEOutputSetEnqueue(0, largest + 1)):
+        with pytest.raises(GraphError, match="must fit into 32 bits without a sign"):
+            wrong()
 
 
 def test_every_rule_has_its_experiments_and_a_remedy() -> None:
@@ -61,7 +75,7 @@ def test_an_unknown_class() -> None:
 
 def test_an_experiment_that_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     known = study()
-    without = Study(known.source, known.on, known.model, {}, known.classes, known.rules, known.failures, known.states)
+    without = structs.replace(known, experiments={})
 
     def read(*_: object) -> Study:
         return without
