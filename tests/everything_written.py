@@ -46,12 +46,20 @@ def refused() -> af.Graph:
     return af.Graph({"y": x.relu(), "z": af.Tensor(build("sinh", {"x": x})), "t": af.Tensor(build("tan", {"x": x}))})
 
 
+def convolutions() -> af.Graph:
+    """Return layers that all have known programs, so that the forms of compiled programs are written too."""
+    drawn = np.random.default_rng(0)
+    x = af.conv(af.input((1, 8, 8, 8), name="x"), drawn.standard_normal((16, 8, 3, 3)), pad=1).relu()
+    return af.Graph({"y": af.conv(x, drawn.standard_normal((24, 16, 1, 1)), stride=2).mean((2, 3))})
+
+
 def networks() -> Mapping[str, af.Graph]:
     """Return the networks by name."""
     return {
         "encoder": encoder(length=8, width=32, layers=1, heads=2),
         "llama_block": llama_block(width=64, heads=2, places=8),
         "unet": unet(size=16, channels=(8, 16)),
+        "convolutions": convolutions(),
         "overflowing": overflowing(),
         "refused": refused(),
     }

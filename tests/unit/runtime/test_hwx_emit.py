@@ -60,6 +60,7 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
     "groups": lambda: af.conv(source(*MAP), weights(32, 12, 3, 3), pad=1, groups=2, bias=weights(32)),
     "depthwise": lambda: af.conv(source(*MAP), weights(24, 1, 3, 3), pad=1, groups=24, bias=weights(24)),
     "many outputs with a stride": lambda: af.conv(source(*MAP), weights(256, 24, 1, 1), stride=2, bias=weights(256)),
+    "uneven parts": lambda: af.conv(source(*MAP), weights(56, 24, 1, 1), stride=2),
     "outputs in parts": lambda: af.conv(source(1, 480, 4, 4), weights(128, 480, 3, 3), pad=1),
     "wide": lambda: af.conv(source(1, 8, 4, 200), weights(16, 8, 3, 3), pad=1).sigmoid(),
     "difference": lambda: source(*MAP) - source(*MAP, name="y"),

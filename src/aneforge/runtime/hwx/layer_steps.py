@@ -18,7 +18,7 @@ from aneforge.engine.planar import host_fp16
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.activation_tables import line_bytes, line_table, table_bytes
 from aneforge.formats.hwx.emission.activation_tasks import relu_task, rsqrt_task, table_section, table_task
-from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plan, pack_kernel
+from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plans, pack_kernel
 from aneforge.formats.hwx.emission.move_tasks import (
     copy_task,
     exchange_channels_and_rows,
@@ -352,7 +352,7 @@ def convolution_steps(layer: Layer, offset: Stage | None, *, relu: bool) -> tupl
     held = fp16_values(dense_values(weights))
     bias = None if offset is None else bias_of(offset, held.shape[0])
     convolution = replace(described_convolution(layer), bias=bias is not None, relu=relu)
-    kernel_plan(convolution)
+    kernel_plans(convolution)
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:
         blocks = pack_kernel(convolution, held, bias)

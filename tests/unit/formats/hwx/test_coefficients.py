@@ -9,7 +9,7 @@ import pytest
 
 from aneforge.errors import HwxError, UnknownNameError
 from aneforge.formats.hwx.emission.activation_tables import line_bytes, line_table, table_bytes, tables
-from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plan, pack_kernel
+from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plans, pack_kernel
 from aneforge.formats.hwx.emission.surfaces import Extent
 
 
@@ -31,7 +31,7 @@ def test_lanes_of_a_tile_lie_side_by_side_after_their_biases() -> None:
     one = convolution(8, 128, bias=True)
     weights, biases = numbered(128, 8, 3, 3), -numbered(128)
     (blocks,) = pack_kernel(one, weights, biases)
-    plan = kernel_plan(one)
+    (plan,) = kernel_plans(one)
     assert (plan.lanes, len(plan.tiles), plan.cores, len(blocks)) == (8, 1, 16, 16)
     for core, block in enumerate(blocks):
         halves = np.frombuffer(block, np.float16)
@@ -101,14 +101,16 @@ def test_zeros_of_a_strided_kernel_are_left_out() -> None:
 
 
 def test_a_strided_kernel_is_one_tile_of_each_task() -> None:
-    for outputs, tasks, lanes in ((256, 2, 8), (48, 3, 1), (64, 1, 4), (8, 1, 1)):
-        plan = kernel_plan(convolution(2, outputs, kernel=(1, 1), pads=(0, 0), stride=(2, 2)))
-        assert (plan.tasks, plan.lanes, len(plan.tiles)) == (tasks, lanes, 1)
+    shared = {256: [(128, 8), (128, 8)], 48: [(16, 1)] * 3, 64: [(64, 4)], 8: [(8, 1)], 24: [(8, 1), (16, 1)]}
+    for outputs, expected in shared.items():
+        plans = kernel_plans(convolution(2, outputs, kernel=(1, 1), pads=(0, 0), stride=(2, 2)))
+        assert [(plan.outputs, plan.lanes) for plan in plans] == expected
+        assert {len(plan.tiles) for plan in plans} == {1}
 
 
 def test_outputs_that_do_not_fill_a_tile_take_half_the_lanes() -> None:
     one = convolution(4, 48, kernel=(1, 1), pads=(0, 0))
-    assert [(tile.first, tile.lanes) for tile in kernel_plan(one).tiles] == [(0, 2), (32, 1)]
+    assert [(tile.first, tile.lanes) for tile in kernel_plans(one)[0].tiles] == [(0, 2), (32, 1)]
     weights = numbered(48, 4, 1, 1)
     halves = np.frombuffer(pack_kernel(one, weights)[0][3], np.float16)
     assert halves[:12].tolist() == [*weights[6:8, :, 0, 0].T.reshape(-1), *weights[35].reshape(-1)]

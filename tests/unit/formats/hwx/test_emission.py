@@ -118,7 +118,8 @@ REFUSED = {
         convolution(cin=8192, cout=64, groups=2),
         "ANE-EMIT-004: a kernel of groups must fit the kernel memory",
     ),
-    "outputs": (convolution(cin=8192, cout=24), "ANE-EMIT-004: the outputs cannot be shared between tasks"),
+    "outputs": (convolution(cin=8192, cout=24), "ANE-EMIT-004: an output of each core must fit the kernel memory"),
+    "runtime kernel": (Operation(op="matmul", x=[128, 4200], w=[4200, 8]), "ANE-EMIT-008: a runtime kernel must fit"),
     "operation": (Operation(op="sin", x=SHAPE), "ANE-EMIT-001: no program of this operation is known"),
     "no operand": (Operation(op="add", x=SHAPE), "the operation needs a second operand"),
     "batch": (Operation(op="relu", x=[2, 3, 4, 5]), "ANE-EMIT-005: no program with a batch is known"),
@@ -137,7 +138,7 @@ REFUSED = {
     ),
     "large": (
         Operation(op="reduce_sum", x=[1, 512, 64, 64], axes=[2, 3]),
-        "ANE-EMIT-007: no program that reduces more than the chip's memory is known",
+        "ANE-EMIT-007: the buffers of a task must fit the memory on chip",
     ),
     "runtime rows": (Operation(op="matmul", x=[24, 8], w=[8, 8]), "ANE-EMIT-008: the rows of a runtime kernel must be"),
     "transposed": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from aneforge.formats.hwx.emission.surfaces import Extent
 
-__all__ = ["BLOCK", "Convolution", "KernelPlan", "kernel_plan", "pack_kernel"]
+__all__ = ["BLOCK", "Convolution", "KernelPlan", "kernel_plans", "pack_kernel"]
 
 MOST_LANES, MOST_LANES_SMALL = 16, 32
 SMALL_SIDE = 8
@@ -67,11 +68,12 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class KernelPlan:
-    """How outputs are shared out between tasks, cores and lanes."""
+    """How the outputs of one task are shared out between cores and lanes."""
 
-    tasks: int
+    first: int
+    """The first output channel of the task."""
     outputs: int
-    """Output channels of a task: of one group, or all of a depthwise convolution."""
+    """Output channels of the task: of one group, or all of a depthwise convolution."""
     cores: int
     lanes: int
     tiles: tuple[Tile, ...]
@@ -95,22 +97,27 @@ class KernelPlan:
         return (size,) * self.cores
 
 
-def kernel_plan(convolution: Convolution) -> KernelPlan:
-    """Return how the outputs of a convolution are shared out.
+def kernel_plans(convolution: Convolution) -> tuple[KernelPlan, ...]:
+    """Return how the outputs of a convolution are shared out, in the order of its tasks: the last outputs first.
 
     Raises:
         HwxError: No known form of program computes it.
     """
     check_convolution(convolution)
-    outputs = convolution.result.channels if convolution.depthwise else convolution.group_result
-    tasks = task_count(convolution, outputs)
-    outputs //= tasks
+    parts = output_parts(convolution)
+    firsts = itertools.accumulate(parts, initial=0)
+    plans = [kernel_plan(convolution, first, part) for first, part in zip(firsts, parts, strict=False)]
+    return tuple(reversed(plans))
+
+
+def kernel_plan(convolution: Convolution, first: int, outputs: int) -> KernelPlan:
+    """Return how some outputs of a convolution are shared out between cores."""
     lanes = 1 if convolution.depthwise else lanes_of(convolution, outputs)
     cores = min(outputs, CORES)
     height, width = convolution.kernel
     shape = KernelShape(1, outputs, convolution.group_source, height, width, lanes, convolution.bias)
     return KernelPlan(
-        tasks=tasks,
+        first=first,
         outputs=outputs,
         cores=cores,
         lanes=lanes,
@@ -134,21 +141,39 @@ def check_convolution(convolution: Convolution) -> None:
         )
 
 
-def task_count(convolution: Convolution, outputs: int) -> int:
-    """Return the number of tasks that share the outputs so that each core's kernel fits its memory.
+def output_parts(convolution: Convolution) -> tuple[int, ...]:
+    """Return how many outputs each task computes: all, equal parts that fit, or else the largest that do (inferred).
 
     Raises:
-        HwxError: They cannot be shared evenly, or one output of each core does not fit.
+        HwxError: One output of each core does not fit, or a kernel of groups does not.
     """
+    outputs = convolution.result.channels if convolution.depthwise else convolution.group_result
     if is_held(convolution, outputs):
-        return 1
+        return (outputs,)
     if convolution.groups > 1:
         raise HwxError("ANE-EMIT-004: a kernel of groups must fit the kernel memory", limit=KERNEL_MEMORY)
     for tasks in range(2, outputs // CORES + 1):
         part, rest = divmod(outputs, tasks)
         if not rest and part % CORES == 0 and is_held(convolution, part):
-            return tasks
-    raise HwxError("ANE-EMIT-004: the outputs cannot be shared between tasks", seen=outputs, limit=KERNEL_MEMORY)
+            return (part,) * tasks
+    largest = next(
+        (CORES * count for count in range(outputs // CORES, 0, -1) if is_held(convolution, CORES * count)), 0
+    )
+    if not largest:
+        raise HwxError("ANE-EMIT-004: an output of each core must fit the kernel memory", limit=KERNEL_MEMORY)
+    return largest_parts(convolution, outputs, largest)
+
+
+def largest_parts(convolution: Convolution, outputs: int, largest: int) -> tuple[int, ...]:
+    """Return parts of outputs, each the largest that a task may compute of what is left."""
+    parts: list[int] = []
+    while outputs:
+        part = min(largest, outputs)
+        while not is_held(convolution, part):
+            part = (part - 1) // CORES * CORES
+        parts.append(part)
+        outputs -= part
+    return tuple(parts)
 
 
 def is_held(convolution: Convolution, outputs: int) -> bool:
@@ -189,12 +214,13 @@ def pack_kernel(
     Raises:
         HwxError: No known form of program computes the convolution.
     """
-    plan = kernel_plan(convolution)
+    plans = kernel_plans(convolution)
     flat = np.ascontiguousarray(weights, dtype=np.float16).reshape(convolution.result.channels, -1)
     if bias is not None:
         flat = np.concatenate([np.asarray(bias, dtype=np.float16).reshape(-1, 1), flat], axis=1)
-    parts = flat.reshape(plan.tasks, -1, flat.shape[1])[::-1]
-    return tuple(pack_task(plan, part) for part in parts)
+    if len(plans) == 1:
+        return (pack_task(plans[0], flat),)
+    return tuple(pack_task(plan, flat[plan.first : plan.first + plan.outputs]) for plan in plans)
 
 
 def pack_task(plan: KernelPlan, rows: NDArray[np.float16]) -> tuple[bytes, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aneforge.formats.hwx.emission.coefficients import KernelPlan, kernel_plan
+from aneforge.formats.hwx.emission.coefficients import KernelPlan, kernel_plans
 from aneforge.formats.hwx.emission.draft import Draft, Join
 from aneforge.formats.hwx.emission.surfaces import (
     KEPT,
@@ -206,21 +206,21 @@ def convolution_tasks(
     Raises:
         HwxError: No known form of program computes it.
     """
-    plan = kernel_plan(convolution)
-    blocks = [tuple(sizes[task]) if sizes else plan.core_sizes for task in range(plan.tasks)]
-    streams: list[Streams] = []
+    plans = kernel_plans(convolution)
+    parts: list[tuple[KernelPlan, Streams]] = []
     at = kernel_at
-    for block in blocks:
+    for task, plan in enumerate(plans):
+        block = tuple(sizes[task]) if sizes else plan.core_sizes
         bases = tuple(at + sum(block[:core]) for core in range(len(block)))
-        streams.append(Streams(bases, block, sparse=plan.sparse))
+        parts.append((plan, Streams(bases, block, sparse=plan.sparse)))
         at += sum(block)
-    if plan.tasks == 1:
-        return (single_convolution(convolution, plan, source, result, streams[0]),)
-    return split_convolution(convolution, plan, source, result, streams)
+    if len(parts) == 1:
+        return (single_convolution(convolution, *parts[0], source, result),)
+    return split_convolution(convolution, parts, source, result)
 
 
 def single_convolution(
-    convolution: Convolution, plan: KernelPlan, source: Surface, result: Surface, streams: Streams
+    convolution: Convolution, plan: KernelPlan, streams: Streams, source: Surface, result: Surface
 ) -> Draft:
     """Return the task of a convolution that streams its source."""
     channels = convolution.groups if convolution.depthwise else convolution.group_source
@@ -247,7 +247,7 @@ def single_convolution(
 
 
 def split_convolution(
-    convolution: Convolution, plan: KernelPlan, source: Surface, result: Surface, streams: Sequence[Streams]
+    convolution: Convolution, parts: Sequence[tuple[KernelPlan, Streams]], source: Surface, result: Surface
 ) -> tuple[Draft, ...]:
     """Return the tasks of a convolution whose outputs are computed in parts, the last part first.
 
@@ -258,12 +258,12 @@ def split_convolution(
     row = neural_row(packed, convolution.result.width, convolution_rows(convolution).most, convolution.stride[0])
     kept = row * convolution.source.height
     drafts: list[Draft] = []
-    for index, stream in enumerate(streams):
-        part = result.at(result.base + (plan.tasks - 1 - index) * plan.outputs * result.plane)
+    for index, (plan, stream) in enumerate(parts):
+        part = result.at(result.base + plan.first * result.plane)
         if kept >= ON_CHIP:
-            drafts.append(single_convolution(convolution, plan, source, part, stream))
+            drafts.append(single_convolution(convolution, plan, stream, source, part))
             continue
-        first, last = index == 0, index == plan.tasks - 1
+        first, last = index == 0, index == len(parts) - 1
         values = {
             **convolution_values(convolution, plan, row),
             **stream_values(stream),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.errors import HwxError
-from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plan
+from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plans
 from aneforge.formats.hwx.emission.draft import Draft, Join
 from aneforge.formats.hwx.emission.neural_tasks import (
     RESULT_STREAMED_FROM_CHIP,
@@ -86,9 +86,11 @@ def constant_product_tasks(
         HwxError: The kernel does not fit one task.
     """
     convolution = linear_convolution(rows, contracted, outputs, bias=bias)
-    plan = kernel_plan(convolution)
-    if plan.tasks > 1:
-        raise HwxError("ANE-EMIT-004: a product by a constant must fit the kernel memory of one task", seen=plan.tasks)
+    plan, *more = kernel_plans(convolution)
+    if more:
+        raise HwxError(
+            "ANE-EMIT-004: a product by a constant must fit the kernel memory of one task", seen=1 + len(more)
+        )
     channel = channel_bytes(rows, NEURAL_WIDTH)
     packed = contracted * channel
     kept = Buffer(0, channel, packed, packed)
@@ -171,7 +173,9 @@ def runtime_product_tasks(
 def runtime_convolution(source: Extent, outputs: int, lanes: int, kernel_at: int, surfaces: Sequence[Surface]) -> Draft:
     """Return the convolution whose kernel an earlier task packed into scratch."""
     convolution = Convolution(source=source, result=replace(source, channels=outputs), most_lanes=lanes)
-    plan = kernel_plan(convolution)
+    plan, *more = kernel_plans(convolution)
+    if more:
+        raise HwxError("ANE-EMIT-008: a runtime kernel must fit the kernel memory of one task", seen=1 + len(more))
     size = plan.core_sizes[0]
     bases = tuple(kernel_at + size * core for core in range(plan.cores))
     channel = channel_bytes(source.width, source.width)

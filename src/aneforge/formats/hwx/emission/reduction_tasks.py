@@ -142,9 +142,7 @@ def must_fit(size: int) -> int:
         HwxError: It does not.
     """
     if size >= ON_CHIP:
-        raise HwxError(
-            "ANE-EMIT-007: no program that reduces more than the chip's memory is known", seen=size, limit=ON_CHIP
-        )
+        raise HwxError("ANE-EMIT-007: the buffers of a task must fit the memory on chip", seen=size, limit=ON_CHIP)
     return size
 
 
