@@ -199,9 +199,10 @@ def test_other_generations_are_refused() -> None:
         af.hwx.emit(network(), "m4")
 
 
-def test_constants_must_be_fp16_numbers() -> None:
-    with pytest.raises(HwxError, match="ANE-EMIT-012: constants must be fp16 numbers"):
-        fp16_values(np.array([1e6]))
+def test_weights_must_be_fp16_numbers() -> None:
+    with pytest.raises(HwxError, match="ANE-EMIT-012: weights must be fp16 numbers"):
+        fp16_values(Dense(np.array([1e6])))
+    assert fp16_values(Dense(np.array([0.5]))).dtype == np.float16
     with pytest.raises(HwxError, match="ANE-EMIT-012: no program with compressed constants is known"):
         dense_values("palette")
     assert dense_values(Dense(np.ones(2, np.float16))).tolist() == [1.0, 1.0]

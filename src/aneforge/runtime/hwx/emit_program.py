@@ -46,7 +46,7 @@ INFERRED = (
 )
 """What the file says of itself."""
 GENERATION = 7
-SCRATCH_BAR, FIRST_PORT_BAR, MOST_PORTS = 3, 4, 28
+CONSTANT_BAR, SCRATCH_BAR, FIRST_PORT_BAR, MOST_PORTS = 1, 3, 4, 28
 SCRATCH_SIZE = 1 << 30
 PAGE = 0x4000
 
@@ -305,9 +305,7 @@ def assembled(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, style: st
         for name, value in side.items()
     ]
     names_scratch = any(SCRATCH_BAR in bars_of(task) for task in tasks)
-    streams = [(task, core) for task in tasks for core in range(16) if task.flag(STREAM, core)]
-    from_constants = [(task, core) for task, core in streams if task.integer("header.kernel_bar") == 1]
-    base = "kernel_source.coefficient_base"
+    streams = [stream for task in tasks for stream in streams_of(task)]
     parts = Parts(
         cpu_subtype=cpu_subtype,
         text=memoryview(words.tobytes()),
@@ -315,11 +313,8 @@ def assembled(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, style: st
         task_count=len(tasks),
         ports=ports,
         **({"constants": memoryview(pool.content())} if pool.size else {}),
-        constant_symbols=[
-            (f"K{task.integer('header.task_id'):064x}_ne_{core}", task.integer(base, core) or 0)
-            for task, core in from_constants
-        ],
-        relocations=[task.offset + relocated(task, core) for task, core in from_constants],
+        constant_symbols=[(f"K{task:064x}_ne_{core}", place) for task, core, place, _ in streams],
+        relocations=[word for _, _, _, word in streams],
         scratch=max(homes.scratch, PAGE if names_scratch else 0),
         live_scratch=homes.scratch,
         debug_events=sum((task.integer("header.debug_log_events") or 0).bit_count() for task in tasks),
@@ -328,9 +323,6 @@ def assembled(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, style: st
         identification=f"aneforge {__version__}\n{INFERRED}",
     )
     return assemble(parts, STYLES[style])
-
-
-STREAM = "kernel_source.coefficient_enable"
 
 
 def port_shape(value: Value) -> tuple[int, int, int, int]:
@@ -345,12 +337,18 @@ def bars_of(task: Task) -> set[int | None]:
     return {task.integer(f"header.{name}_bar") for name in names if task.flag(f"header.{name}_bar_enable")}
 
 
-def relocated(task: Task, core: int) -> int:
-    """Return where in a task the place of a core's coefficients is, in bytes."""
-    at = 4 * len(task.header)
+def streams_of(task: Task) -> Iterable[tuple[int, int, int, int]]:
+    """Yield number, core, place of the coefficients and place of the word that says so, for streams of constants."""
+    if not task.flag("kernel_source.enable") or task.integer("header.kernel_bar") != CONSTANT_BAR:
+        return
+    bases = task.layout.place("kernel_source.coefficient_base").register
+    word = task.offset + 4 * len(task.header)
     for record in task.records:
-        target = task.layout.place("kernel_source.coefficient_base").register.address + 4 * core
-        if target in record.addresses:
-            return at + 4 + 4 * record.addresses.index(target)
-        at += 4 + 4 * len(record.values)
-    raise HwxError("the task does not write kernel_source.coefficient_base")
+        if record.first <= bases.address < record.first + 4 * record.count:
+            word += 4 + bases.address - record.first
+            break
+        word += 4 + 4 * len(record.values)
+    for core in range(bases.count):
+        if task.flag("kernel_source.coefficient_enable", core):
+            place = task.integer("kernel_source.coefficient_base", core) or 0
+            yield task.integer("header.task_id") or 0, core, place, word + 4 * core

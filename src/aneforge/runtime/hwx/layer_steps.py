@@ -274,16 +274,19 @@ def dense_values(constant: object) -> NDArray[np.float64]:
     return np.asarray(constant.values, dtype=np.float64)
 
 
-def fp16_values(values: NDArray[np.float64]) -> NDArray[np.float16]:
-    """Return numbers as fp16.
+def fp16_values(constant: object) -> NDArray[np.float16]:
+    """Return the weights of a layer, which are fp16 numbers.
 
     Raises:
-        HwxError: Rounding would change one.
+        HwxError: They are compressed, or rounding would change one.
     """
+    if isinstance(constant, Dense) and constant.values.dtype == np.float16:
+        return np.asarray(constant.values, np.float16)
+    values = dense_values(constant)
     with np.errstate(over="ignore"):
         rounded = values.astype(np.float16)
     if not np.array_equal(rounded.astype(np.float64), values, equal_nan=True):
-        raise HwxError("ANE-EMIT-012: constants must be fp16 numbers")
+        raise HwxError("ANE-EMIT-012: weights must be fp16 numbers")
     return rounded
 
 
@@ -349,7 +352,7 @@ def convolution_steps(layer: Layer, offset: Stage | None, *, relu: bool) -> tupl
     weights = layer.operand("weights")
     if isinstance(weights, Value):
         raise HwxError("ANE-EMIT-008: no program of a convolution by a tensor is known")
-    held = fp16_values(dense_values(weights))
+    held = fp16_values(weights)
     bias = None if offset is None else bias_of(offset, held.shape[0])
     convolution = replace(described_convolution(layer), bias=bias is not None, relu=relu)
     kernel_plans(convolution)

@@ -257,15 +257,13 @@ def sparse_block(plan: KernelPlan, tile: NDArray[np.float16]) -> bytes:
 
 
 def sparse_body(steps: NDArray[np.float16], lanes: int) -> bytes:
-    """Return the weights of a tile: a zero byte, masks with the halfwords that are not zero, and a tail of zeros."""
-    tail = bytes(max(0, lanes // 2 - 2))
-    made = bytearray()
-    present = steps.view(np.uint16) != 0
-    masks = np.packbits(present.reshape(len(steps), -1, min(lanes, 8)), axis=2, bitorder="little")
-    for step, shown, mask in zip(steps, present, masks, strict=True):
-        made.append(0)
-        for number, one in enumerate(mask):
-            part = slice(8 * number, 8 * number + 8)
-            made += one.tobytes() + step[part][shown[part]].tobytes()
-        made += tail
-    return bytes(made)
+    """Return the weights of a tile: a zero byte, a mask, the halfwords that are not zero, and a tail of zeros."""
+    words = steps.view(np.uint16)
+    present = words != 0
+    tail = max(0, lanes // 2 - 2)
+    laid = np.zeros((len(steps), 2 + 2 * lanes + tail), np.uint8)
+    laid[:, 1] = np.packbits(present, axis=1, bitorder="little")[:, 0]
+    laid[:, 2 : 2 + 2 * lanes] = words.astype("<u2").view(np.uint8).reshape(len(steps), -1)
+    kept = np.ones(laid.shape, bool)
+    kept[:, 2 : 2 + 2 * lanes] = np.repeat(present, 2, axis=1)
+    return laid[kept].tobytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from aneforge.errors import HwxError
@@ -11,6 +12,8 @@ from aneforge.formats.hwx.descriptors.task import Record, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from aneforge.formats.hwx.descriptors.layout import Register
 
 __all__ = ["Draft", "Join", "Values", "words_of"]
 
@@ -50,6 +53,13 @@ class Draft:
         return replace(self, values={**self.values, **values})
 
 
+@cache
+def registers_by_label(generation: int) -> Mapping[str, Register]:
+    """Return the registers of a generation by block and name."""
+    blocks = layout_of(generation).blocks.values()
+    return {register.label: register for block in blocks for register in block.registers}
+
+
 def words_of(layout: Layout, values: Mapping[str, float | tuple[int, ...]]) -> tuple[dict[int, int], dict[int, int]]:
     """Return header words by number and registers by address.
 
@@ -57,7 +67,7 @@ def words_of(layout: Layout, values: Mapping[str, float | tuple[int, ...]]) -> t
         UnknownNameError: The generation has neither a field nor a register of a name.
         HwxError: A value does not fit its field.
     """
-    labels = {register.label: register for block in layout.blocks.values() for register in block.registers}
+    labels = registers_by_label(layout.generation)
     header: dict[int, int] = {}
     registers: dict[int, int] = {}
     for name, value in values.items():
