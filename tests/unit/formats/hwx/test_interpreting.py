@@ -145,6 +145,17 @@ def test_unknown_bits_are_refused_where_they_may_compute_and_doubted_elsewhere()
     assert step.doubts == ("task 0: destination.result_dma_config has bits that no field names (0x400000)",)
 
 
+def test_a_task_waits_for_an_earlier_one() -> None:
+    flagged = copy_task().with_fields({"header.has_dependent": 1})
+    waiting = replace(flagged, header=(*flagged.header, 0))
+    program = Program(container_of(linked(copy_task(), waiting), PORTS), np.uint16)
+    assert [step.meaning.dependent_task for step in program.steps()] == [None, 0]
+    with pytest.raises(
+        HwxError, match=r"task 0: header\.dependent_task: the task that is waited for must be an earlier"
+    ):
+        steps(waiting)
+
+
 def test_kernels_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neural_work, "MOST_ELEMENTS", 64 * 64)
     with pytest.raises(HwxError, match=r"task 0: common\.convolution: the kernel has too many weights"):

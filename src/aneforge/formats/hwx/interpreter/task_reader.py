@@ -57,6 +57,11 @@ class TaskReader:
         self.expect(EXPECTED)
         if not self.meaning.groups:
             raise self.refuse("common.groups", "a task must have a group", seen=0, limit=1)
+        waited = self.meaning.dependent_task
+        if waited is not None and waited >= self.index:
+            raise self.refuse(
+                "header.dependent_task", "the task that is waited for must be an earlier one", seen=waited
+            )
 
     def expect(self, fields: Mapping[str, float]) -> None:
         """Raise the error for the first field that has another value than the one whose effect is known."""
