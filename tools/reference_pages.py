@@ -24,6 +24,7 @@ from aneforge.rules.operations import mil_status
 from aneforge.targets import Family, Property, Target, Tier, database, supports_mil
 from aneforge.targets.database import property_of
 from api_page import api_page
+from chaining_page import chaining_page
 from cli_page import cli_page
 from compiler_pages import decisions_page, layers_page, passes_page
 from coreml_page import coreml_page
@@ -53,6 +54,7 @@ def pages() -> Mapping[str, str]:
     """Return every generated page by its file name."""
     writers: Mapping[str, Callable[[], str]] = {
         "api.md": api_page,
+        "chaining.md": chaining_page,
         "chips.md": chips_page,
         "cli.md": cli_page,
         "conflicts.md": conflicts_page,

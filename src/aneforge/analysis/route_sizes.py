@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aneforge.analysis.routes import RouteFigure
 
-__all__ = ["Pays", "RouteAtSize", "SizeComparison", "production_answer", "route_sizes"]
+__all__ = ["Pays", "RouteAtSize", "SizeComparison", "production_answer", "ratio_text", "route_sizes"]
 
 BASELINES = ("standard", "coreml")
 """What others are compared with: the evaluation that needs nothing special, else the public interface."""

@@ -74,7 +74,7 @@ def check_chains(chains: Sequence[PreparedChain]) -> None:
 
     Raises:
         GraphTypeError: It is not a list of prepared chains.
-        GraphError: A chain is given twice, or an event would not grow.
+        GraphError: A chain is given twice, two have one name, or an event would not grow.
         RuntimeStateError: A chain or its model was released.
         DeadlockError: An execution can never run.
         RaceError: The order of two executions matters and is not determined.
@@ -87,7 +87,7 @@ def checked_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
 
     Raises:
         GraphTypeError: It is not a list of prepared chains.
-        GraphError: A chain is given twice, or an event would not grow.
+        GraphError: A chain is given twice, two have one name, or an event would not grow.
         RuntimeStateError: A chain or its model was released.
         DeadlockError: An execution can never run.
         RaceError: The order of two executions matters and is not determined.
@@ -95,6 +95,13 @@ def checked_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
     listed = check_items(chains, PreparedChain, "chains")
     if len({id(chain) for chain in listed}) != len(listed):
         raise GraphError("a chain must be given once", operation=f"run_chains ({SIMULATED})")
+    names = Counter(chain.name for chain in listed)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise GraphError(
+            f"chains must have different names: {twice[0]!r}",
+            operation=f"run_chains ({SIMULATED})",
+            remedy="ChainOptions(name) names a chain",
+        )
     for chain in listed:
         chain.check_usable("run_chains")
     graph = request_graph(listed)
@@ -110,7 +117,7 @@ def run_chains(chains: Sequence[PreparedChain]) -> ChainRun:
 
     Raises:
         GraphTypeError: It is not a list of prepared chains.
-        GraphError: A chain is given twice, or an event would not grow.
+        GraphError: A chain is given twice, two have one name, or an event would not grow.
         RuntimeStateError: A chain or its model was released; or the runtime's own lane calls.
         DeadlockError: An execution can never run: the cycle is named, nothing waits for it.
         RaceError: The order of two executions matters and is not determined.

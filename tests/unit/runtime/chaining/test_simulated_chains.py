@@ -393,6 +393,8 @@ def test_what_is_run_is_a_list_of_chains(model: ANEModel) -> None:
         run_chains([chain, 1])  # pyright: ignore[reportArgumentType] - the subject of the test
     with pytest.raises(GraphError, match="a chain must be given once"):
         run_chains([chain, chain])
+    with pytest.raises(GraphError, match="chains must have different names: 'one'"):
+        run_chains([chain, Link(model, surface("c"), surface("d"), "one").asked()])
     assert str(run_chains([])).startswith("simulated: 0 executions")
 
 
