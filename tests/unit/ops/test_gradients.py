@@ -13,9 +13,11 @@ import aneforge as af
 from aneforge.graph.node import build
 from aneforge.ops.constant import Dense
 from aneforge.ops.gradient import Gradient, NoGradient
+from aneforge.ops.gradients import shifting
 from aneforge.ops.op import Op, Trait
 from aneforge.ops.table import find_op, ops
 from aneforge.targets import Family
+from aneforge.targets.queries import least_limit
 from aneforge.testing.calls import Drawn, calls
 from gradient_tools import backs_of, backward_graph, call_of, gradients_of, has_gradient, slope, torch_gradients
 from torch_meanings import meanings
@@ -167,6 +169,31 @@ def test_scattering_that_replaces_needs_known_indices(mode: str) -> None:
     made = build("scatter", {"data": data, "indices": indices, "updates": updates}, {"mode": mode})
     with pytest.raises(af.errors.NotSupportedError, match="its indices must be constants"):
         af.backward(af.Tensor(made).sum(), [updates])
+
+
+@pytest.mark.parametrize("name", ["conv", "conv_transpose", "matmul"])
+def test_products_in_parts_have_the_same_gradient(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too long for an axis is multiplied in parts: here nearly everything is."""
+    monkeypatch.setattr(shifting, "LONGEST_AXIS", 4)
+    test_a_gradient_is_that_of_torch(name)
+
+
+def longest_axis(graph: af.Graph) -> int:
+    """Return the longest axis of a graph's tensors, the channels of rank 4 left out."""
+    shapes = [kind.shape for node in graph.nodes for kind in node.types]
+    return max(extent for shape in shapes for axis, extent in enumerate(shape) if not (len(shape) == 4 and axis == 1))
+
+
+def test_no_gradient_has_a_longer_axis_than_every_family_takes() -> None:
+    assert least_limit("max_tensor_dim") == shifting.LONGEST_AXIS
+    for shape, strides in (((100, 1, 28, 28), (1, 1)), ((2, 3, 224, 224), (1, 1)), ((4, 3, 224, 224), (2, 2))):
+        x = af.input(shape, name="x")
+        weight = af.input((8, shape[1], 3, 3), name="w")
+        y = af.Tensor(build("conv", {"x": x, "weight": weight}, {"strides": strides}))
+        assert longest_axis(backward_graph([y], {"x": x, "w": weight})) <= shifting.LONGEST_AXIS
+    image = af.input((16, 64, 112, 112), name="x")
+    for made in (image.max_pool(2), image.avg_pool(2), image.max_pool(3, stride=2), image.upsample(2)):
+        assert longest_axis(backward_graph([made], {"x": image})) <= shifting.LONGEST_AXIS
 
 
 BAKED = {name: frozenset({"weight"}) for name in ("conv", "conv_transpose", "ne_conv")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,6 @@ from aneforge.ops.gradients.shifting import (
     contract,
     cut,
     keep_where,
-    merged,
     place,
     reshape_to,
     sum_blocks,
@@ -61,12 +61,12 @@ def spread_elements(_: GradientSite, g: Term, x: Term, **__: object) -> Term:
 
 def tiled(_: GradientSite, g: Term, x: Term, *, reps: tuple[int, ...]) -> Term:
     """Return g, summed over the copies."""
-    for axis, count in enumerate(reps):
-        if count > 1:
-            before, _, after = merged(g.shape, axis)
-            extent = x.shape[axis]
-            copies = g.reshape(shape=(before, count, extent, after)).reduce_sum(axes=(1,), keep_dims=True)
-            g = copies.reshape(shape=(*g.shape[:axis], extent, *g.shape[axis + 1 :]))
+    for axis, (extent, count) in enumerate(zip(x.shape, reps, strict=True)):
+        if count > 1 and extent == 1:
+            g = g.reduce_sum(axes=(axis,), keep_dims=True)
+        elif count > 1:
+            parts = [cut(g, axis, range(first, first + extent)) for first in range(0, extent * count, extent)]
+            g = reduce(lambda total, part: total + part, parts)
     return g
 
 

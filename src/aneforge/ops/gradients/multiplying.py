@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import reduce
 from typing import TYPE_CHECKING, Unpack, cast
 
 from aneforge.ops.gradient import Gradient
-from aneforge.ops.gradients.shifting import cut, place, reshape_to, unspread
+from aneforge.ops.gradients.shifting import cut, place, reshape_to, together, unspread
 from aneforge.ops.windows import ConvAttributes, TransposeAttributes, slides, window_attributes
 
 if TYPE_CHECKING:
@@ -45,13 +46,29 @@ def matrices(
         )
         first = reshape_to(unspread(product, rows.shape), x.shape)
     if to.wants("y"):
-        product = (
-            to.op("matmul", back, rows, transpose_x=True, transpose_y=tx)
-            if ty
-            else to.op("matmul", rows, back, transpose_x=not tx)
-        )
-        second = reshape_to(unspread(product, columns.shape), y.shape)
+        second = reshape_to(second_factor(to, back, rows, columns, (tx, ty)), y.shape)
     return first, second
+
+
+def second_factor(to: GradientSite, back: Term, x: Term, y: Term, transposes: tuple[bool, bool]) -> Term:
+    """Return the gradient of the second matrix, summed back to its shape.
+
+    Of one matrix for a whole batch, matrices of the batch are joined: a product sums more exactly than a reduction.
+    """
+    tx, ty = transposes
+    batch = x.shape[:-2]
+    if not tx and math.prod(batch) > 1 == math.prod(y.shape[:-2]) and back.shape[:-2] == batch:
+        count, high = math.prod(batch), x.shape[-2]
+        joined = together(count, high)
+        lead = (count // joined, joined * high)
+        x, back = (one.reshape(shape=(*lead, one.shape[-1])) for one in (x, back))
+    product = (
+        to.op("matmul", back, x, transpose_x=True, transpose_y=tx)
+        if ty
+        else to.op("matmul", x, back, transpose_x=not tx)
+    )
+    missing = len(y.shape) - len(product.shape)
+    return unspread(product.reshape(shape=(*(1,) * missing, *product.shape)) if missing > 0 else product, y.shape)
 
 
 def linear(_: GradientSite, g: Term, __: Term, weight: Term, ___: Term | None) -> Sequence[Passed]:
@@ -103,49 +120,76 @@ def fold_all(g: Term, along: Sequence[Slide], tap: Sequence[int]) -> Term:
     return g
 
 
-def columns_of(to: GradientSite, x: Term, along: Sequence[Slide], groups: int) -> Term:
-    """Return what windows see, as [groups, channels · taps, images · places]."""
-    whole = padded(x, along)
-    images, channels = x.shape[:2]
-    count = math.prod(slide.places for slide in along)
-    seen = tuple(patch(whole, along, tap).reshape(shape=(images, channels, 1, count)) for tap in taps_of(along))
-    joined = seen[0] if len(seen) == 1 else to.op("concat", seen, axis=2)
-    turned = joined.reshape(shape=(images, channels * len(seen), count)).transpose(perm=(1, 0, 2))
-    return turned.reshape(shape=(groups, channels // groups * len(seen), images * count))
+def row_blocks(along: Sequence[Slide]) -> list[range]:
+    """Return the first axis of places in blocks, each with no more places than an axis may be long."""
+    rows, rest = along[0].places, math.prod(slide.places for slide in along[1:])
+    size = together(rows, rest)
+    return [range(first, first + size) for first in range(0, rows, size)]
 
 
-def lines_of(g: Term, groups: int) -> Term:
-    """Return images as [groups, channels, images · places]."""
-    images, channels = g.shape[:2]
-    count = math.prod(g.shape[2:])
-    turned = g.reshape(shape=(images, channels, count)).transpose(perm=(1, 0, 2))
-    return turned.reshape(shape=(groups, channels // groups, images * count))
+def columns_of(to: GradientSite, whole: Term, along: Sequence[Slide], rows: range) -> Term:
+    """Return what windows at some rows of places see of a tensor with its border: [images, channels, taps, places]."""
+    images, channels = whole.shape[:2]
+    seen = tuple(
+        cut(patch(whole, along, tap), 2, rows).reshape(shape=(images, channels, 1, count_of(along, rows)))
+        for tap in taps_of(along)
+    )
+    return seen[0] if len(seen) == 1 else to.op("concat", seen, axis=2)
+
+
+def count_of(along: Sequence[Slide], rows: range) -> int:
+    """Return how many places some rows have."""
+    return len(rows) * math.prod(slide.places for slide in along[1:])
+
+
+def joined_images(x: Term, groups: int, count: int) -> Term:
+    """Return images [N, …, places] as [parts, groups, channels, images and places]: as many images as fit into one."""
+    images, channels = x.shape[0], math.prod(x.shape[1:]) // count
+    joined = together(images, count)
+    split = x.reshape(shape=(images // joined, joined, channels, count))
+    turned = split.transpose(perm=(0, 2, 1, 3)) if joined > 1 else split
+    return turned.reshape(shape=(images // joined, groups, channels // groups, joined * count))
 
 
 def kernel_gradient(
     to: GradientSite, narrow: Term, wide: Term, weight: Term, along: Sequence[Slide], groups: int
 ) -> Term:
     """Return the product of what the windows of `wide` see with what belongs to them, for every tap of the kernel."""
-    lines, seen = lines_of(narrow, groups), columns_of(to, wide, along, groups)
-    return lines.matmul(seen, transpose_y=True).reshape(shape=weight.shape)
+    whole = padded(wide, along)
+    products: list[Term] = []
+    for rows in row_blocks(along):
+        count = count_of(along, rows)
+        lines = joined_images(cut(narrow, 2, rows), groups, count)
+        seen = joined_images(columns_of(to, whole, along, rows), groups, count)
+        products.append(unspread(lines.matmul(seen, transpose_y=True), (1, groups, lines.shape[2], seen.shape[2])))
+    return reduce(lambda total, part: total + part, products).reshape(shape=weight.shape)
 
 
 def spread_kernel(to: GradientSite, g: Term, weight: Term, along: Sequence[Slide], groups: int) -> Term:
     """Return a transposed convolution with a kernel that is computed: products, each put back to its tap's places."""
     images, channels = g.shape[:2]
     inner, taps = weight.shape[1], math.prod(weight.shape[2:])
-    places = g.shape[2:]
     kernel = weight.reshape(shape=(1, groups, channels // groups, inner * taps))
-    lines = g.reshape(shape=(images, groups, channels // groups, math.prod(places)))
-    parts = to.op("matmul", kernel, lines, transpose_x=True)
-    apart = parts.reshape(shape=(images, groups * inner, taps, math.prod(places)))
-    result: Term | None = None
+    blocks: list[Term] = []
+    for rows in row_blocks(along):
+        count = count_of(along, rows)
+        lines = cut(g, 2, rows).reshape(shape=(images, groups, channels // groups, count))
+        product = to.op("matmul", kernel, lines, transpose_x=True)
+        blocks.append(product.reshape(shape=(images, groups * inner, taps, count)))
+    parts: list[Term] = []
     for number, tap in enumerate(taps_of(along)):
-        one = cut(apart, 2, range(number, number + 1)).reshape(shape=(images, groups * inner, *places))
-        folded = fold_all(one, along, tap)
-        result = folded if result is None else result + folded
-    assert result is not None  # noqa: S101 - a kernel has elements
-    return result
+        own = [cut(block, 2, range(number, number + 1)) for block in blocks]
+        parts.append(fold_all(in_rows(to, own, along), along, tap))
+    return reduce(lambda total, part: total + part, parts)
+
+
+def in_rows(to: GradientSite, blocks: Sequence[Term], along: Sequence[Slide]) -> Term:
+    """Return blocks of rows of places as one image."""
+    images, channels = blocks[0].shape[:2]
+    rest = tuple(slide.places for slide in along[1:])
+    size = along[0].places // len(blocks)
+    shaped = tuple(block.reshape(shape=(images, channels, size, *rest)) for block in blocks)
+    return shaped[0] if len(shaped) == 1 else to.op("concat", shaped, axis=2)
 
 
 def by_channel(g: Term) -> Term:
@@ -214,14 +258,15 @@ def transposed_convolution(
 
 
 def gathered_kernel(to: GradientSite, g: Term, weight: Term, along: Sequence[Slide], groups: int) -> Term:
-    """Return a convolution with a kernel that is computed: one product with what windows see."""
-    images = g.shape[0]
-    places = tuple(slide.places for slide in along)
-    rows = weight.reshape(shape=(groups, weight.shape[0] // groups, math.prod(weight.shape[1:])))
-    product = to.op("matmul", rows, columns_of(to, g, along, groups))
-    channels = weight.shape[0]
-    turned = product.reshape(shape=(channels, images, math.prod(places))).transpose(perm=(1, 0, 2))
-    return turned.reshape(shape=(images, channels, *places))
+    """Return a convolution with a kernel that is computed: products with what windows see."""
+    images, channels, whole = g.shape[0], weight.shape[0], padded(g, along)
+    inner = math.prod(weight.shape[1:])
+    kernel = weight.reshape(shape=(1, groups, channels // groups, inner))
+    blocks: list[Term] = []
+    for rows in row_blocks(along):
+        seen = columns_of(to, whole, along, rows).reshape(shape=(images, groups, inner, count_of(along, rows)))
+        blocks.append(to.op("matmul", kernel, seen).reshape(shape=(images, channels, 1, count_of(along, rows))))
+    return in_rows(to, blocks, along)
 
 
 # Geometry

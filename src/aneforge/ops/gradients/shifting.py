@@ -1,7 +1,7 @@
 """What rules have in common: sums back to a shape, spreading, elements put back to their places.
 
-No step has more than four axes where the operation has not: what is before and after an axis is merged. Nothing here
-multiplies by zero or by one: products of small numbers vanish on the engine, and gradients are small.
+No step has more than four axes where the operation has not: axes are merged into the second one, which may be longest.
+Nothing here multiplies by zero or by one: products of small numbers vanish on the engine, and gradients are small.
 """
 
 from __future__ import annotations
@@ -18,21 +18,36 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 __all__ = [
+    "LONGEST_AXIS",
     "axes_of",
     "contract",
     "cut",
     "keep_where",
     "level",
-    "merged",
+    "parted",
     "place",
     "repeat",
     "reshape_to",
     "spread",
     "sum_blocks",
+    "together",
     "unspread",
     "with_axes",
     "zeros",
 ]
+
+
+LONGEST_AXIS = 16384
+"""The longest axis of a tensor that every family takes (`max_tensor_dim`); what is joined for a product stays below."""
+
+
+def together(count: int, length: int) -> int:
+    """Return how many of `count` parts are joined to one axis that is not too long; it divides the count.
+
+    >>> together(100, 676), together(7, 20000)
+    (20, 1)
+    """
+    return max(one for one in range(1, count + 1) if count % one == 0 and (one == 1 or one * length <= LONGEST_AXIS))
 
 
 def level(to: Site, number: float, like: Term) -> Term:
@@ -80,9 +95,12 @@ def with_axes(g: Term, x: Term, axes: Sequence[int]) -> Term:
     return reshape_to(g, [1 if axis in axes else extent for axis, extent in enumerate(x.shape)])
 
 
-def merged(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
-    """Return a shape as three lengths: what is before an axis, the axis, and what is after it."""
-    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+def parted(shape: Sequence[int], axis: int, inner: int) -> tuple[tuple[int, ...], int]:
+    """Return a shape of four axes that parts an axis into rows of `inner` elements, and which axis those are."""
+    first = shape[0] if axis else 1
+    rows, after = shape[axis] // inner, math.prod(shape[axis + 1 :])
+    before = math.prod(shape[:axis]) // first
+    return ((first, before, rows, inner), 3) if after == 1 else ((first, before * rows, inner, after), 2)
 
 
 def cut(x: Term, axis: int, part: range) -> Term:
@@ -110,8 +128,10 @@ def place(g: Term, axis: int, extent: int, part: range) -> Term:
 
 def spaced(g: Term, axis: int, step: int) -> Term:
     """Return g with step − 1 zeros between its elements along an axis."""
-    before, count, after = merged(g.shape, axis)
-    apart = g.reshape(shape=(before, count, 1, after)).pad(pad=(0, step - 1, 0, 0), mode="constant", constant_val=0.0)
+    count = g.shape[axis]
+    shape, inner = parted(g.shape, axis, 1)
+    sides = (0, step - 1) if inner == 3 else (0, step - 1, 0, 0)
+    apart = g.reshape(shape=shape).pad(pad=sides, mode="constant", constant_val=0.0)
     longer = apart.reshape(shape=(*g.shape[:axis], count * step, *g.shape[axis + 1 :]))
     return cut(longer, axis, range((count - 1) * step + 1))
 
@@ -120,28 +140,32 @@ def repeat(x: Term, axis: int, count: int) -> Term:
     """Return every element of an axis so many times, one after the other."""
     if count == 1:
         return x
-    before, extent, after = merged(x.shape, axis)
-    several = x.reshape(shape=(before, extent, 1, after)).tile(reps=(1, 1, count, 1))
-    return several.reshape(shape=(*x.shape[:axis], extent * count, *x.shape[axis + 1 :]))
+    shape, inner = parted(x.shape, axis, 1)
+    several = x.reshape(shape=shape).tile(reps=tuple(count if place == inner else 1 for place in range(4)))
+    return several.reshape(shape=(*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :]))
 
 
 def sum_blocks(g: Term, axis: int, count: int) -> Term:
     """Return the sums of so many elements in a row along an axis."""
     if count == 1:
         return g
-    before, extent, after = merged(g.shape, axis)
-    blocks = g.reshape(shape=(before, extent // count, count, after)).reduce_sum(axes=(2,), keep_dims=True)
-    return blocks.reshape(shape=(*g.shape[:axis], extent // count, *g.shape[axis + 1 :]))
+    shape, inner = parted(g.shape, axis, count)
+    blocks = g.reshape(shape=shape).reduce_sum(axes=(inner,), keep_dims=True)
+    return blocks.reshape(shape=(*g.shape[:axis], g.shape[axis] // count, *g.shape[axis + 1 :]))
 
 
 def contract(to: Site, g: Term, axis: int, matrix: Array) -> Term:
     """Return g with an axis of `matrix.shape[0]` elements taken to one of `matrix.shape[1]`, by a product."""
     if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix))):
         return g
-    before, extent, after = merged(g.shape, axis)
-    weights = to.constant(matrix.T if after > 1 else matrix, g.dtype, "weights of an interpolation")
-    shape = (*g.shape[:axis], matrix.shape[1], *g.shape[axis + 1 :])
-    if after == 1:
-        return g.reshape(shape=(before, extent)).matmul(weights).reshape(shape=shape)
-    rows = g.reshape(shape=(before, extent, after))
-    return to.op("matmul", weights, rows).reshape(shape=shape)
+    rank = len(g.shape)
+    if rank > 1 and axis == rank - 2:
+        return to.op("matmul", to.constant(matrix.T, g.dtype, "weights of places"), g)
+    weights = to.constant(matrix, g.dtype, "weights of places")
+    if axis == rank - 1:
+        shape = g.shape if rank > 1 else (1, *g.shape)
+        product = reshape_to(g, shape).matmul(weights)
+        return reshape_to(product, (*g.shape[:-1], matrix.shape[1]))
+    order = (*(place for place in range(rank) if place != axis), axis)
+    product = g.transpose(perm=order).matmul(weights)
+    return product.transpose(perm=tuple(order.index(place) for place in range(rank)))
