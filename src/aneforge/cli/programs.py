@@ -43,7 +43,7 @@ def compile_(
     target: OneTarget,
     emit: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="mil, netplist, mlpackage, program or text.", show_default=False),
+        typer.Option(metavar="FORM", help="mil, netplist, mlpackage, program, text, hwx or ane.", show_default=False),
     ] = None,
     output: Annotated[
         Path | None,

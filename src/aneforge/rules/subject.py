@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aneforge.ops.signature import AttributeValue
 
 __all__ = [
+    "EMISSION",
     "PORT",
     "TASK",
     "Held",
@@ -33,6 +34,8 @@ PORT = "output"
 """The name under which an output of a graph is a subject; rules look at it only where they name it."""
 TASK = "task"
 """The name under which a task of a compiled program is a subject."""
+EMISSION = "emission"
+"""The name under which a layer that is emitted as tasks is a subject."""
 ENGINE_INDEX = "uint16"
 """How the engine holds places of elements, which MIL spells in 32 bits."""
 Held: TypeAlias = "Mapping[str, Sequence[TensorType | Constant]]"

@@ -139,6 +139,11 @@ PROBES: dict[str, Probe] = {
 }
 
 
+def emission(refusal: str) -> Operation:
+    """Return a layer that is emitted or refused."""
+    return Operation("emission", attributes={"refusal": refusal})
+
+
 def task(**attributes: AttributeValue) -> Operation:
     return Operation("task", attributes=attributes)
 
@@ -168,6 +173,10 @@ PAIRS: dict[str, tuple[Operation, Operation]] = {
         call("sdpa", query=fp16(8, 4), key=fp16(6, 4), value=fp16(6, 4), attn_mask=fp16(8, 6)),
         call("sdpa", query=fp16(8, 4), key=fp16(6, 4), value=fp16(6, 4), attn_mask=TensorType((8, 6), "bool")),
     ),
+    **{
+        f"ANE-EMIT-{number:03}": (emission("ANE-EMIT-000: none"), emission(f"ANE-EMIT-{number:03}: sin"))
+        for number in range(1, 15)
+    },
     "ANE-TASK-001": (task(task_id=1, index=1), task(task_id=0, index=1)),
     "ANE-TASK-002": (task(later=1, is_later=1), task(later=0, is_later=1)),
     "ANE-TASK-003": (task(last=1, is_last=1), task(last=0, is_last=1)),

@@ -16,8 +16,9 @@ from aneforge.formats.hwx.read_hwx import read_bytes
 from aneforge.formats.hwx.write_hwx import write_bytes
 from aneforge.ops.constant import Dense
 from aneforge.rules.rule import Severity
-from aneforge.runtime.hwx.emit_program import emit_compiled
+from aneforge.runtime.hwx.emit_program import RefusedLayer, emit_compiled
 from aneforge.runtime.hwx.layer_steps import dense_values, fp16_values, steps_of
+from aneforge.targets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,8 +191,16 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals(name: str) -> None:
     graph, message = REFUSED[name]
-    reasons = [one.reason for one in af.hwx.emit(graph(), "m1").refused]
-    assert any(message in reason for reason in reasons), reasons
+    refused = af.hwx.emit(graph(), "m1").refused
+    assert any(message in one.reason for one in refused), refused
+    for one in refused:
+        assert one.finding(resolve("m1")).rule == one.reason[: len("ANE-EMIT-001")]
+
+
+def test_a_refusal_names_a_rule() -> None:
+    assert RefusedLayer("t1", "sin", "ANE-EMIT-001: unknown").finding(resolve("m1")).remedy.startswith("cut the model")
+    with pytest.raises(HwxError, match="a refusal must begin with the id of a rule"):
+        RefusedLayer("t1", "sin", "unknown").finding(resolve("m1"))
 
 
 def test_other_generations_are_refused() -> None:

@@ -16,12 +16,14 @@ import numpy as np
 from aneforge._version import __version__
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.memory.arena import Arena
-from aneforge.errors import HwxError
+from aneforge.errors import HwxError, Location
 from aneforge.formats.hwx.assembly import STYLES, Parts, PlannedPort, assemble
 from aneforge.formats.hwx.container import Direction
 from aneforge.formats.hwx.descriptors.codec import encode_tasks
 from aneforge.formats.hwx.emission.draft import link
 from aneforge.formats.hwx.emission.surfaces import Access, Extent, Surface, surface_of
+from aneforge.rules.catalogue import rules
+from aneforge.rules.subject import EMISSION, Operation
 from aneforge.runtime.hwx.constant_pool import ConstantPool
 from aneforge.runtime.hwx.layer_steps import extent_of, is_view, steps_of
 
@@ -35,8 +37,9 @@ if TYPE_CHECKING:
     from aneforge.formats.hwx.descriptors.task import Task
     from aneforge.formats.hwx.emission.draft import Draft
     from aneforge.graph.graph import GraphLike
+    from aneforge.rules.rule import Finding
     from aneforge.runtime.hwx.layer_steps import Step
-    from aneforge.targets import TargetLike
+    from aneforge.targets import Target, TargetLike
 
 __all__ = ["EmittedFile", "EmittedProgram", "RefusedLayer", "emit", "emit_compiled"]
 
@@ -59,8 +62,22 @@ class RefusedLayer:
     kind: str
     reason: str
 
+    location: Location | None = None
+
     def __str__(self) -> str:
         return f"{self.name} ({self.kind}): {self.reason}"
+
+    def finding(self, target: Target) -> Finding:
+        """Return the refusal as a finding of the rule engine, with its remedy.
+
+        Raises:
+            HwxError: No rule has the id with which the reason begins.
+        """
+        subject = Operation(EMISSION, attributes={"refusal": self.reason}, location=self.location)
+        for one in rules().values():
+            if one.ops is not None and EMISSION in one.ops and (found := one.check(subject, target)):
+                return found
+        raise HwxError("a refusal must begin with the id of a rule", seen=self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +153,7 @@ def plan_layers(order: Sequence[Layer]) -> tuple[dict[str, tuple[Step, ...]], tu
         try:
             planned[layer.name] = steps_of(layer)
         except HwxError as error:
-            refused.append(RefusedLayer(layer.name, layer.kind.name, str(error)))
+            refused.append(RefusedLayer(layer.name, layer.kind.name, str(error), layer.location))
     return planned, tuple(refused)
 
 
