@@ -50,10 +50,8 @@ class Call:
 class Maker:
     """Makes the inputs and constants of a call."""
 
-    def __init__(self, dtype: str, baked: frozenset[str], *, bake_integers: bool) -> None:
+    def __init__(self, dtype: str) -> None:
         self.dtype = dtype
-        self.baked = baked
-        self.bake_integers = bake_integers
         self.feeds: dict[str, Array] = {}
         self.params: dict[str, Tensor] = {}
 
@@ -74,7 +72,7 @@ def call_of(
     drawn: Drawn, dtype: str = WIDE, baked: frozenset[str] = frozenset(), *, bake_integers: bool = True
 ) -> Call:
     """Return a drawn call as a graph; operands that are named in `baked` are constants."""
-    maker = Maker(dtype, baked, bake_integers=bake_integers)
+    maker = Maker(dtype)
     operands: dict[str, Argument | None] = {}
     for operand in drawn.op.operands:
         values, kind = drawn.values.get(operand.name), drawn.types.get(operand.name)

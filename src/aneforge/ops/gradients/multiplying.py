@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import reduce
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Unpack
 
 from aneforge.ops.gradient import Gradient
 from aneforge.ops.gradients.shifting import cut, place, reshape_to, together, unspread
@@ -249,9 +249,16 @@ def transposed_convolution(
         if weight.known is None:
             data = gathered_kernel(to, g, weight, along, groups)
         else:
-            own = {name: attributes[name] for name in ("strides", "dilations", "groups")}
-            pads = tuple(side for slide in along for side in (slide.before, slide.after))
-            data = to.op("conv", g, weight, pad_type="custom", pad=pads, **cast("dict[str, object]", own))
+            data = to.op(
+                "conv",
+                g,
+                weight,
+                strides=tuple(slide.stride for slide in along),
+                pad_type="custom",
+                pad=tuple(side for slide in along for side in (slide.before, slide.after)),
+                dilations=tuple(slide.dilation for slide in along),
+                groups=groups,
+            )
     if to.wants("weight"):
         kernel = kernel_gradient(to, x, g, weight, along, groups)
     return data, kernel, by_channel(g) if bias is not None and to.wants("bias") else None
