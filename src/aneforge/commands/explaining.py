@@ -208,6 +208,8 @@ def explained_op(name: str) -> Explanation:
     rows += [Row(family.name, op_status(op.name, family)) for family in Family if supports_mil(family)]
     if op.support.below is Below.DECOMPOSE:
         rows.append(Row("decomposed", str(op.decompositions[0])))
+    if op.gradient is not None:
+        rows.append(Row("gradient", str(op.gradient)))
     if op.name in catalogue():
         status = catalogue()[op.name].status
         rows += [Row(f"MIL front end, {family.name}", word) for family, word in status.items()]

@@ -98,6 +98,15 @@ def backward(
     expect_float_tensor(loss, "the loss")
     if not (math.isfinite(loss_scale) and loss_scale > 0):
         raise GraphError("loss_scale must be a positive number", seen=loss_scale, remedy="use 1.0, or a power of 2")
+    with np.errstate(over="ignore"):
+        rounded = np.asarray(loss_scale, np.float64).astype(numpy_dtype(loss.dtype)).astype(np.float64)
+    if not np.isfinite(rounded):
+        raise GraphError(
+            "loss_scale is too large for the element type of the loss",
+            seen=loss_scale,
+            limit=f"the largest number of {loss.dtype}",
+            remedy="use a smaller scale, or backward_from with a gradient in which the scale is divided by the batch",
+        )
     seed = place_of(loss.node).constant(np.full(loss.shape, float(loss_scale)), loss.dtype, "loss_scale").value
     return gradients({key_of(loss): seed}, [loss], params, stop)
 
