@@ -196,6 +196,19 @@ def test_no_gradient_has_a_longer_axis_than_every_family_takes() -> None:
         assert longest_axis(backward_graph([made], {"x": image})) <= shifting.LONGEST_AXIS
 
 
+@pytest.mark.parametrize("target", ["m1", "m2"])
+def test_scaled_gradients_of_borders_do_not_overflow_in_the_width(target: str) -> None:
+    """A slice that begins inside of the width is multiplied by 16 there, and 16 · 8000 is no number of fp16."""
+    x = af.input((1, 2, 4, 8), name="x")
+    g = af.input((1, 2, 6, 10), name="g")
+    wider = af.Tensor(build("pad", {"x": x}, {"pad": (1, 1, 1, 1), "mode": "constant", "constant_val": 0.0}))
+    given = np.full(g.shape, 8000, np.float16)
+    back = af.run(af.build_program(af.backward_from(g, wider, [x])[x], target), {"g": given}).outputs["y"]
+    assert np.array_equal(back, given[:, :, 1:-1, 1:-1])
+    inside = af.Tensor(build("slice_by_size", {"x": g}, {"begin": (0, 0, 1, 1), "size": x.shape}))
+    assert np.isinf(af.run(af.build_program(inside, target), {"g": given}).outputs["y"]).any(), "the slice itself does"
+
+
 BAKED = {name: frozenset({"weight"}) for name in ("conv", "conv_transpose", "ne_conv")}
 """Operands that no MIL program takes from a run."""
 OF_INTEGERS = ("dequantize", "global_arg_min_max", "quantize")
