@@ -12,12 +12,13 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.container import Direction
 from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
+from aneforge.formats.hwx.emission.surfaces import Extent
 from aneforge.formats.hwx.read_hwx import read_bytes
 from aneforge.formats.hwx.write_hwx import write_bytes
 from aneforge.ops.constant import Dense
 from aneforge.rules.rule import Severity
 from aneforge.runtime.hwx.emit_program import RefusedLayer, emit_compiled
-from aneforge.runtime.hwx.layer_steps import dense_values, fp16_values, steps_of
+from aneforge.runtime.hwx.layer_steps import dense_values, fp16_values, product_parts, steps_of
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
     "maximum of channels": lambda: source(1, 24, 1, 1).amax(1),
     "sum of channels": lambda: source(1, 24, 1, 10).sum(1),
     "joined": lambda: af.concat([source(*MAP), source(*MAP, name="y").relu()], 1),
+    "joined columns": lambda: af.concat([source(1, 4, 3, 64), source(1, 4, 3, 10, name="y")], 3),
+    "linear in parts": lambda: source(1, 2048).linear(weights(300, 2048), weights(300)).relu(),
+    "mean of a large map": lambda: source(1, 32, 200, 200).mean((2, 3)),
     "part": lambda: source(*MAP).slice_by_size((0, 4, 2, 0), (1, 8, 3, 10)),
     "rows and channels": lambda: source(*MAP).transpose((0, 2, 1, 3)),
     "product": lambda: source(1, 32, 24) @ source(1, 24, 40, name="y"),
@@ -157,7 +161,7 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
     "axis": (lambda: source(*MAP).softmax(1), "ANE-EMIT-006: a softmax must be over the last axis"),
     "columns": (
         lambda: af.concat([source(*MAP), source(*MAP, name="y")], 3),
-        "ANE-EMIT-009: tensors must be joined along channels or rows",
+        "ANE-EMIT-009: a part must begin at a multiple of 32 columns",
     ),
     "itself": (
         lambda: af.concat([x := source(*MAP), x], 1),
@@ -201,6 +205,12 @@ def test_a_refusal_names_a_rule() -> None:
     assert RefusedLayer("t1", "sin", "ANE-EMIT-001: unknown").finding(resolve("m1")).remedy.startswith("cut the model")
     with pytest.raises(HwxError, match="a refusal must begin with the id of a rule"):
         RefusedLayer("t1", "sin", "unknown").finding(resolve("m1"))
+
+
+def test_products_by_parts_of_a_matrix_fill_lines() -> None:
+    assert product_parts(Extent(1, 1, 2048), 300, bias=True) == ((0, 224), (224, 76))
+    with pytest.raises(HwxError, match="ANE-EMIT-004: 32 outputs of a product must fit the kernel memory"):
+        product_parts(Extent(1, 1, 20_000), 64, bias=False)
 
 
 def test_other_generations_are_refused() -> None:

@@ -17,7 +17,7 @@ from aneforge._version import __version__
 from aneforge.compiler.compile import compile_graph
 from aneforge.compiler.memory.arena import Arena
 from aneforge.errors import HwxError, Location
-from aneforge.formats.hwx.assembly import STYLES, Parts, PlannedPort, assemble
+from aneforge.formats.hwx.assembly import NO_CONSTANTS, STYLES, Parts, PlannedPort, assemble
 from aneforge.formats.hwx.container import Direction
 from aneforge.formats.hwx.descriptors.codec import encode_tasks
 from aneforge.formats.hwx.emission.draft import link
@@ -329,7 +329,7 @@ def assembled(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, style: st
         first_task_words=tasks[0].size,
         task_count=len(tasks),
         ports=ports,
-        **({"constants": memoryview(pool.content())} if pool.size else {}),
+        constants=memoryview(pool.content() or NO_CONSTANTS),
         constant_symbols=[(f"K{task:064x}_ne_{core}", place) for task, core, place, _ in streams],
         relocations=[word for _, _, _, word in streams],
         scratch=max(homes.scratch, PAGE if names_scratch else 0),

@@ -5,6 +5,7 @@ A layer without a known program is refused with the id of the rule that says so;
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -32,7 +33,12 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     broadcast_tasks,
     scalar_task,
 )
-from aneforge.formats.hwx.emission.product_tasks import runtime_kernel_size, runtime_product_tasks
+from aneforge.formats.hwx.emission.product_tasks import (
+    constant_product_tasks,
+    linear_convolution,
+    runtime_kernel_size,
+    runtime_product_tasks,
+)
 from aneforge.formats.hwx.emission.reduction_tasks import Reduction, reduction_tasks
 from aneforge.formats.hwx.emission.surfaces import LINE, Extent, surface_of
 from aneforge.ops.constant import Dense
@@ -107,7 +113,7 @@ EXACT = frozenset({"relu", "abs", "max", "min", "reduce_max", "reshape", "flatte
 def fused_steps(layer: Layer) -> tuple[tuple[Step, ...], tuple[Stage, ...]]:
     """Return the steps of a layer with the stages that its own tasks compute, and the other stages.
 
-    A convolution has a bias and then a relu; an operation of two tensors has a scale.
+    A convolution has a bias and then a relu, a product by a constant has a bias, an operation of two tensors a scale.
     """
     stages = tuple(stage for slot, stage in layer.epilogue if slot is not Slot.TRANSPOSE)
     if layer.kind.name == "convolution":
@@ -115,6 +121,10 @@ def fused_steps(layer: Layer) -> tuple[tuple[Step, ...], tuple[Stage, ...]]:
         after = stages[1:] if biased else stages
         relu = bool(after) and after[0].kind.name == "relu"
         return convolution_steps(layer, stages[0] if biased else None, relu=relu), after[1:] if relu else after
+    if layer.kind.name == "linear":
+        last = bool(stages) and stages[0].kind.name == "gain_offset_control"
+        last = last and stages[0].integer("axis") % layer.result.rank == layer.result.rank - 1
+        return linear_steps(layer, stages[0] if last else None), stages[1:] if last else stages
     if layer.kind.name in PAIRS:
         gains = [stages[0].operands] if stages and is_gain(stages[0]) else []
         return pair_steps(layer, scalar_of(gains[0]["gain"]) if gains else 1.0), stages[len(gains) :]
@@ -525,6 +535,63 @@ def view_steps(layer: Layer) -> tuple[Step, ...]:
     )
 
 
+AXES_BY_RANK = {
+    1: ("width",),
+    2: ("channels", "width"),
+    3: ("batch", "channels", "width"),
+    4: ("batch", "channels", "height", "width"),
+}
+"""Axes of tensors, by their rank."""
+
+
+def linear_steps(layer: Layer, offset: Stage | None) -> tuple[Step, ...]:
+    """Return the step of a product by a constant matrix: rows of the source are turned into columns of a map.
+
+    Raises:
+        HwxError: There are several matrices, or the kernel does not fit one task.
+    """
+    extent, result = extent_of(layer.bottoms[0].type), core_extent(layer)
+    if extent.height != 1 or result.height != 1:
+        raise HwxError("ANE-EMIT-008: no program of several products is known", seen=layer.result.shape)
+    held, given = fp16_values(layer.operand("weight")), layer.weight("bias")
+    if given is not None and offset is not None:
+        raise HwxError("ANE-EMIT-011: no program of a product with a bias and an offset is known")
+    bias = None if given is None else host_fp16(dense_values(given).reshape(-1)).astype(np.float16)
+    bias = bias if offset is None else bias_of(offset, result.width)
+    parts = product_parts(extent, result.width, bias=bias is not None)
+
+    def emit(sources: Sequence[Surface], written: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:
+        made: list[Draft] = []
+        for start, count in parts:
+            shape, chosen = (extent.channels, extent.width, count), slice(start, start + count)
+            some = None if bias is None else bias[chosen]
+            (blocks,) = pack_kernel(linear_convolution(*shape, bias=some is not None), held[chosen], some)
+            to = written.at(written.base + 2 * start)
+            place = pool.add(blocks)
+            made += constant_product_tasks(*shape, sources[0], to, bias=some is not None, kernel_at=place)
+        return tuple(made)
+
+    return (Step(result, emit),)
+
+
+def product_parts(extent: Extent, outputs: int, *, bias: bool) -> tuple[tuple[int, int], ...]:
+    """Return first and number of the outputs of each product by a part of a matrix, so that each fits one task.
+
+    Raises:
+        HwxError: Not even 32 outputs, whose results fill a line of memory, fit one.
+    """
+    stand = surface_of(extent, 0)
+    for count in (outputs, *range(outputs // COLUMNS * COLUMNS, 0, -COLUMNS)):
+        if len(kernel_plans(linear_convolution(extent.channels, extent.width, count, bias=bias))) == 1:
+            constant_product_tasks(extent.channels, extent.width, count, stand, stand, bias=bias)
+            return tuple((start, min(count, outputs - start)) for start in range(0, outputs, count))
+    raise HwxError("ANE-EMIT-004: 32 outputs of a product must fit the kernel memory", seen=extent.width)
+
+
+COLUMNS = 32
+"""Columns of a line of memory."""
+
+
 def concat_steps(layer: Layer) -> tuple[Step, ...]:
     """Return the step that copies tensors one after the other: along channels or rows.
 
@@ -533,20 +600,22 @@ def concat_steps(layer: Layer) -> tuple[Step, ...]:
     """
     values = layer.operands["values"]
     axis = layer.integer("axis") % layer.result.rank - layer.result.rank
-    if layer.flag("interleave") or axis not in (-2, -3):
-        raise HwxError("ANE-EMIT-009: tensors must be joined along channels or rows", seen=axis)
+    if layer.flag("interleave") or (axis == -4 and layer.result.rank == 4):
+        raise HwxError("ANE-EMIT-009: tensors must be joined along channels, rows or columns", seen=axis)
     parts = [one for one in values if isinstance(one, Value)] if isinstance(values, tuple) else []
     if not isinstance(values, tuple) or len(parts) != len(values) or len(set(parts)) != len(parts):
         raise HwxError("ANE-EMIT-009: no program that joins a constant, or a tensor with itself, is known")
-    extents = [extent_of(one.type) for one in parts]
+    extents, along = [extent_of(one.type) for one in parts], AXES_BY_RANK[layer.result.rank][axis]
+    starts = list(itertools.accumulate((getattr(one, along) for one in extents), initial=0))[:-1]
+    if along == "width" and any(2 * start % LINE for start in starts):
+        raise HwxError("ANE-EMIT-009: a part must begin at a multiple of 32 columns", seen=starts)
 
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
-        at = result.base
-        made: list[Draft] = []
-        for extent, source in zip(extents, sources, strict=True):
-            made.append(copy_task(extent, source, result.at(at)))
-            at += extent.channels * result.plane if axis == -3 else extent.height * result.row
-        return tuple(made)
+        stride = {"channels": result.plane, "height": result.row, "width": 2}[along]
+        return tuple(
+            copy_task(extent, source, result.at(result.base + start * stride))
+            for extent, source, start in zip(extents, sources, starts, strict=True)
+        )
 
     return (Step(core_extent(layer), emit),)
 

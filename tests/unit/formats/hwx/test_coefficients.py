@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from aneforge.errors import HwxError, UnknownNameError
 from aneforge.formats.hwx.emission.activation_tables import line_bytes, line_table, table_bytes, tables
 from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plans, pack_kernel
 from aneforge.formats.hwx.emission.surfaces import Extent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def convolution(cin: int, cout: int, side: int = 16, **changes: object) -> Convolution:
@@ -23,7 +27,7 @@ def convolution(cin: int, cout: int, side: int = 16, **changes: object) -> Convo
     return Convolution(**{**values, **changes})  # pyright: ignore[reportArgumentType]
 
 
-def numbered(*shape: int) -> np.ndarray:
+def numbered(*shape: int) -> NDArray[np.float16]:
     return (1 + np.arange(np.prod(shape)) % 2000).astype(np.float16).reshape(shape)
 
 

@@ -137,7 +137,7 @@ REFUSED = {
         "ANE-EMIT-006: no program that normalises several rows is known",
     ),
     "large": (
-        Operation(op="reduce_sum", x=[1, 512, 64, 64], axes=[2, 3]),
+        Operation(op="softmax", x=[1, 512, 64, 64], axis=3),
         "ANE-EMIT-007: the buffers of a task must fit the memory on chip",
     ),
     "runtime rows": (Operation(op="matmul", x=[24, 8], w=[8, 8]), "ANE-EMIT-008: the rows of a runtime kernel must be"),

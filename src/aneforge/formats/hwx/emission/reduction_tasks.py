@@ -40,6 +40,7 @@ from aneforge.targets.work_units import (
     patch_log2,
     planar_row,
     round_to,
+    tile_rows,
 )
 
 if TYPE_CHECKING:
@@ -117,12 +118,16 @@ def reduction_tasks(
 def reduce_task(
     reduction: Reduction, seen: Extent, source: Surface, result: Surface, buffer: Buffer, *, groups: int = 1
 ) -> Draft:
-    """Return a task that reads a tensor by DMA and reduces rows, columns and depth of each channel of each group."""
+    """Return a task that reads a tensor by DMA and reduces rows, columns and depth of each channel of each group.
+
+    Maps that do not fit the chip are read in tiles, as those of other tasks are (inferred for reductions).
+    """
     patch = patch_log2(seen.width, seen.height, PATCH_PIXELS_LOG2)
-    step = buffer.row * seen.height if groups == 1 else buffer.group * groups
+    tile = tile_rows(seen.height, buffer.row)
+    step = buffer.row * tile if groups == 1 else buffer.group * groups
     return Draft(
         {
-            **planar_values(seen, seen, kind=REDUCE, tile=seen.height, patch=patch),
+            **planar_values(seen, seen, kind=REDUCE, tile=tile, patch=patch),
             "common.groups": groups,
             **reduction.values,
             **source_values(source),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aneforge.formats.hwx.descriptors.task import Task
-    from aneforge.formats.hwx.emission.draft import Draft
+    from aneforge.formats.hwx.emission.draft import Draft, Values
 
 __all__ = ["Operation", "emit_operation"]
 
@@ -115,8 +115,8 @@ def framed_operation(operation: Operation, generation: int) -> Task:
         case Operation(y=list() as shape):
             return framed_binary(generation, OPERATIONS[operation.op], extent, extent_of(shape))
         case Operation(op="mul" | "add" | "sub", y=float() | int() as scalar):
-            change = {"mul": {"pe.scale": scalar}, "add": {"pe.bias": scalar}, "sub": {"pe.bias": -scalar}}
-            return framed_one_source(generation, extent, dict(change[operation.op]))
+            change: Values = {"pe.scale": scalar} if operation.op == "mul" else {"pe.bias": scalar}
+            return framed_one_source(generation, extent, change if operation.op != "sub" else {"pe.bias": -scalar})
         case _:
             return framed_table(generation, extent, table=True)
 
