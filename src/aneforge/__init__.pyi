@@ -142,3 +142,13 @@ from .runtime.streams.stream import ExecutionStream as ExecutionStream
 from .runtime.tune import tune as tune
 from .runtime.tune import tune_precision as tune_precision
 from .targets.peak import project_peak as project_peak
+from .train.objectives import mse as mse
+from .train.objectives import softmax_cross_entropy as softmax_cross_entropy
+from .train.optimisers import SGD as SGD
+from .train.optimisers import Adam as Adam
+from .train.optimisers import AdamW as AdamW
+from .train.parameter import Parameter as Parameter
+from .train.parameter import conv_param as conv_param
+from .train.parameter import parameter as parameter
+from .train.patches import conv2d as conv2d
+from .train.trainer import Trainer as Trainer

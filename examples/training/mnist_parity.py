@@ -1,0 +1,117 @@
+"""The training parity experiment: one seeded convolutional network on 1,000 MNIST images, on several chips.
+
+`python examples/training/mnist_parity.py FILE` trains on each chip and prints its accuracy, and the first step and
+tensor at which chips differ. FILE is an npz file with Xtr, ytr, Xte and yte (1,000 images of 784 bytes each and their
+labels), or a folder with the four IDX files of MNIST, from which the experiment's own rows are drawn. Sums of pixels
+and labels are checked, so that another choice of images is an error.
+
+Updates are Adam on the host in float32. The published runs updated on the engine in fp16.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import aneforge as af
+
+Array = npt.NDArray[Any]
+BATCH, CLASSES = 100, 10
+PUBLISHED = {"m1": 0.9080, "m2-pro": 0.9080, "m5": 0.9070}
+"""Accuracy after 300 steps, measured on the chips, with updates on the engine."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images as bytes [N, 784], and labels."""
+
+    pixels: Array
+    labels: Array
+
+    def check(self, name: str, pixels: int, labels: int, first: list[int]) -> None:
+        """Stop unless these are the images of the experiment."""
+        seen = int(self.pixels.sum(dtype=np.int64)), int(self.labels.sum(dtype=np.int64))
+        if seen != (pixels, labels) or self.labels[: len(first)].tolist() != first:
+            sys.exit(
+                f"{name}: expected sums of pixels and labels {(pixels, labels)}, got {seen}: these are other images"
+            )
+
+    @property
+    def scaled(self) -> Array:
+        """Return the pixels from 0 to 1, as images."""
+        return (self.pixels.reshape(-1, 1, 28, 28) / 255).astype(np.float32)
+
+
+def read_idx(folder: Path, name: str) -> Array:
+    """Return the array of an IDX file, compressed or not."""
+    plain = folder / name
+    data = plain.read_bytes() if plain.exists() else gzip.decompress((folder / f"{name}.gz").read_bytes())
+    shape = np.frombuffer(data, ">u4", data[3], 4).astype(int)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
+
+
+def read_images(path: Path) -> tuple[Images, Images]:
+    """Return the images for training and for the test."""
+    if path.is_dir():
+        kinds = ("train", "t10k")
+        pixels = np.concatenate([read_idx(path, f"{kind}-images-idx3-ubyte") for kind in kinds]).reshape(-1, 784)
+        labels = np.concatenate([read_idx(path, f"{kind}-labels-idx1-ubyte") for kind in kinds])
+        rows = np.random.default_rng(0).permutation(len(pixels))
+        train, test = (Images(pixels[part], labels[part]) for part in (rows[:1000], rows[1000:2000]))
+    else:
+        with np.load(path) as held:
+            train, test = Images(held["Xtr"], held["ytr"]), Images(held["Xte"], held["yte"])
+    train.check("training images", 26_322_489, 4_557, [2, 4, 0, 2, 7, 5, 4, 1, 8, 4])
+    test.check("test images", 25_760_823, 4_509, [7, 6, 9, 9, 7, 4, 1, 7, 5, 5])
+    return train, test
+
+
+def build_trainer(images: Images, target: str, loss_scale: float) -> af.Trainer:
+    """Return the experiment's trainer: network, first values and order of batches as published."""
+    random = np.random.default_rng(0)
+    x, t = af.input((BATCH, 1, 28, 28), max_abs=1), af.input((BATCH, CLASSES))
+    kernel = af.conv_param(random.standard_normal((8, 1, 3, 3)) * np.sqrt(2 / 9), name="kernel")
+    weight = af.parameter(random.standard_normal((1352, CLASSES)) * np.sqrt(2 / 1352), name="weight")
+    bias = af.parameter(np.zeros((1, CLASSES)), name="bias")
+    logits = af.conv2d(x, kernel).relu().avg_pool(2).reshape(BATCH, 1352) @ weight + bias
+    objective = af.softmax_cross_entropy(logits, t)
+    params = [kernel, weight, bias]
+    trainer = af.Trainer(objective, params, lr=0.01, optimizer="adam", loss_scale=loss_scale, target=target)
+    trainer.set_dataset(x, images.scaled, t, np.eye(CLASSES, dtype=np.float32)[images.labels], seed=0)
+    return trainer
+
+
+def main() -> None:
+    """Train on every chip and print what came of it."""
+    parser = argparse.ArgumentParser(description="Train the parity network on several chips.")
+    parser.add_argument("file", type=Path, help="npz file, or folder of IDX files")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--compare", type=int, default=20, help="steps that are compared tensor by tensor")
+    parser.add_argument("--loss-scale", type=float, default=1024)
+    parser.add_argument("--target", nargs="+", default=["m1", "m5"])
+    asked = parser.parse_args()
+    train, test = read_images(asked.file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("once")
+        first = build_trainer(train, asked.target[0], asked.loss_scale)
+        print(first.report())
+        for other in asked.target[1:]:
+            print(first.compare(other, steps=asked.compare))
+        for target in asked.target:
+            trainer = build_trainer(train, target, asked.loss_scale)
+            losses = [trainer.step() for _ in range(asked.steps)]
+            accuracy = trainer.accuracy(test.scaled, test.labels)
+            published = f", published after 300 steps {PUBLISHED[target]:.4f}" if target in PUBLISHED else ""
+            print(f"{target}: loss {losses[0]:.4f} to {losses[-1]:.4f}, accuracy {accuracy:.4f}{published}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,378 @@
+"""Optimisers on the host: float32 masters and moments, textbook formulas.
+
+A gradient that is not finite anywhere skips the whole step: masters, moments and the count of steps stay.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Self, cast
+
+import numpy as np
+
+from aneforge.callsite import warn
+from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
+from aneforge.graph.methods.method_arguments import describe_argument, is_number
+from aneforge.train.parameter import Parameter
+
+if TYPE_CHECKING:
+    from aneforge.ops.types import Array
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rate", "build_optimizer", "check_params", "positive"]
+
+Rate = float | Callable[[int], float]
+"""A learning rate, or a schedule: a function of the number of the step, which counts from 1."""
+Gradients = Mapping[Parameter, "Array"] | Sequence["Array"]
+WARN_EVERY = 100
+"""Skipped steps in a row are warned of at the first and at every hundredth, as documented."""
+
+
+class Optimizer:
+    """What all optimisers share: parameters, learning rate, loss scale, clipping, and the skip of non-finite steps."""
+
+    moments: ClassVar[int] = 0
+    """Arrays that are kept for every parameter."""
+
+    def __init__(
+        self,
+        params: Sequence[Parameter],
+        lr: Rate,
+        loss_scale: float = 1.0,
+        *,
+        weight_decay: float = 0.0,
+        clip_norm: float | None = None,
+    ) -> None:
+        self.params = check_params(params)
+        self.lr = lr if callable(lr) else not_negative(lr, "lr")
+        self.loss_scale = positive(loss_scale, "loss_scale", remedy="use 1.0, or a power of 2")
+        self.weight_decay = not_negative(weight_decay, "weight_decay")
+        self.clip_norm = None if clip_norm is None else positive(clip_norm, "clip_norm")
+        self.steps = 0
+        """Steps that were taken; skipped ones do not count."""
+        self.skipped = 0
+        """Steps in a row that were skipped last."""
+        self.kept = [[np.zeros_like(one.value) for _ in range(self.moments)] for one in self.params]
+
+    def step(self, grads: Gradients) -> bool:
+        """Update every parameter from gradients of the scaled loss; return False where the step was skipped.
+
+        Gradients are given by parameter, or in the order of the parameters.
+
+        Raises:
+            GraphError: A gradient is missing or has another shape than its parameter.
+        """
+        scaled = self.in_order(grads)
+        found = [np.asarray(one, np.float32) / np.float32(self.loss_scale) for one in scaled]
+        if not all(np.isfinite(one).all() for one in found):
+            self.skip()
+            return False
+        self.skipped = 0
+        self.steps += 1
+        rate = self.rate(self.steps)
+        for one, gradient, kept in zip(self.params, self.clipped(found), self.kept, strict=True):
+            self.update(one.value, gradient, kept, rate)
+        return True
+
+    def update(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
+        """Change one parameter and its moments in place."""
+        raise NotImplementedError
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step.
+
+        Raises:
+            GraphError: The schedule gave something that is not a rate.
+        """
+        return not_negative(self.lr(step), f"lr({step})") if callable(self.lr) else self.lr
+
+    def in_order(self, grads: Gradients) -> list[Array]:
+        """Return gradients in the order of the parameters.
+
+        Raises:
+            GraphError: One is missing, or has another shape than its parameter.
+        """
+        if isinstance(grads, Mapping):
+            by_parameter = cast("Mapping[Parameter, Array]", grads)
+            listed = [by_parameter[one] for one in self.params if one in by_parameter]
+        else:
+            listed = list(cast("Sequence[Array]", grads))
+        if len(listed) != len(self.params):
+            raise GraphError("every parameter needs a gradient", seen=len(listed), limit=len(self.params))
+        for place, (one, gradient) in enumerate(zip(self.params, listed, strict=True)):
+            if np.shape(gradient) != one.value.shape:
+                raise GraphError(
+                    f"the gradient of params[{place}] must have its shape",
+                    seen=list(np.shape(gradient)),
+                    limit=list(one.value.shape),
+                )
+        return listed
+
+    def clipped(self, gradients: list[Array]) -> list[Array]:
+        """Return gradients whose common norm is at most `clip_norm`."""
+        if self.clip_norm is None:
+            return gradients
+        norm = math.sqrt(sum(float(np.square(one, dtype=np.float64).sum()) for one in gradients))
+        if norm <= self.clip_norm:
+            return gradients
+        return [one * np.float32(self.clip_norm / norm) for one in gradients]
+
+    def skip(self) -> None:
+        """Count a step that is skipped, and warn of it now and then."""
+        self.skipped += 1
+        if self.skipped % WARN_EVERY == 1:
+            warn(
+                f"a gradient is non-finite: the step is skipped ({self.skipped} in a row); parameters and moments "
+                f"stay. loss_scale is {self.loss_scale:g}; use a smaller one if this goes on"
+            )
+
+    def copy_for(self, params: Sequence[Parameter]) -> Self:
+        """Return an optimiser in the same state for other owners of the same parameters."""
+        made = copy.copy(self)
+        made.params = check_params(params)
+        made.kept = copy.deepcopy(self.kept)
+        return made
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent: v = momentum·v + g + weight_decay·w, then w −= lr·v.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> w = af.parameter(np.ones((1, 2)))
+    >>> af.SGD([w], lr=0.5).step({w: np.array([[1.0, 2.0]])})
+    True
+    >>> w.value.tolist()
+    [[0.5, 0.0]]
+
+    Raises:
+        GraphError: A number is out of its range, or there are no parameters.
+        GraphTypeError: Something is of another type.
+    """
+
+    moments = 1
+
+    def __init__(
+        self,
+        params: Sequence[Parameter],
+        lr: Rate,
+        loss_scale: float = 1.0,
+        *,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(params, lr, loss_scale, weight_decay=weight_decay, clip_norm=clip_norm)
+        self.momentum = below_one(momentum, "momentum")
+
+    def update(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
+        """Change one parameter and its velocity in place."""
+        (velocity,) = kept
+        velocity *= self.momentum
+        velocity += gradient
+        if self.weight_decay:
+            velocity += self.weight_decay * value
+        value -= rate * velocity
+
+
+class Adam(Optimizer):
+    """Adam as published, with both corrections; `weight_decay` is added to the gradient.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> w = af.parameter(np.zeros((1, 2)))
+    >>> af.Adam([w], lr=0.5).step({w: np.array([[4.0, -0.1]])})
+    True
+    >>> w.value.tolist()
+    [[-0.5, 0.5]]
+
+    Raises:
+        GraphError: A number is out of its range, or there are no parameters.
+        GraphTypeError: Something is of another type.
+    """
+
+    moments = 2
+
+    def __init__(
+        self,
+        params: Sequence[Parameter],
+        lr: Rate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        loss_scale: float = 1.0,
+        *,
+        weight_decay: float = 0.0,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(params, lr, loss_scale, weight_decay=weight_decay, clip_norm=clip_norm)
+        self.betas = check_betas(betas)
+        self.eps = positive(eps, "eps")
+
+    def update(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
+        """Change one parameter and its two moments in place."""
+        self.move(value, gradient + self.weight_decay * value if self.weight_decay else gradient, kept, rate)
+
+    def move(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
+        """Make the update of Adam itself."""
+        (first, second), (b1, b2) = kept, self.betas
+        first *= b1
+        first += (1 - b1) * gradient
+        second *= b2
+        second += (1 - b2) * np.square(gradient)
+        corrected = np.sqrt(second / (1 - b2**self.steps)) + self.eps
+        value -= rate * (first / (1 - b1**self.steps)) / corrected
+
+
+class AdamW(Adam):
+    """Adam with decoupled decay: w is multiplied by 1 − lr·weight_decay before the update.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> w = af.parameter(np.ones((1, 1)))
+    >>> af.AdamW([w], lr=0.5, weight_decay=0.5).step({w: np.array([[1.0]])})
+    True
+    >>> w.value.tolist()
+    [[0.25]]
+
+    Raises:
+        GraphError: A number is out of its range, or there are no parameters.
+        GraphTypeError: Something is of another type.
+    """
+
+    def __init__(
+        self,
+        params: Sequence[Parameter],
+        lr: Rate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        loss_scale: float = 1.0,
+        *,
+        weight_decay: float = 0.01,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, loss_scale, weight_decay=weight_decay, clip_norm=clip_norm)
+
+    def update(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
+        """Change one parameter and its two moments in place."""
+        value *= 1 - rate * self.weight_decay
+        self.move(value, gradient, kept, rate)
+
+
+NAMES = ("sgd", "adam", "adamw")
+
+
+def build_optimizer(  # noqa: PLR0913 - what the trainer takes for all optimisers
+    name: str,
+    params: Sequence[Parameter],
+    lr: Rate,
+    loss_scale: float,
+    *,
+    betas: tuple[float, float],
+    eps: float,
+    momentum: float,
+    weight_decay: float | None,
+    clip_norm: float | None,
+) -> Optimizer:
+    """Return the optimiser of a name; a decay of None is its own default.
+
+    Raises:
+        UnknownNameError: There is no such optimiser.
+        GraphError: A number is out of its range, or momentum is given to Adam.
+    """
+    if name not in NAMES:
+        raise UnknownNameError.of("optimizer", name, NAMES)
+    if name == "sgd":
+        decay = 0.0 if weight_decay is None else weight_decay
+        return SGD(params, lr, loss_scale, momentum=momentum, weight_decay=decay, clip_norm=clip_norm)
+    if momentum:
+        raise GraphError(f"momentum must be 0 for {name}", seen=momentum, remedy='use betas, or optimizer="sgd"')
+    if name == "adam":
+        decay = 0.0 if weight_decay is None else weight_decay
+        return Adam(params, lr, betas, eps, loss_scale, weight_decay=decay, clip_norm=clip_norm)
+    decay = 0.01 if weight_decay is None else weight_decay
+    return AdamW(params, lr, betas, eps, loss_scale, weight_decay=decay, clip_norm=clip_norm)
+
+
+def check_params(params: object) -> tuple[Parameter, ...]:
+    """Return parameters.
+
+    Raises:
+        GraphTypeError: Something is not a parameter.
+        GraphError: There are none, or one is there twice.
+    """
+    if not isinstance(params, Sequence):
+        raise GraphTypeError("params must be a list of parameters", seen=type(params).__name__)
+    found: list[Parameter] = []
+    for place, one in enumerate(cast("Sequence[object]", params)):
+        if not isinstance(one, Parameter):
+            raise GraphTypeError(
+                f"params[{place}] must be a parameter",
+                seen=describe_argument(one),
+                remedy="make it with af.parameter(array) or af.conv_param(array); an input has no value of its own",
+            )
+        found.append(one)
+    if not found:
+        raise GraphError("there are no parameters", remedy="make some with af.parameter")
+    if len({one.node for one in found}) < len(found):
+        raise GraphError("a parameter is listed twice in params", seen=len(found), remedy="list each one once")
+    return tuple(found)
+
+
+def check_betas(betas: object) -> tuple[float, float]:
+    """Return the two decays of Adam's moments.
+
+    Raises:
+        GraphError: They are not two numbers from 0 up to, and without, 1.
+    """
+    if not isinstance(betas, tuple | list) or len(cast("Sequence[object]", betas)) != 2:
+        raise GraphError("betas must be two numbers", seen=repr(cast("object", betas)), limit="such as (0.9, 0.999)")
+    first, second = cast("Sequence[object]", betas)
+    return below_one(first, "betas[0]"), below_one(second, "betas[1]")
+
+
+def a_number(value: object, what: str) -> float:
+    """Return a number.
+
+    Raises:
+        GraphTypeError: It is none.
+    """
+    if not is_number(value):
+        raise GraphTypeError(f"{what} must be a number", seen=repr(value))
+    return float(value)
+
+
+def positive(value: object, what: str, *, remedy: str | None = None) -> float:
+    """Return a positive, finite number.
+
+    Raises:
+        GraphError: It is not one.
+    """
+    found = a_number(value, what)
+    if not 0 < found < math.inf:
+        raise GraphError(f"{what} must be a positive number", seen=found, remedy=remedy)
+    return found
+
+
+def not_negative(value: object, what: str) -> float:
+    """Return a finite number that is 0 or more.
+
+    Raises:
+        GraphError: It is not one.
+    """
+    found = a_number(value, what)
+    if not 0 <= found < math.inf:
+        raise GraphError(f"{what} must be 0 or more, and finite", seen=found)
+    return found
+
+
+def below_one(value: object, what: str) -> float:
+    """Return a number from 0 up to, and without, 1.
+
+    Raises:
+        GraphError: It is not one.
+    """
+    found = a_number(value, what)
+    if not 0 <= found < 1:
+        raise GraphError(f"{what} must be at least 0 and below 1", seen=found)
+    return found

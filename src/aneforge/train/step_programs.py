@@ -1,0 +1,93 @@
+"""The two programs of a training run: a step, forward and backward in one, and the forward pass alone.
+
+Weights are inputs of both, so that each is compiled once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.errors import RuntimeStateError
+from aneforge.graph.graph import Graph
+from aneforge.runtime.compile import compile_multi
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.graph.node import Node
+    from aneforge.ops.types import Array
+    from aneforge.runtime.backends import Backend
+    from aneforge.runtime.model import MultiModel
+    from aneforge.targets import TargetLike
+    from aneforge.train.objectives import Objective
+    from aneforge.train.parameter import Parameter
+
+__all__ = ["FedProgram", "Programs", "build_programs"]
+
+
+@dataclass(frozen=True, slots=True)
+class FedProgram:
+    """A compiled graph that is fed by the nodes of its inputs."""
+
+    name: str
+    graph: Graph
+    model: MultiModel
+
+    def run(self, feeds: Mapping[Node, Array]) -> dict[str, Array]:
+        """Run once.
+
+        Raises:
+            RuntimeStateError: An input has no value.
+        """
+        missing = [name for name, node in self.graph.inputs.items() if node not in feeds]
+        if missing:
+            raise RuntimeStateError(
+                f"there is no data for input {', '.join(map(repr, missing))}",
+                operation=self.name,
+                remedy="call set_dataset first, or give data_inputs to the trainer",
+            )
+        return self.model(*(feeds[node] for node in self.graph.inputs.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The programs of a run on one target."""
+
+    step: FedProgram
+    forward: FedProgram
+    gradients: tuple[str, ...]
+    """The outputs of a step that are gradients, in the order of the parameters."""
+
+    @property
+    def target(self) -> str:
+        """The name of the target that they were compiled for."""
+        return self.step.model.target
+
+    def release(self) -> None:
+        """Give back what the programs hold."""
+        self.step.model.release()
+        self.forward.model.release()
+
+
+def build_programs(
+    objective: Objective,
+    params: Sequence[Parameter],
+    loss_scale: float,
+    target: TargetLike,
+    backend: str | Backend | None,
+) -> Programs:
+    """Compile a step and the forward pass.
+
+    Raises:
+        AneforgeError: Whatever `backward` and `compile` raise.
+    """
+    found = objective.gradients(params, loss_scale)
+    names = tuple(f"gradient{place}" for place in range(len(found)))
+    step = Graph({objective.name: objective.result, **dict(zip(names, found, strict=True))})
+    forward = Graph({objective.name: objective.result})
+    return Programs(
+        FedProgram("step", step, compile_multi(step, target=target, backend=backend)),
+        FedProgram("forward", forward, compile_multi(forward, target=target, backend=backend)),
+        names,
+    )

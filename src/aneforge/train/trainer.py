@@ -1,0 +1,296 @@
+"""`Trainer`: a network is trained on one target, exactly as its programs compute there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
+from aneforge.graph.graph import INPUT
+from aneforge.graph.methods.base import as_array
+from aneforge.graph.methods.method_arguments import whole
+from aneforge.graph.tensor import Tensor
+from aneforge.targets import place_of
+from aneforge.train.batches import build_dataset, check_rows, check_values
+from aneforge.train.objectives import CrossEntropy, as_objective
+from aneforge.train.optimisers import build_optimizer
+from aneforge.train.run_comparison import RunComparison, compare_runs
+from aneforge.train.saturation_guard import warn_of_saturation
+from aneforge.train.step_programs import build_programs
+from aneforge.train.training_report import TrainingReport, report_on
+from aneforge.train.training_run import TrainingRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.graph.node import Node
+    from aneforge.ops.types import Array
+    from aneforge.runtime.backends import Backend
+    from aneforge.targets import TargetLike
+    from aneforge.train.optimisers import Rate
+    from aneforge.train.parameter import Parameter
+
+__all__ = ["Trainer"]
+
+OP = "Trainer"
+
+
+class Trainer:
+    """Trains parameters to make an objective small: gradients on the engine, updates on the host in float32.
+
+    Forward and backward pass of a step are one program, and the forward pass is another one; both are compiled here,
+    with the parameters as inputs, and nothing is compiled later. `lr` is a number or a function of the number of the
+    step, from 1. `loss_scale` multiplies the loss before the backward pass and is divided out before the update.
+    `data_inputs` are values of inputs that stay the same. `clip_norm` bounds the norm of all gradients together;
+    `accumulate` is the number of mini-batches of one update. A step with a gradient that is not finite is skipped.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> x, t, w = af.input((4, 2)), af.input((4, 1)), af.parameter(np.zeros((2, 1)))
+    >>> X = np.array([[0, 1], [1, 0], [1, 1], [1, -1]])
+    >>> data = {x: X, t: X @ [[1.0], [2.0]]}
+    >>> trainer = af.Trainer(af.mse(x @ w, t), [w], lr=0.25, data_inputs=data, target=af.targets.Family.A13)
+    >>> losses = [trainer.step() for _ in range(20)]
+    >>> losses[0], trainer.loss() < 1e-3
+    (3.75, True)
+
+    Raises:
+        GraphError: The loss is not a scalar or depends on a parameter not at all; a number is out of its range.
+        GraphTypeError: A parameter does not come from `parameter` or `conv_param`, or something is of another type.
+        UnknownNameError: There is no such optimizer.
+        AneforgeError: Whatever `backward` and `compile` raise.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the documented signature
+        self,
+        objective: Tensor | CrossEntropy,
+        params: Sequence[Parameter],
+        lr: Rate,
+        loss_scale: float = 1.0,
+        data_inputs: Mapping[Tensor, object] | None = None,
+        optimizer: str = "sgd",
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        *,
+        momentum: float = 0.0,
+        weight_decay: float | None = None,
+        clip_norm: float | None = None,
+        accumulate: int = 1,
+        target: TargetLike = None,
+        backend: str | Backend | None = None,
+    ) -> None:
+        self.objective = as_objective(objective)
+        self.backend = backend
+        chosen = build_optimizer(
+            optimizer,
+            params,
+            lr,
+            loss_scale,
+            betas=betas,
+            eps=eps,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            clip_norm=clip_norm,
+        )
+        runs = whole(accumulate, OP, "accumulate", least=1)
+        self.place = place_of(target)
+        self.optimizer = chosen
+        self.programs = build_programs(self.objective, chosen.params, chosen.loss_scale, self.place, backend)
+        warn_of_saturation(self.programs, chosen.params, chosen.loss_scale)
+        fixed = self.check_fixed({} if data_inputs is None else data_inputs)
+        self.run = TrainingRun(self.objective, self.programs, chosen, runs, fixed)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters, each with its present value."""
+        return self.optimizer.params
+
+    @property
+    def target(self) -> str:
+        """The name of the target that the programs were compiled for."""
+        return self.programs.target
+
+    def set_dataset(self, x_input: Tensor, X: object, target_input: Tensor, Y: object, seed: int = 0) -> None:  # noqa: N803 - the documented signature
+        """Take mini-batches from arrays, in the order of permutations drawn from a seed.
+
+        A permutation is used up in order; when fewer rows than a batch are left, the next one is drawn.
+
+        Raises:
+            GraphError: Shapes do not fit, targets are not one-hot, a value is not finite in fp16, the data are less
+                than a batch, or a tensor is not an input of the network.
+            GraphTypeError: Something is not an array of numbers.
+        """
+        for tensor, what in ((x_input, "x_input"), (target_input, "target_input")):
+            self.check_input(tensor, what)
+        made = build_dataset(x_input, X, target_input, Y, whole(seed, OP, "seed", least=0))
+        self.check_one_hot(made.arrays)
+        self.run.dataset = made
+
+    def step(self) -> float:
+        """Run one step and update the parameters; return the loss of its mini-batches before the update.
+
+        Raises:
+            RuntimeStateError: An input has no data, or the trainer was released.
+        """
+        return self.run.step().loss
+
+    def loss(self) -> float:
+        """Return the loss of the last mini-batch with the present parameters; before the first step, of the first one.
+
+        Raises:
+            RuntimeStateError: An input has no data, or the trainer was released.
+        """
+        return self.run.loss()
+
+    def accuracy(self, X: object, labels: object) -> float:  # noqa: N803 - the documented name
+        """Return the share of rows whose largest logit is that of their label; the last batch is filled with zeros.
+
+        Raises:
+            NotSupportedError: The objective is not a classification.
+            GraphError: Shapes do not fit, a label is out of range, or it is not clear which input X is for.
+            GraphTypeError: The labels are not integers.
+            RuntimeStateError: Another input has no data, or the trainer was released.
+        """
+        if not isinstance(self.objective, CrossEntropy):
+            raise NotSupportedError(
+                "only a classification has an accuracy",
+                seen="a scalar loss",
+                remedy="use af.softmax_cross_entropy, or compare outputs yourself",
+            )
+        place = self.evaluated_input()
+        rows = check_rows(place, X, "X")
+        wanted = check_labels(labels, len(rows), self.objective.result.shape[1])
+        batch = place.shape[0]
+        correct = 0
+        for start in range(0, len(rows), batch):
+            part = rows[start : start + batch]
+            filled = np.zeros((batch, *rows.shape[1:]), rows.dtype)
+            filled[: len(part)] = part
+            logits = self.run.forward(self.run.feeds({place.node: filled}))[: len(part)]
+            correct += int((logits.argmax(axis=1) == wanted[start : start + batch]).sum())
+        return correct / len(rows)
+
+    def report(self) -> TrainingReport:
+        """Return programs, layers, legality, bytes and predicted time of a step, and what is modelled."""
+        return report_on(self.run, self.place)
+
+    def compare(self, target: TargetLike, steps: int = 20) -> RunComparison:
+        """Run the next steps on another target as well: the first step and tensor that differ, and by how much.
+
+        Both runs go on from the present state with copies of everything; the trainer itself stays as it is.
+
+        Raises:
+            RuntimeStateError: An input has no data, or the trainer was released.
+            AneforgeError: Whatever `compile` raises for the other target.
+        """
+        count = whole(steps, OP, "steps", least=1)
+        scale = self.optimizer.loss_scale
+        other = build_programs(self.objective, self.parameters, scale, place_of(target), self.backend)
+        try:
+            return compare_runs(self.run.twin(self.programs), self.run.twin(other), count)
+        finally:
+            other.release()
+
+    def release(self) -> None:
+        """Give back what the programs hold. A second time does nothing."""
+        self.programs.release()
+
+    def __repr__(self) -> str:
+        name, count = type(self.optimizer).__name__, len(self.parameters)
+        return f"<Trainer on {self.target}: {name}, {count} parameters, {self.optimizer.steps} steps taken>"
+
+    def check_fixed(self, given: object) -> dict[Node, Array]:
+        """Return the values of inputs that stay the same, by node.
+
+        Raises:
+            GraphError: A tensor is not an input of the network, or a value does not fit it.
+            GraphTypeError: They are not given by input.
+        """
+        if not isinstance(given, Mapping):
+            raise GraphTypeError("data_inputs must be arrays by input", seen=type(given).__name__)
+        found: dict[Node, Array] = {}
+        for tensor, value in cast("Mapping[object, object]", given).items():
+            place = self.check_input(tensor, "a key of data_inputs")
+            array = check_values(value, "data_inputs")
+            if array.shape != place.shape:
+                raise GraphError(
+                    "a value must have the shape of its input", seen=list(array.shape), limit=list(place.shape)
+                )
+            found[place.node] = array
+        self.check_one_hot(found)
+        return found
+
+    def check_input(self, tensor: object, what: str) -> Tensor:
+        """Return an input of the network that is not a parameter.
+
+        Raises:
+            GraphTypeError: It is not a tensor.
+            GraphError: It is something else in the network, or not in it.
+        """
+        if not isinstance(tensor, Tensor):
+            raise GraphTypeError(f"{what} must be a tensor of af.input", seen=type(tensor).__name__)
+        if tensor.op != INPUT or tensor.node not in self.programs.step.graph.inputs.values():
+            raise GraphError(
+                f"{what} must be an input that the objective is computed from",
+                seen=f"{tensor.op} of shape {list(tensor.shape)}",
+                location=tensor.node.location,
+            )
+        if tensor.node in {one.node for one in self.parameters}:
+            raise GraphError(
+                f"{what} must not be a parameter", seen=list(tensor.shape), remedy="write to its value instead"
+            )
+        return tensor
+
+    def check_one_hot(self, arrays: Mapping[Node, Array]) -> None:
+        """Check the targets of a classification.
+
+        Raises:
+            GraphError: A row does not have a single 1 among zeros.
+        """
+        if not isinstance(self.objective, CrossEntropy) or self.objective.target.node not in arrays:
+            return
+        targets = arrays[self.objective.target.node]
+        wrong = np.flatnonzero(((targets != 0) & (targets != 1)).any(axis=1) | (targets.sum(axis=1) != 1))
+        if wrong.size:
+            raise GraphError(
+                "targets must be one-hot: a single 1 in each row",
+                seen=f"row {wrong[0]}: {targets[wrong[0]].tolist()}",
+                remedy="use np.eye(classes)[labels]",
+            )
+
+    def evaluated_input(self) -> Tensor:
+        """Return the input that the rows of an evaluation go into.
+
+        Raises:
+            GraphError: There are several that have no data otherwise.
+        """
+        assert isinstance(self.objective, CrossEntropy)  # noqa: S101 - nothing else is evaluated
+        known = {one.node for one in self.parameters}
+        inputs = [node for node in self.programs.forward.graph.inputs.values() if node not in known]
+        drawn = () if self.run.dataset is None else self.run.dataset.arrays
+        chosen = [node for node in inputs if node in drawn] or [node for node in inputs if node not in self.run.fixed]
+        chosen = chosen or inputs
+        if len(chosen) != 1:
+            raise GraphError(
+                "it must be clear which input X is for", seen=f"{len(chosen)} inputs", remedy="call set_dataset first"
+            )
+        return Tensor(chosen[0])
+
+
+def check_labels(labels: object, rows: int, classes: int) -> Array:
+    """Return labels.
+
+    Raises:
+        GraphTypeError: They are not integers.
+        GraphError: There is not one for each row, or one is out of range.
+    """
+    array = as_array(labels, "accuracy", "labels")
+    if array.dtype.kind not in "iu":
+        raise GraphTypeError("labels must be integers", seen=str(array.dtype), remedy="use argmax of one-hot targets")
+    if array.shape != (rows,) or not rows:
+        raise GraphError("there must be one label for each row of X", seen=list(array.shape), limit=[rows])
+    if array.min() < 0 or array.max() >= classes:
+        raise GraphError("a label is out of range", seen=f"{array.min()} to {array.max()}", limit=f"0 to {classes - 1}")
+    return array

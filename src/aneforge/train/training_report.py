@@ -1,0 +1,128 @@
+"""What a training step is on its target: programs, layers, legality, bytes, predicted time, confidence in bits."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.analysis.cost import cost
+from aneforge.rules.preflight import preflight
+from aneforge.train.parameter import size_of
+
+if TYPE_CHECKING:
+    from aneforge.analysis.cost import Cost
+    from aneforge.engine.exactness import Label
+    from aneforge.targets import Place
+    from aneforge.train.step_programs import FedProgram
+    from aneforge.train.training_run import TrainingRun
+
+__all__ = ["ProgramReport", "TrainingReport", "report_on"]
+
+NOTES_SHOWN = 12
+"""Warnings and remarks that the text lists, so that it stays on a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramReport:
+    """One program of a run."""
+
+    name: str
+    legality: str
+    """The verdict of the rules, in a line."""
+    segments: int
+    """Programs on the engine that it is made of."""
+    layers: int
+    operations: int
+    bytes_in: int
+    bytes_out: int
+    bytes_constant: int
+    cost: Cost
+    exactness: Label
+    notes: tuple[str, ...]
+    """Warnings that compiling gave, and remarks such as splits."""
+
+    def __str__(self) -> str:
+        return (
+            f"program {self.name}: {self.segments} on the engine, {self.layers} layers, {self.operations} operations; "
+            f"{self.bytes_in:,} bytes in, {self.bytes_out:,} out, {self.bytes_constant:,} constant; "
+            f"predicted {self.cost.microseconds:.0f} µs ({self.cost.low:.0f} to {self.cost.high:.0f})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingReport:
+    """A training run before, or while, it runs."""
+
+    target: str
+    programs: tuple[ProgramReport, ...]
+    parameters: int
+    """Numbers that are trained."""
+    bytes_host: int
+    """Masters and moments, in float32 on the host."""
+    optimizer: str
+    loss_scale: float
+    runs_per_step: int
+    """How often the step program runs for one update: the mini-batches that are accumulated."""
+    steps: int
+
+    @property
+    def microseconds(self) -> float:
+        """The predicted time of a step on the engine; the optimiser on the host is not in it."""
+        return self.runs_per_step * self.programs[0].cost.microseconds
+
+    def __str__(self) -> str:
+        step = self.programs[0].cost
+        notes = list(dict.fromkeys(text for program in self.programs for text in program.notes))
+        more = len(notes) - NOTES_SHOWN
+        head = f"training on {self.target}: {self.optimizer} on the host in float32, loss_scale {self.loss_scale:g}"
+        low, high = self.runs_per_step * step.low, self.runs_per_step * step.high
+        time = f"predicted {self.microseconds:.0f} µs ({low:.0f} to {high:.0f}), {step.kind}"
+        lines = [
+            f"{head}, {self.steps} steps taken",
+            f"{self.parameters:,} numbers are trained; masters and moments: {self.bytes_host:,} bytes",
+            *(line for program in self.programs for line in (str(program), f"  {program.legality}")),
+            f"a step: {self.runs_per_step} × program step, {time}; the optimiser on the host is not included",
+            f"nothing is compiled during a run; bits of a step are {self.programs[0].exactness}",
+            *notes[:NOTES_SHOWN],
+            *([f"and {more} notes more"] if more > 0 else []),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def report_on(run: TrainingRun, place: Place) -> TrainingReport:
+    """Return the report of a run."""
+    optimizer = run.optimizer
+    numbers = size_of(optimizer.params)
+    return TrainingReport(
+        target=run.programs.target,
+        programs=(describe(run.programs.step, place), describe(run.programs.forward, place)),
+        parameters=numbers,
+        bytes_host=4 * numbers * (1 + optimizer.moments),
+        optimizer=type(optimizer).__name__,
+        loss_scale=optimizer.loss_scale,
+        runs_per_step=run.accumulate,
+        steps=optimizer.steps,
+    )
+
+
+def describe(fed: FedProgram, place: Place) -> ProgramReport:
+    """Return what is known of one program."""
+    model = fed.model
+    program = model.program
+    return ProgramReport(
+        name=fed.name,
+        legality=str(preflight(fed.graph, place.target)).splitlines()[0],
+        segments=len(model.segments),
+        layers=len(model.layers),
+        operations=model.n_ops,
+        bytes_in=sum(port.buffer.nbytes for port in model.loaded.inputs.values()),
+        bytes_out=sum(port.buffer.nbytes for port in model.loaded.outputs.values()),
+        bytes_constant=sum(one.nbytes for one in program.constants.values()),
+        cost=cost(model, place),
+        exactness=model.exactness,
+        notes=(*(f"warning: {one}" for one in model.warnings), *(f"note: {one}" for one in model.remarks)),
+    )

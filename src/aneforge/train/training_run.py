@@ -1,0 +1,91 @@
+"""One training run: programs, parameters, optimiser and data, without the checks of the public trainer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aneforge.graph.node import Node
+    from aneforge.ops.types import Array
+    from aneforge.train.batches import Dataset
+    from aneforge.train.objectives import Objective
+    from aneforge.train.optimisers import Optimizer
+    from aneforge.train.step_programs import Programs
+
+__all__ = ["StepValues", "TrainingRun"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepValues:
+    """What a step computed, before the update."""
+
+    loss: float
+    results: tuple[Array, ...]
+    """The logits or the loss of every mini-batch."""
+    gradients: tuple[Array, ...]
+    """Of the scaled loss, in the order of the parameters; the mean of the mini-batches, in float32."""
+    taken: bool
+    """False where a gradient was not finite, and the step was skipped."""
+
+
+@dataclass
+class TrainingRun:
+    """The state of one run on one target."""
+
+    objective: Objective
+    programs: Programs
+    optimizer: Optimizer
+    accumulate: int
+    """Mini-batches of one update."""
+    fixed: Mapping[Node, Array]
+    """Values of inputs that stay the same."""
+    dataset: Dataset | None = None
+
+    def step(self) -> StepValues:
+        """Run the mini-batches of one step and update the parameters."""
+        losses: list[float] = []
+        results: list[Array] = []
+        sums: list[Array] = []
+        for _ in range(self.accumulate):
+            feeds = self.feeds({} if self.dataset is None else self.dataset.draw())
+            found = self.programs.step.run(feeds)
+            results.append(found[self.objective.name])
+            losses.append(self.objective.loss_of(results[-1], feeds))
+            gradients = [found[name] for name in self.programs.gradients]
+            # Infinite values of either sign may meet here; the optimiser skips what comes of it.
+            with np.errstate(invalid="ignore"):
+                sums = [one + more for one, more in zip(sums, gradients, strict=True)] if sums else gradients
+        means = tuple(one / np.float32(self.accumulate) for one in sums)
+        taken = self.optimizer.step(means)
+        return StepValues(sum(losses) / len(losses), tuple(results), means, taken)
+
+    def loss(self) -> float:
+        """Return the loss of the last mini-batch with the parameters of now."""
+        feeds = self.feeds({} if self.dataset is None else self.dataset.last())
+        return self.objective.loss_of(self.forward(feeds), feeds)
+
+    def forward(self, feeds: Mapping[Node, Array]) -> Array:
+        """Return what the forward pass gives: the logits, or the loss."""
+        return self.programs.forward.run(feeds)[self.objective.name]
+
+    def feeds(self, data: Mapping[Node, Array]) -> dict[Node, Array]:
+        """Return the values of all inputs."""
+        masters = {one.node: one.value for one in self.optimizer.params}
+        return {**self.fixed, **data, **masters}
+
+    def twin(self, programs: Programs) -> TrainingRun:
+        """Return a run in the same state that goes on by itself, with other programs or the same."""
+        owners = [one.with_own_value() for one in self.optimizer.params]
+        return TrainingRun(
+            self.objective,
+            programs,
+            self.optimizer.copy_for(owners),
+            self.accumulate,
+            self.fixed,
+            None if self.dataset is None else self.dataset.in_same_place(),
+        )
