@@ -185,7 +185,7 @@ class SplitKernelMemory(Pass):
             parts = sum_split(layer, kernel, memory)
             count = sum(piece.kind is layer.kind for piece in parts)
             undone = ", and the epilogue that was fused into it stands after the sum" if layer.epilogue else ""
-            text = "one output channel is larger than kernel memory: a sum of {count} parts, each rounded"
+            text = "became a sum of {count} parts, each rounded, since one output channel is larger than kernel memory"
             notes.append(Note.of(self.name, layer.name, text + undone, count=count))
             return parts
         first, *behind = [layer] if axis_behind(layer, kernel.cut_axis) is not None else unfuse(layer)
@@ -194,6 +194,6 @@ class SplitKernelMemory(Pass):
         cut = cut_along(first, kernel.cut_axis)
         assert cut is not None, "a product is cut along its output channels"  # noqa: S101 - said by `cuts`
         sizes = channel_parts(kernel.channels // cut.granule, max(most // cut.granule, 1), cut.granule)
-        text = "its kernel is larger than kernel memory: {count} parts along the output channels"
+        text = "became {count} parts along the output channels, since its kernel is larger than kernel memory"
         notes.append(Note.of(self.name, layer.name, text, count=len(sizes)))
         return [*cut_layer(first, cut, sizes, "cores", memory.target), *behind]
