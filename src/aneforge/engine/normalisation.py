@@ -6,7 +6,7 @@ is not rounded before; one product. Layer norm: the mean; the sum of squared dis
 and the reciprocal root read off its table in one task; (x − mean) times that. Three fp16 results in all; gamma and beta
 are operations of their own. The rounding points follow from the tasks and are inferred; the order of the sums is not
 known (`reductions`). The other norms are taken to go the same way, and so is softmax along other axes, but on targets
-whose descriptors say otherwise: on H13 the sum over channels or rows is one of products with weights of 1, in the
+whose descriptors say otherwise: there the sum over channels or rows is one of products with weights of 1, in the
 accumulator of convolutions, and the reciprocal is read off for that sum (decoded; `softmax_sum` of the datapath).
 
 The documented builder writes its norms as separate operations, and the published figures of norms come from that form:
@@ -73,8 +73,9 @@ def sum_of_products(values: Array, axis: int) -> Array:
 def adds_products(target: Target, axis: int, rank: int) -> bool:
     """Return whether softmax along an axis adds products on a target: along channels or rows, by its descriptors.
 
-    >>> from aneforge.targets import resolve
-    >>> [adds_products(resolve("h13"), axis, 4) for axis in (0, 1, 2, 3)], adds_products(resolve("h16g"), 1, 4)
+    >>> from aneforge.targets import Family, resolve
+    >>> first, later = resolve(Family.A13), resolve(Family.A16)
+    >>> [adds_products(first, axis, 4) for axis in (0, 1, 2, 3)], adds_products(later, 1, 4)
     ([False, True, True, False], False)
     """
     place = axis - rank if axis >= 0 else axis

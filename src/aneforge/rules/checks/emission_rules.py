@@ -104,7 +104,7 @@ def unknown_move(subject: Subject) -> Iterator[Seen]:
 def unknown_generation(subject: Subject) -> Iterator[Seen]:
     """No program of the generation is known: {seen}.
 
-    Remedy: emit for the target h13, or single elementwise operations for later ones.
+    Remedy: emit for a target of generation 7, or single elementwise operations for later ones.
     """
     yield from refused(subject, "ANE-EMIT-010")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.runtime.chaining.arguments import check_integer, check_items
-from aneforge.runtime.chaining.chaining_study import SIMULATED, Finding, chaining_error, failure
+from aneforge.runtime.chaining.chaining_study import SIMULATED, Violation, chaining_error, failure
 from aneforge.runtime.chaining.shared_events import ANESharedSignalEvent
 from aneforge.runtime.chaining.surfaces import ANEBuffer, ANEIOSurfaceObject, ANEIOSurfaceOutputSets, IOSurface
 
@@ -31,7 +31,7 @@ TRIED_STATS_BYTES = 64
 class Validation:
     """What `validate` answers: YES or NO, and what is wrong."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Violation, ...]
     notes: tuple[str, ...]
     """What passes here and was never tried."""
     simulate: bool
@@ -95,29 +95,29 @@ class ANEChainingRequest:
         )
         return Validation(findings, () if findings else tuple(self.untried()), simulate)
 
-    def nil_findings(self) -> Iterator[Finding]:
+    def nil_findings(self) -> Iterator[Violation]:
         """Yield which of the three that must be nil are not."""
         for name, value in self.symbol_arguments().items():
             if value is None:
                 continue
             if isinstance(value, int | float):
-                yield Finding("CHAIN-NIL-001", name, repr(value))
+                yield Violation("CHAIN-NIL-001", name, repr(value))
             elif isinstance(value, list | tuple):
-                yield Finding("CHAIN-NIL-002", name, repr(cast("Sequence[object]", value)))
+                yield Violation("CHAIN-NIL-002", name, repr(cast("Sequence[object]", value)))
             else:
-                yield Finding("CHAIN-NIL-003", name, type(value).__name__)
+                yield Violation("CHAIN-NIL-003", name, type(value).__name__)
 
-    def symbol_findings(self) -> Iterator[Finding]:
+    def symbol_findings(self) -> Iterator[Violation]:
         """Yield which symbols and procedures the simulation cannot take."""
         arguments = self.symbol_arguments()
         wrong = [name for name, value in arguments.items() if not is_indices(value)]
         for name in wrong:
-            yield Finding("CHAIN-SYMBOL-001", name, repr(arguments[name]))
+            yield Violation("CHAIN-SYMBOL-001", name, repr(arguments[name]))
         if wrong:
             return
         given, written = indices(self.lb_input_symbol_id), indices(self.lb_output_symbol_id)
         if len(given) != len(written):
-            yield Finding("CHAIN-SYMBOL-002", "lbInputSymbolId", f"{len(given)} inputs and {len(written)} outputs")
+            yield Violation("CHAIN-SYMBOL-002", "lbInputSymbolId", f"{len(given)} inputs and {len(written)} outputs")
 
     def symbol_arguments(self) -> dict[str, object]:
         """Return the three arguments that were found to work as nil alone, by the names of the factory."""
@@ -127,7 +127,7 @@ class ANEChainingRequest:
             "procedureIndex": self.procedure_index,
         }
 
-    def number_findings(self) -> Iterator[Finding]:
+    def number_findings(self) -> Iterator[Violation]:
         """Yield which of the three numbers is none."""
         numbers = {
             "transactionHandle": self.transaction_handle,
@@ -136,7 +136,7 @@ class ANEChainingRequest:
         }
         for name, value in numbers.items():
             if type(value) is not int or not 0 <= value < 1 << 64:
-                yield Finding("CHAIN-NUMBER-001", name, repr(value))
+                yield Violation("CHAIN-NUMBER-001", name, repr(value))
 
     def untried(self) -> Iterator[str]:
         """Yield what passes and was never tried."""
@@ -203,41 +203,41 @@ class ANERequest:
         check_integer(self.procedure_index, "the procedure of a request", bits=32)
 
 
-def input_findings(inputs: object) -> Iterator[Finding]:
+def input_findings(inputs: object) -> Iterator[Violation]:
     """Yield what is wrong with the inputs of a chaining request."""
     if not isinstance(inputs, list | tuple) or not inputs:
-        yield Finding("CHAIN-INPUT-002", "inputs", described(inputs))
+        yield Violation("CHAIN-INPUT-002", "inputs", described(inputs))
         return
     for one in cast("Sequence[object]", inputs):
         if not isinstance(one, ANEBuffer):
-            yield Finding("CHAIN-INPUT-001", "inputs", described(one))
+            yield Violation("CHAIN-INPUT-001", "inputs", described(one))
 
 
-def output_findings(output_sets: object) -> Iterator[Finding]:
+def output_findings(output_sets: object) -> Iterator[Violation]:
     """Yield what is wrong with the output sets of a chaining request."""
     if not isinstance(output_sets, list | tuple) or not output_sets:
-        yield Finding("CHAIN-OUTPUT-001", "outputSets", described(output_sets))
+        yield Violation("CHAIN-OUTPUT-001", "outputSets", described(output_sets))
         return
     for one in cast("Sequence[object]", output_sets):
         if one is None or (isinstance(one, ANEIOSurfaceOutputSets) and one.is_nil):
-            yield Finding("CHAIN-OUTPUT-002", "outputSets", "nil")
+            yield Violation("CHAIN-OUTPUT-002", "outputSets", "nil")
         elif not isinstance(one, ANEIOSurfaceOutputSets):
-            yield Finding("CHAIN-OUTPUT-001", "outputSets", described(one))
+            yield Violation("CHAIN-OUTPUT-001", "outputSets", described(one))
         else:
             wrong = [
                 buffer for buffer in cast("Sequence[object]", one.output_buffer) if not isinstance(buffer, ANEBuffer)
             ]
-            yield from (Finding("CHAIN-OUTPUT-003", "outputSets", described(buffer)) for buffer in wrong)
+            yield from (Violation("CHAIN-OUTPUT-003", "outputSets", described(buffer)) for buffer in wrong)
 
 
-def event_findings(events: object) -> Iterator[Finding]:
+def event_findings(events: object) -> Iterator[Violation]:
     """Yield what is wrong with the signal events of a chaining request."""
     if not isinstance(events, list | tuple):
-        yield Finding("CHAIN-EVENT-001", "signalEvents", described(events))
+        yield Violation("CHAIN-EVENT-001", "signalEvents", described(events))
         return
     for one in cast("Sequence[object]", events):
         if not isinstance(one, ANESharedSignalEvent):
-            yield Finding("CHAIN-EVENT-001", "signalEvents", described(one))
+            yield Violation("CHAIN-EVENT-001", "signalEvents", described(one))
 
 
 def is_indices(value: object) -> bool:

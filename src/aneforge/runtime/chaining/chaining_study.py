@@ -18,11 +18,11 @@ from aneforge.targets.schema import Entry, read
 __all__ = [
     "SIMULATED",
     "Experiment",
-    "Finding",
     "Outcome",
     "StudiedClass",
     "StudiedRule",
     "Study",
+    "Violation",
     "chaining_error",
     "class_evidence",
     "experiments_text",
@@ -207,7 +207,7 @@ def failure(name: str, operation: str, *, url: str = "", remedy: str | None = No
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """Something in a request that a rule of the study forbids."""
 
     rule: str
