@@ -70,6 +70,9 @@ class FramedStyle:
     network_id: int = 1
     wide_numbers: bool = True
     """Bias and scale of the planar engine are registers of fp32."""
+    bytes_per_cycle: int
+    planes_per_cycle: int = 1 << 30
+    """The estimate of time, modelled: bytes and planes of tensors that a cycle moves, fitted on the programs."""
 
 
 STYLES: Mapping[int, FramedStyle] = {
@@ -85,10 +88,26 @@ STYLES: Mapping[int, FramedStyle] = {
         marks_last=False,
         cached=False,
         wide_numbers=False,
+        bytes_per_cycle=34_000,
+        planes_per_cycle=935,
     ),
-    8: FramedStyle(log_events=0x0300_002A, source_config=0x21, result_config=0x0100_0031, table_slot=4, flat=False),
-    17: FramedStyle(log_events=0x0400_0068, source_config=0x21, result_config=0x0100_0031),
-    19: FramedStyle(log_events=0x0400_0068, source_config=0x21, result_config=0x0100_0021, base_repeats=2),
+    8: FramedStyle(
+        log_events=0x0300_002A,
+        source_config=0x21,
+        result_config=0x0100_0031,
+        table_slot=4,
+        flat=False,
+        bytes_per_cycle=68_300,
+    ),
+    17: FramedStyle(log_events=0x0400_0068, source_config=0x21, result_config=0x0100_0031, bytes_per_cycle=68_300),
+    19: FramedStyle(
+        log_events=0x0400_0068,
+        source_config=0x21,
+        result_config=0x0100_0021,
+        base_repeats=2,
+        bytes_per_cycle=55_000,
+        planes_per_cycle=565,
+    ),
     20: FramedStyle(
         log_events=0x0400_0068,
         source_config=0x21,
@@ -98,6 +117,8 @@ STYLES: Mapping[int, FramedStyle] = {
         configs_by_packet=False,
         data_sets=True,
         network_id=2,
+        bytes_per_cycle=60_000,
+        planes_per_cycle=820,
     ),
 }
 """Constants by generation of descriptors."""
@@ -369,7 +390,10 @@ def framed_task(
         cache = layout.blocks["cache"].address
         records += records_of(layout, {cache + at: word for at, word in CACHE.items()})
     records += packets(layout, style, sources=sources, table=table)
+    tensors = 1 + sources
+    moved = tensors * surface_of(extent, 0).depth / style.bytes_per_cycle
     head: Values = {
+        "header.execution_cycles": int(moved + tensors * extent.channels / style.planes_per_cycle),
         "header.log_events": style.log_events,
         "header.debug_log_events": DEBUG_EVENTS,
         "header.tsr": 1,
