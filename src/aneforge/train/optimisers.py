@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self, cast
 
@@ -29,7 +30,7 @@ WARN_EVERY = 100
 """Skipped steps in a row are warned of at the first and at every hundredth, as documented."""
 
 
-class Optimizer:
+class Optimizer(ABC):
     """What all optimisers share: parameters, learning rate, loss scale, clipping, and the skip of non-finite steps."""
 
     moments: ClassVar[int] = 0
@@ -45,7 +46,9 @@ class Optimizer:
         clip_norm: float | None = None,
     ) -> None:
         self.params = check_params(params)
-        self.lr = lr if callable(lr) else not_negative(lr, "lr")
+        self.lr = lr
+        if not callable(lr):
+            not_negative(lr, "lr")
         self.loss_scale = positive(loss_scale, "loss_scale", remedy="use 1.0, or a power of 2")
         self.weight_decay = not_negative(weight_decay, "weight_decay")
         self.clip_norm = None if clip_norm is None else positive(clip_norm, "clip_norm")
@@ -70,22 +73,14 @@ class Optimizer:
             return False
         self.skipped = 0
         self.steps += 1
-        rate = self.rate(self.steps)
+        rate = rate_at(self.lr, self.steps)
         for one, gradient, kept in zip(self.params, self.clipped(found), self.kept, strict=True):
             self.update(one.value, gradient, kept, rate)
         return True
 
+    @abstractmethod
     def update(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
         """Change one parameter and its moments in place."""
-        raise NotImplementedError
-
-    def rate(self, step: int) -> float:
-        """Return the learning rate of a step.
-
-        Raises:
-            GraphError: The schedule gave something that is not a rate.
-        """
-        return not_negative(self.lr(step), f"lr({step})") if callable(self.lr) else self.lr
 
     def in_order(self, grads: Gradients) -> list[Array]:
         """Return gradients in the order of the parameters.
@@ -97,7 +92,7 @@ class Optimizer:
             by_parameter = cast("Mapping[Parameter, Array]", grads)
             listed = [by_parameter[one] for one in self.params if one in by_parameter]
         else:
-            listed = list(cast("Sequence[Array]", grads))
+            listed = list(grads)
         if len(listed) != len(self.params):
             raise GraphError("every parameter needs a gradient", seen=len(listed), limit=len(self.params))
         for place, (one, gradient) in enumerate(zip(self.params, listed, strict=True)):
@@ -292,6 +287,15 @@ def build_optimizer(  # noqa: PLR0913 - what the trainer takes for all optimiser
         return Adam(params, lr, betas, eps, loss_scale, weight_decay=decay, clip_norm=clip_norm)
     decay = 0.01 if weight_decay is None else weight_decay
     return AdamW(params, lr, betas, eps, loss_scale, weight_decay=decay, clip_norm=clip_norm)
+
+
+def rate_at(lr: object, step: int) -> float:
+    """Return the learning rate of a step.
+
+    Raises:
+        GraphError: A schedule gave something that is not a rate.
+    """
+    return not_negative(lr(step), f"lr({step})") if callable(lr) else not_negative(lr, "lr")
 
 
 def check_params(params: object) -> tuple[Parameter, ...]:
