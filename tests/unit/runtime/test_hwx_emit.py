@@ -83,6 +83,7 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
     "linear in parts": lambda: source(1, 2048).linear(weights(300, 2048), weights(300)).relu(),
     "mean of a large map": lambda: source(1, 32, 200, 200).mean((2, 3)),
     "part": lambda: source(*MAP).slice_by_size((0, 4, 2, 0), (1, 8, 3, 10)),
+    "columns and channels": lambda: source(*MAP).transpose((0, 3, 2, 1)),
     "rows and channels": lambda: source(*MAP).transpose((0, 2, 1, 3)),
     "product": lambda: source(1, 32, 24) @ source(1, 24, 40, name="y"),
     "linear": lambda: source(4, 24).linear(weights(20, 24), weights(20)),
@@ -172,7 +173,7 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
         "ANE-EMIT-009: a part must begin at a multiple of 32 columns",
     ),
     "shape": (lambda: source(*MAP).reshape((1, 60, 24)), "ANE-EMIT-009: no program of this change of shape is known"),
-    "transpose": (lambda: source(*MAP).transpose((0, 3, 2, 1)), "ANE-EMIT-009: no program of this transpose is known"),
+    "transpose": (lambda: source(*MAP).transpose((0, 1, 3, 2)), "ANE-EMIT-009: no program of this transpose is known"),
     "products": (
         lambda: source(1, 2, 32, 24) @ source(1, 2, 24, 40, name="y"),
         "ANE-EMIT-008: no program of several products is known",

@@ -496,7 +496,7 @@ def transpose_step(extent: Extent, result: Extent, order: Sequence[int]) -> Step
     """Return the step of a transpose.
 
     Raises:
-        HwxError: It exchanges other axes than channels with rows, or with the columns of one row.
+        HwxError: It exchanges other axes than channels with rows or columns.
     """
     rank = len(order)
     moved = [place - rank for place in order]
@@ -504,6 +504,8 @@ def transpose_step(extent: Extent, result: Extent, order: Sequence[int]) -> Step
         return Step(result, lambda sources, to, _, __: (exchange_channels_and_rows(extent, sources[0], to),))
     flat = extent.height == result.height == 1
     if flat and moved[-2:] == [-1, -2] and extent.channels == result.width and extent.width == result.channels:
+        return exchange_step(extent, result)
+    if moved == [-4, -1, -2, -3]:
         return exchange_step(extent, result)
     raise HwxError("ANE-EMIT-009: no program of this transpose is known", seen=tuple(order))
 

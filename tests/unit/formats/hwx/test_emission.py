@@ -64,6 +64,7 @@ OPERATIONS = {
     "constant product": Operation(op="matmul", x=[4, 64], w=[96, 64], transpose_y=True, constant_y=True),
     "runtime product": Operation(op="matmul", x=[32, 64], w=[64, 128]),
     "channels and rows": Operation(op="transpose", x=SHAPE, perm=[0, 2, 1, 3]),
+    "channels and columns of rows": Operation(op="transpose", x=SHAPE, perm=[0, 3, 2, 1]),
     "channels and columns": Operation(op="transpose", x=[1, 64, 96], perm=[0, 2, 1]),
 }
 LATER = {
@@ -145,7 +146,7 @@ REFUSED = {
         Operation(op="matmul", x=[32, 8], w=[8, 8], transpose_y=True),
         "ANE-EMIT-008: the second matrix of a runtime product must not be transposed",
     ),
-    "transpose": (Operation(op="transpose", x=SHAPE, perm=[0, 3, 2, 1]), "ANE-EMIT-009: no program of this transpose"),
+    "transpose": (Operation(op="transpose", x=SHAPE, perm=[0, 1, 3, 2]), "ANE-EMIT-009: no program of this transpose"),
     "product in parts": (
         Operation(op="matmul", x=[1, 4096], w=[1024, 4096], transpose_y=True, constant_y=True),
         "ANE-EMIT-004: a product by a constant must fit the kernel memory of one task",

@@ -40,14 +40,18 @@ def exchange_channels_and_rows(extent: Extent, source: Surface, result: Surface)
 
 
 def exchange_channels_and_width(extent: Extent, source: Surface, result: Surface) -> Draft:
-    """Return the copy that exchanges channels and columns, and writes from a whole buffer on chip."""
+    """Return the copy that exchanges channels and columns, and writes from a whole buffer on chip.
+
+    It was seen for tensors of one row; that others differ in their rows alone is inferred.
+    """
     rows = bypass_rows(replace(extent, width=extent.channels))
     channel = channel_bytes(extent.width, NEURAL_WIDTH)
     packed = extent.channels * channel
     row = neural_row(packed, extent.width, rows.most)
     turned = channel_bytes(extent.channels, extent.channels)
     whole = extent.width * turned
-    held = Buffer(must_fit(row * extent.height), turned, whole, whole, whole)
+    must_fit((row + whole) * extent.height)
+    held = Buffer(row * extent.height, turned, whole, whole, whole)
     values: Values = {
         **neural_values(extent, extent, cores=extent.channels, rows=rows, tile=extent.height),
         "common.unicast": 1,

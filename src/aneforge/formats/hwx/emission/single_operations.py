@@ -225,6 +225,9 @@ def transpose_drafts(operation: Operation) -> tuple[Draft, ...]:
         rows, columns = operation.x[-2:]
         source, result = matrix_surface(rows, columns, FIRST), matrix_surface(columns, rows, RESULT)
         return (exchange_channels_and_width(Extent(rows, 1, columns), source, result),)
+    if places == [-4, -1, -2, -3]:
+        turned = Extent(extent.width, extent.height, extent.channels)
+        return (exchange_channels_and_width(extent, surface_of(extent, FIRST), surface_of(turned, RESULT)),)
     raise HwxError("ANE-EMIT-009: no program of this transpose is known", seen=operation.perm)
 
 
