@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["Draft", "Join", "Values", "words_of"]
 
 Values: TypeAlias = "dict[str, float | tuple[int, ...]]"
-"""Fields by name, else whole registers by label; a tuple fills registers of one form from the first on."""
+"""Fields by name, else whole registers by label, or `block+offset` where no name is known.
+
+A tuple fills registers of one form from the first on.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,8 @@ def words_of(layout: Layout, values: Mapping[str, float | tuple[int, ...]]) -> t
     for name, value in values.items():
         block, _, offset = name.partition("+")
         if offset:
-            registers[layout.blocks[block].address + int(offset, 16)] = (
-                int(value) if not isinstance(value, tuple) else 0
-            )
+            (word,) = value if isinstance(value, tuple) else (value,)
+            registers[layout.blocks[block].address + int(offset, 16)] = int(word)
             continue
         whole = labels.get(name) if name not in layout.fields else None
         register = whole or layout.place(name).register
