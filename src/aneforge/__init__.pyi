@@ -151,4 +151,7 @@ from .train.parameter import Parameter as Parameter
 from .train.parameter import conv_param as conv_param
 from .train.parameter import parameter as parameter
 from .train.patches import conv2d as conv2d
+from .train.small_networks import cifar_cnn as cifar_cnn
+from .train.small_networks import conv_block as conv_block
+from .train.small_networks import group_norm_train as group_norm_train
 from .train.trainer import Trainer as Trainer
