@@ -144,10 +144,15 @@ def drawn_feeds(graph: af.Graph, generator: np.random.Generator, given: Mapping[
 KINKED = ("abs", "clip", "leaky_relu", "relu", "relu6")
 
 
+def differentiate(total: torch.Tensor, leaves: list[torch.Tensor]) -> tuple[torch.Tensor | None, ...]:
+    """Return torch's gradients; None for a tensor that has no part in the total."""
+    return cast("tuple[torch.Tensor | None, ...]", torch.autograd.grad(total, leaves, allow_unused=True))
+
+
 def is_on_a_kink(graph: af.Graph, feeds: Mapping[str, Array]) -> bool:
     """Return whether an activation meets a number at which it has two slopes, of which torch may take the other."""
     read = {
-        f"y{number}": cast("Output", node.operands["x"])
+        f"y{number}": node.operands["x"]
         for number, node in enumerate(graph.nodes)
         if node.op.name in KINKED and isinstance(node.operands["x"], Output)
     }
@@ -172,7 +177,7 @@ def compare_with_torch(graph: af.Graph, generator: np.random.Generator, feeds: M
     backs = backs_of(list(outputs.values()), generator)
     parts = [(results[name] * torch.tensor(back)).sum() for name, back in zip(outputs, backs.values(), strict=True)]
     total = torch.stack(parts).sum()
-    found = torch.autograd.grad(total, [leaves[name] for name in every], allow_unused=True)
+    found = differentiate(total, [leaves[name] for name in every])
     expected = {name: one.numpy() for name, one in zip(every, found, strict=True) if one is not None}
     made = backward_graph(list(outputs.values()), {name: every[name] for name in expected})
     values = {**feeds, **backs}
@@ -202,7 +207,7 @@ def torch_gradients(call: Call, backs: Mapping[str, Array]) -> dict[str, Array]:
     ]
     results = [one for one in run_in_torch(call.node, operands) if one.is_floating_point()]
     total = torch.stack([(one * torch.tensor(back)).sum() for one, back in zip(results, backs.values(), strict=True)])
-    found = torch.autograd.grad(total.sum(), [leaves[name] for name in call.params], allow_unused=True)
+    found = differentiate(total.sum(), [leaves[name] for name in call.params])
     return {
         name: np.zeros(call.feeds[name].shape) if one is None else one.numpy()
         for name, one in zip(call.params, found, strict=True)

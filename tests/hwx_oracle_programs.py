@@ -87,7 +87,11 @@ def program_of(oracle: Oracle) -> OracleProgram:
             return matmul_program(tasks, params)
         case op:
             x, y = four(params["x"]), params.get("y")
-            ports = {"x": x, "y": result_shape(params), **({"z": four(y)} if isinstance(y, list) else {})}
+            ports = {
+                "x": x,
+                "y": result_shape(params),
+                **({"z": four(cast("list[int]", y))} if isinstance(y, list) else {}),
+            }
             return OracleProgram(container_of(tasks, ports, constants=table_of(op, params), scratch=0x10000))
 
 
@@ -111,7 +115,7 @@ def later_program_of(oracle: Oracle) -> OracleProgram:
 def elements_program(task: Task, oracle: Oracle) -> OracleProgram:
     """Return a task on elements with its ports and its table."""
     x, y = four(oracle.params["x"]), oracle.params.get("y")
-    ports = {"x": x, "y": x, **({"z": four(y)} if isinstance(y, list) else {})}
+    ports = {"x": x, "y": x, **({"z": four(cast("list[int]", y))} if isinstance(y, list) else {})}
     return OracleProgram(container_of([task], ports, constants=table_of(str(oracle.params["op"]), oracle.params)))
 
 
@@ -239,7 +243,10 @@ def given_attributes(params: Mapping[str, Any]) -> dict[str, Any]:
             found = {name: params[name] for name in names if name in params}
             if params["op"] == "rsqrt":
                 found.setdefault("epsilon", 1e-6)  # what every program of it has, named or not
-            return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+            return {
+                name: tuple(cast("list[int]", value)) if isinstance(value, list) else value
+                for name, value in found.items()
+            }
 
 
 def pads_of(params: Mapping[str, Any], axis: int) -> tuple[int, int]:

@@ -55,6 +55,10 @@ def passed(values: object) -> Tensor:
     return values if isinstance(values, Tensor) else torch.tensor(np.asarray(values))
 
 
+def unchanged(values: object) -> object:
+    return values
+
+
 @cache
 def meanings() -> dict[str, Meaning]:
     """Return operations as functions of torch tensors and attributes, by name."""
@@ -62,7 +66,7 @@ def meanings() -> dict[str, Meaning]:
     before = {name: getattr(oracle_tools, name) for name in names}
     found: dict[str, Meaning] = {}
     try:
-        for name, function in zip(names, (passed, lambda values: values), strict=True):
+        for name, function in zip(names, (passed, unchanged), strict=True):
             setattr(oracle_tools, name, function)
         for path in sorted(ORACLES.glob("*.py")):
             spec = importlib.util.spec_from_file_location(f"torch_oracles_{path.stem}", path)
@@ -80,7 +84,7 @@ def meanings() -> dict[str, Meaning]:
         def run(*operands: object, **attributes: object) -> Tensor | tuple[Tensor, ...]:
             # torch_unary and torch_binary look their converters up when they run.
             kept = oracle_tools.tensor, oracle_tools.array
-            oracle_tools.tensor, oracle_tools.array = cast("Any", passed), cast("Any", lambda values: values)
+            oracle_tools.tensor, oracle_tools.array = cast("Any", passed), cast("Any", unchanged)
             try:
                 return found[name](*operands, **attributes)
             finally:
@@ -210,7 +214,7 @@ def instance_norm(x: Tensor, gamma: Tensor | None, beta: Tensor | None, *, epsil
 
 
 def l2_norm(x: Tensor, *, axes: Sequence[int], epsilon: float) -> Tensor:
-    length = torch.linalg.vector_norm(x, dim=tuple(axes), keepdim=True)
+    length = x.square().sum(dim=tuple(axes), keepdim=True).sqrt()
     return x / length.clamp(min=math.sqrt(epsilon))
 
 
@@ -331,7 +335,7 @@ MEANINGS: dict[str, Meaning] = {
     "ne_conv": conv,
     "ne_pool": by_mode,
     "pe_pool": by_mode,
-    "real_div": lambda x, y: x / y,
+    "real_div": torch.div,
     "resize_nearest_neighbor": resize_nearest_neighbor,
     "rms_norm": rms_norm,
     "scaled_tanh": scaled_tanh,

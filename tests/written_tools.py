@@ -120,7 +120,9 @@ def outcome_of(drawn: Drawn, writer: Writer, target: str, folder: Path) -> Outco
         return Outcome.NOT_COMPILED
     try:
         made = compile_form(drawn.graph, resolved, writer.emitter.form, PIPELINE, PIPELINE.run)
-        again = writer.again(writer.emitter.write(made.retargeted, made.program, folder / "model.mlpackage"))
+        written = writer.emitter.write(made.retargeted, made.program, folder / "model.mlpackage").path
+        assert written is not None
+        again = writer.again(written)
     except AneforgeError:
         return Outcome.NOT_WRITTEN
     if made.notes:

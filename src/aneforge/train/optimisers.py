@@ -30,6 +30,13 @@ WARN_EVERY = 100
 """Skipped steps in a row are warned of at the first and at every hundredth, as documented."""
 
 
+def listed_gradients(grads: Gradients, params: Sequence[Parameter]) -> list[Array]:
+    """Return gradients in the order of parameters; one that is missing is left out."""
+    if isinstance(grads, Mapping):
+        return [grads[one] for one in params if one in grads]
+    return list(grads)
+
+
 class Optimizer(ABC):
     """What all optimisers share: parameters, learning rate, loss scale, clipping, and the skip of non-finite steps."""
 
@@ -88,11 +95,7 @@ class Optimizer(ABC):
         Raises:
             GraphError: One is missing, or has another shape than its parameter.
         """
-        if isinstance(grads, Mapping):
-            by_parameter = cast("Mapping[Parameter, Array]", grads)
-            listed = [by_parameter[one] for one in self.params if one in by_parameter]
-        else:
-            listed = list(grads)
+        listed = listed_gradients(grads, self.params)
         if len(listed) != len(self.params):
             raise GraphError("every parameter needs a gradient", seen=len(listed), limit=len(self.params))
         for place, (one, gradient) in enumerate(zip(self.params, listed, strict=True)):

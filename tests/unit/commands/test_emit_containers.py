@@ -24,6 +24,7 @@ def convolution() -> Tensor:
 
 def test_a_whole_program_is_one_file(tmp_path: Path) -> None:
     made = compile_model(convolution(), "m1", "hwx", tmp_path / "net.hwx")
+    assert made.path is not None
     assert made.path == str(tmp_path / "net.hwx")
     assert made.notes == ()
     (output,) = af.hwx.execute(made.path, {"x": np.ones((1, 8, 6, 6), np.float16)}).outputs.values()

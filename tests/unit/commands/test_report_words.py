@@ -6,7 +6,7 @@ import re
 import warnings
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -280,7 +280,7 @@ def test_commands_and_the_runtime_take_and_refuse_the_same_integers() -> None:
 def test_inputs_of_four_bits_take_integers_of_any_type(dtype: type) -> None:
     x = af.Tensor(build("input", {}, {"shape": (2, 2), "dtype": "int4", "name": "x"}), 0)
     graph = af.Graph({"y": af.cast(x, "fp16")})
-    values: npt.NDArray[Any] = np.array([[-8, 7], [0, 1]]).astype(dtype)
+    values = cast("npt.NDArray[Any]", np.array([[-8, 7], [0, 1]]).astype(dtype))
     inputs, _ = feed_inputs(graph, {"x": values})
     assert af.reference(graph, inputs)["y"].tolist() == [[-8.0, 7.0], [0.0, 1.0]]
     (found,) = check(graph, "m5", CheckOptions(samples=inputs)).targets

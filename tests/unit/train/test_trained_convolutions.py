@@ -46,7 +46,7 @@ def test_values_and_gradients_are_those_of_torch(shape: tuple[int, int, int, int
     found = af.reference(af.Graph({"y": y, "g": gradient}), [images, w.value])
     weights = torch.tensor(kernel, dtype=torch.float64, requires_grad=True)
     wanted = torch.nn.functional.conv2d(torch.tensor(images, dtype=torch.float64), weights, padding=pad)
-    (wanted * wanted).sum().backward()
+    (wanted * wanted).sum().backward()  # pyright: ignore[reportUnknownMemberType] - torch has no type for it
     assert weights.grad is not None
     np.testing.assert_allclose(found["y"], wanted.detach().numpy(), atol=1e-6)
     np.testing.assert_allclose(found["g"], weights.grad.numpy().reshape(shape[0], -1).T, rtol=1e-5, atol=1e-4)

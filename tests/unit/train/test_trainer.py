@@ -57,7 +57,7 @@ class Perceptron:
 
     def trainer(self, target: str = "m1", rows: int = 1000, **options: Any) -> af.Trainer:  # noqa: ANN401 - passed on
         """Return a trainer with data."""
-        chosen: dict[str, Any] = {"lr": 0.01, "optimizer": "adam", "loss_scale": 1024.0, **options}
+        chosen = cast("dict[str, Any]", {"lr": 0.01, "optimizer": "adam", "loss_scale": 1024.0, **options})
         made = af.Trainer(self.objective, self.params, target=target, **chosen)
         pixels, labels = digits()
         made.set_dataset(self.x, pixels[:rows], self.t, np.eye(CLASSES)[labels[:rows]])
@@ -180,7 +180,7 @@ def test_a_comparison_names_the_first_step_and_tensor_that_differ() -> None:
     assert found.losses[0][0] > 8000
     assert "first difference at step 1, loss: 1 of 1 elements differ, by 1.14e+04 at most" in str(found)
     assert [one.tensor for one in found.last] == ["w"]
-    assert "<pre>" in found._repr_html_()
+    assert "<pre>" in found._repr_html_()  # pyright: ignore[reportPrivateUsage] - what notebooks call
 
 
 def test_the_report_says_what_a_step_is() -> None:
@@ -195,7 +195,7 @@ def test_the_report_says_what_a_step_is() -> None:
     assert report.programs[0].layers > report.programs[1].layers
     assert "on h13" in report.programs[0].legality
     assert "modelled" in text
-    assert "<pre>" in report._repr_html_()
+    assert "<pre>" in report._repr_html_()  # pyright: ignore[reportPrivateUsage] - as above
 
 
 def plain_parts(node: af.Tensor, g: af.Tensor) -> list[af.Tensor]:

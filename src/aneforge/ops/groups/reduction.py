@@ -234,8 +234,7 @@ REDUCE_SUM = reduction(
     "Σ x",
     total,
     dtypes=NUMBERS,
-    **FUSED_REDUCTION,
-    gradient=reducing.SUM,
+    **{**FUSED_REDUCTION, "gradient": reducing.SUM},
 )
 REDUCE_SUM_SQUARE = reduction(
     "reduce_sum_square",
@@ -263,16 +262,14 @@ REDUCE_MAX = reduction(
     "the largest x",
     largest,
     dtypes=NUMBERS,
-    **FUSED_EXTREME,
-    gradient=reducing.EXTREME,
+    **{**FUSED_EXTREME, "gradient": reducing.EXTREME},
 )
 REDUCE_MIN = reduction(
     "reduce_min",
     "the smallest x",
     smallest,
     dtypes=NUMBERS,
-    **FUSED_EXTREME,
-    gradient=reducing.EXTREME,
+    **{**FUSED_EXTREME, "gradient": reducing.EXTREME},
 )
 REDUCE_PROD = reduction(
     "reduce_prod",
@@ -288,8 +285,7 @@ REDUCE_MEAN = reduction(
     "reduce_mean",
     "Σ x / n",
     mean,
-    **FUSED_REDUCTION,
-    gradient=reducing.MEAN,
+    **{**FUSED_REDUCTION, "gradient": reducing.MEAN},
 )
 REDUCE_L2_NORM = reduction(
     "reduce_l2_norm",

@@ -206,7 +206,7 @@ class ANERequest:
 def input_findings(inputs: object) -> Iterator[Violation]:
     """Yield what is wrong with the inputs of a chaining request."""
     if not isinstance(inputs, list | tuple) or not inputs:
-        yield Violation("CHAIN-INPUT-002", "inputs", described(inputs))
+        yield Violation("CHAIN-INPUT-002", "inputs", described(cast("object", inputs)))
         return
     for one in cast("Sequence[object]", inputs):
         if not isinstance(one, ANEBuffer):
@@ -216,7 +216,7 @@ def input_findings(inputs: object) -> Iterator[Violation]:
 def output_findings(output_sets: object) -> Iterator[Violation]:
     """Yield what is wrong with the output sets of a chaining request."""
     if not isinstance(output_sets, list | tuple) or not output_sets:
-        yield Violation("CHAIN-OUTPUT-001", "outputSets", described(output_sets))
+        yield Violation("CHAIN-OUTPUT-001", "outputSets", described(cast("object", output_sets)))
         return
     for one in cast("Sequence[object]", output_sets):
         if one is None or (isinstance(one, ANEIOSurfaceOutputSets) and one.is_nil):

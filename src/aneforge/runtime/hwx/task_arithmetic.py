@@ -141,7 +141,7 @@ class SoftwareComputer:
             return x
         if activation is Bound.RELU:
             return self.run("relu", {"x": x})
-        table = cast("ActivationTable", activation)
+        table = activation
         if table.operation is not None:
             return self.run(table.operation.op, {"x": x}, table.operation.attributes)
         self.doubt(UNKNOWN_TABLE)

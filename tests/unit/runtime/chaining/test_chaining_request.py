@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
@@ -159,13 +159,16 @@ def test_what_validate_says_no_to(request_: ANEChainingRequest, rule: str, syste
 
 @pytest.mark.parametrize(
     ("symbols", "rules"),
-    [
-        (([-1], [-1], [0]), ["CHAIN-NIL-002"] * 3),
-        (([0], [0], [0]), ["CHAIN-NIL-002"] * 3),
-        (([], [], []), ["CHAIN-NIL-002"] * 3),
-        ((None, None, None), []),
-        ((-1, -1, 0), ["CHAIN-NIL-001"] * 3),
-    ],
+    cast(
+        "list[tuple[tuple[object, object, object], list[str]]]",
+        [
+            (([-1], [-1], [0]), ["CHAIN-NIL-002"] * 3),
+            (([0], [0], [0]), ["CHAIN-NIL-002"] * 3),
+            (([], [], []), ["CHAIN-NIL-002"] * 3),
+            ((None, None, None), []),
+            ((-1, -1, 0), ["CHAIN-NIL-001"] * 3),
+        ],
+    ),
     ids=["L.1", "L.2", "L.3", "L.4", "L.5"],
 )
 def test_the_five_combinations_of_experiment_l(symbols: tuple[object, object, object], rules: list[str]) -> None:

@@ -104,13 +104,14 @@ def reduction_tasks(
         return (reduce_width(reduction, extent, source, result),)
     if whole <= {"height", "width"} and "width" in axes:
         return (reduce_map(reduction, extent, source, result),)
-    if whole == {"channels"} and reduction.maximum and extent.height == extent.width == 1:
+    if whole == frozenset({"channels"}) and reduction.maximum and extent.height == extent.width == 1:
         return (channel_maximum(extent, source, result),)
-    if whole == {"channels", "height", "width"} or (whole == {"channels"} and extent.height == extent.width == 1):
+    one_place = extent.height == extent.width == 1
+    if whole == frozenset({"channels", "height", "width"}) or (whole == frozenset({"channels"}) and one_place):
         return (reduce_everything(reduction, extent, source, result),)
-    if whole == {"channels"} and extent.height == 1:
+    if whole == frozenset({"channels"}) and extent.height == 1:
         return reduce_channels(reduction, extent, source, result)
-    if whole == {"height"}:
+    if whole == frozenset({"height"}):
         return reduce_height(reduction, extent, source, result)
     raise HwxError("ANE-EMIT-006: no program that reduces these axes is known", seen=", ".join(sorted(whole)))
 

@@ -155,7 +155,7 @@ class GraphComputer:
             return MadeValue(x, work=work, sources=sources)
         if activation is Bound.RELU:
             return MadeValue(self.values.apply("relu", {"x": x}), work=work, sources=sources)
-        named = cast("ActivationTable", activation).operation
+        named = activation.operation
         if named is None:
             return MadeValue(None, self.refuse("ne.nonlinearity", "the table is none of the known ones"))
         return MadeValue(self.values.apply(named.op, {"x": x}, named.attributes), work=work, sources=sources)
@@ -223,7 +223,8 @@ class GraphComputer:
 
     def elements(self, work: Elements, sources: tuple[Names, ...]) -> MadeValue:
         """Return work on elements."""
-        made = self.pair(work, sources) if len(sources) > 1 else self.one(work, self.tensor(sources[0]))
+        first, *others = sources
+        made = self.pair(work, sources) if others else self.one(work, self.tensor(first))
         if made is None:
             refusal = self.refuse("pe.planar_config", "a pair is scaled, negated or shifted in one rounding")
             return MadeValue(None, refusal, work, sources)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aneforge.errors import HwxError
 from aneforge.formats.hwx.descriptors.meaning import TaskOperation
@@ -13,8 +13,6 @@ from aneforge.formats.hwx.interpreter.task_memory import L2, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    import numpy as np
 
     from aneforge.formats.hwx.descriptors.meaning import Extents, Operand, Surface, TaskMeaning
     from aneforge.formats.hwx.descriptors.task import Task
@@ -46,7 +44,7 @@ class TaskReader:
     index: int
     task: Task
     meaning: TaskMeaning
-    memory: Memory[np.uint16] | Memory[np.int64]
+    memory: Memory[Any]
 
     def refuse(self, register: str, message: str, *, seen: object = None, limit: object = None) -> HwxError:
         """Return the error for a register whose value has no known effect."""

@@ -6,7 +6,7 @@ Registers that change nothing of what is computed (hints, events, sizes of tiles
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aneforge.formats.hwx.descriptors.meaning import Engine, meaning
 from aneforge.formats.hwx.interpreter.neural_work import neural_work
@@ -15,15 +15,13 @@ from aneforge.formats.hwx.interpreter.steps import Step
 from aneforge.formats.hwx.interpreter.task_reader import TaskReader
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from aneforge.formats.hwx.descriptors.task import Task
     from aneforge.formats.hwx.interpreter.task_memory import Memory
 
 __all__ = ["understand"]
 
 
-def understand(index: int, task: Task, memory: Memory[np.uint16] | Memory[np.int64]) -> Step:
+def understand(index: int, task: Task, memory: Memory[Any]) -> Step:
     """Return a task as a step.
 
     Raises:
