@@ -13,7 +13,7 @@ from aneforge.graph.gradients import backward, backward_from
 from aneforge.graph.graph import INPUT
 from aneforge.graph.methods.method_arguments import misuse
 from aneforge.graph.tensor import Tensor
-from aneforge.train.parameter import FP16_MAX
+from aneforge.ops.numbers import FP16_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,14 +12,13 @@ from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.methods.base import as_array
 from aneforge.graph.methods.method_arguments import describe_argument, misuse
 from aneforge.graph.tensor import Tensor
+from aneforge.ops.numbers import FP16_MAX
 
 if TYPE_CHECKING:
     from aneforge.graph.node import Node, Output
     from aneforge.ops.types import Array
 
-__all__ = ["FP16_MAX", "Parameter", "conv_param", "parameter", "size_of"]
-
-FP16_MAX = 65504.0
+__all__ = ["Parameter", "conv_param", "parameter", "size_of"]
 
 
 class Parameter(Tensor):

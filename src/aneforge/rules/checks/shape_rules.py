@@ -7,6 +7,7 @@ other axis is spatial or contracted. Only results are looked at: an operand is t
 from collections.abc import Iterator
 from functools import cache
 
+from aneforge.ops.op import Trait
 from aneforge.ops.table import ops
 from aneforge.rules.rule import Relation, Seen, Severity, rule
 from aneforge.rules.subject import Subject
@@ -140,17 +141,18 @@ def result_axes(subject: Subject) -> Iterator[tuple[Axis, int]]:
 def is_transpose_wide(subject: Subject) -> bool:
     """Return whether the wide cap of transposes holds: for a transpose, and for what a transpose reads.
 
-    Where another operation computes with the same tensor, its own cap holds.
+    Where an operation compares the elements of the same tensor, its own cap holds: its result is too short to show it.
     """
     transposes = subject.op == "transpose" or "transpose" in subject.consumers
-    return transposes and all(map(moves_elements, subject.consumers))
+    return transposes and not any(map(compares_elements, subject.consumers))
 
 
 @cache
-def moves_elements(name: str) -> bool:
-    """Return whether an operation does nothing but move elements.
+def compares_elements(name: str) -> bool:
+    """Return whether an operation compares elements along a whole axis and gives few of them, or their places.
 
-    >>> [moves_elements(name) for name in ("transpose", "slice_by_size", "topk")]
-    [True, True, False]
+    >>> [compares_elements(name) for name in ("transpose", "gather", "topk", "reduce_argmax")]
+    [False, False, True, True]
     """
-    return name in ops() and ops()[name].movement is not None
+    op = ops().get(name)
+    return op is not None and Trait.INDICES in op.traits and op.movement is None
