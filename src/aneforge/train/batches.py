@@ -10,7 +10,8 @@ import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.methods.base import as_array
-from aneforge.train.parameter import FP16_MAX, worst_of
+from aneforge.ops.numbers import FP16_MAX
+from aneforge.train.parameter import worst_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
