@@ -2,7 +2,7 @@
 
 Every backend is measured that is available and does not compute in this process, by the same programs; where there is
 none, the software engine is. The collection says whether a device was reached: a client of the dispatch library reaches
-the software engine where there is no Mac. A program that fails is a reading too: its failure is kept, without what
+the software engine on any other system. A program that fails is a reading too: its failure is kept, without what
 names the machine's owner. Nothing is sent anywhere.
 """
 

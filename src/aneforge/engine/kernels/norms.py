@@ -58,7 +58,7 @@ def read_off(name: str, sums: Array) -> Array:
 
 
 def softmax(x: Array, axis: int, adder: AdderChoice | None) -> Array:
-    """Return eˣ / Σ eˣ along an axis, by products without an adder; where something is no number, the golden way.
+    """Return eˣ / Σ eˣ along an axis, by products without an adder; inputs that are not numbers go the golden way.
 
     Raises:
         GraphTypeError: The numbers are not fp16.
