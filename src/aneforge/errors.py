@@ -19,6 +19,7 @@ __all__ = [
     "AneforgeError",
     "BackendUnavailableError",
     "ChainingError",
+    "CheckpointError",
     "CompileBackoffError",
     "CrossChipFP16Warning",
     "DataFileError",
@@ -265,6 +266,10 @@ class CompileBackoffError(AneforgeError, RuntimeError):
 
 class ProgramFileError(AneforgeError, ValueError):
     """A saved program cannot be read: it is not such a file, damaged, of another version or for another target."""
+
+
+class CheckpointError(AneforgeError, ValueError):
+    """A checkpoint of a training run cannot be loaded: it is not such a file, damaged, or of another network."""
 
 
 class HwxError(AneforgeError, ValueError):

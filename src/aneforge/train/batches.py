@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.errors import GraphError, GraphTypeError
+from aneforge.errors import CheckpointError, GraphError, GraphTypeError
 from aneforge.graph.methods.base import as_array
 from aneforge.ops.numbers import FP16_MAX
+from aneforge.train.checkpoints import Order
 from aneforge.train.parameter import worst_of
 
 if TYPE_CHECKING:
@@ -39,6 +41,10 @@ class Batches:
         taken, self.order = self.order[: self.batch], self.order[self.batch :]
         return taken
 
+    def place(self) -> Order:
+        """Return where the order is, beside the rows that are left of the permutation."""
+        return Order(rows=self.rows, batch=self.batch, generator=json.dumps(self.random.bit_generator.state))
+
 
 @dataclass
 class Dataset:
@@ -61,6 +67,26 @@ class Dataset:
     def rows_of(self, numbers: Array) -> dict[Node, Array]:
         """Return rows of every array."""
         return {node: array[numbers] for node, array in self.arrays.items()}
+
+    def rows_to_come(self) -> dict[str, Array]:
+        """Return the rows that are left of the permutation, and those that were drawn last, if any were."""
+        return {"order": self.batches.order} | ({} if self.current is None else {"drawn": self.current})
+
+    def go_to(self, place: Order, rows: Mapping[str, Array]) -> None:
+        """Go on from a place in the order.
+
+        Raises:
+            CheckpointError: The place is not one of this data set.
+        """
+        for name in ("order", "drawn"):
+            one = rows.get(name, np.empty(0, np.int64))
+            if one.dtype != np.int64 or one.ndim != 1 or (one.size and not 0 <= one.min() <= one.max() < place.rows):
+                raise CheckpointError(f"the rows {name!r} of the checkpoint are not rows of the data set")
+        try:
+            self.batches.random.bit_generator.state = json.loads(place.generator)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"the state of the generator is damaged: {error}") from None
+        self.batches.order, self.current = rows["order"], rows.get("drawn")
 
     def in_same_place(self) -> Dataset:
         """Return the same data with an order of its own that goes on from here."""

@@ -42,6 +42,8 @@ class Optimizer(ABC):
 
     moments: ClassVar[int] = 0
     """Arrays that are kept for every parameter."""
+    counted: ClassVar[tuple[str, ...]] = ("loss_scale", "skipped", "steps")
+    """Attributes that change in a run, beside parameters and moments: what a checkpoint keeps."""
 
     def __init__(
         self,
@@ -124,6 +126,16 @@ class Optimizer(ABC):
                 f"a gradient is non-finite: the step is skipped ({self.skipped} in a row); parameters and moments "
                 f"stay. loss_scale is {self.loss_scale:g}; use a smaller one if this goes on"
             )
+
+    @property
+    def numbers(self) -> dict[str, int | float]:
+        """The numbers that change in a run, by name."""
+        return {name: cast("int | float", getattr(self, name)) for name in self.counted}
+
+    def set_numbers(self, numbers: Mapping[str, int | float]) -> None:
+        """Go on from numbers of a run."""
+        for name in self.counted:
+            setattr(self, name, numbers[name])
 
     def copy_for(self, params: Sequence[Parameter]) -> Self:
         """Return an optimiser in the same state for other owners of the same parameters."""

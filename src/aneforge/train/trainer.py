@@ -14,6 +14,7 @@ from aneforge.graph.methods.method_arguments import whole
 from aneforge.graph.tensor import Tensor
 from aneforge.targets import place_of
 from aneforge.train.batches import build_dataset, check_rows, check_values
+from aneforge.train.checkpoints import read_checkpoint, write_checkpoint
 from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimisers import build_optimizer
 from aneforge.train.run_comparison import RunComparison, compare_runs
@@ -23,7 +24,9 @@ from aneforge.train.training_report import TrainingReport, report_on
 from aneforge.train.training_run import TrainingRun
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
+    from pathlib import Path
 
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
@@ -171,6 +174,30 @@ class Trainer:
             logits = self.run.forward(self.run.feeds({place.node: filled}))[: len(part)]
             correct += int((logits.argmax(axis=1) == wanted[start : start + batch]).sum())
         return correct / len(rows)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a checkpoint: parameters, moments, counters, loss scale and the place in the order of mini-batches.
+
+        The file (safetensors) appears whole or not at all, so that the last one stays where a run is interrupted.
+
+        Raises:
+            MissingSafetensorsError: safetensors is not installed.
+            OSError: The file cannot be written.
+        """
+        return write_checkpoint(path, self.run.snapshot())
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint, with the bits that the run which wrote it would go on with.
+
+        The network, the optimizer and the size of the data set must be those of that run; the target may be another.
+
+        Raises:
+            CheckpointError: The file is not a checkpoint, damaged, or of another network: the first difference is
+                named, and nothing is changed.
+            MissingSafetensorsError: safetensors is not installed.
+            OSError: The file cannot be read.
+        """
+        self.run.restore(read_checkpoint(path, self.run.snapshot()))
 
     def report(self) -> TrainingReport:
         """Return programs, layers, legality, bytes and predicted time of a step, and what is modelled."""

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aneforge.train.checkpoints import Header, Snapshot, network_lines
+from aneforge.train.run_comparison import label_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -77,6 +80,33 @@ class TrainingRun:
         """Return the values of all inputs."""
         masters = {one.node: one.value for one in self.optimizer.params}
         return {**self.fixed, **data, **masters}
+
+    def snapshot(self) -> Snapshot:
+        """Return the state of the run: parameters, moments, counters, and where the order of mini-batches is."""
+        params, kept = self.optimizer.params, self.optimizer.kept
+        tensors: dict[str, Array] = {}
+        for place, (one, moments) in enumerate(zip(params, kept, strict=True)):
+            label = f"{place}.{label_of(params, place)}"
+            tensors[f"parameter.{label}"] = one.value
+            tensors |= {f"moment.{label}.{number}": moment for number, moment in enumerate(moments)}
+        if self.dataset is not None:
+            tensors |= self.dataset.rows_to_come()
+        header = Header(
+            network=network_lines(self.programs.forward.graph),
+            optimizer=type(self.optimizer).__name__,
+            numbers=self.optimizer.numbers,
+            order=None if self.dataset is None else self.dataset.batches.place(),
+        )
+        return Snapshot(header, tensors)
+
+    def restore(self, state: Snapshot) -> None:
+        """Go on from a state that was taken of a run of the same network."""
+        if self.dataset is not None and state.header.order is not None:
+            self.dataset.go_to(state.header.order, state.tensors)
+        for name, value in self.snapshot().tensors.items():
+            if name.startswith(("parameter.", "moment.")):
+                np.copyto(value, state.tensors[name])
+        self.optimizer.set_numbers(state.header.numbers)
 
     def twin(self, programs: Programs) -> TrainingRun:
         """Return a run in the same state that goes on by itself, with other programs or the same."""

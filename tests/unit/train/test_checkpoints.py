@@ -1,0 +1,177 @@
+"""Checkpoints: a run that was killed goes on with the bits of one that was not; what is refused; what stays whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+
+import aneforge as af
+from aneforge.errors import CheckpointError
+from aneforge.train import checkpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytest.importorskip("safetensors", reason="checkpoints need the extra train")
+
+BATCH, ROWS, CLASSES = 4, 18, 3
+"""Four batches of an epoch, and two rows that are left over."""
+
+
+def build(hidden: int = 6, activation: str = "relu", rows: int = ROWS, **options: Any) -> af.Trainer:  # noqa: ANN401 - passed on
+    random = np.random.default_rng(5)
+    x, t = af.input((BATCH, 5), name="x"), af.input((BATCH, CLASSES), name="t")
+    first = af.parameter(random.standard_normal((5, hidden)), name="first")
+    second = af.parameter(random.standard_normal((hidden, CLASSES)), name="second")
+    logits = getattr(x @ first, activation)() @ second
+    chosen = cast("dict[str, Any]", {"lr": 0.05, "optimizer": "adam", "loss_scale": 64.0, "target": "m1", **options})
+    trainer = af.Trainer(af.softmax_cross_entropy(logits, t), [first, second], **chosen)
+    rows_of_x = random.standard_normal((rows, 5))
+    trainer.set_dataset(x, rows_of_x, t, np.eye(CLASSES)[random.integers(0, CLASSES, rows)], seed=3)
+    return trainer
+
+
+def bits_of(trainer: af.Trainer) -> list[bytes]:
+    moments = [moment for kept in trainer.optimizer.kept for moment in kept]
+    return [one.tobytes() for one in (*(param.value for param in trainer.parameters), *moments)]
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from test_checkpoints import build
+trainer = build()
+for step in range(1, 6):
+    trainer.step()
+    if step == 3:  # in the middle of an epoch of four
+        trainer.save(sys.argv[2])
+print(trainer.optimizer.steps, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no signal that kills at once")
+def test_a_run_that_was_killed_goes_on_with_the_bits_of_one_that_was_not(
+    tmp_path: Path, repository: Path, clean_environment: dict[str, str]
+) -> None:
+    path = tmp_path / "run.safetensors"
+    command = [sys.executable, "-c", KILLED, str(repository / "tests" / "unit" / "train"), str(path)]
+    environment = {**clean_environment, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert done.stdout.strip() == "5"
+    undisturbed, resumed = build(), build()
+    losses = [undisturbed.step() for _ in range(11)]
+    resumed.load(path)
+    assert resumed.optimizer.steps == 3
+    assert [resumed.step() for _ in range(8)] == losses[3:]
+    assert bits_of(resumed) == bits_of(undisturbed)
+    assert resumed.loss() == undisturbed.loss()
+
+
+def test_a_second_checkpoint_of_the_same_state_has_the_same_bytes(tmp_path: Path) -> None:
+    trainer, other = build(), build()
+    trainer.step()
+    first = trainer.save(tmp_path / "first")
+    other.load(first)
+    assert other.save(tmp_path / "second").read_bytes() == first.read_bytes()
+    assert other.loss() == trainer.loss()  # of the mini-batch that was drawn last
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_an_interrupted_save_leaves_the_last_checkpoint_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    path = tmp_path / "run.safetensors"
+    trainer = build()
+    before = bits_of(trainer)
+    trainer.save(path)
+    trainer.step()
+
+    def interrupted(_: int) -> None:
+        raise error
+
+    monkeypatch.setattr(checkpoints.os, "fsync", interrupted)
+    with pytest.raises(error):
+        trainer.save(path)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    trainer.load(path)
+    assert bits_of(trainer) == before
+    assert trainer.optimizer.steps == 0
+
+
+def with_header(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the header of a checkpoint."""
+    from safetensors.numpy import load, save  # noqa: PLC0415 - an extra
+
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    held = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][checkpoints.KEY])
+    change(held)
+    path.write_bytes(save(load(content), {checkpoints.KEY: json.dumps(held)}))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda: build(hidden=7), r"another network.*seen %1 = input\(\) .*shape = \[5, 6\].*limit .*\[5, 7\]"),
+        (lambda: build(activation="tanh"), r"another network.*seen %4 = relu.*limit %4 = tanh"),
+        (lambda: build(optimizer="sgd"), "another optimizer .seen Adam, limit SGD"),
+        (lambda: build(loss_scale=32.0), "another loss_scale .seen 64.0, limit 32.0"),
+        (lambda: build(rows=20), "another data set .seen 18 rows in batches of 4, limit 20 rows"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_by_its_first_difference(
+    tmp_path: Path, other: Callable[[], af.Trainer], message: str
+) -> None:
+    path = build().save(tmp_path / "run.safetensors")
+    trainer = other()
+    before = bits_of(trainer)
+    with pytest.raises(CheckpointError, match=message):
+        trainer.load(path)
+    assert bits_of(trainer) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda held: held.update(form=2), r"another version \(seen 2, limit 1\)"),
+        (lambda held: held.update(network=3), "header of the checkpoint is damaged"),
+        (lambda held: held["order"].update(generator="{}"), "state of the generator is damaged"),
+        (lambda held: held["order"].update(rows=17), "another data set"),
+        (lambda held: held.update(order=None), "written without a data set"),
+        (lambda held: held["numbers"].pop("skipped"), "only one of checkpoint and trainer has the number 'skipped'"),
+    ],
+)
+def test_a_damaged_header_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str) -> None:
+    trainer = build()
+    path = trainer.save(tmp_path / "run.safetensors")
+    with_header(path, change)
+    with pytest.raises(CheckpointError, match=message):
+        trainer.load(path)
+
+
+def test_other_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from safetensors.numpy import save_file  # noqa: PLC0415 - an extra
+
+    trainer, path = build(), tmp_path / "run.safetensors"
+    with pytest.raises(FileNotFoundError):
+        trainer.load(path)
+    whole = trainer.save(path).read_bytes()
+    path.write_bytes(whole[:-10])
+    with pytest.raises(CheckpointError, match="the file is not a checkpoint"):
+        trainer.load(path)
+    save_file({"weights": np.zeros(3, np.float32)}, path)
+    with pytest.raises(CheckpointError, match="has no header of one"):
+        trainer.load(path)
+    monkeypatch.setattr(checkpoints.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"need the library safetensors.*aneforge-open\[train\]"):
+        trainer.save(path)
