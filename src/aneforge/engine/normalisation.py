@@ -4,10 +4,11 @@ Softmax along the last axis (decoded from task descriptors): the largest; t = fp
 operation; the table of powers of two; the sum with the reciprocal read off its table in the same task, so that the sum
 is not rounded before; one product. Layer norm: the mean; the sum of squared distances, scaled by 1 / n, epsilon added
 and the reciprocal root read off its table in one task; (x − mean) times that. Three fp16 results in all; gamma and beta
-are operations of their own. The rounding points follow from the tasks and are inferred; the order of the sums is not
-known (`reductions`). The other norms are taken to go the same way, and so is softmax along other axes, but on targets
-whose descriptors say otherwise: there the sum over channels or rows is one of products with weights of 1, in the
-accumulator of convolutions, and the reciprocal is read off for that sum (decoded; `softmax_sum` of the datapath).
+are operations of their own. Where descriptors have no more than fp16 for epsilon, the engine adds that number
+(`norm_epsilon` of the datapath). The rounding points follow from the tasks and are inferred; the order of the sums is
+not known (`reductions`). The other norms are taken to go the same way, and so is softmax along other axes, but on
+targets whose descriptors say otherwise: there the sum over channels or rows is one of products with weights of 1, in
+the accumulator of convolutions, and the reciprocal is read off for that sum (decoded; `softmax_sum` of the datapath).
 
 The documented builder writes its norms as separate operations, and the published figures of norms come from that form:
 such a program runs here as the operations that it holds, each of which rounds.
@@ -24,7 +25,7 @@ from aneforge.engine.activations import LOG2_E
 from aneforge.engine.choices import switch
 from aneforge.engine.golden import EDGE, product
 from aneforge.engine.neuron import table
-from aneforge.engine.planar import add, mul, read
+from aneforge.engine.planar import add, host_fp16, mul, read
 from aneforge.engine.reductions import accumulate, adder_of, mean, reciprocal_count, squares
 from aneforge.engine.rounding import decode_operand, to_fp16
 from aneforge.ops.arithmetic import reshape_along
@@ -41,7 +42,16 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Axes = tuple[int, ...]
 
-__all__ = ["BY_PRODUCTS", "FOR_TARGET", "Steps", "adds_products", "softmax", "standardised", "sum_of_products"]
+__all__ = [
+    "BY_PRODUCTS",
+    "FOR_TARGET",
+    "Steps",
+    "added_epsilon",
+    "adds_products",
+    "softmax",
+    "standardised",
+    "sum_of_products",
+]
 
 BY_PRODUCTS = "products"
 """The value of `softmax_sum` where sums over channels and rows are sums of products."""
@@ -80,6 +90,17 @@ def adds_products(target: Target, axis: int, rank: int) -> bool:
     """
     place = axis - rank if axis >= 0 else axis
     return place in ROWS_AND_CHANNELS and switch(target, "softmax_sum") == BY_PRODUCTS
+
+
+def added_epsilon(target: Target, epsilon: float) -> float:
+    """Return the epsilon that a norm of a target adds to the variance, as its descriptors hold it.
+
+    >>> from aneforge.targets import Family, resolve
+    >>> [added_epsilon(resolve(family), 1e-12) for family in (Family.A13, Family.A16)]
+    [0.0, 9.999999960041972e-13]
+    """
+    in_fp16 = switch(target, "norm_epsilon") == "fp16"
+    return float(host_fp16(np.asarray(epsilon)) if in_fp16 else np.float32(epsilon))
 
 
 def standardised(x: Array, axes: Axes, epsilon: float, adder: AdderChoice) -> Array:
@@ -147,7 +168,7 @@ def layer_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]
 
     def function(x: Array, gamma: Array | None, beta: Array | None, *, axes: Axes | None, epsilon: float) -> Array:
         found = reduced_axes(x.ndim, axes)
-        result = steps.standardised(x, found, epsilon, adder)
+        result = steps.standardised(x, found, added_epsilon(target, epsilon), adder)
         return steps.affine(result, along(gamma, x.ndim, found), along(beta, x.ndim, found))
 
     return function
@@ -158,7 +179,7 @@ def instance_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Arr
     adder = adder_of(target)
 
     def function(x: Array, gamma: Array | None, beta: Array | None, *, epsilon: float) -> Array:
-        result = steps.standardised(x, tuple(range(2, x.ndim)), epsilon, adder)
+        result = steps.standardised(x, tuple(range(2, x.ndim)), added_epsilon(target, epsilon), adder)
         return steps.affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
 
     return function
@@ -169,7 +190,7 @@ def channel_layer_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[...
     adder = adder_of(target)
 
     def function(x: Array, gamma: Array, beta: Array, *, epsilon: float) -> Array:
-        result = steps.standardised(x, (1,), epsilon, adder)
+        result = steps.standardised(x, (1,), added_epsilon(target, epsilon), adder)
         return steps.affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
 
     return function
@@ -181,7 +202,7 @@ def group_norm_on(target: Target, steps: Steps = GOLDEN) -> Callable[..., Array]
 
     def function(x: Array, gamma: Array, beta: Array, *, num_groups: int, epsilon: float) -> Array:
         groups = x.reshape(x.shape[0], num_groups, -1)
-        result = steps.standardised(groups, (2,), epsilon, adder).reshape(x.shape)
+        result = steps.standardised(groups, (2,), added_epsilon(target, epsilon), adder).reshape(x.shape)
         return steps.affine(result, by_channel(gamma, x.ndim), by_channel(beta, x.ndim))
 
     return function

@@ -25,7 +25,7 @@ from aneforge.engine.dispatch import FOR_TARGET
 from aneforge.engine.exactness import Exactness
 from aneforge.engine.execution.layers import label_wrong_join
 from aneforge.engine.execution.run_products import PRODUCT_KINDS, convolution_form, encodes_activations
-from aneforge.engine.normalisation import BY_PRODUCTS, adds_products
+from aneforge.engine.normalisation import BY_PRODUCTS, added_epsilon, adds_products
 from aneforge.engine.products import FOR_TARGET as CONVOLUTIONS
 from aneforge.ops.constant import Int8Affine
 from aneforge.ops.groups.slicing import Region, region_index
@@ -61,6 +61,8 @@ SQUARES = ("sqr", "mult")
 """Layers that are squares, or can be."""
 FEW_TERMS = 1
 """So few terms have one order, and are not rounded."""
+STANDARDISING = ("layer_norm", "instance_norm")
+"""Layers that divide by the root of a variance and an epsilon."""
 EXPANDED_EXACTLY = ("dense", "palette", "sparse")
 """Encodings whose numbers are fp16 whether they stream or fold: nothing is rounded."""
 
@@ -81,6 +83,8 @@ class Arithmetic:
     """How sums are added on the engine: neighbours in a group, leaves of a tree, bits of the window."""
     int8: str = ""
     """Whether activations that meet int8 weights pass the times-16 encoding with numbers that it can change."""
+    epsilon: float | None = None
+    """What a norm adds to the variance, as the target holds it."""
     other: str = ""
     """Everything of the datapath, for an arithmetic that asks for the target in a way unknown to this file."""
     elements: str = ""
@@ -100,7 +104,7 @@ class Arithmetic:
     @property
     def on_engine(self) -> tuple[object, ...]:
         """What decides about bits on the engine; of elements that nobody knows, about whether it knows them at all."""
-        return (self.route, self.form, self.adder, self.int8, self.other, self.elements)
+        return (self.route, self.form, self.adder, self.int8, self.epsilon, self.other, self.elements)
 
     @property
     def on_silicon(self) -> tuple[object, ...]:
@@ -189,11 +193,13 @@ def arithmetic_of_sums(layer: Layer, target: Target) -> Arithmetic:
         _, read = next(iter(layer.refs()))
         if adds_products(target, cast("int", call.attributes["axis"]), read.type.rank):
             return Arithmetic(order=BY_PRODUCTS)
+    epsilon = added_epsilon(target, layer.number("epsilon")) if layer.kind.name in STANDARDISING else None
     if terms_of(layer) <= FEW_TERMS:
-        return Arithmetic()
+        return Arithmetic(epsilon=epsilon)
     order = str(switch(target, "reduction_order"))
     adder = choices().reduction.orders[order]
-    return Arithmetic(adder=(adder.group, adder.tree, adder.window, adder.chain, adder.times, adder.bits), order=order)
+    numbers = (adder.group, adder.tree, adder.window, adder.chain, adder.times, adder.bits)
+    return Arithmetic(adder=numbers, order=order, epsilon=epsilon)
 
 
 def terms_of(layer: Layer) -> int:

@@ -279,10 +279,16 @@ def pair_finding(
         strength, cause = Strength.ROUNDINGS, Cause.WINOGRAD
         bound = min(bound, winograd_bound(layer, other, first, second))
         detail = f"{left.form} on {names[0]}, {right.form} on {names[1]}"
+    elif left.epsilon != right.epsilon and not nearly_equal(left.epsilon, right.epsilon):
+        strength, cause = Strength.ROUNDINGS, Cause.DATA
+        detail = f"{left.epsilon} is added to the variance on {names[0]}, {right.epsilon} on {names[1]}"
     elif left.adder != right.adder or left.order != right.order:
         strength, cause = Strength.ULP1, Cause.REDUCTION
-        bound = min(bound, order_bound(layer, first, second))
+        bound = bound if left.epsilon != right.epsilon else min(bound, order_bound(layer, first, second))
         detail = f"sums in the {left.order} order on {names[0]}, in the {right.order} order on {names[1]}"
+    elif left.epsilon != right.epsilon:
+        strength, cause = Strength.ULP1, Cause.DATA
+        detail = f"{left.epsilon} is added to the variance on {names[0]}, {right.epsilon} on {names[1]}"
     elif left.int8 != right.int8:
         strength, cause, bound = Strength.SATURATION, Cause.FOLD, math.inf
         detail = infinite_beside_int8(names[0] if left.int8 else names[1])
@@ -298,6 +304,15 @@ def pair_finding(
         strength, cause = Strength.ROUNDINGS, Cause.TABLE if table else Cause.DATA
         bound, detail = math.nan, f"the data of the targets differ in {', '.join(differing) or 'their datapath'}"
     return Difference(layer.name, op_of(layer), layer.location, strength, cause, bound, on_engine, detail)
+
+
+def nearly_equal(first: float | None, second: float | None) -> bool:
+    """Tell whether two epsilons are one number, rounded to fp16 and to fp32: the root of their ratio is within an ulp.
+
+    >>> nearly_equal(1.0013580322265625e-05, 1e-05), nearly_equal(0.0, 1e-12)
+    (True, False)
+    """
+    return first is not None and second is not None and math.isclose(first, second, rel_tol=2.0**-9)
 
 
 def wrong_elements(*targets: str) -> str:

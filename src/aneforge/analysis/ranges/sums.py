@@ -13,6 +13,7 @@ import numpy as np
 
 from aneforge.analysis.ranges.interval import RESULTS, Range, hull, products, round_interval
 from aneforge.analysis.ranges.pointwise import Attributes, table
+from aneforge.engine.normalisation import added_epsilon
 from aneforge.engine.reductions import adder_of
 from aneforge.ops.groups.pooling import pool_slides
 from aneforge.ops.numbers import FP16_INFINITY, FP16_SMALLEST
@@ -240,7 +241,8 @@ def affine(found: Range, situation: Situation) -> Range:
 def layer_norm(situation: Situation) -> Range:
     """Return the range of a layer norm."""
     off = slack_of(situation.target)
-    found = standardised(situation.range("x"), count_of(situation), situation.number("epsilon"), off)
+    epsilon = added_epsilon(situation.target, situation.number("epsilon"))
+    found = standardised(situation.range("x"), count_of(situation), epsilon, off)
     return affine(found, situation)
 
 
@@ -248,7 +250,8 @@ def instance_norm(situation: Situation) -> Range:
     """Return the range of an instance norm."""
     count = math.prod(situation.shape("x")[2:])
     off = slack_of(situation.target)
-    return affine(standardised(situation.range("x"), count, situation.number("epsilon"), off), situation)
+    epsilon = added_epsilon(situation.target, situation.number("epsilon"))
+    return affine(standardised(situation.range("x"), count, epsilon, off), situation)
 
 
 def l2_norm(situation: Situation) -> Range:
