@@ -36,10 +36,10 @@ BYTES = 2 * WIDTH
 CLIENT = ANEClient.shared_connection()
 
 
-def layer(seed: int) -> Program:
+def layer(seed: int, chip: str = "h16s") -> Program:
     """Return a layer with weights of its own, WIDTH to WIDTH."""
     weights = np.random.default_rng(seed).standard_normal((WIDTH, WIDTH)).astype(np.float16) / 8
-    return af.build_program((af.input((1, WIDTH), name="x") @ weights).tanh(), "h16s")
+    return af.build_program((af.input((1, WIDTH), name="x") @ weights).tanh(), chip)
 
 
 def adding() -> Program:

@@ -1,13 +1,15 @@
 """Chaining: how the engine could run layer after layer without the host. The request classes of a study, as a model.
 
 `_ANEChainingRequest` and what belongs to it are closed to third parties, and the study that looked at them ended at
-Code 15. This room has its classes under the names that the study uses, without the underscore (`class_evidence` says
-which experiments each rests on), ends every call as the study saw it end, and says why. In simulation only, a model has
+Code 15. This room has its classes. A leading underscore is private in Python, so they are spelt without it, and have
+the study's exact names as data: `class_named("_ANEBuffer")`, `study_name(ANEBuffer)`; `class_evidence` says which
+experiments each rests on. Every call ends as the study saw it end, and says why. In simulation only, a model has
 a symbol table, and chains run on the software engine: every output of that says *simulated*.
 
 `chaining_plan` is the planner, which needs none of the classes.
 """
 
+from aneforge.errors import UnknownNameError
 from aneforge.runtime.chaining.chain_models import (
     ANEInMemoryModel,
     ANEInMemoryModelDescriptor,
@@ -17,7 +19,7 @@ from aneforge.runtime.chaining.chain_models import (
     SymbolTable,
 )
 from aneforge.runtime.chaining.chaining_request import ANEChainingRequest, ANERequest, Validation
-from aneforge.runtime.chaining.chaining_study import class_evidence, study
+from aneforge.runtime.chaining.chaining_study import class_evidence, class_named, study, study_name
 from aneforge.runtime.chaining.client import ANEClient
 from aneforge.runtime.chaining.device_classes import (
     ANEDeviceController,
@@ -74,6 +76,16 @@ __all__ = [
     "Validation",
     "check_chains",
     "class_evidence",
+    "class_named",
     "run_chains",
     "study",
+    "study_name",
 ]
+
+
+def __getattr__(name: str) -> type:
+    """Return a class by the exact name of the study, so that `getattr(chaining, "_ANEBuffer")` finds it."""
+    try:
+        return class_named(name)
+    except UnknownNameError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

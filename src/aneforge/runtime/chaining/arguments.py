@@ -48,16 +48,16 @@ def check_instance(value: object, kind: type[Kind], what: str, remedy: str | Non
     return value
 
 
-def check_items(values: object, kind: type[Kind], what: str) -> tuple[Kind, ...]:
+def check_items(values: object, kind: type[Kind], what: str, remedy: str | None = None) -> tuple[Kind, ...]:
     """Return a list whose members are of one kind.
 
     Raises:
         GraphTypeError: It is not a list or a tuple, or a member is something else.
     """
     if not isinstance(values, list | tuple):
-        raise GraphTypeError(f"{what} must be a list", seen=type(values).__name__)
+        raise GraphTypeError(f"{what} must be a list", seen=type(values).__name__, remedy=remedy)
     listed = cast("Sequence[object]", values)
-    return tuple(check_instance(value, kind, f"{what}[{place}]") for place, value in enumerate(listed))
+    return tuple(check_instance(value, kind, f"{what}[{place}]", remedy) for place, value in enumerate(listed))
 
 
 def check_quality(value: object) -> int:

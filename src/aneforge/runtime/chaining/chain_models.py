@@ -8,6 +8,7 @@ has a symbol table: `ANEModel.with_symbol_table(programs, simulate=True)`.
 from __future__ import annotations
 
 import hashlib
+import threading
 import uuid
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +19,7 @@ from aneforge.errors import BackendUnavailableError, GraphError, RuntimeStateErr
 from aneforge.runtime.backends import ENTITLEMENT
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items, check_quality
 from aneforge.runtime.chaining.chaining_request import ANERequest
-from aneforge.runtime.chaining.chaining_study import SIMULATED, study
+from aneforge.runtime.chaining.chaining_study import SIMULATED, simulating, studied, study
 from aneforge.runtime.executables import SoftwareEngine
 from aneforge.runtime.ports import Direction
 from aneforge.runtime.program import LoadedProgram
@@ -39,6 +40,7 @@ __all__ = [
     "SymbolTable",
     "check_simulated",
     "check_surface",
+    "running_error",
 ]
 
 DEFAULT_QUALITY = 21
@@ -89,6 +91,7 @@ class SymbolTable:
         return known[index]
 
 
+@studied("_ANEProgramForEvaluation")
 class ANEProgramForEvaluation:
     """`_ANEProgramForEvaluation`: a program that was loaded, with a queue of requests."""
 
@@ -139,6 +142,7 @@ class ANEProgramForEvaluation:
         )
 
 
+@studied("_ANEInMemoryModelDescriptor")
 @dataclass(frozen=True, slots=True)
 class ANEInMemoryModelDescriptor:
     """`_ANEInMemoryModelDescriptor`: what an in-memory model is made of. Here it is a program, as compiled from MIL.
@@ -155,6 +159,7 @@ class ANEInMemoryModelDescriptor:
         )
 
 
+@studied("_ANEInMemoryModel")
 class ANEInMemoryModel:
     """`_ANEInMemoryModel`: compiled from MIL, loaded, evaluated. Without UUID and symbols, it cannot be chained.
 
@@ -217,14 +222,21 @@ class ANEInMemoryModel:
         Raises:
             GraphTypeError: It is not a request.
             GraphError: The quality of service is not a known level, or a surface is too small or missing.
-            UnknownNameError: There is no such input or output.
+            UnknownNameError: There is no such input, output or procedure.
             RuntimeStateError: The model is not loaded.
             BackendUnavailableError: It was not asked to simulate.
         """
         check_instance(request, ANERequest, "a request")
         check_quality(qos)
         check_simulated("evaluate", simulate=simulate)
+        with simulating("evaluate"):
+            self._evaluate(request)
+        return True
+
+    def _evaluate(self, request: ANERequest) -> None:
         loaded = self._usable("evaluate")
+        if request.procedure_index:
+            raise UnknownNameError(f"there is no procedure {request.procedure_index}; an in-memory model has 1, from 0")
         table = SymbolTable.of(loaded)
         given = {index: one.surface for index, one in zip(request.input_indices, request.inputs, strict=True)}
         written = {index: one.surface for index, one in zip(request.output_indices, request.outputs, strict=True)}
@@ -236,7 +248,6 @@ class ANEInMemoryModel:
         found = loaded.eval(*values)
         for index, surface in written.items():
             surface.write(found[table.outputs[index].name])
-        return True
 
     def unload(self, qos: int = DEFAULT_QUALITY) -> None:
         """Give the program back.
@@ -267,6 +278,7 @@ class ANEInMemoryModel:
         return f"<_ANEInMemoryModel {self.hex_string_identifier[:12]}, {self.state}>"
 
 
+@studied("_ANEModel")
 class ANEModel:
     """`_ANEModel`: a compiled model on disk. Of a MIL-compiled folder it is a shell: its symbol table is empty.
 
@@ -288,6 +300,10 @@ class ANEModel:
         self._procedures = procedures
         shared = {id(loaded): ANEProgramForEvaluation(loaded.program) for loaded in procedures}
         self._programs = tuple(shared[id(loaded)] for loaded in procedures)
+        self.guard = threading.RLock()
+        """Held while a chain of the model, or the model, changes: chains share the queues of its programs."""
+        self.runs = 0
+        """How many chains of it run at the moment."""
 
     @classmethod
     def model_at_url(cls, url: str, key: str) -> Self:
@@ -432,11 +448,18 @@ class ANEModel:
             )
 
     def release(self) -> None:
-        """Give the programs of a simulated model back; a second time does nothing."""
-        for loaded in self._procedures:
-            loaded.release()
-        if self.simulated:
-            self.state = ModelState.UNLOADED
+        """Give the programs of a simulated model back; a second time does nothing.
+
+        Raises:
+            RuntimeStateError: One of its chains runs, in another thread.
+        """
+        with self.guard:
+            if self.runs:
+                raise running_error("a chain of the model", "release")
+            for loaded in self._procedures:
+                loaded.release()
+            if self.simulated:
+                self.state = ModelState.UNLOADED
 
     def _place(self, procedure: int) -> int:
         check_integer(procedure, "a procedure index", bits=32)
@@ -456,6 +479,13 @@ class ANEModel:
         if self.simulated:
             return f"{SIMULATED} _ANEModel of {self.procedures} procedures, {self.state}"
         return f"_ANEModel: {{ modelURL={self.url} ; key={self.key} ; state={self.state.number} }}"
+
+
+def running_error(what: str, action: str) -> RuntimeStateError:
+    """Return the error for a release of something that runs."""
+    return RuntimeStateError(
+        f"{what} runs in another thread", operation=f"{action} ({SIMULATED})", remedy="wait until run_chains returns"
+    )
 
 
 def check_simulated(operation: str, *, simulate: bool) -> None:

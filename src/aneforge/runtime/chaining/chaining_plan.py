@@ -17,7 +17,9 @@ from aneforge.analysis.machine import machine_of
 from aneforge.analysis.route_sizes import production_answer, route_sizes
 from aneforge.analysis.routes import calls_on, is_assumed, range_text, routes
 from aneforge.analysis.work import plan_program, work_of
+from aneforge.compiler.ir.program import Program
 from aneforge.errors import GraphError
+from aneforge.runtime.chaining.arguments import check_instance, check_items
 from aneforge.targets import chip as chip_named
 from aneforge.targets import resolve
 from aneforge.targets.schema import Entry, read
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from aneforge.analysis.machine import Basis, Machine
     from aneforge.analysis.route_sizes import SizeComparison
     from aneforge.analysis.routes import RouteFigure
-    from aneforge.compiler.ir.program import Program
 
 __all__ = ["ChainingOption", "ChainingPlan", "RouteTime", "plan_chaining"]
 
@@ -169,9 +170,12 @@ def plan_chaining(programs: Sequence[Program], chip: str) -> ChainingPlan:
     True
 
     Raises:
+        GraphTypeError: The programs are not a list of programs, or the chip is not text.
         GraphError: There is no program, or they are for different targets, or for another family than the chip's.
         UnknownNameError: There is no such chip.
     """
+    check_items(programs, Program, "programs", "af.build_program(graph, chip) makes a program of a graph; give a list")
+    check_instance(chip, str, "the chip")
     if not programs:
         raise GraphError("there is no program to plan for", operation="plan_chaining")
     targets = sorted({program.target.name for program in programs})

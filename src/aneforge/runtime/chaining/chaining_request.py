@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.runtime.chaining.arguments import check_integer, check_items
-from aneforge.runtime.chaining.chaining_study import SIMULATED, Violation, chaining_error, failure
+from aneforge.runtime.chaining.chaining_study import SIMULATED, Violation, chaining_error, failure, studied
+from aneforge.runtime.chaining.device_classes import ANEPerformanceStats
 from aneforge.runtime.chaining.shared_events import ANESharedSignalEvent
 from aneforge.runtime.chaining.surfaces import ANEBuffer, ANEIOSurfaceObject, ANEIOSurfaceOutputSets, IOSurface
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from aneforge.errors import ChainingError
-    from aneforge.runtime.chaining.device_classes import ANEPerformanceStats
 
 __all__ = ["ANEChainingRequest", "ANERequest", "Validation"]
 
@@ -61,6 +61,7 @@ class Validation:
         return "\n".join([head, *map(str, self.findings), *(f"note: {note}" for note in self.notes)])
 
 
+@studied("_ANEChainingRequest")
 @dataclass(frozen=True, slots=True)
 class ANEChainingRequest:
     """`_ANEChainingRequest`: executions of a model without the host between them. Its nine parameters are objects.
@@ -168,13 +169,14 @@ class ANEChainingRequest:
         return f"_ANEChainingRequest: {{ inputBuffer={listed(self.inputs)} ; outputSets={listed(self.output_sets)} }}"
 
 
+@studied("_ANERequest")
 @dataclass(frozen=True, slots=True)
 class ANERequest:
     """`_ANERequest`: surfaces for one evaluation.
 
     Raises:
-        GraphTypeError: A list holds something else than surface objects or indices.
-        GraphError: There are not as many indices as surfaces.
+        GraphTypeError: A list holds something else than surface objects, indices or statistics.
+        GraphError: There are not as many indices as surfaces, or an index is given twice.
         ChainingError: The statistics are not an array.
     """
 
@@ -194,12 +196,15 @@ class ANERequest:
                 raise GraphError(
                     f"{numbers} must have one index for each surface", seen=len(places), limit=len(objects)
                 )
+            if len(set(places)) != len(places):
+                raise GraphError(f"{numbers} must be different: a symbol has one surface", seen=list(places))
             object.__setattr__(self, surfaces, objects)
             object.__setattr__(self, numbers, tuple(check_integer(one, f"a member of {numbers}") for one in places))
         if self.weights_buffer is not None:
             raise GraphTypeError("weights_buffer must be None: no experiment gave one", seen=repr(self.weights_buffer))
         if self.perf_stats is not None and not isinstance(self.perf_stats, list | tuple):
             raise failure("no_stat_type", "requestWithInputs", remedy="give a list, or None")
+        check_items(self.perf_stats or (), ANEPerformanceStats, "perf_stats")
         check_integer(self.procedure_index, "the procedure of a request", bits=32)
 
 

@@ -6,14 +6,19 @@ nothing is said in `modelled`.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from aneforge.errors import ChainingError, DataFileError, UnknownNameError
+from aneforge.errors import AneforgeError, ChainingError, DataFileError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.targets.schema import Entry, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "SIMULATED",
@@ -25,10 +30,14 @@ __all__ = [
     "Violation",
     "chaining_error",
     "class_evidence",
+    "class_named",
     "experiments_text",
     "failure",
+    "simulating",
+    "studied",
     "studied_class",
     "study",
+    "study_name",
 ]
 
 SIMULATED = "simulated"
@@ -135,6 +144,21 @@ class Study(Entry, frozen=True):
         return Evidence(kind, f"{self.source}, {experiments_text(experiments)}", self.on)
 
 
+@contextmanager
+def simulating(operation: str) -> Iterator[None]:
+    """Let every error that is raised inside say that it is one of the simulation, and of which call.
+
+    Raises:
+        AneforgeError: What is raised inside.
+    """
+    try:
+        yield
+    except AneforgeError as error:
+        if SIMULATED not in (error.operation or ""):
+            error.operation = f"{error.operation or operation} ({SIMULATED})"
+        raise
+
+
 @cache
 def study() -> Study:
     """Return what the study found.
@@ -182,6 +206,56 @@ def studied_class(name: str) -> tuple[str, StudiedClass]:
     return known[key], study().classes[known[key]]
 
 
+Kind = TypeVar("Kind", bound=type)
+MODELLED: dict[str, type] = {}
+"""Classes of this room by the exact names of the study."""
+
+
+def studied(name: str) -> Callable[[Kind], Kind]:
+    """Return a decorator that gives a class of this room the exact name that the study has for it.
+
+    In Python a leading underscore says that a name is private: linters and type checkers refuse its use elsewhere. The
+    classes are therefore spelt without it, and the exact name is data: `study_name`, `class_named`.
+    """
+
+    def noted(kind: Kind) -> Kind:
+        MODELLED[name] = kind
+        return kind
+
+    return noted
+
+
+def class_named(name: str) -> type:
+    """Return the class of this room with the exact name that the study has for it.
+
+    >>> from aneforge.runtime import chaining
+    >>> class_named("_ANEBuffer") is chaining.ANEBuffer is getattr(chaining, "_ANEBuffer")
+    True
+
+    Raises:
+        UnknownNameError: The study knows no such class.
+    """
+    if name not in MODELLED:
+        raise UnknownNameError.of("class of the chaining study", name, MODELLED)
+    return MODELLED[name]
+
+
+def study_name(kind: type) -> str:
+    """Return the exact name that the study has for a class of this room.
+
+    >>> from aneforge.runtime.chaining import ANEBuffer
+    >>> study_name(ANEBuffer)
+    '_ANEBuffer'
+
+    Raises:
+        UnknownNameError: It is a class that the study does not know.
+    """
+    for name, one in MODELLED.items():
+        if one is kind:
+            return name
+    raise UnknownNameError.of("class of the chaining study", kind.__name__, MODELLED)
+
+
 def class_evidence(kind: type) -> Evidence:
     """Return the experiments that a class of this room rests on.
 
@@ -192,7 +266,8 @@ def class_evidence(kind: type) -> Evidence:
     Raises:
         UnknownNameError: It is a class that the study does not know.
     """
-    name, known = studied_class(kind.__name__)
+    name = study_name(kind)
+    known = study().classes[name]
     return Evidence(
         EvidenceKind.MEASURED, study().evidence(known.experiments).source, study().on, f"{name}: {known.works}"
     )

@@ -15,7 +15,7 @@ from aneforge.runtime.chaining.chain_models import (
     check_simulated,
 )
 from aneforge.runtime.chaining.chaining_request import ANEChainingRequest
-from aneforge.runtime.chaining.chaining_study import failure
+from aneforge.runtime.chaining.chaining_study import failure, simulating, studied
 from aneforge.runtime.chaining.prepared_chain import ChainOptions, PreparedChain
 from aneforge.runtime.chaining.shared_events import ANEInputBuffersReady, ANEOutputSetEnqueue, ANESharedWaitEvent
 
@@ -30,8 +30,10 @@ NEEDS = (
     "run the simulation: ANEModel.with_symbol_table(programs, simulate=True), then prepare with simulate=True; on the "
     f"engine chaining needs a model with symbols and the entitlement {ENTITLEMENT} (conflict T15)"
 )
+PREPARED = "prepare_chaining(..., simulate=True) returns one"
 
 
+@studied("_ANEClient")
 class ANEClient:
     """`_ANEClient`: the connection to the daemon. Nothing here connects: calls end as they did in the study."""
 
@@ -133,8 +135,9 @@ class ANEClient:
         if not model.simulated:
             raise failure("code_15", "prepareChainingWithModel", remedy=NEEDS)
         check_simulated("prepareChainingWithModel", simulate=simulate)
-        model.check_usable("prepareChainingWithModel")
-        return PreparedChain(model, request, chosen)
+        with simulating("prepareChainingWithModel"):
+            model.check_usable("prepareChainingWithModel")
+            return PreparedChain(model, request, chosen)
 
     def buffers_ready(
         self,
@@ -150,9 +153,10 @@ class ANEClient:
             UnknownNameError: There is no such procedure, or no buffer at one of the places.
             RuntimeStateError: The chain or its model was released, or the queue of the program is full.
         """
-        check_instance(chain, PreparedChain, "a prepared chain", "prepare_chaining(..., simulate=True) returns one")
-        check_instance(record, ANEInputBuffersReady, "a record of ready inputs")
-        chain.ask(record, check_items(wait_events, ANESharedWaitEvent, "wait_events"))
+        with simulating("buffersReadyWithModel"):
+            check_instance(chain, PreparedChain, "a prepared chain", PREPARED)
+            check_instance(record, ANEInputBuffersReady, "a record of ready inputs")
+            chain.ask(record, check_items(wait_events, ANESharedWaitEvent, "wait_events"))
 
     def enqueue_sets(self, chain: PreparedChain, record: ANEOutputSetEnqueue) -> None:
         """Enqueue an output set, which an execution of a chain may write.
@@ -163,8 +167,9 @@ class ANEClient:
             UnknownNameError: There is no such procedure or set, or the procedure has no such output.
             RuntimeStateError: The chain or its model was released, the queue is full, or an open loop has a set.
         """
-        check_instance(chain, PreparedChain, "a prepared chain", "prepare_chaining(..., simulate=True) returns one")
-        chain.offer(check_instance(record, ANEOutputSetEnqueue, "a record of an output set"))
+        with simulating("enqueueSetsWithModel"):
+            check_instance(chain, PreparedChain, "a prepared chain", PREPARED)
+            chain.offer(check_instance(record, ANEOutputSetEnqueue, "a record of an output set"))
 
     def _bring_up(self, model: ANEModel, action: str, qos: int) -> None:
         check_instance(model, ANEModel, "a model")

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, RuntimeStateError, UnknownNameError
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items
-from aneforge.runtime.chaining.chain_models import check_surface
+from aneforge.runtime.chaining.chain_models import check_surface, running_error
 from aneforge.runtime.chaining.chaining_study import SIMULATED
 from aneforge.runtime.chaining.shared_events import ANESharedWaitEvent
 from aneforge.runtime.ports import Direction
@@ -27,7 +28,7 @@ from aneforge.runtime.streams.events import Event
 from aneforge.runtime.streams.operations import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from aneforge.ops.types import Array
     from aneforge.runtime.chaining.chain_models import ANEModel, SymbolTable
@@ -85,7 +86,10 @@ class SetQueue:
 
 
 class PreparedChain:
-    """What `prepare_chaining` returns in the simulation. Calls of the client fill it, `run_chains` runs it."""
+    """What `prepare_chaining` returns in the simulation. Calls of the client fill it, `run_chains` runs it.
+
+    Several threads may fill one chain, also while it runs: what is asked for then waits for the next run.
+    """
 
     def __init__(self, model: ANEModel, request: ANEChainingRequest, options: ChainOptions) -> None:
         self.model = model
@@ -105,12 +109,15 @@ class PreparedChain:
         self.on_chip: dict[int, Array] = {}
         """What loops back, by the input symbol that it becomes."""
         self.input_free = {
-            buffer.symbol_index: Event(f"{self.name} input {buffer.symbol_index} free") for buffer in self.buffers
+            buffer.symbol_index: Event(f"{SIMULATED} {self.name} input {buffer.symbol_index} free")
+            for buffer in self.buffers
         }
         """By input symbol: an event that takes the free values of input records."""
         self.last_procedure = self.procedures[0]
         """The procedure that ran last: what is on chip comes from it."""
         self.released = False
+        self.runs = False
+        """It is being run."""
         self.queues = {procedure: SetQueue() for procedure in self.procedures}
         self.check_symbols()
         self.operations = {
@@ -174,6 +181,10 @@ class PreparedChain:
             GraphError: An input has no buffer, two, or one that is too small; or a loopback has another type.
             RuntimeStateError: The chain or its model was released, or the queue of the program is full.
         """
+        with self.model.guard:
+            self._ask(record, waits)
+
+    def _ask(self, record: ANEInputBuffersReady, waits: tuple[ANESharedWaitEvent, ...]) -> None:
         self.check_usable("buffersReadyWithModel")
         table = self.table(record.procedure_index)
         inputs = tuple(self.buffer_at(place) for place in record.input_buffer_info_index)
@@ -255,6 +266,10 @@ class PreparedChain:
             GraphError: A surface is too small.
             RuntimeStateError: The chain or its model was released, the queue is full, or an open loop has a set.
         """
+        with self.model.guard:
+            self._offer(record)
+
+    def _offer(self, record: ANEOutputSetEnqueue) -> None:
         self.check_usable("enqueueSetsWithModel")
         table = self.table(record.procedure_index)
         if record.set_index >= len(self.sets):
@@ -304,20 +319,51 @@ class PreparedChain:
             )
         self.model.check_usable(action)
 
-    def release(self) -> None:
-        """Give the chain up: what was asked for and did not run is dropped. A second time does nothing."""
-        for execution in self.executions:
-            self.model.queue(execution.procedure).pending -= 1
-        self.executions.clear()
-        self.on_chip.clear()
-        self.released = True
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Keep the chain and its model from being released while the chain runs.
 
-    def finish(self, execution: Execution, looped: dict[int, Array]) -> None:
-        """Take the first execution out of the queue, with what loops back from it."""
-        self.executions.popleft()
-        self.model.queue(execution.procedure).pending -= 1
-        self.on_chip = looped
-        self.last_procedure = execution.procedure
+        Raises:
+            RuntimeStateError: One was released before.
+        """
+        with self.model.guard:
+            self.check_usable("run_chains")
+            self.runs, self.model.runs = True, self.model.runs + 1
+        try:
+            yield
+        finally:
+            with self.model.guard:
+                self.runs, self.model.runs = False, self.model.runs - 1
+
+    def release(self) -> None:
+        """Give the chain up: what was asked for and did not run is dropped. A second time does nothing.
+
+        Raises:
+            RuntimeStateError: It runs, in another thread.
+        """
+        with self.model.guard:
+            if self.runs:
+                raise running_error(self.name, "release")
+            for execution in self.executions:
+                self.model.queue(execution.procedure).pending -= 1
+            self.executions.clear()
+            self.on_chip.clear()
+            self.released = True
+
+    def finish(self, execution: Execution, record: ANEOutputSetEnqueue | None, looped: dict[int, Array]) -> None:
+        """Take the first execution out of the queue, with the set that it wrote and what loops back from it."""
+        with self.model.guard:
+            self.executions.popleft()
+            self.model.queue(execution.procedure).pending -= 1
+            self.on_chip = looped
+            self.last_procedure = execution.procedure
+            queue = self.queues[execution.procedure]
+            if record is None:
+                return
+            if record.is_open_loop:
+                queue.written += 1
+            else:
+                queue.waiting.popleft()
 
     def __repr__(self) -> str:
         standing = "released" if self.released else f"{len(self.executions)} of {self.asked} executions waiting"

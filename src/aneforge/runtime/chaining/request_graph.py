@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from aneforge.errors import DeadlockError, GraphError, RaceError
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PlannedExecution", "RequestGraph", "request_graph"]
 
+LARGEST_EVENT = 1 << 64
+"""Values of events are uint64 (experiment G)."""
+MOST_RACES = 1000
+"""Of each kind, so many are named: in a large graph every pair may be one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -39,6 +45,33 @@ class Access:
     how: str
     """In words: reads input symbol 0."""
     writes: bool
+
+
+@dataclass(slots=True)
+class SurfaceUse:
+    """Who touched a surface so far: one bit for each place in the order, so that long graphs are checked quickly."""
+
+    accesses: int = 0
+    writes: int = 0
+    at: dict[int, list[Access]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, place: int, access: Access) -> None:
+        """Note an access."""
+        self.accesses |= 1 << place
+        self.writes |= int(access.writes) << place
+        self.at[place].append(access)
+
+
+def places_of(bits: int) -> Iterator[int]:
+    """Yield the places of set bits.
+
+    >>> list(places_of(0b1010))
+    [1, 3]
+    """
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,9 +138,10 @@ class RequestGraph:
         """
         if causes := self.causes():
             self.raise_deadlock(causes)
-        races = [*self.event_races(), *self.surface_races()]
+        races = [*islice(self.event_races(), MOST_RACES), *islice(self.surface_races(), MOST_RACES)]
         if races:
-            more = f" and {len(races) - 1} more" if len(races) > 1 else ""
+            least = "at least " if len(races) >= MOST_RACES else ""
+            more = f" and {least}{len(races) - 1} more" if len(races) > 1 else ""
             error = RaceError(
                 f"{races[0]}{more}",
                 operation=f"run_chains ({SIMULATED})",
@@ -172,27 +206,26 @@ class RequestGraph:
                 if not ordered:
                     both = f"{self.order[last or 0].name} and {self.order[place].name}"
                     yield f"{both} signal event {name!r}, and no event orders them"
-                elif grown <= value:
+                elif not value < grown < LARGEST_EVENT:
                     raise GraphError(
                         f"event {name!r} only grows: {self.order[place].name} would signal {grown}",
                         operation=f"run_chains ({SIMULATED})",
                         seen=grown,
-                        limit=f"more than {value}",
+                        limit=f"more than {value}, less than 2^64",
                     )
                 value, last = grown, place
 
     def surface_races(self) -> Iterator[str]:
         """Yield executions that touch one surface, of which one writes, and that no event orders."""
-        touched: dict[int, list[tuple[int, Access]]] = defaultdict(list)
-        for place, one in enumerate(self.order):
-            for access in one.accesses():
-                touched[id(access.where)].append((place, access))
-        for group in touched.values():
-            for number, (later, second) in enumerate(group):
-                for earlier, first in group[:number]:
-                    if not (first.writes or second.writes) or self.before[later] >> earlier & 1:
-                        continue
-                    yield self.race_text(earlier, first, later, second)
+        touched: dict[int, SurfaceUse] = defaultdict(SurfaceUse)
+        for later, one in enumerate(self.order):
+            for second in one.accesses():
+                use = touched[id(second.where)]
+                unordered = (use.accesses if second.writes else use.writes) & ~self.before[later]
+                for earlier in places_of(unordered):
+                    conflicting = (first for first in use.at[earlier] if first.writes or second.writes)
+                    yield from (self.race_text(earlier, first, later, second) for first in conflicting)
+                use.add(later, second)
 
     def race_text(self, earlier: int, first: Access, later: int, second: Access) -> str:
         """Return two accesses that nothing orders, in words."""
@@ -258,6 +291,12 @@ def let_run(graph: RequestGraph, one: PlannedExecution, previous: int | None) ->
 
 def planned(chain: PreparedChain) -> list[PlannedExecution]:
     """Return the executions of a chain, each with the output set that it will write."""
+    with chain.model.guard:
+        return planned_now(chain)
+
+
+def planned_now(chain: PreparedChain) -> list[PlannedExecution]:
+    """Return the executions of a chain that nobody changes at the moment."""
     waiting = {procedure: list(queue.waiting) for procedure, queue in chain.queues.items()}
     written = {procedure: queue.written for procedure, queue in chain.queues.items()}
     found: list[PlannedExecution] = []

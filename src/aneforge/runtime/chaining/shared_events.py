@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError, GraphTypeError
 from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items
+from aneforge.runtime.chaining.chaining_study import studied
 from aneforge.runtime.streams.events import Event
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ EVENT_TYPES = (0, 1, 2)
 MAKE_EVENT = "af.Event(name) makes one: the factories return nil without it"
 
 
+@studied("_ANESharedSignalEvent")
 @dataclass(frozen=True, slots=True)
 class ANESharedSignalEvent:
     """`_ANESharedSignalEvent`: a value that an event takes once a symbol was written.
@@ -62,6 +64,7 @@ class ANESharedSignalEvent:
         )
 
 
+@studied("_ANESharedWaitEvent")
 @dataclass(frozen=True, slots=True)
 class ANESharedWaitEvent:
     """`_ANESharedWaitEvent`: a value that an event must reach.
@@ -85,6 +88,7 @@ class ANESharedWaitEvent:
         return f"_ANESharedWaitEvent: {{ sharedEvent={self.shared_event.name} ; value={self.value} }}"
 
 
+@studied("_ANESharedEvents")
 @dataclass(frozen=True, slots=True)
 class ANESharedEvents:
     """`_ANESharedEvents`: signal and wait events together.
@@ -106,6 +110,7 @@ class ANESharedEvents:
         return f"_ANESharedEvents: {{ signalEvents=( {signals} ) ; waitEvents=( {waits} ) }}"
 
 
+@studied("_ANEInputBuffersReady")
 @dataclass(frozen=True, slots=True)
 class ANEInputBuffersReady:
     """`_ANEInputBuffersReady`: inputs of a procedure are ready, start one execution.
@@ -143,6 +148,7 @@ class ANEInputBuffersReady:
         )
 
 
+@studied("_ANEOutputSetEnqueue")
 @dataclass(frozen=True, slots=True)
 class ANEOutputSetEnqueue:
     """`_ANEOutputSetEnqueue`: an output set of a procedure may be written.

@@ -7,13 +7,15 @@ execution that may run at a tick, and has a delay, runs so many ticks later if a
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+import threading
+from collections import Counter, deque
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aneforge.errors import GraphError
 from aneforge.runtime.chaining.arguments import check_items
-from aneforge.runtime.chaining.chaining_study import SIMULATED
+from aneforge.runtime.chaining.chaining_study import SIMULATED, simulating
 from aneforge.runtime.chaining.prepared_chain import PreparedChain
 from aneforge.runtime.chaining.request_graph import request_graph
 from aneforge.runtime.streams.lane import lane
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from aneforge.runtime.chaining.request_graph import PlannedExecution, RequestGraph
 
 __all__ = ["ChainRun", "ExecutedStep", "check_chains", "run_chains"]
+
+RUNS = threading.Lock()
+"""One run at a time: two that touch one surface never mix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +48,19 @@ class ExecutedStep:
     """The output set that it wrote; None where its results stayed on chip."""
     signals: tuple[tuple[str, int], ...]
     """Events with the values that they took."""
+    simulated: bool = field(default=True, init=False)
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """What ran, as a line of a run."""
         parts = [f"{self.tick:4}  {self.chain} execution {self.number}: procedure {self.procedure}"]
         parts += [f"input {', '.join(map(str, self.looped))} from on chip"] if self.looped else []
         parts += ["results stay on chip" if self.set_index is None else f"writes set {self.set_index}"]
         parts += [f"signals {name} = {value}" for name, value in self.signals]
         return ", ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{SIMULATED}: {self.text.strip()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,7 @@ class ChainRun:
     """What ran, in order."""
 
     steps: tuple[ExecutedStep, ...]
+    simulated: bool = field(default=True, init=False)
 
     @property
     def round_trips(self) -> int:
@@ -66,7 +78,7 @@ class ChainRun:
     def __str__(self) -> str:
         count = f"{len(self.steps)} execution{'' if len(self.steps) == 1 else 's'}"
         head = f"{SIMULATED}: {count} on the software engine, {self.round_trips} round trip of the host"
-        return "\n".join([head, *map(str, self.steps)])
+        return "\n".join([head, *(step.text for step in self.steps)])
 
 
 def check_chains(chains: Sequence[PreparedChain]) -> None:
@@ -79,7 +91,8 @@ def check_chains(chains: Sequence[PreparedChain]) -> None:
         DeadlockError: An execution can never run.
         RaceError: The order of two executions matters and is not determined.
     """
-    checked_graph(chains)
+    with simulating("check_chains"):
+        checked_graph(chains)
 
 
 def checked_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
@@ -92,6 +105,21 @@ def checked_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
         DeadlockError: An execution can never run.
         RaceError: The order of two executions matters and is not determined.
     """
+    listed = different_chains(chains)
+    for chain in listed:
+        chain.check_usable("run_chains")
+    graph = request_graph(listed)
+    graph.check()
+    return graph
+
+
+def different_chains(chains: object) -> tuple[PreparedChain, ...]:
+    """Return chains that can be told apart.
+
+    Raises:
+        GraphTypeError: It is not a list of prepared chains.
+        GraphError: A chain is given twice, or two have one name.
+    """
     listed = check_items(chains, PreparedChain, "chains")
     if len({id(chain) for chain in listed}) != len(listed):
         raise GraphError("a chain must be given once", operation=f"run_chains ({SIMULATED})")
@@ -102,11 +130,7 @@ def checked_graph(chains: Sequence[PreparedChain]) -> RequestGraph:
             operation=f"run_chains ({SIMULATED})",
             remedy="ChainOptions(name) names a chain",
         )
-    for chain in listed:
-        chain.check_usable("run_chains")
-    graph = request_graph(listed)
-    graph.check()
-    return graph
+    return listed
 
 
 def run_chains(chains: Sequence[PreparedChain]) -> ChainRun:
@@ -123,7 +147,15 @@ def run_chains(chains: Sequence[PreparedChain]) -> ChainRun:
         RaceError: The order of two executions matters and is not determined.
     """
     expect_outside("run_chains")
-    queues = [list(planned) for planned in checked_graph(chains).waiting]
+    with simulating("run_chains"), RUNS, ExitStack() as stack:
+        for chain in different_chains(chains):
+            stack.enter_context(chain.running())
+        return run_graph(checked_graph(chains))
+
+
+def run_graph(graph: RequestGraph) -> ChainRun:
+    """Run what was asked of chains, one execution after the other."""
+    queues = [deque(planned) for planned in graph.waiting]
     ready: list[int | None] = [None] * len(queues)
     tick, steps = 0, list[ExecutedStep]()
     while any(queues):
@@ -132,7 +164,7 @@ def run_chains(chains: Sequence[PreparedChain]) -> ChainRun:
                 ready[place] = tick + queue[0].execution.delay
         start, place = min((since, place) for place, since in enumerate(ready) if since is not None)
         tick = max(tick, start)
-        steps.append(execute(queues[place].pop(0), tick))
+        steps.append(execute(queues[place].popleft(), tick))
         ready[place] = None
         tick += 1
     return ChainRun(tuple(steps))
@@ -168,12 +200,6 @@ def finish(one: PlannedExecution, results: Sequence[Array]) -> None:
     """Move the queues of a chain on, keep what loops back, and signal."""
     chain = one.chain
     looped = {into: results[output] for output, into in chain.loopback if output < len(results)}
-    chain.finish(one.execution, looped)
-    if one.record is not None:
-        queue = chain.queues[one.execution.procedure]
-        if one.record.is_open_loop:
-            queue.written += 1
-        else:
-            queue.waiting.popleft()
+    chain.finish(one.execution, one.record, looped)
     for event, value in one.signals:
         event.signal(value)

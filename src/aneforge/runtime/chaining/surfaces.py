@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError
-from aneforge.runtime.chaining.arguments import check_instance, check_integer
+from aneforge.runtime.chaining.arguments import check_instance, check_integer, check_items
+from aneforge.runtime.chaining.chaining_study import studied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,14 +38,17 @@ class IOSurface:
 
     Raises:
         GraphTypeError: The size is not an integer, or the name is not text.
-        GraphError: The size is not positive.
+        GraphError: The size is not positive, or more than this machine can give.
     """
 
     def __init__(self, nbytes: int, name: str = "") -> None:
         if not check_integer(nbytes, "the size of a surface", bits=48):
             raise GraphError("a surface must have at least one byte", seen=nbytes)
         self.name = check_instance(name, str, "the name of a surface") or f"surface {next(NUMBERS)}"
-        self.memory = np.zeros(nbytes, np.uint8)
+        try:
+            self.memory = np.zeros(nbytes, np.uint8)
+        except MemoryError:
+            raise GraphError("there is not enough memory for a surface", seen=nbytes) from None
 
     @property
     def nbytes(self) -> int:
@@ -55,11 +59,13 @@ class IOSurface:
         """Copy values into the surface, from its start.
 
         Raises:
-            GraphTypeError: It is not an array.
+            GraphTypeError: It is not an array of numbers.
             GraphError: They are longer than the surface.
         """
         if not isinstance(values, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise GraphTypeError("what is written to a surface must be a NumPy array", seen=type(values).__name__)
+        if values.dtype.hasobject:
+            raise GraphTypeError("what is written to a surface must be numbers", seen=str(values.dtype))
         flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         if flat.nbytes > self.nbytes:
             raise GraphError(f"{self} is too small for the values", seen=flat.nbytes, limit=self.nbytes)
@@ -69,9 +75,16 @@ class IOSurface:
         """Return a copy of the values at its start.
 
         Raises:
+            GraphTypeError: The element is not a type of numbers, or the shape holds something else than integers.
             GraphError: The surface is shorter than they are.
         """
-        kind = np.dtype(element)
+        try:
+            kind = np.dtype(element)
+        except TypeError:
+            raise GraphTypeError("the element of a surface must be a NumPy type", seen=repr(element)) from None
+        check_items(shape if isinstance(shape, list) else tuple(shape), int, "the shape")
+        if any(length < 0 for length in shape):
+            raise GraphError("the lengths of a shape must be 0 or more", seen=tuple(shape))
         needed = kind.itemsize * int(np.prod(shape, dtype=np.int64))
         if needed > self.nbytes:
             raise GraphError(f"{self} does not hold so many values", seen=needed, limit=self.nbytes)
@@ -81,6 +94,7 @@ class IOSurface:
         return f"<surface {self.name!r} of {self.nbytes} bytes>"
 
 
+@studied("_ANEIOSurfaceObject")
 @dataclass(frozen=True, slots=True)
 class ANEIOSurfaceObject:
     """`_ANEIOSurfaceObject`: a thin wrapper of a surface. It has no symbol index, so a chaining request cannot take it.
@@ -106,6 +120,7 @@ class BufferSource(IntEnum):
     UNKNOWN = 2
 
 
+@studied("_ANEBuffer")
 @dataclass(frozen=True, slots=True)
 class ANEBuffer:
     """`_ANEBuffer`: a surface object with the index of a symbol of the model and its producer.
@@ -145,6 +160,7 @@ class ANEBuffer:
         )
 
 
+@studied("_ANEIOSurfaceOutputSets")
 @dataclass(frozen=True, slots=True)
 class ANEIOSurfaceOutputSets:
     """`_ANEIOSurfaceOutputSets`: the buffers that one execution writes, and a surface for statistics.

@@ -9,7 +9,7 @@ from aneforge.errors import GraphError, UnknownNameError
 from aneforge.runtime.chaining.arguments import check_instance, check_integer
 from aneforge.runtime.chaining.chain_models import ANEInMemoryModel, ANEModel, check_surface
 from aneforge.runtime.chaining.chaining_request import ANERequest
-from aneforge.runtime.chaining.chaining_study import SIMULATED, failure
+from aneforge.runtime.chaining.chaining_study import SIMULATED, failure, studied
 from aneforge.runtime.ports import Direction
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ class MappedSurface:
     symbol_index: int
 
     def __str__(self) -> str:
-        return f"{self.direction} symbol {self.symbol_index}: {self.surface.name}"
+        return f"{SIMULATED}: {self.direction} symbol {self.symbol_index}: {self.surface.name}"
 
 
+@studied("_ANEProgramIOSurfacesMapper")
 class ANEProgramIOSurfacesMapper:
     """`_ANEProgramIOSurfacesMapper`: made from a program handle; it maps nothing but a simulated model.
 
@@ -81,7 +82,7 @@ class ANEProgramIOSurfacesMapper:
         return len(slots_of(request)) <= MAPPING_SLOTS
 
     def __repr__(self) -> str:
-        mapped = f", {SIMULATED}: {', '.join(map(str, self.slots))}" if self.slots else ""
+        mapped = f", {', '.join(map(str, self.slots))}" if self.slots else ""
         return f"<_ANEProgramIOSurfacesMapper of program {self.program_handle}{mapped}>"
 
 

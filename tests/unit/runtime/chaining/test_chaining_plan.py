@@ -9,7 +9,7 @@ import pytest
 
 import aneforge as af
 from aneforge.analysis.machine import Basis, machine_of
-from aneforge.errors import GraphError, UnknownNameError
+from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 from aneforge.runtime.chaining.chaining_plan import figures, fused, plan_chaining
 from aneforge.targets import database
 
@@ -146,6 +146,32 @@ def test_wrong_programs() -> None:
         plan_chaining([relu("h14")], "m1")
     with pytest.raises(UnknownNameError, match="m77"):
         plan_chaining([relu()], "m77")
+
+
+def test_what_is_not_a_list_of_programs() -> None:
+    for wrong, message in (
+        (af.input((1, 8)), r"programs must be a list \(seen Tensor\)\. Remedy: af\.build_program\(graph, chip\)"),
+        ([af.input((1, 8))], r"programs\[0\] must be of type Program \(seen Tensor"),
+        (relu(), r"programs must be a list \(seen Program\)"),
+        (None, r"programs must be a list \(seen NoneType\)"),
+    ):
+        with pytest.raises(GraphTypeError, match=message):
+            af.plan_chaining(wrong, "m1")  # pyright: ignore[reportArgumentType] - the subject of the test
+    with pytest.raises(GraphTypeError, match=r"the chip must be of type str \(seen int"):
+        af.plan_chaining([relu()], 5)  # pyright: ignore[reportArgumentType] - the subject of the test
+
+
+@pytest.mark.parametrize("chip", ["m1", "m2-pro", "m3", "m4", "m4-max", "m5"])
+def test_one_dispatch_with_its_interval_and_its_route(chip: str) -> None:
+    """The planner and `af.cost` say the same of a call, on every chip, and both name the route."""
+    graph = af.input((1, 8)).relu()
+    plan, cost = af.plan_chaining([af.build_program(graph, chip)] * 2, chip), af.cost(graph, chip)
+    assert plan.expected_us == round(cost.machine.dispatch, 1)
+    assert plan.dispatch_us == tuple(round(end, 1) for end in cost.machine.dispatch_interval)
+    assert plan.route == cost.route == plan.times[0].route
+    assert plan.times[0].expected_us == round(2 * cost.microseconds, 1)
+    assert f"by {plan.route}" in str(plan).splitlines()[0]
+    assert f"by {cost.route}" in str(cost)
 
 
 def test_a_plan_reads_well(golden: Golden) -> None:

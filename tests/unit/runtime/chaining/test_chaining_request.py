@@ -273,12 +273,12 @@ def test_a_shell_has_nothing_to_map(program: Program, model: ANEModel) -> None:
         assert raised.value.system.startswith("-[_ANEInMemoryModel inputSymbolIndicesForProcedureIndex:]")
     assert not mapper.map_io_surfaces(shell, asked)
     assert mapper.map_io_surfaces(model, asked)
-    assert repr(mapper).endswith("simulated: input symbol 0: x, output symbol 0: y>")
+    assert repr(mapper).endswith("simulated: input symbol 0: x, simulated: output symbol 0: y>")
     small = ANERequest([ANEIOSurfaceObject(IOSurface(2))], [0], [], [])
     assert not mapper.validate_request(small, model)
     assert not mapper.validate_request(ANERequest([], [], [ANEIOSurfaceObject(surface("y"))], [7]), model)
     many = [ANEIOSurfaceObject(surface("x"))] * 129
-    assert not mapper.validate_request(ANERequest(many, [0] * 129, [], []), model)
+    assert not mapper.validate_request(ANERequest(many, list(range(129)), [], []), model)
     memory.unload()
 
 
@@ -314,7 +314,7 @@ def test_statistics_are_taken_in_an_array_and_report_nothing(program: Program) -
     with pytest.raises(BackendUnavailableError, match="evaluate: the chaining model reaches no engine"):
         memory.evaluate(ANERequest(objects[0], [0], objects[1], [0]))
     memory.unload()
-    with pytest.raises(RuntimeStateError, match=r"evaluate: the in-memory model must be loaded \(seen unloaded\)"):
+    with pytest.raises(RuntimeStateError, match=r"evaluate \(simulated\): .* must be loaded \(seen unloaded\)"):
         memory.evaluate(ANERequest(objects[0], [0], objects[1], [0]), simulate=True)
 
 
@@ -471,3 +471,30 @@ def test_two_inputs_have_two_symbols() -> None:
         assert model.input_symbol_indices_for_procedure_index(0) == (0, 1)
         with pytest.raises(UnknownNameError, match="there is no procedure 1"):
             model.symbol_table(1)
+
+
+def test_one_surface_for_each_symbol_and_one_procedure(program: Program) -> None:
+    one = ANEIOSurfaceObject(surface("x"))
+    with pytest.raises(GraphError, match="input_indices must be different: a symbol has one surface"):
+        ANERequest([one, one], [0, 0], [one], [0])
+    with pytest.raises(GraphTypeError, match=r"perf_stats\[0\] must be of type ANEPerformanceStats"):
+        ANERequest([one], [0], [one], [0], perf_stats=[1])  # pyright: ignore[reportArgumentType] - the subject
+    memory, _ = populated(program)
+    with pytest.raises(UnknownNameError, match=r"evaluate \(simulated\): there is no procedure 3; an in-memory"):
+        memory.evaluate(ANERequest([one], [0], [one], [0], procedure_index=3), simulate=True)
+    memory.unload()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: IOSurface(1 << 47), "there is not enough memory for a surface"),
+        (lambda: IOSurface(8).write(np.array([None])), "must be numbers"),
+        (lambda: IOSurface(8).read(np.float16, (-1,)), "lengths of a shape must be 0 or more"),
+        (lambda: IOSurface(8).read(np.float16, "ab"), r"the shape\[0\] must be of type int"),  # pyright: ignore[reportArgumentType] - the subject
+        (lambda: IOSurface(8).read("nothing", (1,)), "must be a NumPy type"),  # pyright: ignore[reportArgumentType] - the subject
+    ],
+)
+def test_wrong_values_of_surfaces(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((GraphError, GraphTypeError), match=message):
+        call()

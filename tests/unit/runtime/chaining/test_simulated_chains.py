@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from contextlib import ExitStack
 from dataclasses import replace
+from threading import Barrier, Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,11 +33,11 @@ from aneforge.runtime.chaining import (
 from chain_tools import CLIENT, Link, adding, buffer, drawn, layer, surface, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.types import Array
-    from aneforge.runtime.chaining import PreparedChain
+    from aneforge.runtime.chaining import ChainRun, PreparedChain
 
 LAYERS = 12
 
@@ -340,6 +342,16 @@ def test_an_event_that_would_fall(model: ANEModel) -> None:
         run_chains([chain])
 
 
+def test_an_event_that_would_not_fit(model: ANEModel) -> None:
+    """Values are uint64; the second signal of an open loop would be one more."""
+    chain = Link(model, surface("a"), surface("b"), "c", af.Event("done")).prepare()
+    CLIENT.enqueue_sets(chain, ANEOutputSetEnqueue(signal_value=(1 << 64) - 1, is_open_loop=True))
+    for _ in range(2):
+        CLIENT.buffers_ready(chain, ANEInputBuffersReady(0, [0]))
+    with pytest.raises(GraphError, match=r"c execution 1 would signal 18446744073709551616 .* less than 2\^64"):
+        run_chains([chain])
+
+
 def test_back_pressure_at_the_depth_of_the_queue(model: ANEModel) -> None:
     depth = model.queue(0).queue_depth
     assert depth == 127
@@ -422,3 +434,167 @@ def test_delays_order_what_may_run(model: ANEModel) -> None:
     run = run_chains([slow, fast])
     assert [(step.tick, step.chain) for step in run.steps] == [(0, "fast"), (1, "fast"), (2, "slow"), (3, "fast")]
     assert np.all(values_of(slow.sets[0].output_buffer[0].surface) == 0)
+
+
+@pytest.mark.parametrize("chip", ["m1", "m3", "m4", "m5"])
+def test_chains_have_the_bits_of_one_after_the_other_on_every_chip(chip: str) -> None:
+    """A loopback chain of different layers, a pipeline of two chains, and the same programs called one by one."""
+    programs = [layer(seed, chip) for seed in range(4)]
+    value = drawn(7)
+    expected = evaluated(programs, value).tobytes()
+    given, between, written = surface("given"), surface("between"), surface("written")
+    given.write(value)
+    with ANEModel.with_symbol_table(programs, simulate=True) as model:
+        assert run_loopback(model, given, written, range(4)).round_trips == 1
+        assert values_of(written).tobytes() == expected
+        written.write(np.zeros_like(value))
+        done = af.Event("half")
+        halves = [
+            asked_loopback(model, given, between, range(2), "first", done=done),
+            asked_loopback(model, between, written, range(2, 4), "second", [ANESharedWaitEvent(1, done)]),
+        ]
+        run_chains(halves[::-1])
+        assert values_of(written).tobytes() == expected
+
+
+def asked_loopback(
+    model: ANEModel,
+    given: IOSurface,
+    written: IOSurface,
+    procedures: range,
+    name: str,
+    waits: Sequence[ANESharedWaitEvent] = (),
+    done: af.Event | None = None,
+) -> PreparedChain:
+    """Return a chain that runs procedure after procedure on chip, and writes what the last one gives."""
+    request = ANEChainingRequest(
+        [buffer(given)],
+        [ANEIOSurfaceOutputSets(IOSurface(64), [buffer(written, source=1)])],
+        (0,),
+        (0,),
+        tuple(procedures),
+        [] if done is None else [ANESharedSignalEvent(1, 0, 0, done)],
+    )
+    chain = CLIENT.prepare_chaining(model, request, ChainOptions(name, wait_events=waits), simulate=True)
+    CLIENT.enqueue_sets(chain, ANEOutputSetEnqueue(procedures[-1]))
+    for place, procedure in enumerate(procedures):
+        CLIENT.buffers_ready(chain, ANEInputBuffersReady(procedure, [] if place else [0]))
+    return chain
+
+
+def run_loopback(model: ANEModel, given: IOSurface, written: IOSurface, procedures: range) -> ChainRun:
+    return run_chains([asked_loopback(model, given, written, procedures, "whole")])
+
+
+def test_everything_of_a_simulation_says_so(model: ANEModel) -> None:
+    done = af.Event("done")
+    chain = Link(model, surface("a"), surface("b"), "one", done).asked(2)
+    assert [event.name for event in chain.input_free.values()] == ["simulated one input 0 free"]
+    run = run_chains([chain])
+    assert (run.simulated, run.steps[0].simulated) == (True, True)
+    for said in (model, chain, run, *run.steps, *chain.input_free.values()):
+        assert "simulated" in str(said)
+        assert "simulated" in repr(said)
+    wrong: list[Callable[[], object]] = [
+        lambda: CLIENT.buffers_ready(chain, ANEInputBuffersReady(5, [0])),
+        lambda: CLIENT.buffers_ready(chain, ANEInputBuffersReady(0, [5])),
+        lambda: CLIENT.buffers_ready(chain, ANEInputBuffersReady(0, [])),
+        lambda: CLIENT.enqueue_sets(chain, ANEOutputSetEnqueue(0, 5)),
+        lambda: run_chains([chain, chain]),
+        lambda: check_chains([chain, 1]),  # pyright: ignore[reportArgumentType] - the subject of the test
+        lambda: Link(model, IOSurface(2), surface("b"), "two").prepare(),
+    ]
+    for call in wrong:
+        with pytest.raises(af.errors.AneforgeError, match=r"\(simulated\): "):
+            call()
+
+
+def test_a_graph_of_thousands_of_executions() -> None:
+    """As many chains as one model has queues for, all on one surface: ordered they pass, unordered races are named."""
+    one = layer(0)
+    with ExitStack() as stack:
+        models = [stack.enter_context(ANEModel.with_symbol_table([one], simulate=True)) for _ in range(24)]
+        shared, sources = surface("shared"), [surface(f"s{place}") for place in range(24)]
+        events = [af.Event(f"e{place}") for place in range(24)]
+        ordered = [
+            Link(each, sources[place], shared, f"c{place}", events[place], before(events, place)).asked(127)
+            for place, each in enumerate(models)
+        ]
+        check_chains(ordered[::-1])
+        for chain in ordered:
+            chain.release()
+        loose = [
+            Link(each, sources[place], shared, f"c{place}", events[place]).asked(127)
+            for place, each in enumerate(models)
+        ]
+        with pytest.raises(RaceError, match="and at least 999 more") as raised:
+            check_chains(loose)
+        assert len(raised.value.races) == 1000
+        for chain in loose:
+            chain.release()
+
+
+def before(events: list[af.Event], place: int) -> list[ANESharedWaitEvent]:
+    """Return a wait for the last execution of the chain before."""
+    return [ANESharedWaitEvent(127, events[place - 1])] if place else []
+
+
+def test_threads_that_fill_one_chain(model: ANEModel) -> None:
+    """The queue takes 127 executions however many threads ask, and every one of them runs once."""
+    chain = Link(model, surface("a"), surface("b"), "one", af.Event("done")).asked(0)
+    start, refused = Barrier(8), list[RuntimeStateError]()
+
+    def ask() -> None:
+        start.wait()
+        for _ in range(20):
+            try:
+                CLIENT.buffers_ready(chain, ANEInputBuffersReady(0, [0]))
+            except RuntimeStateError as error:
+                refused.append(error)
+
+    threads = [Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    depth = model.queue(0).queue_depth
+    assert (len(chain.executions), model.queue(0).pending, len(refused)) == (depth, depth, 160 - depth)
+    assert [one.number for one in chain.executions] == list(range(depth))
+    assert [step.number for step in run_chains([chain]).steps] == list(range(depth))
+    assert model.queue(0).pending == 0
+
+
+def test_threads_that_run_one_chain(model: ANEModel) -> None:
+    """Several threads ask and run: every execution runs once, and the event counts them."""
+    done = af.Event("done")
+    chain = Link(model, surface("a"), surface("b"), "one", done).asked(0)
+    start, ran, failures = Barrier(4), list[int](), list[BaseException]()
+
+    def work() -> None:
+        start.wait()
+        try:
+            for _ in range(5):
+                CLIENT.buffers_ready(chain, ANEInputBuffersReady(0, [0]))
+                ran.extend(step.number for step in run_chains([chain]).steps)
+        except BaseException as error:  # noqa: BLE001 - reported below
+            failures.append(error)
+
+    threads = [Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert sorted(ran) == list(range(20))
+    assert (done.value, model.queue(0).pending, model.runs) == (20, 0, 0)
+
+
+def test_nothing_is_released_while_it_runs(model: ANEModel) -> None:
+    chain = Link(model, surface("a"), surface("b"), "one").asked()
+    with chain.running():
+        with pytest.raises(RuntimeStateError, match=r"release \(simulated\): one runs in another thread"):
+            chain.release()
+        with pytest.raises(RuntimeStateError, match=r"release \(simulated\): a chain of the model runs in another"):
+            model.release()
+    chain.release()
+    assert (chain.released, model.queue(0).pending) == (True, 0)

@@ -7,7 +7,14 @@ from msgspec import structs
 
 from aneforge.errors import DataFileError, GraphError, UnknownNameError
 from aneforge.runtime import chaining
-from aneforge.runtime.chaining import ANEInputBuffersReady, ANEOutputSetEnqueue, class_evidence, study
+from aneforge.runtime.chaining import (
+    ANEInputBuffersReady,
+    ANEOutputSetEnqueue,
+    class_evidence,
+    class_named,
+    study,
+    study_name,
+)
 from aneforge.runtime.chaining.chain_models import ModelState
 from aneforge.runtime.chaining.chaining_study import Outcome, Study, studied_class
 from aneforge.runtime.chaining.surfaces_mapper import MAPPING_SLOTS
@@ -18,6 +25,9 @@ def test_classes_are_those_of_the_study() -> None:
     modelled = {name for name in chaining.__all__ if name.startswith("ANE")}
     assert {f"_{name}" for name in modelled} == set(study().classes)
     for name in modelled:
+        exact = f"_{name}"
+        assert getattr(chaining, exact) is class_named(exact) is getattr(chaining, name)
+        assert study_name(getattr(chaining, name)) == exact
         evidence = class_evidence(getattr(chaining, name))
         assert evidence.source.split()[0] in database().sources
         assert evidence.on == ("M4 Max",)
@@ -71,6 +81,11 @@ def test_an_unknown_class() -> None:
     assert studied_class("_ANEqosMAPPER")[0] == "_ANEQoSMapper"
     with pytest.raises(UnknownNameError, match="unknown class of the chaining study 'ANEBufer'; nearest: _ANEBuffer"):
         studied_class("ANEBufer")
+    with pytest.raises(UnknownNameError, match="unknown class of the chaining study 'ANEBuffer'; nearest: _ANEBuffer"):
+        class_named("ANEBuffer")
+    with pytest.raises(UnknownNameError, match="unknown class of the chaining study 'int'"):
+        study_name(int)
+    assert not hasattr(chaining, "_ANEBufer")
 
 
 def test_an_experiment_that_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
