@@ -14,16 +14,21 @@ Three hundred drawn graphs here; ten thousand with `make test-external`.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 import aneforge as af
 from aneforge._compile import cross_compile_check
+from aneforge.commands.checking import check
 from aneforge.compiler.compile import build_program, compile_graph
 from aneforge.compiler.validators import validate_program
-from aneforge.errors import IllegalGraphError
+from aneforge.errors import IllegalGraphError, NoDataError
 from verdict_tools import CUT, OVERSIZE, REJECT, ROWS, RUNS, SPLIT, ask, disagreements, draw_graph, target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GRAPHS = 300
 AT_A_TIME = 50
@@ -108,3 +113,28 @@ def test_a_transpose_in_passes_is_no_objection_where_no_unit_transposes() -> Non
     assert {one.finding.rule for one in compiled.validation.findings if one.stage == "conversion"} == {
         "ANE-TRANSPOSE-002"
     }
+
+
+DOORS: dict[str, Callable[[af.Tensor, str], object]] = {
+    "preflight": af.preflight,
+    "compile": lambda y, name: af.compile(y, target=name),
+    "cross_compile_check": lambda y, name: cross_compile_check(y, name, host="h13"),
+    "cost": af.cost,
+    "estimate": af.estimate,
+    "placement": af.placement,
+    "check": lambda y, name: check(af.Graph({"y": y}), [name]),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", ["u1", "u2", "u3", "u4", "h15m", "h20", "m12"])
+def test_every_door_refuses_a_target_without_family_or_data(name: str, door: str) -> None:
+    with pytest.raises(NoDataError, match=name):
+        DOORS[door](af.input((1, 8)).relu(), name)
+
+
+@pytest.mark.parametrize("name", ["h11", "h12", "m9", "t0"])
+def test_nothing_lands_on_an_engine_below_the_floor_of_mil(name: str) -> None:
+    found = af.placement(af.input((1, 8)).relu(), name)
+    assert (found.on_engine, found.segments, found.microseconds) == (0.0, (), None)
+    assert "ANE-FLOOR-001" in str(found)

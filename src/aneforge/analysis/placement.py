@@ -227,8 +227,7 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
     notes: list[str] = []
     compiled: Compiled | None = None
     try:
-        mil = place.target.limits.flag("mil_programs")
-        compiled = compile_graph(graph, place.target, route="mil" if mil else "direct")
+        compiled = compile_graph(graph, place.target)
     except (IllegalGraphError, NotSupportedError) as refusal:
         notes.append(f"no program: {refusal}")
     only = compiled is not None and len(compiled.program.segments) == 1

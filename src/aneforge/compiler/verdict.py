@@ -16,7 +16,7 @@ from aneforge.errors import NotSupportedError
 from aneforge.graph.precision import to_fp16
 from aneforge.rules.preflight import preflight as judge
 from aneforge.rules.preflight import preflight_all as judge_all
-from aneforge.targets import resolve
+from aneforge.targets import family_of, resolve
 
 if TYPE_CHECKING:
     from aneforge.compiler.compile import Compiled
@@ -44,10 +44,12 @@ def preflight(out: GraphLike, family: TargetLike = None) -> Preflight:
 
     Raises:
         UnknownTargetError: Nothing has that name.
-        NoDataError: The target is a name without data.
+        NoDataError: The target is a name without data, or belongs to no family, so that nothing is compiled for it.
     """
     graph, target = to_fp16(out).graph, resolve(family)
-    return answered(judge(graph, target), graph)
+    verdict = judge(graph, target)
+    family_of(target)
+    return answered(verdict, graph)
 
 
 def preflight_all(out: GraphLike) -> dict[str, Preflight]:

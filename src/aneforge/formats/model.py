@@ -103,13 +103,12 @@ def read_package(file: Path, given: Mapping[str, object]) -> Graph:
 
 def read_mil(file: Path, given: Mapping[str, object]) -> Graph:
     """Read MIL text."""
-    from aneforge.formats.mil.program import load_mil, warn_of_opsets  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.mil.program import load_mil  # noqa: PLC0415 - loaded when it is needed
 
     program = load_mil(file)
     named = cast("str | None", given.get("function"))
     function = named or ("main" if "main" in program.functions else next(iter(program.functions)))
     shapes = cast("Mapping[str, Sequence[int]] | None", given.get("shapes"))
-    warn_of_opsets(program.findings(function, shapes=shapes))
     return program.graph(function, shapes=shapes)
 
 

@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aneforge.callsite import warn
 from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
 from aneforge.formats.mil.binding import bound_inputs
 from aneforge.formats.mil.diagnostics import MilError
@@ -16,7 +15,7 @@ from aneforge.formats.mil.parsing import parse_program
 from aneforge.formats.mil.printing import program_text
 from aneforge.formats.mil.reader import FunctionReader
 from aneforge.formats.mil.source import TextSource
-from aneforge.formats.mil.text_rules import NEWER_OPSET, NOT_TEXT
+from aneforge.formats.mil.text_rules import NOT_TEXT
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from aneforge.formats.mil.syntax import Program
     from aneforge.graph.graph import Graph
 
-__all__ = ["MilProgram", "from_mil", "load_mil", "parse_mil", "warn_of_opsets"]
+__all__ = ["MilProgram", "from_mil", "load_mil", "parse_mil"]
 
 MODEL_FILE = "model.mil"
 UNNAMED_FILE = "MIL text"
@@ -231,12 +230,4 @@ def from_mil(
         OSError: The file cannot be opened.
     """
     program = load_mil(path, weights)
-    warn_of_opsets(program.findings(function, shapes=shapes, port_casts=port_casts))
     return program.graph(function, shapes=shapes, port_casts=port_casts)
-
-
-def warn_of_opsets(findings: Sequence[MilFinding]) -> None:
-    """Warn of operations that came after the opset of their function: what loads it for that opset would refuse it."""
-    for finding in findings:
-        if finding.rule == NEWER_OPSET.id:
-            warn(str(finding))

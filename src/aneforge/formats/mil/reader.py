@@ -83,7 +83,6 @@ class FunctionReader:
         self.narrowed: set[Node] = set()
         """Inputs that the host casts."""
         self.scope: dict[str, Bound] = {}
-        self.newer: set[str] = set()
         self.findings: list[MilFinding] = []
         self.count = 0
         """Statements of blocks that were read, each as often as it was."""
@@ -161,12 +160,11 @@ class FunctionReader:
         self.check_opset(call)
 
     def check_opset(self, call: Call) -> None:
-        """Note an operation that the opset of the function does not have yet in the form of a call, once for each."""
+        """Refuse an operation that the opset of the function does not have yet in the form of a call."""
         stated = self.function.opset
         first = first_opset(call.name, call.given.keys()) or call.entry.opset
-        if OPSET.fullmatch(stated) and first > stated and call.name not in self.newer:
-            self.newer.add(call.name)
-            self.note(NEWER_OPSET.broken(call.statement.op_at, op=call.name, found=stated, expected=first))
+        if OPSET.fullmatch(stated) and first > stated:
+            raise NEWER_OPSET.broken(call.statement.op_at, op=call.name, found=stated, expected=first)
 
     def note(self, error: MilError) -> None:
         """Raise what stops reading, and note the rest."""

@@ -7,7 +7,6 @@ that ANEForge 0.4.0 emits are the sources; what only a parser can ask (a bracket
 from __future__ import annotations
 
 from aneforge.formats.mil.diagnostics import MilRule
-from aneforge.rules.rule import Severity
 
 UNEXPECTED = MilRule.of(
     "MIL-SYNTAX-001",
@@ -232,7 +231,6 @@ NEWER_OPSET = MilRule.of(
 
     Remedy: state {expected} or a later opset.
     """,
-    Severity.WARN,
 )
 
 UNKNOWN_PARAMETER = MilRule.of(

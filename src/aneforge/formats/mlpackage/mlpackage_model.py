@@ -13,7 +13,6 @@ from aneforge.formats.mil.diagnostics import MilError
 from aneforge.formats.mil.literals import scalar_of
 from aneforge.formats.mil.metadata import hints_of
 from aneforge.formats.mil.mil_weights import MODEL_PATH, NO_FILE, OUTSIDE, WeightsStore
-from aneforge.formats.mil.program import warn_of_opsets
 from aneforge.formats.mil.reader import FunctionReader
 from aneforge.formats.mil.syntax import Blob, Tuple, ValueType
 from aneforge.formats.mlpackage.flexible import flexible_inputs, listed_inputs
@@ -320,6 +319,4 @@ def from_mlpackage(
         AneforgeError: As for `load_mlpackage` and `MlPackage.graph`.
     """
     package = load_mlpackage(path)
-    graph, findings = package.read_function(function, shapes or {}, values or {}, port_casts=port_casts)
-    warn_of_opsets(findings)
-    return graph
+    return package.read_function(function, shapes or {}, values or {}, port_casts=port_casts)[0]
