@@ -142,6 +142,7 @@ from .runtime.streams.stream import ExecutionStream as ExecutionStream
 from .runtime.tune import tune as tune
 from .runtime.tune import tune_precision as tune_precision
 from .targets.peak import project_peak as project_peak
+from .train.adam_in_graph import adam_step as adam_step
 from .train.objectives import mse as mse
 from .train.objectives import softmax_cross_entropy as softmax_cross_entropy
 from .train.optimisers import SGD as SGD

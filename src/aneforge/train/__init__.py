@@ -1,1 +1,1 @@
-"""Training: parameters, objectives, optimisers on the host, and the trainer that runs a step as one program."""
+"""Training: parameters, objectives, optimisers on the host and on the engine, and the trainer of a network."""

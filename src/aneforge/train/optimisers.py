@@ -9,19 +9,22 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from aneforge.callsite import warn
-from aneforge.errors import GraphError, GraphTypeError, UnknownNameError
+from aneforge.errors import GraphError, GraphTypeError
 from aneforge.graph.methods.method_arguments import describe_argument, is_number
 from aneforge.train.parameter import Parameter
 
 if TYPE_CHECKING:
     from aneforge.ops.types import Array
+    from aneforge.runtime.backends import Backend
+    from aneforge.targets import TargetLike
+    from aneforge.train.step_programs import FedProgram
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rate", "build_optimizer", "check_params", "positive"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rate", "check_betas", "check_params", "positive"]
 
 Rate = float | Callable[[int], float]
 """A learning rate, or a schedule: a function of the number of the step, which counts from 1."""
@@ -44,6 +47,10 @@ class Optimizer(ABC):
     """Arrays that are kept for every parameter."""
     counted: ClassVar[tuple[str, ...]] = ("loss_scale", "skipped", "steps")
     """Attributes that change in a run, beside parameters and moments: what a checkpoint keeps."""
+    state_dtype: ClassVar[type[np.floating[Any]]] = np.float32
+    """The element type of those arrays."""
+    default_decay: ClassVar[float] = 0.0
+    """The weight decay where none is given."""
 
     def __init__(
         self,
@@ -51,7 +58,7 @@ class Optimizer(ABC):
         lr: Rate,
         loss_scale: float = 1.0,
         *,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         clip_norm: float | None = None,
     ) -> None:
         self.params = check_params(params)
@@ -59,13 +66,19 @@ class Optimizer(ABC):
         if not callable(lr):
             not_negative(lr, "lr")
         self.loss_scale = positive(loss_scale, "loss_scale", remedy="use 1.0, or a power of 2")
-        self.weight_decay = not_negative(weight_decay, "weight_decay")
+        decay = self.default_decay if weight_decay is None else weight_decay
+        self.weight_decay = not_negative(decay, "weight_decay")
         self.clip_norm = None if clip_norm is None else positive(clip_norm, "clip_norm")
         self.steps = 0
         """Steps that were taken; skipped ones do not count."""
         self.skipped = 0
         """Steps in a row that were skipped last."""
-        self.kept = [[np.zeros_like(one.value) for _ in range(self.moments)] for one in self.params]
+        self.kept: list[list[Array]] = [
+            [np.zeros(one.shape, self.state_dtype) for _ in range(self.moments)] for one in self.params
+        ]
+        """The arrays that are kept, by parameter."""
+        self.programs: Sequence[FedProgram] = ()
+        """The programs of updates on the engine, one for each parameter; none where the host updates."""
 
     def step(self, grads: Gradients) -> bool:
         """Update every parameter from gradients of the scaled loss; return False where the step was skipped.
@@ -83,13 +96,26 @@ class Optimizer(ABC):
         self.skipped = 0
         self.steps += 1
         rate = rate_at(self.lr, self.steps)
-        for one, gradient, kept in zip(self.params, self.clipped(found), self.kept, strict=True):
-            self.update(one.value, gradient, kept, rate)
+        for place, gradient in enumerate(self.clipped(found)):
+            self.update(place, gradient, rate)
         return True
 
     @abstractmethod
-    def update(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
-        """Change one parameter and its moments in place."""
+    def update(self, place: int, gradient: Array, rate: float) -> None:
+        """Change one parameter, by its place, and what is kept for it."""
+
+    def rescale(self, loss_scale: float) -> None:
+        """Take gradients of another loss scale from now on."""
+        self.loss_scale = loss_scale
+
+    def for_target(self, target: TargetLike, backend: str | Backend | None) -> Self:  # noqa: ARG002 - for updates on the engine
+        """Return the same optimiser for another target; what is computed on the host is the same for all."""
+        return self
+
+    def release(self) -> None:
+        """Give back the programs."""
+        for program in self.programs:
+            program.model.release()
 
     def in_order(self, grads: Gradients) -> list[Array]:
         """Return gradients in the order of the parameters.
@@ -170,15 +196,15 @@ class SGD(Optimizer):
         loss_scale: float = 1.0,
         *,
         momentum: float = 0.0,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         clip_norm: float | None = None,
     ) -> None:
         super().__init__(params, lr, loss_scale, weight_decay=weight_decay, clip_norm=clip_norm)
         self.momentum = below_one(momentum, "momentum")
 
-    def update(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
+    def update(self, place: int, gradient: Array, rate: float) -> None:
         """Change one parameter and its velocity in place."""
-        (velocity,) = kept
+        value, (velocity,) = self.params[place].value, self.kept[place]
         velocity *= self.momentum
         velocity += gradient
         if self.weight_decay:
@@ -212,20 +238,21 @@ class Adam(Optimizer):
         eps: float = 1e-8,
         loss_scale: float = 1.0,
         *,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         clip_norm: float | None = None,
     ) -> None:
         super().__init__(params, lr, loss_scale, weight_decay=weight_decay, clip_norm=clip_norm)
         self.betas = check_betas(betas)
         self.eps = positive(eps, "eps")
 
-    def update(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
+    def update(self, place: int, gradient: Array, rate: float) -> None:
         """Change one parameter and its two moments in place."""
-        self.move(value, gradient + self.weight_decay * value if self.weight_decay else gradient, kept, rate)
+        decay = self.weight_decay * self.params[place].value if self.weight_decay else np.float32(0.0)
+        self.move(place, gradient + decay, rate)
 
-    def move(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
+    def move(self, place: int, gradient: Array, rate: float) -> None:
         """Make the update of Adam itself."""
-        (first, second), (b1, b2) = kept, self.betas
+        value, (first, second), (b1, b2) = self.params[place].value, self.kept[place], self.betas
         first *= b1
         first += (1 - b1) * gradient
         second *= b2
@@ -250,58 +277,12 @@ class AdamW(Adam):
         GraphTypeError: Something is of another type.
     """
 
-    def __init__(
-        self,
-        params: Sequence[Parameter],
-        lr: Rate = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        loss_scale: float = 1.0,
-        *,
-        weight_decay: float = 0.01,
-        clip_norm: float | None = None,
-    ) -> None:
-        super().__init__(params, lr, betas, eps, loss_scale, weight_decay=weight_decay, clip_norm=clip_norm)
+    default_decay = 0.01
 
-    def update(self, value: Array, gradient: Array, kept: list[Array], rate: float) -> None:
+    def update(self, place: int, gradient: Array, rate: float) -> None:
         """Change one parameter and its two moments in place."""
-        value *= 1 - rate * self.weight_decay
-        self.move(value, gradient, kept, rate)
-
-
-NAMES = ("sgd", "adam", "adamw")
-
-
-def build_optimizer(  # noqa: PLR0913 - what the trainer takes for all optimisers
-    name: str,
-    params: Sequence[Parameter],
-    lr: Rate,
-    loss_scale: float,
-    *,
-    betas: tuple[float, float],
-    eps: float,
-    momentum: float,
-    weight_decay: float | None,
-    clip_norm: float | None,
-) -> Optimizer:
-    """Return the optimiser of a name; a decay of None is its own default.
-
-    Raises:
-        UnknownNameError: There is no such optimiser.
-        GraphError: A number is out of its range, or momentum is given to Adam.
-    """
-    if name not in NAMES:
-        raise UnknownNameError.of("optimizer", name, NAMES)
-    if name == "sgd":
-        decay = 0.0 if weight_decay is None else weight_decay
-        return SGD(params, lr, loss_scale, momentum=momentum, weight_decay=decay, clip_norm=clip_norm)
-    if momentum:
-        raise GraphError(f"momentum must be 0 for {name}", seen=momentum, remedy='use betas, or optimizer="sgd"')
-    if name == "adam":
-        decay = 0.0 if weight_decay is None else weight_decay
-        return Adam(params, lr, betas, eps, loss_scale, weight_decay=decay, clip_norm=clip_norm)
-    decay = 0.01 if weight_decay is None else weight_decay
-    return AdamW(params, lr, betas, eps, loss_scale, weight_decay=decay, clip_norm=clip_norm)
+        self.params[place].value[...] *= 1 - rate * self.weight_decay
+        self.move(place, gradient, rate)
 
 
 def rate_at(lr: object, step: int) -> float:

@@ -18,10 +18,26 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node, Output
     from aneforge.ops.types import Array
 
-__all__ = ["Parameter", "conv_param", "parameter", "size_of"]
+__all__ = ["KernelTensor", "Parameter", "conv_param", "parameter", "size_of", "updated_from"]
 
 
-class Parameter(Tensor):
+class KernelTensor(Tensor):
+    """A tensor that remembers the convolution kernel whose patch matrix it holds, as an updated parameter does.
+
+    What is computed from it is a plain tensor.
+    """
+
+    __slots__ = ("kernel",)
+
+    kernel: tuple[int, int, int, int] | None
+    """The shape [Cout, Cin, kH, kW] of the kernel; None where it holds none."""
+
+    def __new__(cls, node: Node, index: int = 0) -> Tensor:
+        """Return a plain tensor: methods make their results with the type of what they are called on."""
+        return Tensor(node, index)
+
+
+class Parameter(KernelTensor):
     """An input that is trained: it owns a float32 value, which is fed rounded to fp16 at every run.
 
     What is computed from it is a plain tensor. Write `p.value[...] = array` to set it; nothing is compiled again.
@@ -34,20 +50,31 @@ class Parameter(Tensor):
     ((1, 4), 'Tensor')
     """
 
-    __slots__ = ("kernel", "value")
+    __slots__ = ("value",)
 
     value: Array
     """The master value in float32; optimisers write into it."""
-    kernel: tuple[int, int, int, int] | None
-    """The shape [Cout, Cin, kH, kW] of the kernel whose patch matrix it holds; None for other parameters."""
-
-    def __new__(cls, node: Node, index: int = 0) -> Tensor:
-        """Return a plain tensor: methods make their results with the type of what they are called on."""
-        return Tensor(node, index)
 
     def with_own_value(self) -> Parameter:
         """Return the same parameter of the graph with a copy of its value, for another run beside this one."""
         return own(self, self.value.copy(), self.kernel)
+
+
+def updated_from(source: Tensor, result: Tensor) -> Tensor:
+    """Return the result of an update with the kernel that its source remembers, so that `conv2d` takes it.
+
+    >>> import numpy as np
+    >>> import aneforge as af
+    >>> w = af.conv_param(np.ones((8, 1, 3, 3)))
+    >>> af.conv2d(af.input((2, 1, 8, 8)), updated_from(w, w * 0.5)).shape
+    (2, 8, 6, 6)
+    """
+    if not isinstance(source, KernelTensor):
+        return result
+    made = object.__new__(KernelTensor)
+    for name, one in (("node", result.node), ("index", result.index), ("kernel", source.kernel)):
+        object.__setattr__(made, name, one)
+    return made
 
 
 def own(place: Output, value: Array, kernel: tuple[int, int, int, int] | None) -> Parameter:

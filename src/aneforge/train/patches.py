@@ -13,7 +13,7 @@ from aneforge.errors import GraphTypeError, NotSupportedError
 from aneforge.graph.builder.arguments import expect_image
 from aneforge.graph.builder.combination import concat
 from aneforge.graph.methods.method_arguments import describe_argument, misuse, whole
-from aneforge.train.parameter import Parameter
+from aneforge.train.parameter import KernelTensor
 
 if TYPE_CHECKING:
     from aneforge.graph.tensor import Tensor
@@ -23,7 +23,7 @@ __all__ = ["conv2d"]
 OP = "conv2d"
 
 
-def conv2d(x: Tensor, weight: Parameter, stride: int = 1, pad: int = 0) -> Tensor:
+def conv2d(x: Tensor, weight: Tensor, stride: int = 1, pad: int = 0) -> Tensor:
     """Convolve images [N, Cin, H, W] with a kernel that is trained; `pad` zeros are added on each side.
 
     >>> import numpy as np
@@ -72,7 +72,7 @@ def kernel_shape(weight: object) -> tuple[int, int, int, int]:
     Raises:
         GraphTypeError: It holds none.
     """
-    if isinstance(weight, Parameter) and weight.kernel is not None:
+    if isinstance(weight, KernelTensor) and weight.kernel is not None:
         return weight.kernel
     raise misuse(
         OP,

@@ -16,7 +16,7 @@ from aneforge.targets import place_of
 from aneforge.train.batches import build_dataset, check_rows, check_values
 from aneforge.train.checkpoints import read_checkpoint, write_checkpoint
 from aneforge.train.objectives import CrossEntropy, as_objective
-from aneforge.train.optimisers import build_optimizer
+from aneforge.train.optimiser_choice import OptimizerOptions
 from aneforge.train.run_comparison import RunComparison, compare_runs
 from aneforge.train.saturation_guard import warn_of_saturation
 from aneforge.train.step_programs import build_programs
@@ -42,6 +42,9 @@ OP = "Trainer"
 
 class Trainer:
     """Trains parameters to make an objective small: gradients on the engine, updates on the host in float32.
+
+    With `device_optimizer`, updates are programs on the engine too, and states are kept in fp16: "sgd", "adam" as
+    documented, and "adam_fp16", whose second moments do not vanish in fp16.
 
     Forward and backward pass of a step are one program, and the forward pass is another one; both are compiled here,
     with the parameters as inputs, and nothing is compiled later. `lr` is a number or a function of the number of the
@@ -76,6 +79,7 @@ class Trainer:
         optimizer: str = "sgd",
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        device_optimizer: bool = False,  # noqa: FBT001, FBT002 - the documented signature
         *,
         momentum: float = 0.0,
         weight_decay: float | None = None,
@@ -86,19 +90,13 @@ class Trainer:
     ) -> None:
         self.objective = as_objective(objective)
         self.backend = backend
-        chosen = build_optimizer(
-            optimizer,
-            params,
-            lr,
-            loss_scale,
-            betas=betas,
-            eps=eps,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            clip_norm=clip_norm,
+        options = OptimizerOptions(
+            optimizer, betas, eps, momentum, weight_decay, clip_norm, on_device=bool(device_optimizer)
         )
+        chosen = options.build(params, lr, loss_scale)
         runs = whole(accumulate, OP, "accumulate", least=1)
         self.place = place_of(target)
+        chosen = chosen.for_target(self.place, backend)
         self.optimizer = chosen
         self.programs = build_programs(self.objective, chosen.params, chosen.loss_scale, self.place, backend)
         warn_of_saturation(self.programs, chosen.params, chosen.loss_scale)
@@ -214,15 +212,18 @@ class Trainer:
         """
         count = whole(steps, OP, "steps", least=1)
         scale = self.optimizer.loss_scale
-        other = build_programs(self.objective, self.parameters, scale, place_of(target), self.backend)
+        place = place_of(target)
+        other = build_programs(self.objective, self.parameters, scale, place, self.backend)
+        twin = self.run.twin(other)
+        twin.optimizer = twin.optimizer.for_target(place, self.backend)
         try:
-            return compare_runs(self.run.twin(self.programs), self.run.twin(other), count)
+            return compare_runs(self.run.twin(self.programs), twin, count)
         finally:
-            other.release()
+            twin.release()
 
     def release(self) -> None:
         """Give back what the programs hold. A second time does nothing."""
-        self.programs.release()
+        self.run.release()
 
     def __repr__(self) -> str:
         name, count = type(self.optimizer).__name__, len(self.parameters)

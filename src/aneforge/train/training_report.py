@@ -11,6 +11,8 @@ from aneforge.rules.preflight import preflight
 from aneforge.train.parameter import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aneforge.analysis.cost import Cost
     from aneforge.engine.exactness import Label
     from aneforge.targets import Place
@@ -59,8 +61,10 @@ class TrainingReport:
     parameters: int
     """Numbers that are trained."""
     bytes_host: int
-    """Masters and moments, in float32 on the host."""
+    """Masters and moments on the host."""
     optimizer: str
+    updates: tuple[ProgramReport, ...]
+    """The programs of updates on the engine; none where the host updates."""
     loss_scale: float
     runs_per_step: int
     """How often the step program runs for one update: the mini-batches that are accumulated."""
@@ -68,21 +72,32 @@ class TrainingReport:
 
     @property
     def microseconds(self) -> float:
-        """The predicted time of a step on the engine; the optimiser on the host is not in it."""
-        return self.runs_per_step * self.programs[0].cost.microseconds
+        """The predicted time of a step on the engine, with updates that are made there; without the host's work."""
+        return self.summed(lambda one: one.microseconds)
+
+    def summed(self, of: Callable[[Cost], float]) -> float:
+        """Return a figure of all runs of a step together."""
+        return self.runs_per_step * of(self.programs[0].cost) + sum(of(one.cost) for one in self.updates)
+
+    @property
+    def all_programs(self) -> tuple[ProgramReport, ...]:
+        """All programs of the run."""
+        return (*self.programs, *self.updates)
 
     def __str__(self) -> str:
         step = self.programs[0].cost
-        notes = list(dict.fromkeys(text for program in self.programs for text in program.notes))
+        notes = list(dict.fromkeys(text for program in self.all_programs for text in program.notes))
         more = len(notes) - NOTES_SHOWN
-        head = f"training on {self.target}: {self.optimizer} on the host in float32, loss_scale {self.loss_scale:g}"
-        low, high = self.runs_per_step * step.low, self.runs_per_step * step.high
+        where = f"as {len(self.updates)} programs on the engine" if self.updates else "on the host in float32"
+        head = f"training on {self.target}: {self.optimizer} {where}, loss_scale {self.loss_scale:g}"
+        low, high = self.summed(lambda one: one.low), self.summed(lambda one: one.high)
         time = f"predicted {self.microseconds:.0f} µs ({low:.0f} to {high:.0f}), {step.kind}"
+        runs = f"{self.runs_per_step} × program step" + (f" + {len(self.updates)} updates" if self.updates else "")
         lines = [
             f"{head}, {self.steps} steps taken",
             f"{self.parameters:,} numbers are trained; masters and moments: {self.bytes_host:,} bytes",
-            *(line for program in self.programs for line in (str(program), f"  {program.legality}")),
-            f"a step: {self.runs_per_step} × program step, {time}; the optimiser on the host is not included",
+            *(line for program in self.all_programs for line in (str(program), f"  {program.legality}")),
+            f"a step: {runs}, {time}; what the host computes is not included",
             f"nothing is compiled during a run; bits of a step are {self.programs[0].exactness}",
             *notes[:NOTES_SHOWN],
             *([f"and {more} notes more"] if more > 0 else []),
@@ -101,8 +116,10 @@ def report_on(run: TrainingRun, place: Place) -> TrainingReport:
         target=run.programs.target,
         programs=(describe(run.programs.step, place), describe(run.programs.forward, place)),
         parameters=numbers,
-        bytes_host=4 * numbers * (1 + optimizer.moments),
+        bytes_host=sum(one.value.nbytes for one in optimizer.params)
+        + sum(one.nbytes for states in optimizer.kept for one in states),
         optimizer=type(optimizer).__name__,
+        updates=tuple(describe(one, place) for one in optimizer.programs),
         loss_scale=optimizer.loss_scale,
         runs_per_step=run.accumulate,
         steps=optimizer.steps,

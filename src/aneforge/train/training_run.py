@@ -76,6 +76,11 @@ class TrainingRun:
         """Return what the forward pass gives: the logits, or the loss."""
         return self.programs.forward.run(feeds)[self.objective.name]
 
+    def release(self) -> None:
+        """Give back what the programs of the run hold."""
+        self.programs.release()
+        self.optimizer.release()
+
     def feeds(self, data: Mapping[Node, Array]) -> dict[Node, Array]:
         """Return the values of all inputs."""
         masters = {one.node: one.value for one in self.optimizer.params}

@@ -1,0 +1,178 @@
+"""Optimisers whose updates are programs on the engine, one for each parameter.
+
+Parameters and states are fp16 numbers between steps; the host feeds them, the gradient of the scaled loss and the rate,
+and takes back what the program gives.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+
+from aneforge.callsite import warn
+from aneforge.errors import GraphError, PrecisionWarning
+from aneforge.graph.builder.inputs import input as build_input
+from aneforge.graph.graph import Graph
+from aneforge.runtime.compile import compile_multi
+from aneforge.train.adam_in_graph import adam_step, corrected_rate, rate_of_rank
+from aneforge.train.optimisers import Optimizer, check_betas, positive
+from aneforge.train.step_programs import FedProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aneforge.graph.tensor import Tensor
+    from aneforge.ops.types import Array
+    from aneforge.runtime.backends import Backend
+    from aneforge.targets import TargetLike
+    from aneforge.train.optimisers import Rate
+    from aneforge.train.parameter import Parameter
+
+__all__ = ["DeviceAdam", "DeviceAdamFp16", "DeviceOptimizer", "DeviceSGD"]
+
+WEIGHT = "weight"
+
+
+class DeviceOptimizer(Optimizer):
+    """What all updates on the engine share: programs that are compiled once, and states in fp16."""
+
+    state_dtype = np.float16
+    states: ClassVar[tuple[str, ...]] = ()
+    """The names of what is kept for every parameter."""
+
+    @abstractmethod
+    def results(self, weight: Tensor, gradient: Tensor, rate: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
+        """Return the next value of a parameter and its next states."""
+
+    @abstractmethod
+    def fed_rate(self, rate: float) -> float:
+        """Return the rate that is fed at this step, before it is rounded to fp16."""
+
+    def for_target(self, target: TargetLike, backend: str | Backend | None) -> Self:
+        """Return an optimiser in the same state whose programs are compiled for a target."""
+        made = copy.copy(self)
+        made.programs = [self.build_program(one, target, backend) for one in self.params]
+        return made
+
+    def build_program(self, param: Parameter, target: TargetLike, backend: str | Backend | None) -> FedProgram:
+        """Compile the update of one parameter; its inputs are named."""
+        weight, gradient, *states = (build_input(param.shape, name=name) for name in (WEIGHT, "gradient", *self.states))
+        rate = build_input((1, 1), name="rate")
+        found = self.results(weight, gradient, rate, states)
+        graph = Graph(dict(zip((WEIGHT, *self.states), found, strict=True)))
+        return FedProgram("update", graph, compile_multi(graph, target=target, backend=backend))
+
+    def update(self, place: int, gradient: Array, rate: float) -> None:
+        """Change one parameter and its states by running its program."""
+        param, program = self.params[place], self.programs[place]
+        states = dict(zip(self.states, self.kept[place], strict=True))
+        scaled = np.asarray(gradient * np.float32(self.loss_scale))
+        given = {WEIGHT: param.value, "gradient": scaled, "rate": self.rounded_rate(rate), **states}
+        found = program.run({node: given[name] for name, node in program.graph.inputs.items()})
+        param.value[...] = found[WEIGHT]
+        self.kept[place] = [found[name].astype(self.state_dtype) for name in self.states]
+
+    def rounded_rate(self, rate: float) -> Array:
+        """Return the rate of this step as it is fed.
+
+        Raises:
+            GraphError: It is 0 in fp16.
+        """
+        fed = np.full((1, 1), self.fed_rate(rate)).astype(np.float16)
+        if rate > 0 and not fed.any():
+            raise GraphError(
+                "the rate of an update on the engine is 0 in fp16",
+                seen=self.fed_rate(rate),
+                limit="about 6e-8",
+                remedy="use a larger lr, a smaller loss_scale, or device_optimizer=False",
+            )
+        return fed
+
+
+class DeviceSGD(DeviceOptimizer):
+    """w' = w − (lr/loss_scale)·g on the engine, g the gradient of the scaled loss."""
+
+    def results(self, weight: Tensor, gradient: Tensor, rate: Tensor, states: Sequence[Tensor]) -> list[Tensor]:  # noqa: ARG002 - one form for all updates
+        """Return the next value of a parameter."""
+        return [weight - rate_of_rank(rate, weight) * gradient]
+
+    def fed_rate(self, rate: float) -> float:
+        """Return the rate, with the loss scale divided out."""
+        return rate / self.loss_scale
+
+
+class DeviceAdam(DeviceOptimizer):
+    """Adam on the engine as documented; warns when second moments vanish in fp16."""
+
+    moments = 2
+    states = ("first", "second")
+    form: ClassVar[str] = "documented"
+    power: ClassVar[int] = 2
+    """The power of the loss scale that is in the second state."""
+    divides_by_moments: ClassVar[bool] = True
+    """True where nothing is added to a second moment that is 0: eps is 0 in fp16."""
+
+    def __init__(
+        self,
+        params: Sequence[Parameter],
+        lr: Rate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        loss_scale: float = 1.0,
+        *,
+        clip_norm: float | None = None,
+    ) -> None:
+        super().__init__(params, lr, loss_scale, clip_norm=clip_norm)
+        self.betas = check_betas(betas)
+        self.eps = positive(eps, "eps")
+        self.warned = False
+
+    def results(self, weight: Tensor, gradient: Tensor, rate: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
+        """Return the next value of a parameter and its two moments."""
+        first, second = states
+        found = adam_step([weight], [first], [second], [gradient], rate, self.betas, self.eps, form=self.form)
+        return [one for (one,) in found]
+
+    def fed_rate(self, rate: float) -> float:
+        """Return the rate with both corrections; the loss scale cancels."""
+        return corrected_rate(rate, self.steps, self.betas)
+
+    def rescale(self, loss_scale: float) -> None:
+        """Take gradients of another loss scale from now on: the moments are those of scaled gradients."""
+        ratio = loss_scale / self.loss_scale
+        factors = np.float64(ratio), np.float64(ratio**self.power)
+        with np.errstate(over="ignore"):
+            self.kept = [
+                [(one * factor).astype(self.state_dtype) for one, factor in zip(states, factors, strict=True)]
+                for states in self.kept
+            ]
+        super().rescale(loss_scale)
+
+    def update(self, place: int, gradient: Array, rate: float) -> None:
+        """Change one parameter and its two moments by running its program."""
+        super().update(place, gradient, rate)
+        first, second = self.kept[place]
+        vanished = int(np.count_nonzero((second == 0) & (first != 0)))
+        if vanished and self.divides_by_moments and not self.warned:
+            self.warned = True
+            self.warn_of_vanished(place, vanished, first.size)
+
+    def warn_of_vanished(self, place: int, vanished: int, size: int) -> None:
+        """Say that moments are 0 in fp16, where the update divides by 0."""
+        warn(
+            f"second moments vanish in fp16: {vanished} of {size} of params[{place}] are 0 where the first moment is "
+            f'not, at step {self.steps}, so the update divides by 0. Use optimizer="adam_fp16", whose moments fp16 can '
+            f"hold, a larger loss_scale (now {self.loss_scale:g}), or device_optimizer=False",
+            PrecisionWarning,
+        )
+
+
+class DeviceAdamFp16(DeviceAdam):
+    """Adam on the engine with the root of the second moment, and an eps that exists in fp16."""
+
+    form = "fp16"
+    power = 1
+    divides_by_moments = False
