@@ -14,7 +14,7 @@ from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import engine_element
 from aneforge.errors import GraphError, UnknownNameError
 from aneforge.formats.mil.metadata import hints_of
-from aneforge.formats.mil.program import load_mil, warn_of_opsets
+from aneforge.formats.mil.program import load_mil
 from aneforge.graph.precision import to_fp16
 from aneforge.runtime.devices import port_bytes
 from aneforge.runtime.executables import SoftwareEngine
@@ -208,7 +208,6 @@ class ReadMil:
 def read_mil(path: str) -> ReadMil:
     """Read a MIL file."""
     source = load_mil(path)
-    warn_of_opsets(source.findings(port_casts=False))
     graph, named = source.graph(port_casts=False), hints_of(source.syntax, MAIN).names
     function = source.syntax.functions[MAIN]
     inputs = {named.get(one.name, one.name): one.name for one in function.inputs}
