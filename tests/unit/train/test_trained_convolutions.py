@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import aneforge as af
-from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
+from aneforge.errors import GraphError, GraphTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,19 +37,45 @@ def test_rows_of_a_patch_matrix_are_channels_then_kernel_places() -> None:
     assert w.value[1 * 15 + 2 * 5 + 3, 2] == kernel[2, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("shape", "pad"), [((4, 2, 3, 3), 1), ((3, 2, 1, 1), 0), ((1, 2, 2, 4), 0)])
-def test_values_and_gradients_are_those_of_torch(shape: tuple[int, int, int, int], pad: int) -> None:
+FORMS = [
+    ((4, 2, 3, 3), {"pad": 1}),
+    ((3, 2, 1, 1), {}),
+    ((1, 2, 2, 4), {}),
+    ((4, 2, 3, 3), {"stride": 2, "pad": 1}),
+    ((3, 2, 1, 1), {"stride": 3}),
+    ((3, 2, 3, 2), {"dilation": 2}),
+    ((4, 1, 3, 3), {"groups": 2, "stride": 2}),
+    ((2, 1, 2, 3), {"groups": 2, "dilation": 2, "stride": 2, "pad": 2}),
+]
+
+
+@pytest.mark.parametrize(("shape", "options"), FORMS)
+def test_values_and_both_gradients_are_those_of_torch(
+    shape: tuple[int, int, int, int], options: dict[str, int]
+) -> None:
     images, kernel = drawn(2, 2, 6, 7), drawn(*shape)
-    x, w = af.input((2, 2, 6, 7), name="x"), af.conv_param(kernel, name="w")
-    y = af.conv2d(x, w, pad=pad)
-    gradient = af.backward((y * y).sum((0, 1, 2, 3)), [w])[w]
-    found = af.reference(af.Graph({"y": y, "g": gradient}), [images, w.value])
-    weights = torch.tensor(kernel, dtype=torch.float64, requires_grad=True)
-    wanted = torch.nn.functional.conv2d(torch.tensor(images, dtype=torch.float64), weights, padding=pad)
+    x, w = af.input((2, 2, 6, 7), name="x", max_abs=8), af.conv_param(kernel, name="w")
+    y = af.conv2d(x, w, **options)
+    back = af.backward((y * y).sum((0, 1, 2, 3)), [w, x])
+    graph = af.Graph({"y": y, "w": back[w], "x": back[x]})
+    wide = [torch.tensor(one, dtype=torch.float64, requires_grad=True) for one in (images, kernel)]
+    chosen = {{"pad": "padding"}.get(name, name): value for name, value in options.items()}
+    wanted = torch.nn.functional.conv2d(wide[0], wide[1], **chosen)  # pyright: ignore[reportArgumentType] - integers
     (wanted * wanted).sum().backward()  # pyright: ignore[reportUnknownMemberType] - torch has no type for it
-    assert weights.grad is not None
-    np.testing.assert_allclose(found["y"], wanted.detach().numpy(), atol=1e-6)
-    np.testing.assert_allclose(found["g"], weights.grad.numpy().reshape(shape[0], -1).T, rtol=1e-5, atol=1e-4)
+    gradients = [one.grad for one in wide]
+    assert gradients[0] is not None
+    assert gradients[1] is not None
+    expected = {
+        "y": wanted.detach().numpy(),
+        "x": gradients[0].numpy(),
+        "w": gradients[1].numpy().reshape(shape[0], -1).T,
+    }
+    found = af.reference(graph, [images, w.value])
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-4, err_msg=name)
+    on_engine = af.compile_multi(graph, target="m1")(images, w.value)
+    for name, values in expected.items():
+        np.testing.assert_allclose(on_engine[name], values, atol=4e-3 * np.abs(values).max(), err_msg=name)
 
 
 IMAGE = af.input((1, 2, 4, 4))
@@ -64,7 +90,10 @@ KERNEL = af.conv_param(np.ones((3, 2, 3, 3)))
         (lambda: af.parameter(np.array([1.0, np.nan])), GraphError, r"must be finite in fp16 \(seen nan"),
         (lambda: af.parameter(np.array([1.0, 7e4])), GraphError, r"must be finite in fp16 \(seen 70000.0"),
         (lambda: af.conv_param(np.ones((3, 3))), GraphError, "must have four axes"),
-        (lambda: af.conv2d(IMAGE, KERNEL, stride=2), NotSupportedError, "the stride of a trained kernel must be 1"),
+        (lambda: af.conv2d(IMAGE, KERNEL, stride=0), GraphError, "stride is too small"),
+        (lambda: af.conv2d(IMAGE, KERNEL, dilation=2), GraphError, r"must fit into the padded image \(seen \[5, 5\]"),
+        (lambda: af.conv2d(IMAGE, KERNEL, groups=2), GraphError, r"channels, times the groups \(seen 2, limit 4\)"),
+        (lambda: af.conv2d(af.input((1, 4, 4, 4)), KERNEL, groups=2), GraphError, "a multiple of the groups"),
         (lambda: af.conv2d(IMAGE, KERNEL, pad=-1), GraphError, "pad is too small"),
         (lambda: af.conv2d(af.input((1, 3, 4, 4)), KERNEL), GraphError, "the kernel's input channels"),
         (lambda: af.conv2d(af.input((1, 2, 2, 2)), KERNEL), GraphError, "must fit into the padded image"),
