@@ -5,7 +5,6 @@ A decision that depends on the target belongs into the target's data instead.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 
 from aneforge.errors import DataFileError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.targets.schema import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,10 +76,7 @@ def decisions() -> Mapping[str, Decision]:
     Raises:
         DataFileError: The file is not as it should be.
     """
-    try:
-        entries = msgspec.convert(tomllib.loads(FILE.read_text("utf-8")), dict[str, Entry])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise DataFileError(f"{FILE.name}: {error}") from None
+    entries = read(FILE, dict[str, Entry])
     return {
         name: Decision(name, entry.value, entry.summary, Evidence(entry.kind, entry.source, note=entry.reason))
         for name, entry in entries.items()

@@ -14,7 +14,6 @@ and that of softplus, if it has one, are not known and not here.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from math import erf
@@ -25,6 +24,7 @@ import numpy as np
 
 from aneforge.engine.rounding import to_eleven_bits, to_fp16
 from aneforge.ops.numbers import FP16_INFINITY
+from aneforge.targets.schema import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,8 +60,7 @@ class Tail:
 @cache
 def data() -> Mapping[str, Mapping[str, Any]]:
     """Return the knots and tails that are not samples of a function."""
-    text = (Path(__file__).parent / "data" / "activations.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return read(Path(__file__).parent / "data" / "activations.toml", dict[str, dict[str, Any]])
 
 
 def samples(function: Callable[[Array], Array], points: Array) -> Array:

@@ -7,13 +7,13 @@ types that the rest of the package sees. A key that is missing, misspelt or of t
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from aneforge.errors import DataFileError
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.targets.parsed_toml import parse_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -301,6 +301,6 @@ def read(path: Path, form: type[FileType]) -> FileType:
         DataFileError: The file is not TOML, or a key in it is missing, misspelt or of the wrong type.
     """
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), form)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(parse_toml(path), form)
+    except msgspec.ValidationError as error:
         raise DataFileError(f"{path.name}: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +13,7 @@ from aneforge.compiler.ir.meanings import affine, convolution_meanings, regions
 from aneforge.errors import DataFileError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.ops.table import find_op
+from aneforge.targets.schema import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,10 +57,7 @@ def kinds() -> Mapping[str, Kind]:
     Raises:
         DataFileError: The file is not as it should be.
     """
-    try:
-        rows = msgspec.convert(tomllib.loads(FILE.read_text("utf-8")), Rows)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise DataFileError(f"{FILE.name}: {error}") from None
+    rows = read(FILE, Rows)
     return {name: build_kind(name, row, rows) for name, row in rows.kinds.items()}
 
 

@@ -162,11 +162,12 @@ def bring_partners(flow: Flow, chaining: Chaining, order: Sequence[int]) -> list
         if flow.layers[first].engine not in COMPUTING or first in look.taken or first in begins:
             continue
         ahead = [number for number in order[place + 1 : place + 1 + AHEAD] if number not in done]
+        other = COMPUTING[1 - COMPUTING.index(flow.layers[first].engine)]
         for number in ahead:
-            needed = movements_before(flow, number, done, ahead)
-            if needed is None or number in begins or flow.layers[number].engine not in COMPUTING:
+            if flow.layers[number].engine is not other or number in begins:
                 continue
-            if look.disqualified(first, number, needed) is None:
+            needed = movements_before(flow, number, done, ahead)
+            if needed is not None and look.disqualified(first, number, needed) is None:
                 look.taken.update((first, number))
                 arranged += [*needed, number]
                 done.update((*needed, number))

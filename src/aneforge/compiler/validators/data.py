@@ -7,7 +7,6 @@ is missing, misspelt or of the wrong type is a `DataFileError`.
 from __future__ import annotations
 
 import re
-import tomllib
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 
 from aneforge.errors import DataFileError
 from aneforge.evidence import Evidence, EvidenceKind
+from aneforge.targets import schema
 from aneforge.targets.schema import PropertyEntry, RawValue  # noqa: TC001 - msgspec reads them
 
 if TYPE_CHECKING:
@@ -202,10 +202,7 @@ def read(path: Path) -> ValidatorsFile:
     Raises:
         DataFileError: It is not as it should be.
     """
-    try:
-        found = msgspec.convert(tomllib.loads(path.read_text("utf-8")), ValidatorsFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise DataFileError(f"{path.name}: {error}") from None
+    found = schema.read(path, ValidatorsFile)
     for check in found.every_check():
         places = len(DIRECTIVE.findall(check.text))
         if places != len(check.fill):

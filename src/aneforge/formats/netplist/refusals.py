@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from aneforge.errors import DataFileError
+from aneforge.targets.schema import read
 
 __all__ = ["FormsFile", "forms_table"]
 
@@ -49,7 +48,4 @@ def forms_table(path: Path = PATH) -> FormsFile:
     Raises:
         DataFileError: The file is not in the form above.
     """
-    try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), FormsFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise DataFileError(f"{path.name}: {error}") from error
+    return read(path, FormsFile)

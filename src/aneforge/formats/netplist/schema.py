@@ -5,7 +5,6 @@ The reader and the writer both ask this table, so a layer type or a parameter is
 
 from __future__ import annotations
 
-import tomllib
 from enum import IntEnum, StrEnum
 from functools import cache
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from aneforge.errors import DataFileError
 from aneforge.evidence import Evidence  # noqa: TC001 - msgspec reads it
+from aneforge.targets.schema import read
 
 __all__ = ["DIMENSIONS", "Dim", "LayerEntry", "LayerTable", "ParamEntry", "ParamKind", "RowEntry", "layer_table"]
 
@@ -174,7 +173,4 @@ def layer_table(path: Path = PATH) -> LayerTable:
     Raises:
         DataFileError: The file is not in the form above.
     """
-    try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), LayerTable)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise DataFileError(f"{path.name}: {error}") from error
+    return read(path, LayerTable)
