@@ -20,9 +20,10 @@ INTRODUCTION = (
     "`aneforge explain chaining NAME` prints one class, rule or experiment; times are with the [routes](routes.md)."
 )
 CLASSES = (
-    "In Python they are in `aneforge.runtime.chaining`, without the underscore. *simulation adds* is what no "
-    "experiment saw."
+    "In Python they are in `aneforge.runtime.chaining`, without the underscore; `class_named` finds them by these "
+    "names. *simulation adds* is what no experiment saw."
 )
+RUNTIME = "Core ML uses them from macOS 15 on, and neither `_ANEModel` nor `_ANEChainingRequest`. None is modelled."
 RULES = "What `validate` says NO to. A rule without words of the system was not tried; it is inferred from what works."
 SIZES = (
     "How many times as fast as the baseline a route was, within one publication. A route pays where every publication "
@@ -39,6 +40,15 @@ def chaining_page() -> str:
         "## Classes",
         CLASSES,
         table(("class", "what it is", "factory", "works", "simulation adds", "experiments"), class_rows()),
+        "### Methods",
+        table(("class", "method", "answer", "in Python", "experiments"), method_rows()),
+        "### Properties, and what was looked for and is missing",
+        table(("class", "properties", "missing", "listed"), property_rows()),
+        "## Core ML's runtime",
+        RUNTIME,
+        table(("class", "what it is", "names", "listed", "experiments"), runtime_rows()),
+        table(("function", "what it does"), ([f"`{name}`", text] for name, text in known.runtime_functions.items())),
+        table(("part", "before", "since macOS 15"), replaced_rows()),
         "## Rules of a request",
         RULES,
         table(("rule", "parameter", "text", "the system says", "why", "evidence", "experiments"), rule_rows()),
@@ -53,7 +63,10 @@ def chaining_page() -> str:
         table(("what ran", "baseline", "route", "time", "times as fast", "verdict"), size_rows()),
         production_answer(route_sizes()),
         "## Experiments",
-        table(("experiment", "what was tried", "outcome", "found"), experiment_rows()),
+        table(("experiment", "what was tried", "outcome", "found", "figures", "program"), experiment_rows()),
+        "## Corrections",
+        "What the study said first, and what it found to hold.",
+        table(("said", "holds", "experiments"), correction_rows()),
     ]
     return "\n\n".join(parts)
 
@@ -104,7 +117,51 @@ def size_rows() -> Iterator[Sequence[str]]:
 def experiment_rows() -> Iterator[Sequence[str]]:
     """Yield one line for each experiment."""
     for name, one in study().experiments.items():
-        yield name, one.title, str(one.outcome), one.found
+        figures = "; ".join(f"{what} {value:g}" for what, value in one.figures.items())
+        yield name, one.title, str(one.outcome), one.found, figures, f"`{one.file}`" if one.file else ""
+
+
+def method_rows() -> Iterator[Sequence[str]]:
+    """Yield one line for each method."""
+    for name, one in study().classes.items():
+        for method in one.methods:
+            python = f"`{method.python}`" if method.python else ""
+            yield f"`{name}`", f"`{method.selector}`", method.answer, python, ", ".join(method.experiments)
+
+
+def property_rows() -> Iterator[Sequence[str]]:
+    """Yield one line for each class of which more than methods is known."""
+    for name, one in study().classes.items():
+        if one.properties or one.missing or one.counts:
+            yield f"`{name}`", ticked(one.properties), ticked(one.missing), counts_text(one.counts)
+
+
+def runtime_rows() -> Iterator[Sequence[str]]:
+    """Yield one line for each class of Core ML's runtime."""
+    for name, one in study().runtime_classes.items():
+        yield f"`{name}`", one.summary, ticked(one.methods), counts_text(one.counts), ", ".join(one.experiments)
+
+
+def replaced_rows() -> Iterator[Sequence[str]]:
+    """Yield one line for each part of Core ML's way to the engine."""
+    for name, one in study().replaced.items():
+        yield name, one.before, one.since
+
+
+def correction_rows() -> Iterator[Sequence[str]]:
+    """Yield one line for each correction."""
+    for one in study().corrections:
+        yield one.said, one.holds, ", ".join(one.experiments)
+
+
+def ticked(names: Iterable[str]) -> str:
+    """Return names as code."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def counts_text(counts: dict[str, int]) -> str:
+    """Return counts in words."""
+    return ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in counts.items())
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -89,6 +89,8 @@ class Measures(StrEnum):
     COMPILE_AND_LOAD = "compile and load"
     RESPECIALISATION = "respecialisation"
     """A compile of the same program with other weights."""
+    POOL_CYCLE = "pool cycle"
+    """Something is taken out of a pool and put back."""
     TENSOR_HANDOFF = "tensor handoff"
     """A tensor that another process maps."""
 
@@ -143,10 +145,10 @@ class RoutesFile(Entry, frozen=True):
 
 
 class FigureEntry(Entry, frozen=True):
-    """One published time, or the least and the most of it."""
+    """One published time, the least and the most of it, or several by what tells them apart."""
 
     route: str
-    milliseconds: float | tuple[float, float]
+    milliseconds: float | tuple[float, float] | dict[str, float]
     chip: str = ""
     workload: str = ""
     shape: tuple[int, ...] = ()
@@ -192,6 +194,8 @@ class RouteFigure:
     evidence: Evidence
     withdrawn: bool
     """Its authors took it back."""
+    variants: tuple[tuple[str, float], ...] = ()
+    """Where several times were published: each in microseconds, with what tells it apart."""
 
     @property
     def where(self) -> str:
@@ -201,7 +205,8 @@ class RouteFigure:
 
     def __str__(self) -> str:
         taken_back = ", withdrawn" if self.withdrawn else ""
-        return f"{time_range_text(self.microseconds)} ({self.measures}: {self.what}; {self.where}{taken_back})"
+        several = "".join(f", {name} {time_range_text((time, time))}" for name, time in self.variants)
+        return f"{time_range_text(self.microseconds)} ({self.measures}: {self.what}; {self.where}{taken_back}{several})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,12 +312,13 @@ def figures_of(name: str) -> tuple[RouteFigure, ...]:
 def figure_of(row: FigureEntry, publication: PublicationEntry) -> RouteFigure:
     """Return a row with what holds for all rows of its publication."""
     given = row.milliseconds
-    low, high = given if isinstance(given, tuple) else (given, given)
+    times = tuple(given.values()) if isinstance(given, dict) else given if isinstance(given, tuple) else (given,)
+    variants = given.items() if isinstance(given, dict) else ()
     chips = (database().chips[row.chip].name,) if row.chip else ()
     return RouteFigure(
         route=row.route,
         measures=publication.measures,
-        microseconds=(round(1000 * low, 3), round(1000 * high, 3)),
+        microseconds=(round(1000 * min(times), 3), round(1000 * max(times), 3)),
         chip=row.chip or None,
         macos=publication.macos or None,
         what=row.what or WORKLOADS[row.workload].format(*row.shape),
@@ -320,6 +326,7 @@ def figure_of(row: FigureEntry, publication: PublicationEntry) -> RouteFigure:
         shape=row.shape,
         evidence=Evidence(publication.kind, publication.source, chips, publication.how, row.conflict),
         withdrawn=row.withdrawn,
+        variants=tuple((name, round(1000 * time, 3)) for name, time in variants),
     )
 
 

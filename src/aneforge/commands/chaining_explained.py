@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from aneforge.runtime.chaining.chaining_plan import ChainingPlan
+    from aneforge.runtime.chaining.chaining_study import StudiedClass
 
 __all__ = ["explain_chaining", "explain_part", "studied_plan"]
 
@@ -26,6 +27,8 @@ SUMMARY = (
     "request validates, and preparing it ends in Code 15; nobody published a chained call. aneforge has the classes as "
     "a model, and runs chains in simulation only (aneforge.runtime.chaining, simulate=True; docs/chaining.md)."
 )
+SIGNS = "_+-"
+"""What names begin with: private classes, methods of classes, methods of objects."""
 
 
 def explain_chaining() -> Explanation:
@@ -58,6 +61,10 @@ def chaining_rows() -> Iterator[Row]:
         yield Row(f"model is {name}", f"{number}: {state.text}", str(known.evidence(state.experiments)))
     for name, experiment in known.experiments.items():
         yield Row(f"experiment {name}", f"{experiment.title} ({experiment.outcome}): {experiment.found}")
+    for name, one in known.replaced.items():
+        yield Row(f"Core ML's {name}", f"{one.before}; since macOS 15 {one.since}", str(known.evidence(("Q",))))
+    for correction in known.corrections:
+        yield Row("corrected", f"{correction.said} {correction.holds}", str(known.evidence(correction.experiments)))
 
 
 def saving_rows() -> Iterator[Row]:
@@ -67,7 +74,9 @@ def saving_rows() -> Iterator[Row]:
     yield Row("routes", plan.answer)
     for time in plan.times:
         yield Row(f"{model.layers} layers, {model.evaluations} evaluations", str(time))
-    yield Row("a chain", f"saves {model.round_trips_saved} of {model.evaluations} round trips. {plan.options[-1].why}")
+    estimate = f"the study estimates {model.milliseconds_per_token} ms one call after the other (standard)"
+    saved = f"saves {model.round_trips_saved} of {model.evaluations} round trips; {estimate}"
+    yield Row("a chain", f"{saved}. {plan.options[-1].why}")
 
 
 def studied_plan() -> ChainingPlan:
@@ -78,25 +87,64 @@ def studied_plan() -> ChainingPlan:
 
 
 def explain_part(name: str) -> Explanation:
-    """Return what is known of a class, a rule or an experiment of the study, whatever its case.
+    """Return what is known of a class, a method, a rule or an experiment of the study, whatever its case.
 
     >>> explain_part("anebuffer").name, explain_part("chain-nil-001").kind, explain_part("W1").kind
     ('_ANEBuffer', 'rule of a chaining request', 'experiment')
+    >>> explain_part("setProgramHandle:").name, explain_part("MLE5Engine").kind
+    ('_ANEModel', "class of Core ML's runtime")
 
     Raises:
         UnknownNameError: Nothing has that name.
     """
     known = study()
     parts: dict[str, Callable[[], Explanation]] = {
+        **{selector: partial(explain_class, one) for one, selector in selectors_of_classes()},
+        **{one: partial(explain_runtime_class, one) for one in known.runtime_classes},
         **{one: partial(explain_class, one) for one in known.classes},
         **{one: partial(explain_rule, one) for one in known.rules},
         **{one: partial(explain_experiment, one) for one in known.experiments},
     }
-    spelt = {one.lstrip("_").casefold(): part for one, part in parts.items()}
-    key = name.lstrip("_").casefold()
+    spelt = {one.lstrip(SIGNS).casefold(): part for one, part in parts.items()}
+    key = name.lstrip(SIGNS).casefold()
     if key not in spelt:
-        raise UnknownNameError.of("class, rule or experiment of chaining", name, parts)
+        raise UnknownNameError.of("class, method, rule or experiment of chaining", name, parts)
     return spelt[key]()
+
+
+def selectors_of_classes() -> Iterator[tuple[str, str]]:
+    """Yield every selector with its class, but for that which every class has."""
+    for name, one in study().classes.items():
+        selectors = (one.factory, *(method.selector for method in one.methods))
+        yield from ((name, selector) for selector in selectors if selector != "-init")
+
+
+def explain_runtime_class(name: str) -> Explanation:
+    """Return what was listed of a class of Core ML's runtime."""
+    listed = study().runtime_classes[name]
+    rows = [Row("not modelled", "listed by the study, never used to chain", str(study().evidence(listed.experiments)))]
+    rows += count_rows(listed.counts)
+    rows += [Row("names", ", ".join(listed.methods))] if listed.methods else []
+    return Explanation("class of Core ML's runtime", name, listed.summary, tuple(rows))
+
+
+def count_rows(counts: dict[str, int]) -> list[Row]:
+    """Return how many methods and other parts of a class were listed; nothing where they were not counted."""
+    if not counts:
+        return []
+    return [Row("listed", ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in counts.items()))]
+
+
+def member_rows(studied: StudiedClass) -> Iterator[Row]:
+    """Yield the methods and properties of a class, and what it does not have."""
+    for method in studied.methods:
+        python = f"; in Python {method.python}" if method.python else ""
+        yield Row(method.selector, f"{method.answer}{python}", str(study().evidence(method.experiments)))
+    if studied.properties:
+        yield Row("properties", ", ".join(studied.properties))
+    if studied.missing:
+        yield Row("does not have", ", ".join(studied.missing))
+    yield from count_rows(studied.counts)
 
 
 def explain_class(name: str) -> Explanation:
@@ -104,6 +152,7 @@ def explain_class(name: str) -> Explanation:
     studied = study().classes[name]
     rows = [Row("factory", studied.factory), Row("works", studied.works, str(study().evidence(studied.experiments)))]
     rows += [Row("simulation adds", studied.modelled)] if studied.modelled else []
+    rows += member_rows(studied)
     rows += [Row("in Python", f"aneforge.runtime.chaining.{name.lstrip('_')}")]
     rows += [Row(f"experiment {one}", study().experiments[one].found) for one in studied.experiments]
     return Explanation("class", name, studied.summary, tuple(rows))
@@ -123,5 +172,8 @@ def explain_experiment(name: str) -> Explanation:
     known, experiment = study(), study().experiments[name]
     resting = [one for one, part in (*known.classes.items(), *known.rules.items()) if name in part.experiments]
     rows = [Row("outcome", experiment.outcome), Row("found", experiment.found)]
+    rows += [Row("program", experiment.file)] if experiment.file else []
+    rows += [Row("date", experiment.date)] if experiment.date else []
+    rows += [Row(what, f"{value:g}") for what, value in experiment.figures.items()]
     rows += [Row("rests on it", ", ".join(resting))] if resting else []
     return Explanation("experiment", name, experiment.title, tuple(rows))

@@ -9,6 +9,8 @@ a symbol table, and chains run on the software engine: every output of that says
 `chaining_plan` is the planner, which needs none of the classes.
 """
 
+from typing import TYPE_CHECKING
+
 from aneforge.errors import UnknownNameError
 from aneforge.runtime.chaining.chain_models import (
     ANEInMemoryModel,
@@ -83,9 +85,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> type:
-    """Return a class by the exact name of the study, so that `getattr(chaining, "_ANEBuffer")` finds it."""
-    try:
-        return class_named(name)
-    except UnknownNameError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+if not TYPE_CHECKING:  # a checker would take every misspelt name for a class
+
+    def __getattr__(name: str) -> type:
+        """Return a class by the exact name of the study, so that `getattr(chaining, "_ANEBuffer")` finds it."""
+        try:
+            return class_named(name)
+        except UnknownNameError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import field
+
 from aneforge.errors import AneforgeError, ChainingError, DataFileError, UnknownNameError
 from aneforge.evidence import Evidence, EvidenceKind
 from aneforge.targets.schema import Entry, read
@@ -22,9 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SIMULATED",
+    "Correction",
     "Experiment",
     "Outcome",
+    "Replaced",
+    "RuntimeClass",
     "StudiedClass",
+    "StudiedMethod",
     "StudiedRule",
     "Study",
     "Violation",
@@ -57,6 +63,8 @@ class Outcome(StrEnum):
     """Its authors took back what they had published."""
     CORRECTS = "corrects"
     """It corrects an earlier one."""
+    UNREPORTED = "unreported"
+    """Only a range of experiments names it."""
 
 
 class Experiment(Entry, frozen=True):
@@ -65,6 +73,22 @@ class Experiment(Entry, frozen=True):
     title: str
     found: str
     outcome: Outcome
+    file: str = ""
+    """The test program of the study; empty where it names none."""
+    date: str = ""
+    figures: dict[str, float] = field(default_factory=dict[str, float])
+    """Numbers that were printed, but for times: those are with the routes."""
+
+
+class StudiedMethod(Entry, frozen=True):
+    """A method of a class."""
+
+    selector: str
+    answer: str
+    """What it did when it was called; *seen* where it was not."""
+    experiments: tuple[str, ...]
+    python: str = ""
+    """The method of this room; empty where there is none."""
 
 
 class StudiedClass(Entry, frozen=True):
@@ -76,6 +100,38 @@ class StudiedClass(Entry, frozen=True):
     works: str
     modelled: str = ""
     """What the simulation adds; empty where it adds nothing."""
+    methods: tuple[StudiedMethod, ...] = ()
+    """Besides the factory."""
+    properties: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What was looked for and is not there."""
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    """How many methods, properties and variables were listed."""
+
+
+class RuntimeClass(Entry, frozen=True):
+    """A class of the runtime that Core ML uses instead."""
+
+    summary: str
+    experiments: tuple[str, ...]
+    methods: tuple[str, ...] = ()
+    """Methods, properties and variables that the study names."""
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Replaced(Entry, frozen=True):
+    """A part of Core ML's way to the engine, before macOS 15 and since."""
+
+    before: str
+    since: str
+
+
+class Correction(Entry, frozen=True):
+    """What the study said first, and what it found to hold."""
+
+    said: str
+    holds: str
+    experiments: tuple[str, ...]
 
 
 class StudiedRule(Entry, frozen=True):
@@ -124,6 +180,8 @@ class StudiedModel(Entry, frozen=True):
     """Calls for one token."""
     round_trips_saved: int
     """Of a chain."""
+    milliseconds_per_token: float
+    """The study's own estimate, one call after the other."""
 
 
 class Study(Entry, frozen=True):
@@ -135,6 +193,10 @@ class Study(Entry, frozen=True):
     experiments: dict[str, Experiment]
     encodings: dict[str, TypeEncoding]
     classes: dict[str, StudiedClass]
+    runtime_classes: dict[str, RuntimeClass]
+    runtime_functions: dict[str, str]
+    replaced: dict[str, Replaced]
+    corrections: tuple[Correction, ...]
     rules: dict[str, StudiedRule]
     failures: dict[str, Failure]
     states: dict[str, StateEntry]
@@ -170,6 +232,9 @@ def study() -> Study:
     resting = (
         *found.encodings.values(),
         *found.classes.values(),
+        *(method for one in found.classes.values() for method in one.methods),
+        *found.runtime_classes.values(),
+        *found.corrections,
         *found.rules.values(),
         *found.failures.values(),
         *found.states.values(),
