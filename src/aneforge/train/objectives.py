@@ -14,6 +14,7 @@ from aneforge.graph.graph import INPUT
 from aneforge.graph.methods.method_arguments import misuse
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.numbers import FP16_MAX
+from aneforge.train.joint_graph import JointLoss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +74,7 @@ class CrossEntropy:
             return float(-(target * logarithms).sum(axis=1).mean())
 
 
-Objective = ScalarLoss | CrossEntropy
+Objective = ScalarLoss | CrossEntropy | JointLoss
 
 
 def as_objective(given: object) -> Objective:
@@ -82,7 +83,7 @@ def as_objective(given: object) -> Objective:
     Raises:
         GraphTypeError: It is neither a tensor nor the cross-entropy.
     """
-    if isinstance(given, CrossEntropy | ScalarLoss):
+    if isinstance(given, CrossEntropy | ScalarLoss | JointLoss):
         return given
     if isinstance(given, Tensor):
         return ScalarLoss(given)

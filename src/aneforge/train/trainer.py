@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
+from aneforge.formats.torch.torch_model import expect_torch
 from aneforge.graph.graph import INPUT
 from aneforge.graph.methods.base import as_array
 from aneforge.graph.methods.method_arguments import whole
@@ -17,7 +18,7 @@ from aneforge.train.batches import build_dataset, check_rows, check_values
 from aneforge.train.checkpoints import read_checkpoint, write_checkpoint
 from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimiser_choice import OptimizerOptions
-from aneforge.train.run_comparison import RunComparison, compare_runs
+from aneforge.train.run_comparison import RunComparison, compare_runs, label_of
 from aneforge.train.saturation_guard import warn_of_saturation
 from aneforge.train.step_programs import build_programs
 from aneforge.train.training_report import TrainingReport, report_on
@@ -27,17 +28,39 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
     from pathlib import Path
+    from typing import Self, Unpack
+
+    import torch
 
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
     from aneforge.runtime.backends import Backend
     from aneforge.targets import TargetLike
+    from aneforge.train.joint_graph import JointLoss
     from aneforge.train.optimisers import Rate
     from aneforge.train.parameter import Parameter
+    from aneforge.train.torch_step import Loss
 
 __all__ = ["Trainer"]
 
 OP = "Trainer"
+
+
+class TrainerOptions(TypedDict, total=False):
+    """The options of `Trainer` that `from_torch` passes on."""
+
+    loss_scale: float
+    data_inputs: Mapping[Tensor, object] | None
+    optimizer: str
+    betas: tuple[float, float]
+    eps: float
+    device_optimizer: bool
+    momentum: float
+    weight_decay: float | None
+    clip_norm: float | None
+    accumulate: int
+    target: TargetLike
+    backend: str | Backend | None
 
 
 class Trainer:
@@ -71,7 +94,7 @@ class Trainer:
 
     def __init__(  # noqa: PLR0913, PLR0917 - the documented signature
         self,
-        objective: Tensor | CrossEntropy,
+        objective: Tensor | CrossEntropy | JointLoss,
         params: Sequence[Parameter],
         lr: Rate,
         loss_scale: float = 1.0,
@@ -102,6 +125,52 @@ class Trainer:
         warn_of_saturation(self.programs, chosen.params, chosen.loss_scale)
         fixed = self.check_fixed({} if data_inputs is None else data_inputs)
         self.run = TrainingRun(self.objective, self.programs, chosen, runs, fixed)
+
+    @classmethod
+    def from_torch(
+        cls, module: torch.nn.Module, loss: Loss, example_inputs: object, lr: Rate, **options: Unpack[TrainerOptions]
+    ) -> Self:
+        """Return the trainer of a torch module, whose step is the joint graph that torch itself traces.
+
+        `loss` is a function of the module's output and a target. `example_inputs` are the module's inputs and then the
+        target; a batch is as large as theirs. Indices (of classes, of rows of an embedding) are fed as numbers, below
+        2,048. `inputs` are the inputs that data are for, in the same order; `state_dict` has the trained values by the
+        module's names. The module itself stays as it is. Options are those of `Trainer`.
+
+        >>> import numpy as np
+        >>> import torch
+        >>> import aneforge as af
+        >>> module, x = torch.nn.Linear(3, 1), torch.randn(8, 3, generator=torch.manual_seed(0))
+        >>> loss = torch.nn.functional.mse_loss
+        >>> family = af.targets.Family.A16
+        >>> trainer = af.Trainer.from_torch(module, loss, (x, x[:, :1]), lr=0.5, loss_scale=64, target=family)
+        >>> trainer.set_dataset(trainer.inputs[0], x.numpy(), trainer.inputs[1], x[:, :1].numpy())
+        >>> losses = [trainer.step() for _ in range(20)]
+        >>> losses[-1] < 0.01, sorted(trainer.state_dict())
+        (True, ['bias', 'weight'])
+
+        Raises:
+            MissingTorchError: PyTorch is not installed.
+            GraphError: The loss is not one number, or does not depend on a parameter.
+            GraphTypeError: Something is not a module, a function or a tensor.
+            NotSupportedError: The module changes buffers, torch cannot trace it, or nodes have no form here.
+        """
+        expect_torch()
+        from aneforge.train.torch_step import trace_step  # noqa: PLC0415 - it imports torch
+
+        traced = trace_step(module, loss, example_inputs)
+        return cls(traced, traced.params, lr, **options)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The inputs that data are for: all of a step that are not parameters."""
+        known = {one.node for one in self.parameters}
+        return tuple(Tensor(node) for node in self.programs.step.graph.inputs.values() if node not in known)
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return copies of the parameters in float32, by name; one without a name is called by its place."""
+        params = self.parameters
+        return {label_of(params, place): one.value.copy() for place, one in enumerate(params)}
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
 
-__all__ = ["from_torch", "torch_states"]
+__all__ = ["MissingTorchError", "expect_torch", "from_torch", "torch_states"]
 
 
 class MissingTorchError(AneforgeError, ImportError):

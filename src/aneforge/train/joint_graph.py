@@ -1,0 +1,97 @@
+"""A loss whose gradients come with it: the joint graph of forward and backward pass that another framework traced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aneforge.errors import GraphError
+from aneforge.graph.graph import INPUT, Graph
+from aneforge.graph.node import build
+from aneforge.graph.precision import to_fp16
+from aneforge.graph.rewrite import rewrite
+from aneforge.graph.tensor import Tensor
+from aneforge.train.parameter import Parameter, own
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.graph.node import Argument, Node
+    from aneforge.ops.types import Array
+
+__all__ = ["JointLoss", "bind_joint_graph"]
+
+LOSS, SEED = "loss", "seed"
+
+
+@dataclass(frozen=True, slots=True)
+class JointLoss:
+    """A loss that the program itself computes, and whose gradients were traced with it."""
+
+    graph: Graph
+    """Loss and gradients, from parameters, data and the gradient at the loss."""
+    params: tuple[Parameter, ...]
+    inputs: tuple[Tensor, ...]
+    """The inputs that take data."""
+    name = LOSS
+
+    @property
+    def result(self) -> Tensor:
+        """The loss."""
+        found = self.graph.outputs[LOSS]
+        return Tensor(found.node, found.index)
+
+    def gradients(self, params: Sequence[Parameter], loss_scale: float) -> list[Tensor]:
+        """Return the gradients of the loss times a scale, in the order of the parameters."""
+
+        def scaled(node: Node, _: Mapping[str, Argument]) -> list[Tensor] | None:
+            if node.op.name != INPUT or node.attributes.get("name") != SEED:
+                return None
+            kind = node.types[0]
+            return [Tensor(build("fill", {}, {"shape": kind.shape, "value": loss_scale, "dtype": kind.dtype}))]
+
+        # The forward pass does not depend on the gradient at the loss, and is shared with `result`.
+        found = rewrite(self.graph, scaled).outputs
+        places = {one.node: place for place, one in enumerate(self.params)}
+        listed = [found[f"gradient{places[one.node]}"] for one in params]
+        return [Tensor(one.node, one.index) for one in listed]
+
+    def loss_of(self, result: Array, feeds: Mapping[Node, Array]) -> float:  # noqa: ARG002 - one form for all objectives
+        """Return the loss of what a program gave."""
+        return float(result.reshape(()))
+
+
+def bind_joint_graph(
+    traced: Graph, params: Mapping[str, tuple[str, Array]], data: Sequence[str], seed: str
+) -> JointLoss:
+    """Return the loss of a traced graph, whose outputs are the loss and a gradient for every parameter, in order.
+
+    `params` are name and value by the name of an input; `data` and `seed` are the other inputs.
+
+    Raises:
+        GraphError: The loss is not one number, or does not depend on a parameter or an input.
+    """
+    graph = to_fp16(traced).graph
+    for name, what in ((seed, "any parameter"), *((name, repr(given)) for name, (given, _) in params.items())):
+        if name not in graph.inputs:
+            raise GraphError(
+                f"the loss does not depend on {what}",
+                remedy="leave out what has no part in the loss: give it requires_grad_(False)",
+            )
+    names = {**{name: given for name, (given, _) in params.items()}, **{name: name for name in data}, seed: SEED}
+    nodes: dict[str, Node] = {}
+
+    def renamed(node: Node, _: Mapping[str, Argument]) -> list[Tensor] | None:
+        if node.op.name != INPUT:
+            return None
+        kind, name = node.types[0], node.text("name")
+        nodes[name] = build(INPUT, {}, {"shape": kind.shape, "dtype": kind.dtype, "name": names[name]})
+        return [Tensor(nodes[name])]
+
+    outputs = [LOSS, *(f"gradient{place}" for place in range(len(params)))]
+    found = rewrite(graph, renamed).outputs.values()
+    return JointLoss(
+        Graph(dict(zip(outputs, found, strict=True))),
+        tuple(own(Tensor(nodes[name]), value, None) for name, (_, value) in params.items()),
+        tuple(Tensor(nodes[name]) for name in data if name in nodes),
+    )

@@ -1,0 +1,382 @@
+"""The training step of a torch module: its joint graph of forward and backward pass, as torch traces it.
+
+The module and its loss are exported and taken apart; torch's own automatic differentiation runs on what came of it, and
+the trace of that is read like any other program. The gradient at the loss is an input of the trace, which becomes the
+loss scale.
+
+Kernels are inputs of the program, and the engine convolves with constants alone: convolutions and pooling are taken
+apart into products with patches. Nor does it take integers: indices of classes or of rows of a table are fed as fp16
+numbers, which hold them exactly up to 2,048, and compared with the numbers of all classes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from aneforge.errors import AneforgeError, GraphError, GraphTypeError, NotSupportedError
+from aneforge.formats.torch.quiet import quiet_loggers, without_printed_graph
+from aneforge.formats.torch.torch_model import from_torch
+from aneforge.train.joint_graph import JointLoss, bind_joint_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    Table = dict[object, Callable[..., object]]
+
+__all__ = ["Loss", "trace_step"]
+
+Loss = Callable[..., torch.Tensor]
+MOST_CLASSES = 2048
+"""Integers up to here are exact in fp16."""
+LOWEST = float(torch.finfo(torch.float16).min)
+MASKED = -1e4
+"""What is added to scores that are masked: as good as minus infinity in fp16, and finite."""
+
+
+class ModuleWithLoss(torch.nn.Module):
+    """A module and its loss in one; indices come as floating-point numbers."""
+
+    def __init__(self, module: torch.nn.Module, loss: Loss, indices: Sequence[bool], *, has_target: bool) -> None:
+        super().__init__()
+        self.module = module
+        self.loss = loss
+        self.indices = tuple(indices)
+        self.has_target = has_target
+
+    def forward(self, *given: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        inputs = [one.to(torch.int64) if index else one for one, index in zip(given, self.indices, strict=True)]
+        rest = inputs[-1:] if self.has_target else []
+        return self.loss(self.module(*inputs[: len(inputs) - len(rest)]), *rest)
+
+
+def trace_step(module: torch.nn.Module, loss: Loss, example_inputs: object) -> JointLoss:
+    """Return the step of a module: the module's inputs, and after them the target of the loss where it takes one.
+
+    Raises:
+        GraphError: The loss is not one number, or no parameter trains.
+        GraphTypeError: Something is not a module, a function or a tensor.
+        NotSupportedError: The module changes buffers, or torch cannot trace it.
+    """
+    inputs = check_arguments(module, loss, example_inputs)
+    names = [name for name, one in module.named_parameters() if one.requires_grad]
+    if not names:
+        raise GraphError("the module has no parameter that trains", seen=type(module).__name__)
+    indices = [not one.is_floating_point() for one in inputs]
+    given = tuple(one.detach().to(torch.float32) for one in inputs)
+    values = [one.detach().to(torch.float32) for name, one in module.named_parameters() if name in names]
+    whole = ModuleWithLoss(module, loss, indices, has_target=takes(module, inputs[:-1]))
+    try:
+        with quiet():
+            program = exported_step(taken_apart(whole, given), [f"module.{name}" for name in names], values, given)
+    except AneforgeError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:300]
+        raise NotSupportedError(
+            f"{type(module).__name__}: torch cannot trace its training step: {type(error).__name__}: {said}",
+            remedy="check that the module, its loss and loss.backward() run with the example inputs",
+        ) from error
+    owners = {
+        f"params_{place}": (name, np.array(value.numpy(), np.float32, order="C"))
+        for place, (name, value) in enumerate(zip(names, values, strict=True))
+    }
+    return bind_joint_graph(from_torch(program), owners, [f"given_{place}" for place in range(len(given))], "seed")
+
+
+def exported_step(
+    flat: torch.nn.Module, names: Sequence[str], values: list[torch.Tensor], examples: tuple[torch.Tensor, ...]
+) -> torch.export.ExportedProgram:
+    """Return the joint graph: loss and gradients from parameters, data and the gradient at the loss."""
+
+    def step(params: list[torch.Tensor], given: tuple[torch.Tensor, ...], seed: torch.Tensor) -> list[torch.Tensor]:
+        def forward(*now: torch.Tensor) -> torch.Tensor:
+            return cast("torch.Tensor", torch.func.functional_call(flat, dict(zip(names, now, strict=True)), given))
+
+        traced = cast("tuple[torch.Tensor, Callable[..., tuple[torch.Tensor, ...]]]", torch.func.vjp(forward, *params))
+        value, pull = traced
+        if value.numel() != 1:
+            raise GraphError(
+                "the loss must be one number", seen=f"shape {list(value.shape)}", remedy="take its mean or sum"
+            )
+        return [value, *pull(seed.reshape(value.shape))]
+
+    example = (values, examples, torch.ones(()))
+    traced = cast("torch.fx.GraphModule", make_fx(step, tracing_mode="real")(*example))
+    without_integers(traced)
+    return torch.export.export(traced, example, strict=False)
+
+
+def check_arguments(module: object, loss: object, example_inputs: object) -> tuple[torch.Tensor, ...]:
+    """Return example inputs.
+
+    Raises:
+        GraphTypeError: Something is not a module, a function or a tensor.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise GraphTypeError("expected a torch module", seen=type(module).__name__)
+    if not callable(loss):
+        raise GraphTypeError("the loss must be a function of output and target", seen=type(loss).__name__)
+    listed = [example_inputs] if isinstance(example_inputs, torch.Tensor) else example_inputs
+    if not isinstance(listed, list | tuple) or not listed:
+        raise GraphTypeError(
+            "example_inputs must be tensors: those of the module, then the target", seen=type(example_inputs).__name__
+        )
+    found = tuple(cast("Sequence[object]", listed))
+    for place, one in enumerate(found):
+        if not isinstance(one, torch.Tensor):
+            raise GraphTypeError(f"example_inputs[{place}] must be a tensor", seen=type(one).__name__)
+    return cast("tuple[torch.Tensor, ...]", found)
+
+
+def takes(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
+    """Return whether a module can be called with these, so that what comes after them is the target."""
+    try:
+        inspect.signature(module.forward).bind(*inputs)
+    except TypeError:
+        return False
+    return bool(inputs)
+
+
+def taken_apart(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+    """Return a module in operators whose gradients have a form on the engine.
+
+    Raises:
+        NotSupportedError: It changes buffers.
+    """
+    program = torch.export.export(module, inputs, strict=False)
+    table = cast("Table", torch.export.default_decompositions())
+    table.update(decompositions())
+    core = cast("torch.export.ExportedProgram", program.run_decompositions(table))  # pyright: ignore[reportArgumentType, reportUnknownMemberType] - PyTorch's own table
+    changed = list(core.graph_signature.buffers_to_mutate.values())
+    if changed:
+        raise NotSupportedError(
+            "a step cannot change buffers of the module",
+            seen=", ".join(map(str, changed)).replace("module.", ""),
+            remedy="use norms without running statistics (LayerNorm, GroupNorm), or module.eval()",
+        )
+    return cast("torch.nn.Module", core.module())
+
+
+def without_integers(traced: torch.fx.GraphModule) -> None:
+    """Take out the conversions of inputs to integers: what is computed of them takes floating-point numbers."""
+    for node in list(traced.graph.nodes):
+        source = node.args[0] if node.args else None
+        whole = node.kwargs.get("dtype") == torch.int64
+        if whole and node.target is torch.ops.aten._to_copy.default and getattr(source, "op", "") == "placeholder":  # noqa: SLF001 - the operator's name
+            node.replace_all_uses_with(cast("torch.fx.Node", source))
+            traced.graph.erase_node(node)
+    traced.recompile()
+
+
+def decompositions() -> Table:
+    """Return what operators are taken apart into, by operator."""
+    aten = torch.ops.aten
+    return {
+        aten.convolution.default: convolution,
+        aten.avg_pool2d.default: average_pool,
+        aten.max_pool2d_with_indices.default: maximum_pool,
+        aten.embedding.default: embedding,
+        aten.scaled_dot_product_attention.default: attention,
+        aten.nll_loss_forward.default: negative_log_likelihood,
+        aten.nll_loss2d_forward.default: negative_log_likelihood,
+    }
+
+
+def shifted(
+    x: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> list[torch.Tensor]:
+    """Return what each element of a kernel meets at every place: [N, C, rows, columns] each."""
+    spans = [step * (extent - 1) + 1 for step, extent in zip(dilation, kernel, strict=True)]
+    rows, columns = ((extent - span) // step + 1 for extent, span, step in zip(x.shape[2:], spans, stride, strict=True))
+    parts: list[torch.Tensor] = []
+    for u in range(kernel[0]):
+        for v in range(kernel[1]):
+            top, left = u * dilation[0], v * dilation[1]
+            tall = x[:, :, top : top + (rows - 1) * stride[0] + 1 : stride[0]]
+            parts.append(tall[:, :, :, left : left + (columns - 1) * stride[1] + 1 : stride[1]])
+    return parts
+
+
+def bordered(x: torch.Tensor, padding: Sequence[int], value: float = 0.0) -> torch.Tensor:
+    """Return images with a border."""
+    height, width = padding
+    return torch.nn.functional.pad(x, (width, width, height, height), value=value) if height or width else x
+
+
+def convolution(  # noqa: PLR0913, PLR0917 - the operator's signature
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,  # noqa: FBT001 - as above
+    output_padding: list[int],
+    groups: int,
+) -> torch.Tensor:
+    """Return a convolution as a product with patches, whose index lies beside the channels."""
+    if transposed or x.dim() not in (3, 4):
+        raise NotSupportedError(
+            "a trained convolution must be one of lines or images, and not transposed",
+            seen=f"{x.dim() - 2} axes{', transposed' if transposed else ''}",
+            remedy="use torch.nn.Upsample and a convolution, or make its weight requires_grad_(False)",
+        )
+    if x.dim() == 3:
+        lines = [[0, *padding] if place == 1 else [1, *one] for place, one in enumerate((stride, padding, dilation))]
+        found = convolution(
+            x.unsqueeze(2), weight.unsqueeze(2), bias, lines[0], lines[1], lines[2], transposed, output_padding, groups
+        )
+        return found.squeeze(2)
+    count, channels, *kernel = weight.shape
+    parts = shifted(bordered(x, padding), kernel, stride, dilation)
+    batch, (rows, columns), length = x.shape[0], parts[0].shape[2:], channels * len(parts)
+    joined = torch.cat([one.reshape(batch, x.shape[1], 1, rows * columns) for one in parts], dim=2)
+    if groups == 1:
+        matrix = weight.reshape(count, length).transpose(0, 1)
+        product = (joined.permute(0, 3, 1, 2).reshape(batch * rows * columns, length) @ matrix).reshape(
+            batch, rows * columns, count
+        )
+        product = product.permute(0, 2, 1)
+    else:
+        each = joined.reshape(batch, groups, length, rows * columns)
+        product = weight.reshape(1, groups, count // groups, length) @ each
+    found = product.reshape(batch, count, rows, columns)
+    return found if bias is None else found + bias.reshape(1, count, 1, 1)
+
+
+def average_pool(
+    x: torch.Tensor,
+    kernel_size: list[int],
+    stride: list[int] | None = None,
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,  # noqa: FBT001, FBT002 - as above
+    count_include_pad: bool = True,  # noqa: FBT001, FBT002 - as above
+    divisor_override: int | None = None,
+) -> torch.Tensor:
+    """Return the mean of windows as that of shifted images."""
+    border = pair(padding)
+    if ceil_mode or (any(border) and not count_include_pad):
+        raise NotSupportedError("a trained average pooling must have whole windows that count their border")
+    kernel = pair(kernel_size)
+    parts = shifted(bordered(x, border), kernel, pair(stride or kernel_size), (1, 1))
+    return reduce(torch.add, parts) / (divisor_override or len(parts))
+
+
+def maximum_pool(
+    x: torch.Tensor,
+    kernel_size: list[int],
+    stride: list[int] | None = None,
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,  # noqa: FBT001, FBT002 - as above
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maximum of windows as that of shifted images; the places, which have no gradient, are not computed."""
+    if ceil_mode:
+        raise NotSupportedError("a trained maximum pooling must have whole windows (ceil_mode=False)")
+    kernel = pair(kernel_size)
+    parts = shifted(bordered(x, pair(padding), LOWEST), kernel, pair(stride or kernel_size), pair(dilation))
+    found = reduce(torch.maximum, parts)
+    return found, torch.zeros(found.shape, dtype=torch.int64)
+
+
+def pair(given: Sequence[int]) -> tuple[int, int]:
+    """Return two extents, of which torch may give one."""
+    return given[0], given[-1]
+
+
+def one_hot(indices: torch.Tensor, classes: int, axis: int) -> torch.Tensor:
+    """Return 1 where an index is that of a class, and 0 elsewhere, along a new axis.
+
+    Raises:
+        NotSupportedError: There are more classes than fp16 counts.
+    """
+    if classes > MOST_CLASSES:
+        raise NotSupportedError(
+            "indices are fed as fp16 numbers, which are exact up to 2048",
+            seen=f"{classes} classes",
+            limit=MOST_CLASSES,
+            remedy="look the rows of a large table up on the host, and feed them; give one-hot targets",
+        )
+    places = [1] * (indices.dim() + 1)
+    places[axis] = classes
+    numbers = torch.arange(classes, dtype=torch.float32).reshape(places)
+    return (indices.to(torch.float32).unsqueeze(axis) == numbers).to(torch.float32)
+
+
+def embedding(
+    weight: torch.Tensor,
+    indices: torch.Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,  # noqa: FBT001, FBT002 - the operator's signature
+    sparse: bool = False,  # noqa: ARG001, FBT001, FBT002 - as above
+) -> torch.Tensor:
+    """Return rows of a table as a product with rows that have a single 1."""
+    if padding_idx >= 0 or scale_grad_by_freq:
+        raise NotSupportedError("a trained embedding must have no padding_idx and no scale_grad_by_freq")
+    chosen = one_hot(indices, weight.shape[0], -1).reshape(-1, weight.shape[0])
+    return (chosen @ weight).reshape(*indices.shape, weight.shape[1])
+
+
+def attention(  # noqa: PLR0913 - the operator's signature
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,  # noqa: FBT001, FBT002 - as above
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """Return attention as products and a softmax, with a mask that is finite in fp16."""
+    if dropout_p:
+        raise NotSupportedError("a trained attention must have no dropout", seen=dropout_p)
+    if enable_gqa:
+        heads = query.shape[-3] // key.shape[-3]
+        key, value = (one.repeat_interleave(heads, -3) for one in (key, value))
+    scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.transpose(-2, -1)
+    if is_causal:
+        scores = scores + torch.full(scores.shape[-2:], MASKED).triu(1)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores + torch.where(attn_mask, 0.0, MASKED)
+    elif attn_mask is not None:
+        scores = scores + attn_mask.clamp(min=MASKED)
+    return torch.softmax(scores, -1) @ value
+
+
+def negative_log_likelihood(
+    x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: int, ignore_index: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the loss of class indices as a product with one-hot targets."""
+    if ignore_index >= 0:
+        raise NotSupportedError("a trained loss must not ignore an index", seen=f"ignore_index={ignore_index}")
+    axis = min(1, x.dim() - 1)
+    chosen = one_hot(target, x.shape[axis], axis)
+    if weight is not None:
+        shape = [1] * x.dim()
+        shape[axis] = x.shape[axis]
+        chosen = chosen * weight.reshape(shape)
+    losses = -(x * chosen).sum(axis)
+    total = chosen.sum() if weight is not None else torch.full((), float(target.numel()))
+    if reduction == 0:
+        return losses, total
+    return (losses.sum() / total if reduction == 1 else losses.sum()), total
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keep PyTorch's own warnings and printed graphs to itself."""
+    with warnings.catch_warnings(), quiet_loggers(), without_printed_graph():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield

@@ -1,0 +1,125 @@
+"""Trainers of torch modules: gradients and curves against torch itself, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import aneforge as af
+from aneforge.errors import GraphError, GraphTypeError, NotSupportedError
+from aneforge.train.torch_step import trace_step
+from torch_networks import TorchNetwork, block, convolutions, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCALE = 1024.0
+
+
+def trainer_of(network: TorchNetwork, **options: float | str) -> af.Trainer:
+    chosen = {"lr": 0.01, "optimizer": "adam", "loss_scale": SCALE, "target": "m1", **options}
+    trainer = af.Trainer.from_torch(network.module, network.loss, network.inputs, **chosen)  # pyright: ignore[reportArgumentType] - options of several types
+    arrays = [one.numpy() for one in network.inputs]
+    trainer.run.fixed = {one.node: array for one, array in zip(trainer.inputs, arrays, strict=True)}
+    return trainer
+
+
+@pytest.mark.parametrize("build", [convolutions, words])
+def test_the_traced_step_is_that_of_torch(build: Callable[[], TorchNetwork]) -> None:
+    torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType] - torch has no type for it
+    network = build()
+    traced = trace_step(network.module, network.loss, network.inputs)
+    feeds = {one.node: one.value for one in traced.params}
+    feeds |= {one.node: given.numpy() for one, given in zip(traced.inputs, network.inputs, strict=True)}
+    graph = af.Graph({"loss": traced.result, **dict(enumerated(traced.gradients(traced.params, 2.0)))})
+    found = af.reference(graph, [feeds[node] for node in graph.inputs.values()])
+    loss = network.value()
+    loss.backward()  # pyright: ignore[reportUnknownMemberType] - as above
+    assert found["loss"].item() == pytest.approx(loss.item(), rel=1e-5)
+    for place, (name, param) in enumerate(network.module.named_parameters()):
+        assert param.grad is not None
+        np.testing.assert_allclose(found[f"gradient{place}"], 2 * param.grad.numpy(), atol=1e-5, err_msg=name)
+
+
+def enumerated(gradients: list[af.Tensor]) -> list[tuple[str, af.Tensor]]:
+    return [(f"gradient{place}", one) for place, one in enumerate(gradients)]
+
+
+def test_a_transformer_block_trains_as_in_float32_and_its_values_go_back_by_name() -> None:
+    torch.manual_seed(2)  # pyright: ignore[reportUnknownMemberType] - torch has no type for it
+    network = block()
+    trainer = trainer_of(network)
+    losses = [trainer.step() for _ in range(40)]
+    optimizer = torch.optim.Adam(network.module.parameters(), 0.01)
+    wanted: list[float] = []
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = network.value()
+        loss.backward()  # pyright: ignore[reportUnknownMemberType] - as above
+        optimizer.step()
+        wanted.append(loss.item())
+    assert wanted[-1] < 0.7 * wanted[0]
+    np.testing.assert_allclose(losses, wanted, rtol=0.02, atol=0.01)
+    found = {name: torch.from_numpy(one) for name, one in trainer.state_dict().items()}
+    network.module.load_state_dict(found)
+    assert network.value().item() == pytest.approx(trainer.loss(), rel=5e-3)
+
+
+class Frozen(nn.Module):
+    """A module of which a part does not train, and another has no part in its output."""
+
+    def __init__(self, *, unused: bool) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(3, 3), nn.Linear(3, 1)
+        self.inner.requires_grad_(requires_grad=False)
+        if unused:
+            self.unused = nn.Linear(3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a number for every row."""
+        return cast("torch.Tensor", self.outer(self.inner(x)))
+
+
+def test_parameters_that_do_not_train_are_constants_and_a_loss_may_have_no_target() -> None:
+    module, x = Frozen(unused=False), torch.ones(2, 3)
+    trainer = af.Trainer.from_torch(module, lambda y: y.square().mean(), (x,), lr=0.1, target="m1")
+    assert [one.node.attributes["name"] for one in trainer.parameters] == ["outer.weight", "outer.bias"]
+    assert [one.shape for one in trainer.inputs] == [(2, 3)]
+
+
+X = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("module", "loss", "inputs", "error", "message"),
+    [
+        (nn.Linear(3, 1), functional.mse_loss, "x", GraphTypeError, "example_inputs must be tensors"),
+        (nn.Linear(3, 1), functional.mse_loss, (X, 1.0), GraphTypeError, r"example_inputs\[1\] must be a tensor"),
+        ("module", functional.mse_loss, (X, X), GraphTypeError, "expected a torch module"),
+        (nn.Linear(3, 3), 3, (X, X), GraphTypeError, "the loss must be a function"),
+        (nn.ReLU(), functional.mse_loss, (X, X), GraphError, "no parameter that trains"),
+        (nn.Linear(3, 3), lambda y, t: y - t, (X, X), GraphError, "the loss must be one number"),
+        (nn.BatchNorm1d(3), functional.mse_loss, (X, X), NotSupportedError, "cannot change buffers.*running_mean"),
+        (nn.ConvTranspose1d(2, 2, 2), lambda y: y.mean(), (X[None],), NotSupportedError, "not transposed"),
+        (Frozen(unused=True), lambda y: y.mean(), (X,), GraphError, "does not depend on 'unused.weight'"),
+        (nn.Embedding(3000, 2), lambda y: y.mean(), (X.long(),), NotSupportedError, "seen 3000 classes, limit 2048"),
+        (nn.Linear(4, 3), functional.mse_loss, (X, X), NotSupportedError, "torch cannot trace its training step"),
+    ],
+)
+def test_what_is_refused(
+    module: nn.Module, loss: Callable[..., torch.Tensor], inputs: object, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        af.Trainer.from_torch(module, loss, inputs, lr=0.1, target="m1")
+
+
+def test_without_torch_there_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"needs PyTorch.*aneforge-open\[torch\]"):
+        af.Trainer.from_torch(nn.Linear(3, 3), functional.mse_loss, (X, X), lr=0.1, target="m1")
