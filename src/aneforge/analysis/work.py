@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from aneforge.analysis.files import model
 from aneforge.analysis.heuristic import layer_size
 from aneforge.compiler.ir.kind import Engine
+from aneforge.compiler.memory.layout import extents_of
 from aneforge.compiler.memory.planner import plan
 from aneforge.compiler.passes.kernels import kernel_of
 from aneforge.compiler.schedule.schedule import schedule
@@ -94,7 +95,8 @@ class LayerWork:
     aliased: bool
     """It has so many input channels that its weights were seen to be read slowly, on some chips."""
     reread_bytes: int
-    """Activations read from DRAM again: for the next part of the weights, or by a later part of a split layer."""
+    """Activations read from DRAM again: for the next part of the weights, by a later part of a split layer, or where
+    tiles of a result share rows."""
     dram_bytes: int
     """What crosses the border of its program: inputs read the first time, and outputs written."""
     chip_bytes: int
@@ -228,6 +230,7 @@ class Counter:
             # into parts that fit instead, the weights for every part of the activations.
             parts = -(-largest // self.part_bytes(kernel))
             again += min(largest * (passes - 1), self.packed.get(layer.name, 0) * max(0, parts - 1))
+        again += 0 if idle else self.overlap_bytes(layer)
         return LayerWork(
             name=layer.name,
             kind=layer.kind.name,
@@ -270,6 +273,14 @@ class Counter:
             else:
                 chip += size
         return first, again, chip, largest
+
+    def overlap_bytes(self, layer: Layer) -> int:
+        """Return the bytes of rows that a convolution reads again because tiles of its result share them."""
+        places = self.plan.places_by_layer.get(layer.name)
+        if places is None or not places.overlap:
+            return 0
+        extents = extents_of(layer.bottoms[0].shape)
+        return places.overlap * extents.channels * extents.width * HALF
 
     def part_bytes(self, kernel: Kernel) -> int:
         """Return the bytes of activations that stay on chip at a time: a power of two of rows, in half of the memory.

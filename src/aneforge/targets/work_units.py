@@ -1,10 +1,14 @@
-"""How compiled programs lay rows out on chip and cut maps into work units: rules that planner and emitter share.
+"""How compiled programs lay rows out on chip and cut maps into work units: the rules by which the planner places work.
 
 They were read from programs of Apple's compiler (hwx-programs, H13) and hold on every one that was seen; the pad of
-neural rows was fitted on them. Sizes are in bytes, maps in pixels of two bytes.
+neural rows was fitted on them. Sizes are in bytes, maps in pixels of two bytes. The memory plan has the place of every
+layer's task; what writes descriptors reads it there.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = [
     "BANKS",
@@ -12,12 +16,20 @@ __all__ = [
     "CORES",
     "KERNEL_MEMORY",
     "ON_CHIP",
+    "TaskPlace",
+    "UnitRows",
     "ceil_log2",
     "channel_bytes",
+    "convolution_place",
     "neural_row",
+    "pass_place",
+    "pass_rows",
     "patch_log2",
+    "planar_place",
     "planar_row",
+    "resident_place",
     "round_to",
+    "second_base",
     "tile_rows",
     "work_unit_rows_log2",
 ]
@@ -34,6 +46,47 @@ WORK_UNIT_LOG2 = 7
 MOST_ROWS_LOG2 = 4
 NEURAL_WIDTH, PLANAR_WIDTH = 128, 512
 """Pixels of a row that are on chip at a time, for tasks of the neural cores and of the planar engine."""
+SMALL_MAP = 8
+"""Columns up to which a work unit takes whole rows of the source (SmallSourceMode)."""
+WIDE_KERNEL_CHANNELS = 64
+"""Input channels from which kernels larger than 1x1 fix the height of work units."""
+LINE = 64
+"""Bytes of a line, at which the second source of a task begins."""
+Map = tuple[int, int]
+"""Rows and columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRows:
+    """Rows of a work unit, as exponents of two: the most, the preferred and the least."""
+
+    most: int
+    preferred: int = 0
+    least: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """Where a task keeps its source on chip, and in which pieces it works."""
+
+    channel: int
+    """Bytes of one channel of a row."""
+    packed: int
+    """Bytes of all channels of a row."""
+    row: int
+    """Bytes from one row to the next: padded where rows that are read together would share banks."""
+    held: int
+    """Rows of the source that are on chip at a time."""
+    tile: int
+    """Rows of the result that are made at a time."""
+    unit: UnitRows | None = None
+    """The work unit of a task of the neural cores."""
+    patch: tuple[int, int] | None = None
+    """Width and height of the planar engine's patch, as exponents of two."""
+    base: int = 0
+    """Where the source begins: after what others keep on chip."""
+    second: int = 0
+    """Where a second source begins, after the first."""
 
 
 def ceil_log2(count: int) -> int:
@@ -76,12 +129,22 @@ def neural_row(packed: int, width: int, rows_log2: int, step: int = 1) -> int:
     units = max(1 << ceil_log2(width), 16) // 8 + 1
     if windows < 4:
         return packed
-    for pad in range(BANKS):
-        stride = step * (packed // BANK_BYTES + pad)
-        taken = {(place * stride + unit) % BANKS for place in range(windows) for unit in range(units)}
+    return packed + BANK_BYTES * bank_pad(packed // BANK_BYTES % BANKS, windows, units, step, BANKS)
+
+
+@lru_cache(maxsize=4096)
+def bank_pad(packed: int, windows: int, units: int, step: int, banks: int) -> int:
+    """Return by how many banks rows must be padded so that windows of so many units share none; 0 where none can.
+
+    >>> bank_pad(0, 8, 3, 1, 64), bank_pad(0, 8, 9, 1, 64)
+    (3, 0)
+    """
+    for pad in range(banks):
+        stride = step * (packed + pad)
+        taken = {(place * stride + unit) % banks for place in range(windows) for unit in range(units)}
         if len(taken) == windows * units:
-            return packed + pad * BANK_BYTES
-    return packed  # more than all banks are read together
+            return pad
+    return 0  # more than all banks are read together
 
 
 def planar_row(packed: int) -> int:
@@ -104,7 +167,7 @@ def patch_log2(width: int, height: int, pixels_log2: int = 8) -> tuple[int, int]
     return across, max(0, min(ceil_log2(height), pixels_log2 - across))
 
 
-def tile_rows(height: int, row: int, kept: int = 0) -> int:
+def tile_rows(height: int, row: int, kept: int = 0, on_chip: int = ON_CHIP) -> int:
     """Return how many rows of a map are on chip at a time, beside so many bytes that stay there.
 
     Where not all fit, one row's room is left for the result; the rule was seen in one program and is inferred.
@@ -112,5 +175,118 @@ def tile_rows(height: int, row: int, kept: int = 0) -> int:
     >>> tile_rows(16, 0x830), tile_rows(375, 0x2000)
     (16, 255)
     """
-    room = (ON_CHIP - kept) // row
+    room = (on_chip - kept) // row
     return height if height <= room else max(1, min(room - 1, height))
+
+
+def convolution_rows(width: int, channels: int, kernel: Map) -> UnitRows:
+    """Return the rows of a convolution's work units, for a result of so many columns."""
+    most = work_unit_rows_log2(width)
+    large = kernel != (1, 1) and channels >= WIDE_KERNEL_CHANNELS and most >= 2
+    fixed = most if width <= SMALL_MAP or large else 0
+    return UnitRows(most, fixed, fixed)
+
+
+def convolution_place(
+    channels: int,
+    source: Map,
+    result: Map,
+    kernel: Map = (1, 1),
+    step: int = 1,
+    on_chip: int = ON_CHIP,
+    reduced: int | None = None,
+) -> TaskPlace:
+    """Return the place of a convolution that streams its source, of which a task reads so many channels.
+
+    `step` is the vertical stride, `reduced` the channels of one output where a task reads those of other outputs too.
+
+    >>> place = convolution_place(64, (16, 16), (16, 16), (3, 3))
+    >>> hex(place.row), place.tile, place.unit
+    ('0x830', 16, UnitRows(most=3, preferred=3, least=3))
+    """
+    channel = channel_bytes(source[1], NEURAL_WIDTH)
+    packed = channels * channel
+    unit = convolution_rows(result[1], channels if reduced is None else reduced, kernel)
+    row = neural_row(packed, result[1], unit.most, step)
+    if row * source[0] > on_chip:
+        row = packed
+    held = tile_rows(source[0], row, on_chip=on_chip)
+    return TaskPlace(channel, packed, row, held, tile_rows(result[0], row * step, on_chip=on_chip), unit)
+
+
+def resident_place(
+    channels: int, source: Map, result: Map, kernel: Map = (1, 1), step: int = 1, on_chip: int = ON_CHIP
+) -> TaskPlace | None:
+    """Return the place of a convolution whose source stays on chip for several tasks; None where it does not fit.
+
+    >>> place = resident_place(1024, (1, 375), (1, 375))
+    >>> place and (hex(place.channel), place.held)
+    ('0x2f0', 1)
+    >>> resident_place(1024, (200, 375), (200, 375)) is None
+    True
+    """
+    channel = round_to(2 * source[1], BANK_BYTES)
+    packed = channels * channel
+    unit = convolution_rows(result[1], channels, kernel)
+    row = neural_row(packed, result[1], unit.most, step)
+    if row * source[0] >= on_chip:
+        return None
+    return TaskPlace(channel, packed, row, source[0], tile_rows(result[0], row * step, on_chip=on_chip), unit)
+
+
+def pass_rows(height: int, width: int, *, on_chip_source: bool = False) -> UnitRows:
+    """Return the rows of work units of a task that multiplies nothing.
+
+    Inferred from nine tasks: narrow maps take whole work units where they have as many rows, or where the source is on
+    chip; others are cut by the rows that there are.
+    """
+    most = work_unit_rows_log2(width)
+    if width <= SMALL_MAP and (on_chip_source or height >= 1 << most):
+        return UnitRows(most, most, most)
+    return UnitRows(min(most, ceil_log2(height)))
+
+
+def pass_place(channels: int, height: int, width: int, kept: int = 0, on_chip: int = ON_CHIP) -> TaskPlace:
+    """Return the place of a task of the neural cores that passes elements through, such as a copy or a table.
+
+    `kept` is how many bytes of others stay on chip before it.
+
+    >>> hex(pass_place(64, 16, 16).row)
+    '0x830'
+    """
+    unit = pass_rows(height, width)
+    channel = channel_bytes(width, NEURAL_WIDTH)
+    packed = channels * channel
+    row = neural_row(packed, width, unit.most)
+    if row * height > on_chip:
+        row = packed
+    tile = tile_rows(height, row, kept, on_chip)
+    return TaskPlace(channel, packed, row, tile, tile, unit, base=kept)
+
+
+def planar_place(
+    channels: int, height: int, width: int, sources: int = 1, kept: int = 0, on_chip: int = ON_CHIP
+) -> TaskPlace:
+    """Return the place of a task of the planar engine on elements of one or two sources that are read by DMA.
+
+    >>> place = planar_place(64, 16, 16, sources=2)
+    >>> hex(place.row), hex(place.second), place.patch
+    ('0x820', '0x8200', (4, 4))
+    """
+    channel = channel_bytes(width, PLANAR_WIDTH)
+    packed = channels * channel
+    row = planar_row(packed)
+    together = (sources + 1) * row
+    tile = tile_rows(height, together, kept, on_chip) if kept + together * height > on_chip else height
+    second = second_base(row, tile) if sources > 1 else 0
+    return TaskPlace(channel, packed, row, tile, tile, patch=patch_log2(width, height), base=kept, second=second)
+
+
+def second_base(row: int, rows: int) -> int:
+    """Return where the second source of a task begins after the first: at a line, and not on the first's first bank.
+
+    >>> hex(second_base(0x420, 1)), hex(second_base(0x200, 8))
+    ('0x440', '0x1040')
+    """
+    end = round_to(row * rows, LINE)
+    return end + LINE if rows > 1 and end % (BANKS * BANK_BYTES) == 0 else end

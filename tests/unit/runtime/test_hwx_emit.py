@@ -240,5 +240,8 @@ def test_what_is_not_read_again_is_overwritten() -> None:
 
 
 def test_steps_of_a_layer_are_planned_without_memory() -> None:
-    (layer,) = compile_graph(source(*MAP).exp(), "m1").program.layers
-    assert [step.result.channels for step in steps_of(layer)] == [24, 24]
+    compiled = compile_graph(source(*MAP).exp(), "m1")
+    (layer,), (places,) = compiled.program.layers, compiled.plan.places
+    assert [step.result.channels for step in steps_of(layer, places)] == [24, 24]
+    with pytest.raises(HwxError, match="ANE-EMIT-001: the memory plan has no place for this operation"):
+        steps_of(layer, None)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # The plan is written to JSON and read back, so the types of its fields are needed when it runs.
 from aneforge.compiler.memory.folding import Fold, Refusal  # noqa: TC001 - read from JSON
 from aneforge.compiler.memory.layout import Strides  # noqa: TC001 - read from JSON
+from aneforge.compiler.memory.task_places import LayerPlaces  # noqa: TC001 - read from JSON
 from aneforge.compiler.memory.weights import PackedWeights  # noqa: TC001 - read from JSON
 
 __all__ = ["CHIP", "RESULT", "Allocation", "AllocationState", "Memory", "MemoryPlan", "Moment", "Space", "Window"]
@@ -146,6 +147,13 @@ class MemoryPlan:
     folds: tuple[Fold, ...]
     refused_folds: tuple[Refusal, ...]
     notes: tuple[str, ...]
+    places: tuple[LayerPlaces, ...] = ()
+    """Where the tasks of layers keep their sources on chip, and in which pieces they work."""
+
+    @cached_property
+    def places_by_layer(self) -> Mapping[str, LayerPlaces]:
+        """The places of every layer that has some."""
+        return {one.layer: one for one in self.places}
 
     @cached_property
     def by_value(self) -> Mapping[str, Allocation]:

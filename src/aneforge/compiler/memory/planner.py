@@ -25,6 +25,7 @@ from aneforge.compiler.memory.layout import (
 from aneforge.compiler.memory.plan import CHIP, Allocation, AllocationState, Memory, MemoryPlan, Moment, Space
 from aneforge.compiler.memory.scratch import Tenant, scratch_of
 from aneforge.compiler.memory.streaming_windows import windows_of_step
+from aneforge.compiler.memory.task_places import places_of
 from aneforge.compiler.memory.verifier import verify_plan
 from aneforge.compiler.memory.weights import pack_layer
 from aneforge.compiler.schedule.flow import rewritable, ring_values
@@ -131,6 +132,9 @@ class Planner:
             folds=self.schedule.folds,
             refused_folds=self.schedule.refused_folds,
             notes=(*self.schedule.notes, *self.homes.notes),
+            places=tuple(
+                found for layer in self.program.layers if (found := places_of(layer, self.memory)) is not None
+            ),
         )
 
     # Tensors.

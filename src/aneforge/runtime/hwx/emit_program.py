@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from aneforge.compiler.compile import Compiled
     from aneforge.compiler.ir.layer import Layer, Value
     from aneforge.compiler.ir.program import Port, Program
+    from aneforge.compiler.memory.plan import MemoryPlan
     from aneforge.formats.hwx.container import Container
     from aneforge.formats.hwx.descriptors.task import Task
     from aneforge.formats.hwx.emission.draft import Draft
@@ -140,18 +141,20 @@ def emit_compiled(compiled: Compiled, *, style: str = "v9") -> EmittedProgram:
         raise HwxError("ANE-EMIT-013: no program that keeps states is known", seen=[one.name for one in program.states])
     by_name = {layer.name: layer for layer in program.layers}
     order = [by_name[name] for part in compiled.schedule.partitions for name in part.layers]
-    planned, refused = plan_layers(order)
+    planned, refused = plan_layers(order, compiled.plan)
     parts = list(split_at_refused(order, planned))
     return EmittedProgram(tuple(emit_part(program, part, planned, style) for part in parts), refused)
 
 
-def plan_layers(order: Sequence[Layer]) -> tuple[dict[str, tuple[Step, ...]], tuple[RefusedLayer, ...]]:
+def plan_layers(
+    order: Sequence[Layer], plan: MemoryPlan
+) -> tuple[dict[str, tuple[Step, ...]], tuple[RefusedLayer, ...]]:
     """Return the steps of every layer that has some, and the layers that have none."""
     planned: dict[str, tuple[Step, ...]] = {}
     refused: list[RefusedLayer] = []
     for layer in order:
         try:
-            planned[layer.name] = steps_of(layer)
+            planned[layer.name] = steps_of(layer, plan.places_by_layer.get(layer.name))
         except HwxError as error:
             refused.append(RefusedLayer(layer.name, layer.kind.name, str(error), layer.location))
     return planned, tuple(refused)

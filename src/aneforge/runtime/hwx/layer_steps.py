@@ -49,10 +49,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from aneforge.compiler.ir.layer import Layer, Stage
+    from aneforge.compiler.memory.task_places import LayerPlaces
     from aneforge.formats.hwx.emission.draft import Draft
     from aneforge.formats.hwx.emission.surfaces import Surface
     from aneforge.ops.types import TensorType
     from aneforge.runtime.hwx.constant_pool import ConstantPool
+    from aneforge.targets.work_units import TaskPlace
 
 __all__ = ["Step", "extent_of", "is_view", "steps_of"]
 
@@ -83,8 +85,10 @@ class Step:
     """Bytes of scratch memory that its tasks use between them."""
 
 
-def steps_of(layer: Layer) -> tuple[Step, ...]:
+def steps_of(layer: Layer, places: LayerPlaces | None) -> tuple[Step, ...]:
     """Return the steps of a layer and its epilogue; the first reads what the layer reads, each other the one before.
+
+    `places` are those of the memory plan, which has some of every layer that can be emitted.
 
     Raises:
         HwxError: No known program computes it; the message begins with the id of a rule.
@@ -93,15 +97,17 @@ def steps_of(layer: Layer) -> tuple[Step, ...]:
     refused = [slot.value for slot, _ in layer.epilogue if slot not in STAGES]
     if refused:
         raise HwxError("ANE-EMIT-011: no program with this stage after an operation is known", seen=refused)
-    core, after = fused_steps(layer)
+    if places is None:
+        raise HwxError("ANE-EMIT-001: the memory plan has no place for this operation", seen=layer.kind.name)
+    core, after = fused_steps(layer, places)
     before, rounded = core_extent(layer), layer.kind.name not in EXACT
     for stage in after:
         scales = stage.kind.name == "gain_offset_control"
         if scales and rounded:
             raise HwxError("ANE-EMIT-011: no program that scales this operation before it is rounded is known")
-        core = (*core, *stage_steps(stage, before))
+        core = (*core, *stage_steps(stage, before, places))
         rounded = scales or stage.kind.name not in EXACT
-    return (*core, *turning_steps(layer))
+    return (*core, *turning_steps(layer, places))
 
 
 STAGES = (Slot.PRE_ACTIVATION, Slot.GAIN_OFFSET, Slot.POST_ACTIVATION, Slot.TRANSPOSE)
@@ -110,7 +116,7 @@ EXACT = frozenset({"relu", "abs", "max", "min", "reduce_max", "reshape", "flatte
 """Kinds whose results need no rounding: what scales them afterwards rounds as if it were one with them."""
 
 
-def fused_steps(layer: Layer) -> tuple[tuple[Step, ...], tuple[Stage, ...]]:
+def fused_steps(layer: Layer, places: LayerPlaces) -> tuple[tuple[Step, ...], tuple[Stage, ...]]:
     """Return the steps of a layer with the stages that its own tasks compute, and the other stages.
 
     A convolution has a bias and then a relu, a product by a constant has a bias, an operation of two tensors a scale.
@@ -120,15 +126,15 @@ def fused_steps(layer: Layer) -> tuple[tuple[Step, ...], tuple[Stage, ...]]:
         biased = bool(stages) and stages[0].kind.name == "gain_offset_control"
         after = stages[1:] if biased else stages
         relu = bool(after) and after[0].kind.name == "relu"
-        return convolution_steps(layer, stages[0] if biased else None, relu=relu), after[1:] if relu else after
+        return convolution_steps(layer, places, stages[0] if biased else None, relu=relu), after[1:] if relu else after
     if layer.kind.name == "linear":
         last = bool(stages) and stages[0].kind.name == "gain_offset_control"
         last = last and stages[0].integer("axis") % layer.result.rank == layer.result.rank - 1
         return linear_steps(layer, stages[0] if last else None), stages[1:] if last else stages
     if layer.kind.name in PAIRS:
         gains = [stages[0].operands] if stages and is_gain(stages[0]) else []
-        return pair_steps(layer, scalar_of(gains[0]["gain"]) if gains else 1.0), stages[len(gains) :]
-    return core_steps(layer), stages
+        return pair_steps(layer, places, scalar_of(gains[0]["gain"]) if gains else 1.0), stages[len(gains) :]
+    return core_steps(layer, places), stages
 
 
 def is_gain(stage: Stage) -> bool:
@@ -136,12 +142,12 @@ def is_gain(stage: Stage) -> bool:
     return stage.kind.name == "gain_offset_control" and set(stage.operands) == {"gain"}
 
 
-def turning_steps(layer: Layer) -> tuple[Step, ...]:
+def turning_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of a transpose after an operation."""
     stage = layer.epilogue.transpose
     if stage is None:
         return ()
-    return (transpose_step(core_extent(layer), extent_of(layer.result.type), stage.integers("perm")),)
+    return (transpose_step(core_extent(layer), extent_of(layer.result.type), stage.integers("perm"), places),)
 
 
 def check_types(layer: Layer) -> None:
@@ -179,7 +185,7 @@ def is_view(layer: Layer) -> bool:
     return same_places(dram_layout(source.type), dram_layout(layer.result.type))
 
 
-def core_steps(layer: Layer) -> tuple[Step, ...]:
+def core_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the steps of a layer without its epilogue.
 
     Raises:
@@ -187,18 +193,18 @@ def core_steps(layer: Layer) -> tuple[Step, ...]:
     """
     maker = MAKERS.get(layer.kind.name)
     if maker is not None:
-        return maker(layer)
-    return activation_steps(layer, core_extent(layer))
+        return maker(layer, places)
+    return activation_steps(layer, core_extent(layer), places)
 
 
-def stage_steps(stage: Stage, extent: Extent) -> tuple[Step, ...]:
+def stage_steps(stage: Stage, extent: Extent, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the steps of an epilogue's stage."""
     if stage.kind.name == "gain_offset_control":
-        return gain_steps(stage.operands, extent)
-    return activation_steps(stage, extent)
+        return gain_steps(stage.operands, extent, places)
+    return activation_steps(stage, extent, places)
 
 
-def activation_steps(layer: Layer | Stage, extent: Extent) -> tuple[Step, ...]:
+def activation_steps(layer: Layer | Stage, extent: Extent, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the steps of an activation.
 
     Raises:
@@ -206,49 +212,55 @@ def activation_steps(layer: Layer | Stage, extent: Extent) -> tuple[Step, ...]:
     """
     match layer.kind.name:
         case "relu":
-            return (Step(extent, lambda sources, result, _, __: (relu_task(extent, sources[0], result),)),)
+            return (Step(extent, lambda given, result, _, __: (relu_task(extent, places.neural, given[0], result),)),)
         case "abs":
-            return (Step(extent, lambda sources, result, _, __: (absolute_task(extent, sources[0], result),)),)
+            return (
+                Step(extent, lambda given, result, _, __: (absolute_task(extent, places.planar, given[0], result),)),
+            )
         case "exp":
-            return (scalar_step("mul", LOG2_E, extent), table_step(table_bytes("exp2"), extent))
+            return (scalar_step("mul", LOG2_E, extent, places), table_step(table_bytes("exp2"), extent, places))
         case "rsqrt":
-            return (rsqrt_step(layer.number("epsilon"), extent),)
+            return (rsqrt_step(layer.number("epsilon"), extent, places),)
         case "leaky_relu":
-            return (table_step(line_bytes(line_table("leaky_relu", layer.number("alpha"))), extent),)
+            return (table_step(line_bytes(line_table("leaky_relu", layer.number("alpha"))), extent, places),)
         case name if name in TABLES:
-            return (table_step(table_bytes(TABLES[name]), extent),)
+            return (table_step(table_bytes(TABLES[name]), extent, places),)
         case other:
             raise HwxError("ANE-EMIT-001: no program of this operation is known", seen=other)
 
 
-def table_step(table: bytes, extent: Extent) -> Step:
+def table_step(table: bytes, extent: Extent, places: LayerPlaces) -> Step:
     """Return the step of a table."""
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:
         place = pool.add([table_section(table, extent.channels)])
-        return (table_task(extent, sources[0], result, kernel_at=place),)
+        return (table_task(extent, places.neural, sources[0], result, kernel_at=place),)
 
     return Step(extent, emit)
 
 
-def rsqrt_step(epsilon: float, extent: Extent) -> Step:
+def rsqrt_step(epsilon: float, extent: Extent, places: LayerPlaces) -> Step:
     """Return the step of a reciprocal root."""
 
     def emit(sources: Sequence[Surface], result: Surface, pool: ConstantPool, _: int) -> tuple[Draft, ...]:
         place = pool.add([table_section(table_bytes("rsqrt"), extent.channels)])
-        return (rsqrt_task(extent, sources[0], result, epsilon, kernel_at=place),)
+        return (rsqrt_task(extent, places.neural, sources[0], result, epsilon, kernel_at=place),)
 
     return Step(extent, emit)
 
 
-def scalar_step(operation: str, number: float, extent: Extent) -> Step:
+def scalar_step(operation: str, number: float, extent: Extent, places: LayerPlaces) -> Step:
     """Return the step of an operation with a scalar."""
     if operation in {"maximum", "minimum"}:
-        return table_step(line_bytes(line_table(operation, number)), extent)
-    return Step(extent, lambda sources, result, _, __: (scalar_task(operation, number, extent, sources[0], result),))
+        return table_step(line_bytes(line_table(operation, number)), extent, places)
+
+    def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
+        return (scalar_task(operation, number, extent, places.planar, sources[0], result),)
+
+    return Step(extent, emit)
 
 
-def gain_steps(operands: Mapping[str, object], extent: Extent) -> tuple[Step, ...]:
+def gain_steps(operands: Mapping[str, object], extent: Extent, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the steps of a gain or an offset, of one number for all channels.
 
     Raises:
@@ -258,7 +270,7 @@ def gain_steps(operands: Mapping[str, object], extent: Extent) -> tuple[Step, ..
     if len(given) != 1:
         raise HwxError("ANE-EMIT-011: no program with gain and offset together is known", seen=sorted(given))
     ((name, constant),) = given.items()
-    return (scalar_step("mul" if name == "gain" else "add", scalar_of(constant), extent),)
+    return (scalar_step("mul" if name == "gain" else "add", scalar_of(constant), extent, places),)
 
 
 def scalar_of(constant: object) -> float:
@@ -300,7 +312,7 @@ def fp16_values(constant: object) -> NDArray[np.float16]:
     return rounded
 
 
-def pair_steps(layer: Layer, scale: float) -> tuple[Step, ...]:
+def pair_steps(layer: Layer, places: LayerPlaces, scale: float) -> tuple[Step, ...]:
     """Return the steps of an operation of two tensors that is scaled, or of one and a scalar.
 
     Raises:
@@ -317,24 +329,33 @@ def pair_steps(layer: Layer, scale: float) -> tuple[Step, ...]:
             raise HwxError("ANE-EMIT-011: no program that subtracts from a constant is known")
         if not isinstance(value, Value) or extent_of(value.type) != whole:
             raise HwxError("ANE-EMIT-011: no program that repeats a tensor for a constant is known")
-        return (scalar_step(operation, scalar_of(constant), whole),)
+        return (scalar_step(operation, scalar_of(constant), whole, places),)
     shapes = [extent_of(first.type), extent_of(second.type)]
     if scale != 1.0 and shapes != [whole, whole]:
         raise HwxError("ANE-EMIT-011: no program that scales an operation with a repeated tensor is known", seen=scale)
     if shapes[0] == shapes[1] == whole:
         read = (0, 0) if first == second else (0, 1)
-        return (
-            Step(
-                whole,
-                lambda sources, result, _, __: (
-                    binary_task(operation, whole, sources[read[0]], sources[read[1]], result, scale=scale),
-                ),
-            ),
-        )
-    return (broadcast_step(operation, whole, shapes),)
+
+        def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
+            pair = sources[read[0]], sources[read[1]]
+            return (binary_task(operation, whole, planned(places.pair), *pair, result, scale=scale),)
+
+        return (Step(whole, emit),)
+    return (broadcast_step(operation, whole, shapes, places),)
 
 
-def broadcast_step(operation: str, whole: Extent, shapes: Sequence[Extent]) -> Step:
+def planned(place: TaskPlace | None) -> TaskPlace:
+    """Return a place of the memory plan.
+
+    Raises:
+        HwxError: The plan has none, which is a fault of the planner's.
+    """
+    if place is None:
+        raise HwxError("ANE-EMIT-001: the memory plan has no place for this operation")
+    return place
+
+
+def broadcast_step(operation: str, whole: Extent, shapes: Sequence[Extent], places: LayerPlaces) -> Step:
     """Return the step of an operation with a repeated tensor, which is read second.
 
     Raises:
@@ -348,12 +369,13 @@ def broadcast_step(operation: str, whole: Extent, shapes: Sequence[Extent]) -> S
     repeated = shapes[1 - full]
 
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
-        return broadcast_tasks(operation, whole, repeated, sources[full], sources[1 - full], result)
+        chosen = planned(places.repeated), planned(places.pair)
+        return broadcast_tasks(operation, whole, repeated, chosen, sources[full], sources[1 - full], result)
 
     return Step(whole, emit)
 
 
-def convolution_steps(layer: Layer, offset: Stage | None, *, relu: bool) -> tuple[Step, ...]:
+def convolution_steps(layer: Layer, places: LayerPlaces, offset: Stage | None, *, relu: bool) -> tuple[Step, ...]:
     """Return the step of a convolution with its bias and relu.
 
     Raises:
@@ -373,7 +395,8 @@ def convolution_steps(layer: Layer, offset: Stage | None, *, relu: bool) -> tupl
         sizes = [[len(block) for block in part] for part in blocks]
         groups = 1 if convolution.depthwise else convolution.groups
         grouped = [replace(one, group=one.depth // groups) for one in (sources[0], result)]
-        return convolution_tasks(convolution, grouped[0], grouped[1], sizes=sizes, kernel_at=place)
+        chosen = planned(places.streamed), places.resident
+        return convolution_tasks(convolution, chosen, grouped[0], grouped[1], sizes=sizes, kernel_at=place)
 
     return (Step(convolution.result, emit),)
 
@@ -422,7 +445,7 @@ def axes_of(layer: Layer) -> frozenset[str]:
     return frozenset(AXES[rank - 1 - axis % rank] for axis in layer.integers("axes")) - {"batch"}
 
 
-def reduction_steps(layer: Layer) -> tuple[Step, ...]:
+def reduction_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of a reduction."""
     extent, axes = extent_of(layer.bottoms[0].type), axes_of(layer)
     reduced = Extent(*(1 if name in axes else getattr(extent, name) for name in ("channels", "height", "width")))
@@ -440,7 +463,7 @@ def reduction_steps(layer: Layer) -> tuple[Step, ...]:
     return (Step(reduced, emit),)
 
 
-def softmax_steps(layer: Layer) -> tuple[Step, ...]:
+def softmax_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of a softmax.
 
     Raises:
@@ -458,7 +481,7 @@ def softmax_steps(layer: Layer) -> tuple[Step, ...]:
     return (Step(extent, emit),)
 
 
-def product_steps(layer: Layer) -> tuple[Step, ...]:
+def product_steps(layer: Layer, _: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of a product of two tensors.
 
     Raises:
@@ -482,17 +505,17 @@ def product_steps(layer: Layer) -> tuple[Step, ...]:
     return (Step(core_extent(layer), emit, runtime_kernel_size(left.channels, left.width)),)
 
 
-def gain_layer_steps(layer: Layer) -> tuple[Step, ...]:
+def gain_layer_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the steps of a gain or an offset that stands alone."""
-    return gain_steps(layer.operands, core_extent(layer))
+    return gain_steps(layer.operands, core_extent(layer), places)
 
 
-def transpose_steps(layer: Layer) -> tuple[Step, ...]:
+def transpose_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of a transpose that stands alone."""
-    return (transpose_step(extent_of(layer.bottoms[0].type), core_extent(layer), layer.integers("perm")),)
+    return (transpose_step(extent_of(layer.bottoms[0].type), core_extent(layer), layer.integers("perm"), places),)
 
 
-def transpose_step(extent: Extent, result: Extent, order: Sequence[int]) -> Step:
+def transpose_step(extent: Extent, result: Extent, order: Sequence[int], places: LayerPlaces) -> Step:
     """Return the step of a transpose.
 
     Raises:
@@ -501,7 +524,7 @@ def transpose_step(extent: Extent, result: Extent, order: Sequence[int]) -> Step
     rank = len(order)
     moved = [place - rank for place in order]
     if rank == 4 and moved == [-4, -2, -3, -1]:
-        return Step(result, lambda sources, to, _, __: (exchange_channels_and_rows(extent, sources[0], to),))
+        return Step(result, lambda given, to, _, __: (exchange_channels_and_rows(extent, places.turned, given[0], to),))
     flat = extent.height == result.height == 1
     if flat and moved[-2:] == [-1, -2] and extent.channels == result.width and extent.width == result.channels:
         return exchange_step(extent, result)
@@ -516,7 +539,7 @@ def exchange_step(extent: Extent, result: Extent) -> Step:
     return Step(result, lambda sources, to, _, __: (exchange_channels_and_width(extent, sources[0], to),))
 
 
-def view_steps(layer: Layer) -> tuple[Step, ...]:
+def view_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step of a layer that changes the shape alone.
 
     Raises:
@@ -524,7 +547,7 @@ def view_steps(layer: Layer) -> tuple[Step, ...]:
     """
     extent, result = extent_of(layer.bottoms[0].type), core_extent(layer)
     if is_view(layer):
-        return (Step(result, lambda sources, to, _, __: (copy_task(extent, sources[0], to),)),)
+        return (Step(result, lambda sources, to, _, __: (copy_task(extent, places.sources[0], sources[0], to),)),)
     flat = extent.height == result.height == 1
     if flat and extent.channels == result.width and extent.width == result.channels == 1:
         return (exchange_step(extent, result),)
@@ -594,7 +617,7 @@ COLUMNS = 32
 """Columns of a line of memory."""
 
 
-def concat_steps(layer: Layer) -> tuple[Step, ...]:
+def concat_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step that copies tensors one after the other: along channels or rows.
 
     Raises:
@@ -615,14 +638,14 @@ def concat_steps(layer: Layer) -> tuple[Step, ...]:
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
         stride = {"channels": result.plane, "height": result.row, "width": 2}[along]
         return tuple(
-            copy_task(extent, source, result.at(result.base + start * stride))
-            for extent, source, start in zip(extents, sources, starts, strict=True)
+            copy_task(extent, place, source, result.at(result.base + start * stride))
+            for extent, place, source, start in zip(extents, places.sources, sources, starts, strict=True)
         )
 
     return (Step(core_extent(layer), emit),)
 
 
-def slice_steps(layer: Layer) -> tuple[Step, ...]:
+def slice_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
     """Return the step that copies a part of a tensor.
 
     Raises:
@@ -640,12 +663,12 @@ def slice_steps(layer: Layer) -> tuple[Step, ...]:
     def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
         (source,) = sources
         offset = begin[0] * source.plane + begin[1] * source.row + 2 * begin[2]
-        return (copy_task(extent, source.at(source.base + offset), result),)
+        return (copy_task(extent, places.neural, source.at(source.base + offset), result),)
 
     return (Step(extent, emit),)
 
 
-MAKERS: Mapping[str, Callable[[Layer], tuple[Step, ...]]] = {
+MAKERS: Mapping[str, Callable[[Layer, LayerPlaces], tuple[Step, ...]]] = {
     "reduce_sum": reduction_steps,
     "reduce_avg": reduction_steps,
     "reduce_max": reduction_steps,

@@ -15,6 +15,7 @@ from aneforge.formats.hwx.emission.planar_tasks import broadcast_tasks, scalar_t
 from aneforge.formats.hwx.emission.single_operations import Operation, emit_operation
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
 from aneforge.rules.rule import Severity
+from aneforge.targets.work_units import pass_place, planar_place
 
 if TYPE_CHECKING:
     from golden_text import Golden
@@ -170,14 +171,15 @@ def test_what_later_generations_refuse() -> None:
 
 def test_shapes_that_do_not_broadcast() -> None:
     whole, part = Extent(4, 8, 8), Extent(4, 3, 8)
+    places = pass_place(4, 3, 8), planar_place(4, 8, 8)
     with pytest.raises(HwxError, match="the height of a repeated tensor must be 1 or that of the other"):
-        broadcast_tasks("add", whole, part, surface_of(whole, 4), surface_of(part, 6), surface_of(whole, 5))
+        broadcast_tasks("add", whole, part, places, surface_of(whole, 4), surface_of(part, 6), surface_of(whole, 5))
 
 
 def test_a_scalar_operation_without_a_program() -> None:
     extent = Extent(4, 8, 8)
     with pytest.raises(HwxError, match="ANE-EMIT-001: no program of this operation with a scalar is known"):
-        scalar_task("maximum", 1.0, extent, surface_of(extent, 4), surface_of(extent, 5))
+        scalar_task("maximum", 1.0, extent, planar_place(4, 8, 8), surface_of(extent, 4), surface_of(extent, 5))
 
 
 def test_registers_that_a_form_does_not_write() -> None:

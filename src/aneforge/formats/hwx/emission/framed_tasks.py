@@ -25,10 +25,9 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     broadcast_mask,
     operator_values,
     planar_buffer,
-    second_base,
 )
 from aneforge.formats.hwx.emission.surfaces import Buffer, Extent, surface_of
-from aneforge.targets.work_units import CORES, NEURAL_WIDTH, ceil_log2, channel_bytes, patch_log2
+from aneforge.targets.work_units import CORES, NEURAL_WIDTH, ceil_log2, channel_bytes, patch_log2, second_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -153,7 +152,7 @@ def framed_binary(generation: int, operator: Operator, extent: Extent, second: E
     """Return the task of two tensors; a second one that is repeated needs no copy here (inferred for broadcasts)."""
     style, layout = style_of(generation), layout_of(generation)
     buffer, other = planar_buffer(extent), planar_buffer(second)
-    base = second_base(buffer, extent.height)
+    base = second_base(buffer.row, extent.height)
     mask = broadcast_mask(extent, second)
     if mask and generation == 11:
         raise HwxError("ANE-EMIT-010: no program of generation 11 with a repeated tensor is known", seen=second)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aneforge.formats.hwx.emission.draft import Draft, Join
-from aneforge.formats.hwx.emission.neural_tasks import SOURCE_BY_DMA, bypass, bypass_rows, neural_values
+from aneforge.formats.hwx.emission.neural_tasks import SOURCE_BY_DMA, bypass, unit_values
 from aneforge.formats.hwx.emission.reduction_tasks import must_fit
 from aneforge.formats.hwx.emission.surfaces import (
     STORED,
@@ -17,10 +17,11 @@ from aneforge.formats.hwx.emission.surfaces import (
     result_values,
     source_values,
 )
-from aneforge.targets.work_units import NEURAL_WIDTH, channel_bytes, neural_row
+from aneforge.targets.work_units import NEURAL_WIDTH, channel_bytes, neural_row, pass_rows
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
+    from aneforge.targets.work_units import TaskPlace
 
 __all__ = ["copy_task", "exchange_channels_and_rows", "exchange_channels_and_width"]
 
@@ -28,15 +29,15 @@ RESULT_STORED = 0x500172
 """Word of a result that is written from a whole buffer on chip."""
 
 
-def copy_task(extent: Extent, source: Surface, result: Surface) -> Draft:
+def copy_task(extent: Extent, place: TaskPlace, source: Surface, result: Surface) -> Draft:
     """Return a copy; concatenations and slices are copies at other offsets and with the whole's strides."""
-    return bypass(extent, source, result)
+    return bypass(extent, place, source, result)
 
 
-def exchange_channels_and_rows(extent: Extent, source: Surface, result: Surface) -> Draft:
-    """Return the copy that exchanges channels and rows: strides of the source alone differ."""
+def exchange_channels_and_rows(extent: Extent, place: TaskPlace, source: Surface, result: Surface) -> Draft:
+    """Return the copy that exchanges channels and rows, by strides of the source alone; `place` is the result's."""
     turned = replace(extent, channels=extent.height, height=extent.channels)
-    return copy_task(turned, replace(source, row=source.plane, plane=source.row), result)
+    return copy_task(turned, place, replace(source, row=source.plane, plane=source.row), result)
 
 
 def exchange_channels_and_width(extent: Extent, source: Surface, result: Surface) -> Draft:
@@ -44,7 +45,7 @@ def exchange_channels_and_width(extent: Extent, source: Surface, result: Surface
 
     It was seen for tensors of one row; that others differ in their rows alone is inferred.
     """
-    rows = bypass_rows(replace(extent, width=extent.channels))
+    rows = pass_rows(extent.height, extent.channels)
     channel = channel_bytes(extent.width, NEURAL_WIDTH)
     packed = extent.channels * channel
     row = neural_row(packed, extent.width, rows.most)
@@ -53,7 +54,7 @@ def exchange_channels_and_width(extent: Extent, source: Surface, result: Surface
     must_fit((row + whole) * extent.height)
     held = Buffer(row * extent.height, turned, whole, whole, whole)
     values: Values = {
-        **neural_values(extent, extent, cores=extent.channels, rows=rows, tile=extent.height),
+        **unit_values(extent, extent, cores=extent.channels, rows=rows, tile=extent.height),
         "common.unicast": 1,
         "common.output_transpose": 1,
         "ne.mac_operation": 4,

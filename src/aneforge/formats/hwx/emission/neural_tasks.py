@@ -19,33 +19,23 @@ from aneforge.formats.hwx.emission.surfaces import (
     result_values,
     source_values,
 )
-from aneforge.targets.work_units import (
-    CORES,
-    NEURAL_WIDTH,
-    ON_CHIP,
-    ceil_log2,
-    channel_bytes,
-    neural_row,
-    round_to,
-    tile_rows,
-    work_unit_rows_log2,
-)
+from aneforge.targets.work_units import CORES, SMALL_MAP, UnitRows, ceil_log2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aneforge.formats.hwx.emission.coefficients import Convolution
     from aneforge.formats.hwx.emission.draft import Values
+    from aneforge.targets.work_units import TaskPlace
 
 __all__ = [
-    "Rows",
     "Streams",
     "bypass",
-    "bypass_rows",
     "convolution_tasks",
     "neural_values",
     "result_config",
     "stream_values",
+    "unit_values",
 ]
 
 SOURCE_BY_DMA, SOURCE_KEPT, SOURCE_ON_CHIP = 0x500172, 0x500171, 0x100
@@ -53,25 +43,12 @@ SOURCE_BY_DMA, SOURCE_KEPT, SOURCE_ON_CHIP = 0x500172, 0x500171, 0x100
 RESULT_STREAMED, RESULT_STREAMED_FROM_CHIP = 0x50017A, 0x14A
 """Words of the on-chip result that goes out by DMA, with a source from memory or from the chip."""
 UNUSED_STREAM, USED_STREAM = 0x80, 0x81
-SMALL_MAP = 8
-"""Columns up to which a convolution's work unit takes whole rows of the source (SmallSourceMode)."""
-WIDE_KERNEL_CHANNELS = 64
-"""Input channels from which kernels larger than 1x1 fix the height of work units."""
 COPY = 4
 """Operation that passes its source through."""
 RESULT_KEPT = 0x500170
 """Word of a result that stays on chip, of a source that was read by DMA."""
 RELU, TABLE = 1, 2
 """Nonlinearities."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of a work unit, as exponents of two: the most, the preferred and the least."""
-
-    most: int
-    preferred: int = 0
-    least: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +61,13 @@ class Streams:
     sparse: bool = False
 
 
-def neural_values(source: Extent, result: Extent, *, cores: int, rows: Rows, tile: int) -> Values:
+def neural_values(source: Extent, result: Extent, *, cores: int, place: TaskPlace) -> Values:
     """Return what tasks of the neural cores have in common, for a 1x1 kernel and no coefficients."""
+    return unit_values(source, result, cores=cores, rows=place.unit or UnitRows(0), tile=place.tile)
+
+
+def unit_values(source: Extent, result: Extent, *, cores: int, rows: UnitRows, tile: int) -> Values:
+    """Return the same for a task whose work units follow from the chain of tasks that it is in."""
     active = ceil_log2(min(cores, CORES))
     return {
         **geometry_values(source, result, tile),
@@ -158,21 +140,12 @@ def result_config(surface: Surface, *, stored: bool = False) -> int:
     return 0xC1 if stored else STREAMED
 
 
-def convolution_rows(convolution: Convolution) -> Rows:
-    """Return the rows of a convolution's work units."""
-    most = work_unit_rows_log2(convolution.result.width)
-    large = convolution.kernel != (1, 1) and convolution.group_source >= WIDE_KERNEL_CHANNELS and most >= 2
-    fixed = most if convolution.result.width <= SMALL_MAP or large else 0
-    return Rows(most, fixed, fixed)
-
-
-def convolution_values(convolution: Convolution, plan: KernelPlan, source_row: int) -> Values:
+def convolution_values(convolution: Convolution, plan: KernelPlan, place: TaskPlace) -> Values:
     """Return the words of a convolution task without its tensors and streams."""
     grouped = not convolution.depthwise
     source = replace(convolution.source, channels=convolution.group_source if grouped else convolution.groups)
     result = replace(convolution.result, channels=plan.outputs)
-    tile = tile_rows(convolution.result.height, source_row * convolution.stride[0])
-    values = neural_values(source, result, cores=plan.cores, rows=convolution_rows(convolution), tile=tile)
+    values = neural_values(source, result, cores=plan.cores, place=place)
     return {
         **values,
         "common.kernel_width": convolution.kernel[1],
@@ -193,6 +166,7 @@ def convolution_values(convolution: Convolution, plan: KernelPlan, source_row: i
 
 def convolution_tasks(
     convolution: Convolution,
+    places: tuple[TaskPlace, TaskPlace | None],
     source: Surface,
     result: Surface,
     *,
@@ -201,7 +175,8 @@ def convolution_tasks(
 ) -> tuple[Draft, ...]:
     """Return the tasks of a convolution: one, or several where a core's kernel memory does not hold all outputs.
 
-    `sizes` are the bytes of each core's coefficients per task; without them, those of a kernel without zeros.
+    `places` are where its source streams through, and where it stays for several tasks, if it fits. `sizes` are the
+    bytes of each core's coefficients per task; without them, those of a kernel without zeros.
 
     Raises:
         HwxError: No known form of program computes it.
@@ -215,22 +190,15 @@ def convolution_tasks(
         parts.append((plan, Streams(bases, block, sparse=plan.sparse)))
         at += sum(block)
     if len(parts) == 1:
-        return (single_convolution(convolution, *parts[0], source, result),)
-    return split_convolution(convolution, parts, source, result)
+        return (single_convolution(convolution, places[0], *parts[0], source, result),)
+    return split_convolution(convolution, places, parts, source, result)
 
 
 def single_convolution(
-    convolution: Convolution, plan: KernelPlan, streams: Streams, source: Surface, result: Surface
+    convolution: Convolution, place: TaskPlace, plan: KernelPlan, streams: Streams, source: Surface, result: Surface
 ) -> Draft:
     """Return the task of a convolution that streams its source."""
-    channels = convolution.groups if convolution.depthwise else convolution.group_source
-    channel = channel_bytes(convolution.source.width, NEURAL_WIDTH)
-    packed = channels * channel
-    rows = convolution_rows(convolution)
-    row = neural_row(packed, convolution.result.width, rows.most, convolution.stride[0])
-    if row * convolution.source.height > ON_CHIP:
-        row = packed
-    values = convolution_values(convolution, plan, row)
+    values = convolution_values(convolution, plan, place)
     return Draft(
         {
             **values,
@@ -238,90 +206,73 @@ def single_convolution(
             **source_values(source),
             **result_values(result, result_config(result)),
             "l2.source_config": SOURCE_BY_DMA,
-            **buffer_values("source1", Buffer(0, channel, row, packed, packed)),
+            **buffer_values("source1", Buffer(0, place.channel, place.row, place.packed, place.packed)),
             "l2.result_config": RESULT_STREAMED,
-            "l2.result_l2_base": row * tile_rows(convolution.source.height, row),
+            "l2.result_l2_base": place.row * place.held,
         },
         full=True,
     )
 
 
 def split_convolution(
-    convolution: Convolution, parts: Sequence[tuple[KernelPlan, Streams]], source: Surface, result: Surface
+    convolution: Convolution,
+    places: tuple[TaskPlace, TaskPlace | None],
+    parts: Sequence[tuple[KernelPlan, Streams]],
+    source: Surface,
+    result: Surface,
 ) -> tuple[Draft, ...]:
     """Return the tasks of a convolution whose outputs are computed in parts, the last part first.
 
     The first task leaves the source on chip for the others; a source that does not fit is read by each of them.
     """
-    channel = round_to(2 * convolution.source.width, 16)
-    packed = convolution.group_source * channel
-    row = neural_row(packed, convolution.result.width, convolution_rows(convolution).most, convolution.stride[0])
-    kept = row * convolution.source.height
+    streamed, place = places
     drafts: list[Draft] = []
     for index, (plan, stream) in enumerate(parts):
         part = result.at(result.base + plan.first * result.plane)
-        if kept >= ON_CHIP:
-            drafts.append(single_convolution(convolution, plan, stream, source, part))
+        if place is None:
+            drafts.append(single_convolution(convolution, streamed, plan, stream, source, part))
             continue
         first, last = index == 0, index == len(parts) - 1
+        buffer = Buffer(0, place.channel, place.row, place.packed, place.packed if first else 0)
         values = {
-            **convolution_values(convolution, plan, row),
+            **convolution_values(convolution, plan, place),
             **stream_values(stream),
             **source_values(source if first else None),
             **result_values(part, result_config(part)),
             "l2.source_config": SOURCE_KEPT if first else SOURCE_ON_CHIP,
-            **buffer_values("source1", Buffer(0, channel, row, packed, packed if first else 0)),
+            **buffer_values("source1", buffer),
             "l2.result_config": RESULT_STREAMED if first else RESULT_STREAMED_FROM_CHIP,
-            "l2.result_l2_base": kept,
+            "l2.result_l2_base": place.row * place.held,
         }
         drafts.append(Draft(values, Join(reads_chip=not first, leaves_on_chip=not last), full=True))
     return tuple(drafts)
 
 
-def bypass_rows(result: Extent, *, on_chip: bool = False) -> Rows:
-    """Return the rows of work units of a task that multiplies nothing.
-
-    Inferred from nine tasks: narrow maps take whole work units where they have as many rows, or where the source is on
-    chip; others are cut by the rows that there are.
-    """
-    most = work_unit_rows_log2(result.width)
-    if result.width <= SMALL_MAP and (on_chip or result.height >= 1 << most):
-        return Rows(most, most, most)
-    return Rows(min(most, ceil_log2(result.height)))
-
-
 def bypass(
     extent: Extent,
+    place: TaskPlace,
     source: Surface,
     result: Surface | Buffer,
     *,
     operation: int = COPY,
     nonlinearity: int = 0,
     streams: Streams | None = None,
-    base: int = 0,
 ) -> Draft:
     """Return a task that passes its source through: a copy, a relu or a table.
 
-    A result that is a buffer stays on chip. The source is read to on-chip memory at `base`.
+    A result that is a buffer stays on chip.
     """
-    rows = bypass_rows(extent)
-    channel = channel_bytes(extent.width, NEURAL_WIDTH)
-    packed = extent.channels * channel
-    row = neural_row(packed, extent.width, rows.most)
-    if row * extent.height > ON_CHIP:
-        row = packed
-    tile = tile_rows(extent.height, row, base)
     values: Values = {
-        **neural_values(extent, extent, cores=extent.channels, rows=rows, tile=tile),
+        **neural_values(extent, extent, cores=extent.channels, place=place),
         **source_values(source),
         "common.unicast": 1,
         "ne.mac_operation": operation,
         "ne.implicit_ones": 1,
         "ne.nonlinearity": nonlinearity,
         "l2.source_config": SOURCE_BY_DMA,
-        **buffer_values("source1", Buffer(base, channel, row, packed, packed)),
+        **buffer_values("source1", Buffer(place.base, place.channel, place.row, place.packed, place.packed)),
         **(stream_values(streams) if streams else {}),
-        **bypass_result(result, base + row * tile),
+        **bypass_result(result, place.base + place.row * place.tile),
     }
     copies = streams is None and not nonlinearity and operation == COPY
     return Draft(values, Join(leaves_on_chip=isinstance(result, Buffer), copies=copies), full=streams is not None)

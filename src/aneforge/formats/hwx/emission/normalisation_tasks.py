@@ -16,10 +16,9 @@ from aneforge.formats.hwx.emission.neural_tasks import (
     SOURCE_KEPT,
     TABLE,
     bypass,
-    bypass_rows,
-    neural_values,
     result_config,
     stream_values,
+    unit_values,
 )
 from aneforge.formats.hwx.emission.planar_tasks import (
     NORMALISE,
@@ -50,7 +49,7 @@ from aneforge.formats.hwx.emission.surfaces import (
     result_values,
     source_values,
 )
-from aneforge.targets.work_units import BANK_BYTES, patch_log2
+from aneforge.targets.work_units import BANK_BYTES, pass_place, pass_rows, patch_log2
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
@@ -84,7 +83,10 @@ def softmax_tasks(extent: Extent, source: Surface, result: Surface, *, kernel_at
     slot = extent.channels * BANK_BYTES
     rows = Extent(extent.channels, 1, extent.width)
     row_view = Buffer(0, held.channel, held.depth, held.depth, held.row)
-    first = (bypass(extent, source, held, base=size),) if extent.height > 1 else ()
+    first: tuple[Draft, ...] = ()
+    if extent.height > 1:
+        place = pass_place(extent.channels, extent.height, extent.width, kept=size)
+        first = (bypass(extent, place, source, held),)
     largest = reduce_rows_on_chip(
         Reduction(maximum=True), rows, groups=extent.height, source=row_view, result_at=maxima
     )
@@ -139,10 +141,10 @@ def exponent(extent: Extent, source: Buffer, maxima: Buffer, result: Buffer) -> 
 
 def power(extent: Extent, held: Buffer, kernel_at: int) -> Draft:
     """Return the table task of powers of two, in place."""
-    rows = bypass_rows(extent, on_chip=True)
+    rows = pass_rows(extent.height, extent.width, on_chip_source=True)
     return Draft(
         {
-            **neural_values(extent, extent, cores=extent.channels, rows=rows, tile=extent.height),
+            **unit_values(extent, extent, cores=extent.channels, rows=rows, tile=extent.height),
             "common.unicast": 1,
             "ne.mac_operation": 4,
             "ne.implicit_ones": 1,

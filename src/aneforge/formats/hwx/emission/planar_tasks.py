@@ -9,21 +9,11 @@ from aneforge.errors import HwxError
 from aneforge.formats.hwx.emission.draft import Draft, Join
 from aneforge.formats.hwx.emission.neural_tasks import bypass, geometry_values, result_config
 from aneforge.formats.hwx.emission.surfaces import Buffer, Extent, Surface, buffer_values, result_values, source_values
-from aneforge.targets.work_units import (
-    BANK_BYTES,
-    BANKS,
-    NEURAL_WIDTH,
-    ON_CHIP,
-    PLANAR_WIDTH,
-    channel_bytes,
-    patch_log2,
-    planar_row,
-    round_to,
-    tile_rows,
-)
+from aneforge.targets.work_units import NEURAL_WIDTH, PLANAR_WIDTH, channel_bytes, planar_row
 
 if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Values
+    from aneforge.targets.work_units import TaskPlace
 
 __all__ = [
     "OPERATIONS",
@@ -87,6 +77,11 @@ def operator_values(operator: Operator) -> Values:
     }
 
 
+def elementwise_values(extent: Extent, place: TaskPlace, *, kind: int) -> Values:
+    """Return what tasks on elements have in common, in the place that the plan gives them."""
+    return planar_values(extent, extent, kind=kind, tile=place.tile, patch=place.patch or (0, 0))
+
+
 def planar_buffer(extent: Extent, base: int = 0) -> Buffer:
     """Return where the planar engine keeps a source on chip."""
     channel = channel_bytes(extent.width, PLANAR_WIDTH)
@@ -94,60 +89,62 @@ def planar_buffer(extent: Extent, base: int = 0) -> Buffer:
     return Buffer(base, channel, planar_row(packed), packed, packed)
 
 
-def second_base(buffer: Buffer, rows: int) -> int:
-    """Return where the second source begins after the first: at a line, and not on the first's first bank."""
-    end = buffer.base + round_to(buffer.row * rows, 64)
-    return end + 64 if rows > 1 and end % (BANKS * BANK_BYTES) == 0 else end
+def placed_buffer(place: TaskPlace, base: int = 0) -> Buffer:
+    """Return where a task keeps a source on chip, as the plan has it."""
+    return Buffer(base, place.channel, place.row, place.packed, place.packed)
 
 
 def binary_task(
-    operation: str, extent: Extent, first: Surface, second: Surface, result: Surface, *, scale: float = 1.0
+    operation: str,
+    extent: Extent,
+    place: TaskPlace,
+    first: Surface,
+    second: Surface,
+    result: Surface,
+    *,
+    scale: float = 1.0,
 ) -> Draft:
     """Return the task of an operation of two tensors of one shape, scaled before it is rounded.
 
     The scale was seen after a difference, in softmax.
     """
-    buffer = planar_buffer(extent)
-    tile = tile_rows(extent.height, 3 * buffer.row) if 3 * buffer.row * extent.height > ON_CHIP else extent.height
-    other = Buffer(second_base(buffer, tile), buffer.channel, buffer.row, buffer.depth, buffer.group)
-    patch = patch_log2(extent.width, extent.height)
+    other = placed_buffer(place, place.second)
     return Draft(
         {
-            **planar_values(extent, extent, kind=TWO_SOURCES, tile=tile, patch=patch),
+            **elementwise_values(extent, place, kind=TWO_SOURCES),
             **operator_values(OPERATIONS[operation]),
             "pe.scale": scale,
             **source_values(first),
             **source_values(second, 2),
             **result_values(result, result_config(result)),
             "l2.source_config": SOURCES_BY_DMA,
-            **buffer_values("source1", buffer),
+            **buffer_values("source1", placed_buffer(place)),
             **buffer_values("source2", other),
             "l2.result_config": RESULT_STREAMED,
-            "l2.result_l2_base": other.base + buffer.row * tile,
+            "l2.result_l2_base": other.base + place.row * place.tile,
         }
     )
 
 
-def one_source_task(extent: Extent, source: Surface, result: Surface, values: Values) -> Draft:
+def one_source_task(extent: Extent, place: TaskPlace, source: Surface, result: Surface, values: Values) -> Draft:
     """Return a task of one tensor."""
-    buffer = planar_buffer(extent)
-    tile = tile_rows(extent.height, 2 * buffer.row) if 2 * buffer.row * extent.height > ON_CHIP else extent.height
-    patch = patch_log2(extent.width, extent.height)
     return Draft(
         {
-            **planar_values(extent, extent, kind=ONE_SOURCE, tile=tile, patch=patch),
+            **elementwise_values(extent, place, kind=ONE_SOURCE),
             **source_values(source),
             **result_values(result, result_config(result)),
             "l2.source_config": SOURCE_BY_DMA,
-            **buffer_values("source1", buffer),
+            **buffer_values("source1", placed_buffer(place)),
             "l2.result_config": RESULT_STREAMED,
-            "l2.result_l2_base": buffer.row * tile,
+            "l2.result_l2_base": place.row * place.tile,
             **values,
         }
     )
 
 
-def scalar_task(operation: str, scalar: float, extent: Extent, source: Surface, result: Surface) -> Draft:
+def scalar_task(
+    operation: str, scalar: float, extent: Extent, place: TaskPlace, source: Surface, result: Surface
+) -> Draft:
     """Return the task that adds a scalar or multiplies by it.
 
     Raises:
@@ -162,12 +159,12 @@ def scalar_task(operation: str, scalar: float, extent: Extent, source: Surface, 
             values = {"pe.bias": -scalar}
         case _:
             raise HwxError("ANE-EMIT-001: no program of this operation with a scalar is known", seen=operation)
-    return one_source_task(extent, source, result, values)
+    return one_source_task(extent, place, source, result, values)
 
 
-def absolute_task(extent: Extent, source: Surface, result: Surface) -> Draft:
+def absolute_task(extent: Extent, place: TaskPlace, source: Surface, result: Surface) -> Draft:
     """Return the task of absolute values."""
-    return one_source_task(extent, source, result, {"pe.absolute": 1})
+    return one_source_task(extent, place, source, result, {"pe.absolute": 1})
 
 
 def broadcast_mask(whole: Extent, repeated: Extent) -> int:
@@ -186,32 +183,39 @@ def broadcast_mask(whole: Extent, repeated: Extent) -> int:
     return mask
 
 
-def broadcast_tasks(
-    operation: str, extent: Extent, repeated: Extent, first: Surface, second: Surface, result: Surface
-) -> tuple[Draft, ...]:
-    """Return the tasks of an operation whose second tensor is repeated: its copy onto the chip, and the operation."""
-    mask = broadcast_mask(extent, repeated)
+def repeated_buffer(repeated: Extent) -> Buffer:
+    """Return where a repeated tensor stays on chip: at the beginning, without pads."""
     channel = channel_bytes(repeated.width, NEURAL_WIDTH)
     packed = repeated.channels * channel
-    held = Buffer(0, channel, packed, packed)
-    room = packed * repeated.height
-    copy = bypass(repeated, second, held, base=room)
-    buffer = planar_buffer(extent, room)
-    tile = (
-        tile_rows(extent.height, 2 * buffer.row, room)
-        if room + 2 * buffer.row * extent.height > ON_CHIP
-        else extent.height
-    )
+    return Buffer(0, channel, packed, packed)
+
+
+def broadcast_tasks(
+    operation: str,
+    extent: Extent,
+    repeated: Extent,
+    places: tuple[TaskPlace, TaskPlace],
+    first: Surface,
+    second: Surface,
+    result: Surface,
+) -> tuple[Draft, ...]:
+    """Return the tasks of an operation whose second tensor is repeated: its copy onto the chip, and the operation.
+
+    `places` are those of the copy and of the operation, both after what stays on chip of the repeated tensor.
+    """
+    mask = broadcast_mask(extent, repeated)
+    copied, place = places
+    held = repeated_buffer(repeated)
     values: Values = {
-        **planar_values(extent, extent, kind=TWO_SOURCES, tile=tile, patch=patch_log2(extent.width, extent.height)),
+        **elementwise_values(extent, place, kind=TWO_SOURCES),
         **operator_values(OPERATIONS[operation]),
         "common.source2_broadcast": mask,
         **source_values(first),
         **result_values(result, result_config(result)),
         "l2.source_config": SOURCE_BESIDE_CHIP,
-        **buffer_values("source1", buffer),
+        **buffer_values("source1", placed_buffer(place, place.base)),
         **buffer_values("source2", held),
         "l2.result_config": RESULT_BESIDE_CHIP,
-        "l2.result_l2_base": buffer.base + buffer.row * tile,
+        "l2.result_l2_base": place.base + place.row * place.tile,
     }
-    return copy, Draft(values, Join(reads_chip=True))
+    return bypass(repeated, copied, second, held), Draft(values, Join(reads_chip=True))

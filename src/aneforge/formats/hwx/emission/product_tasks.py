@@ -10,7 +10,6 @@ from aneforge.formats.hwx.emission.coefficients import Convolution, kernel_plans
 from aneforge.formats.hwx.emission.draft import Draft, Join
 from aneforge.formats.hwx.emission.neural_tasks import (
     RESULT_STREAMED_FROM_CHIP,
-    Rows,
     Streams,
     convolution_values,
     result_config,
@@ -33,8 +32,10 @@ from aneforge.formats.hwx.emission.surfaces import (
 from aneforge.targets.work_units import (
     CORES,
     NEURAL_WIDTH,
+    UnitRows,
     ceil_log2,
     channel_bytes,
+    convolution_place,
     patch_log2,
     round_to,
     work_unit_rows_log2,
@@ -51,7 +52,7 @@ __all__ = [
     "runtime_product_tasks",
 ]
 
-TRANSPOSED_ROWS = Rows(3, 3, 0)
+TRANSPOSED_ROWS = UnitRows(3, 3, 0)
 """Work units of a copy that turns one row into channels (decoded, from two programs of one source shape)."""
 MOST_LANES = 16
 """Lanes of a core at most, whatever the map (decoded); that they fit the kernel memory bounds them besides."""
@@ -103,7 +104,7 @@ def constant_product_tasks(
     streams = Streams(tuple(kernel_at + size * core for core in range(plan.cores)), plan.core_sizes)
     second = Draft(
         {
-            **convolution_values(convolution, plan, packed),
+            **convolution_values(convolution, plan, convolution_place(contracted, (1, rows), (1, rows))),
             "common.output_transpose": 1,
             **stream_values(streams),
             **source_values(named),
@@ -180,10 +181,12 @@ def runtime_convolution(source: Extent, outputs: int, lanes: int, kernel_at: int
     bases = tuple(kernel_at + size * core for core in range(plan.cores))
     channel = channel_bytes(source.width, source.width)
     packed = source.channels * channel
-    rows = Rows(min(work_unit_rows_log2(source.width), ceil_log2(source.height)))
+    maps = (source.height, source.width)
+    place = convolution_place(source.channels, maps, maps)
+    rows = UnitRows(min(work_unit_rows_log2(source.width), ceil_log2(source.height)))
     return Draft(
         {
-            **convolution_values(convolution, plan, packed),
+            **convolution_values(convolution, plan, place),
             "common.rows_most_log2": rows.most,
             "common.rows_preferred_log2": rows.preferred,
             "common.rows_least_log2": rows.least,

@@ -15,10 +15,8 @@ from aneforge.formats.hwx.emission.neural_tasks import (
     RESULT_STREAMED,
     RESULT_STREAMED_FROM_CHIP,
     SOURCE_BY_DMA,
-    Rows,
-    bypass_rows,
-    neural_values,
     result_config,
+    unit_values,
 )
 from aneforge.formats.hwx.emission.planar_tasks import REDUCE, planar_buffer, planar_values
 from aneforge.formats.hwx.emission.surfaces import (
@@ -35,8 +33,10 @@ from aneforge.targets.work_units import (
     BANK_BYTES,
     NEURAL_WIDTH,
     ON_CHIP,
+    UnitRows,
     channel_bytes,
     neural_row,
+    pass_rows,
     patch_log2,
     planar_row,
     round_to,
@@ -190,7 +190,7 @@ def channel_maximum(extent: Extent, source: Surface, result: Surface) -> Draft:
     packed = extent.channels * channel
     return Draft(
         {
-            **neural_values(extent, single, cores=1, rows=Rows(0), tile=extent.height),
+            **unit_values(extent, single, cores=1, rows=UnitRows(0), tile=extent.height),
             "common.unicast": 1,
             "common.unicast_channels": extent.channels,
             "ne.mac_operation": RUNNING_MAXIMUM,
@@ -212,14 +212,14 @@ def odd_units(size: int) -> int:
     return BANK_BYTES * (units + 1 - units % 2) if units > 1 else size
 
 
-def transposing_copy(seen: Extent, source: Surface, kept: Buffer, room: int, rows: Rows, cores: int) -> Draft:
+def transposing_copy(seen: Extent, source: Surface, kept: Buffer, room: int, rows: UnitRows, cores: int) -> Draft:
     """Return a copy that leaves its source on chip with channels and columns exchanged, in the first `room` bytes."""
     channel = channel_bytes(seen.width, NEURAL_WIDTH)
     packed = seen.channels * channel
     row = neural_row(packed, seen.width, rows.most)
     return Draft(
         {
-            **neural_values(seen, seen, cores=cores, rows=rows, tile=seen.height),
+            **unit_values(seen, seen, cores=cores, rows=rows, tile=seen.height),
             "common.unicast": 1,
             "common.output_transpose": 1,
             "ne.mac_operation": 4,
@@ -242,7 +242,7 @@ def reduce_channels(reduction: Reduction, extent: Extent, source: Surface, resul
     packed = extent.width * channel
     kept = Buffer(0, channel, packed, packed)
     named = surface_of(turned, SCRATCH_BAR).named()
-    copy = transposing_copy(extent, source, kept, packed, bypass_rows(turned), extent.channels)
+    copy = transposing_copy(extent, source, kept, packed, pass_rows(turned.height, turned.width), extent.channels)
     first = Draft(
         {**copy.values, **result_values(named, KEPT)}, Join(leaves_on_chip=True, paired_after=True, copies=True)
     )
@@ -274,7 +274,7 @@ def reduce_height(reduction: Reduction, extent: Extent, source: Surface, result:
     row = odd_units(packed)
     room = row * extent.channels
     kept = Buffer(0, channel, row, packed)
-    rows = bypass_rows(replace(turned, width=extent.height))
+    rows = pass_rows(turned.height, extent.height)
     first = transposing_copy(turned, across, kept, room, rows, extent.height)
     second = reduce_rows_on_chip(
         reduction,
@@ -310,10 +310,10 @@ def reduce_rows_on_chip(reduction: Reduction, seen: Extent, *, groups: int, sour
 def copy_back(extent: Extent, result: Surface, source: Buffer, end: int) -> Draft:
     """Return the copy that writes a result of groups with channels and columns exchanged."""
     seen = Extent(extent.width, extent.channels, 1)
-    rows = bypass_rows(seen, on_chip=True)
+    rows = pass_rows(seen.height, seen.width, on_chip_source=True)
     return Draft(
         {
-            **neural_values(seen, seen, cores=seen.channels, rows=rows, tile=min(seen.height, 1 << rows.most)),
+            **unit_values(seen, seen, cores=seen.channels, rows=rows, tile=min(seen.height, 1 << rows.most)),
             "common.unicast": 1,
             "common.output_transpose": 1,
             "ne.mac_operation": 4,

@@ -20,18 +20,21 @@ from aneforge.formats.hwx.emission.planar_tasks import (
     absolute_task,
     binary_task,
     broadcast_tasks,
+    repeated_buffer,
     scalar_task,
 )
 from aneforge.formats.hwx.emission.product_tasks import constant_product_tasks, matrix_surface, runtime_product_tasks
 from aneforge.formats.hwx.emission.reduction_tasks import Reduction, reduction_tasks
 from aneforge.formats.hwx.emission.surfaces import Extent, surface_of
 from aneforge.targets import database
+from aneforge.targets.work_units import convolution_place, pass_place, planar_place, resident_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aneforge.formats.hwx.descriptors.task import Task
     from aneforge.formats.hwx.emission.draft import Draft, Values
+    from aneforge.targets.work_units import TaskPlace
 
 __all__ = ["Operation", "emit_operation"]
 
@@ -138,15 +141,16 @@ def operation_drafts(operation: Operation) -> tuple[Draft, ...]:
         return structural(operation)
     extent = extent_of(operation.x)
     source, result = surface_of(extent, FIRST), surface_of(extent, RESULT)
+    place = passing(extent)
     match operation.op:
         case "relu":
-            return (relu_task(extent, source, result),)
+            return (relu_task(extent, place, source, result),)
         case "abs":
-            return (absolute_task(extent, source, result),)
+            return (absolute_task(extent, elementwise(extent), source, result),)
         case "rsqrt":
-            return (rsqrt_task(extent, source, result, operation.epsilon or RSQRT_EPSILON),)
+            return (rsqrt_task(extent, place, source, result, operation.epsilon or RSQRT_EPSILON),)
         case name if name in TABLES or name == "leaky_relu":
-            return (table_task(extent, source, result),)
+            return (table_task(extent, place, source, result),)
         case name if name in OPERATIONS:
             return elementwise_drafts(operation, extent)
         case _:
@@ -220,7 +224,9 @@ def transpose_drafts(operation: Operation) -> tuple[Draft, ...]:
     extent = extent_of(operation.x)
     if places == [*lead, -2, -3, -1]:
         turned = Extent(extent.height, extent.channels, extent.width)
-        return (exchange_channels_and_rows(extent, surface_of(extent, FIRST), surface_of(turned, RESULT)),)
+        return (
+            exchange_channels_and_rows(extent, passing(turned), surface_of(extent, FIRST), surface_of(turned, RESULT)),
+        )
     if len(places) == 3 and places == [-3, -1, -2]:
         rows, columns = operation.x[-2:]
         source, result = matrix_surface(rows, columns, FIRST), matrix_surface(columns, rows, RESULT)
@@ -245,12 +251,15 @@ def elementwise_drafts(operation: Operation, extent: Extent) -> tuple[Draft, ...
             other = extent_of(shape)
             second = surface_of(other, SECOND)
             if other == extent:
-                return (binary_task(operation.op, extent, source, second, result),)
-            return broadcast_tasks(operation.op, extent, other, source, second, result)
+                return (binary_task(operation.op, extent, elementwise(extent, 2), source, second, result),)
+            held = repeated_buffer(other)
+            kept = held.row * other.height
+            places = passing(other, kept), elementwise(extent, 1, kept)
+            return broadcast_tasks(operation.op, extent, other, places, source, second, result)
         case float() | int():
             if operation.op in {"maximum", "minimum"}:
-                return (table_task(extent, source, result),)
-            return (scalar_task(operation.op, operation.y, extent, source, result),)
+                return (table_task(extent, passing(extent), source, result),)
+            return (scalar_task(operation.op, operation.y, extent, elementwise(extent), source, result),)
 
 
 def convolution_drafts(operation: Operation) -> tuple[Draft, ...]:
@@ -269,7 +278,32 @@ def convolution_drafts(operation: Operation) -> tuple[Draft, ...]:
     )
     groups = 1 if convolution.depthwise else operation.groups
     return convolution_tasks(
-        convolution, surface_of(source, FIRST, groups=groups), surface_of(result, RESULT, groups=groups)
+        convolution,
+        places_of(convolution),
+        surface_of(source, FIRST, groups=groups),
+        surface_of(result, RESULT, groups=groups),
+    )
+
+
+def passing(extent: Extent, kept: int = 0) -> TaskPlace:
+    """Return where a task passes a tensor through the neural cores."""
+    return pass_place(extent.channels, extent.height, extent.width, kept)
+
+
+def elementwise(extent: Extent, sources: int = 1, kept: int = 0) -> TaskPlace:
+    """Return where a task of the planar engine works on a tensor."""
+    return planar_place(extent.channels, extent.height, extent.width, sources, kept)
+
+
+def places_of(convolution: Convolution) -> tuple[TaskPlace, TaskPlace | None]:
+    """Return where the source of a convolution streams through, and where it stays for several tasks."""
+    source, result = convolution.source, convolution.result
+    channels = convolution.groups if convolution.depthwise else convolution.group_source
+    maps = (source.height, source.width), (result.height, result.width)
+    given = (*maps, convolution.kernel, convolution.stride[0])
+    return (
+        convolution_place(channels, *given, reduced=convolution.group_source),
+        resident_place(convolution.group_source, *given),
     )
 
 
