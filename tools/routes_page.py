@@ -71,7 +71,8 @@ def figure_table(figures: Iterable[RouteFigure]) -> str:
 
 def figure_row(figure: RouteFigure) -> Sequence[str]:
     """Return one line of the table of figures."""
-    time = time_range_text(figure.microseconds)
+    several = ", ".join(f"{name} {time_range_text((one, one))}" for name, one in figure.variants)
+    time = f"{time_range_text(figure.microseconds)}{f': {several}' if several else ''}"
     return (
         f"{time} (withdrawn)" if figure.withdrawn else time,
         str(figure.measures),

@@ -72,11 +72,13 @@ class SymbolTable:
 
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
+    simulated: bool = False
+    """No other model was seen to have symbols."""
 
     @classmethod
     def of(cls, loaded: LoadedProgram) -> SymbolTable:
         """Return the ports of a program as symbols."""
-        return cls(tuple(loaded.inputs.values()), tuple(loaded.outputs.values()))
+        return cls(tuple(loaded.inputs.values()), tuple(loaded.outputs.values()), simulated=True)
 
     def symbol(self, direction: Direction, index: int) -> Port:
         """Return a symbol.
@@ -95,7 +97,9 @@ class SymbolTable:
 class ANEProgramForEvaluation:
     """`_ANEProgramForEvaluation`: a program that was loaded, with a queue of requests."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, simulated: bool = False) -> None:
+        self.simulated = simulated
+        """It is a procedure of a simulated model."""
         self.program_handle = handle_of(program)
         self.intermediate_buffer_handle = 0
         """Always 0 (v2; aneforge docs, dispatch backends)."""
@@ -136,8 +140,9 @@ class ANEProgramForEvaluation:
         return model.evaluate(request, qos, simulate=simulate)
 
     def __str__(self) -> str:
+        said = f"{SIMULATED} " if self.simulated else ""
         return (
-            f"_ANEProgramForEvaluation: {{ programHandle={self.program_handle} "
+            f"{said}_ANEProgramForEvaluation: {{ programHandle={self.program_handle} "
             f"intermediateBufferHandle={self.intermediate_buffer_handle} queueDepth={self.queue_depth} }}"
         )
 
@@ -298,7 +303,7 @@ class ANEModel:
         self.model_attributes: Mapping[str, object] = {}
         """Empty, each time (experiment O)."""
         self._procedures = procedures
-        shared = {id(loaded): ANEProgramForEvaluation(loaded.program) for loaded in procedures}
+        shared = {id(loaded): ANEProgramForEvaluation(loaded.program, simulated=True) for loaded in procedures}
         self._programs = tuple(shared[id(loaded)] for loaded in procedures)
         self.guard = threading.RLock()
         """Held while a chain of the model, or the model, changes: chains share the queues of its programs."""

@@ -492,6 +492,8 @@ def test_everything_of_a_simulation_says_so(model: ANEModel) -> None:
     assert [event.name for event in chain.input_free.values()] == ["simulated one input 0 free"]
     run = run_chains([chain])
     assert (run.simulated, run.steps[0].simulated) == (True, True)
+    assert "simulated=True" in repr(model.symbol_table(0))
+    assert str(model.queue(0)).startswith("simulated _ANEProgramForEvaluation: { programHandle=")
     for said in (model, chain, run, *run.steps, *chain.input_free.values()):
         assert "simulated" in str(said)
         assert "simulated" in repr(said)
