@@ -156,3 +156,4 @@ from .train.small_networks import cifar_cnn as cifar_cnn
 from .train.small_networks import conv_block as conv_block
 from .train.small_networks import group_norm_train as group_norm_train
 from .train.trainer import Trainer as Trainer
+from .train.unrolled import UnrolledTrainer as UnrolledTrainer

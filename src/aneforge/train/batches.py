@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aneforge.graph.tensor import Tensor
     from aneforge.ops.types import Array
 
-__all__ = ["Batches", "Dataset", "build_dataset", "check_rows", "check_values"]
+__all__ = ["Batches", "Dataset", "build_dataset", "check_one_hot", "check_rows", "check_values"]
 
 
 @dataclass
@@ -155,3 +155,18 @@ def check_values(values: object, what: str) -> Array:
             remedy="remove rows with NaN, and scale large values down",
         )
     return array
+
+
+def check_one_hot(targets: Array) -> None:
+    """Check the targets of a classification.
+
+    Raises:
+        GraphError: A row does not have a single 1 among zeros.
+    """
+    wrong = np.flatnonzero(((targets != 0) & (targets != 1)).any(axis=1) | (targets.sum(axis=1) != 1))
+    if wrong.size:
+        raise GraphError(
+            "targets must be one-hot: a single 1 in each row",
+            seen=f"row {wrong[0]}: {targets[wrong[0]].tolist()}",
+            remedy="use np.eye(classes)[labels]",
+        )

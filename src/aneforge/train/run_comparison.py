@@ -92,6 +92,7 @@ def tensors(run: TrainingRun, values: StepValues) -> list[tuple[str, Array]]:
 
 def parameters(run: TrainingRun) -> list[tuple[str, Array]]:
     """Return the parameters by name."""
+    run.read_back()
     params = run.optimizer.params
     return [(label_of(params, place), one.value) for place, one in enumerate(params)]
 

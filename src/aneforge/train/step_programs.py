@@ -40,6 +40,15 @@ class FedProgram:
         Raises:
             RuntimeStateError: An input has no value.
         """
+        self.check_fed(feeds)
+        return self.model(*(feeds[node] for node in self.graph.inputs.values()))
+
+    def check_fed(self, feeds: Mapping[Node, Array]) -> None:
+        """Check that every input has a value.
+
+        Raises:
+            RuntimeStateError: One has none.
+        """
         missing = [name for name, node in self.graph.inputs.items() if node not in feeds]
         if missing:
             raise RuntimeStateError(
@@ -47,7 +56,6 @@ class FedProgram:
                 operation=self.name,
                 remedy="call set_dataset first, or give data_inputs to the trainer",
             )
-        return self.model(*(feeds[node] for node in self.graph.inputs.values()))
 
 
 @dataclass(frozen=True, slots=True)

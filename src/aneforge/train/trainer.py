@@ -14,10 +14,11 @@ from aneforge.graph.methods.base import as_array
 from aneforge.graph.methods.method_arguments import whole
 from aneforge.graph.tensor import Tensor
 from aneforge.targets import place_of
-from aneforge.train.batches import build_dataset, check_rows, check_values
+from aneforge.train.batches import build_dataset, check_one_hot, check_rows, check_values
 from aneforge.train.checkpoints import read_checkpoint, write_checkpoint
 from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimiser_choice import OptimizerOptions
+from aneforge.train.resident_run import ResidentRun, build_resident_programs
 from aneforge.train.run_comparison import RunComparison, compare_runs, label_of
 from aneforge.train.saturation_guard import warn_of_saturation
 from aneforge.train.step_programs import build_programs
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
     from aneforge.runtime.backends import Backend
-    from aneforge.targets import TargetLike
+    from aneforge.targets import Place, TargetLike
     from aneforge.train.joint_graph import JointLoss
     from aneforge.train.optimisers import Rate
     from aneforge.train.parameter import Parameter
@@ -55,6 +56,7 @@ class TrainerOptions(TypedDict, total=False):
     betas: tuple[float, float]
     eps: float
     device_optimizer: bool
+    resident_state: bool
     momentum: float
     weight_decay: float | None
     clip_norm: float | None
@@ -70,8 +72,12 @@ class Trainer:
     documented, and "adam_fp16", whose second moments do not vanish in fp16.
 
     Forward and backward pass of a step are one program, and the forward pass is another one; both are compiled here,
-    with the parameters as inputs, and nothing is compiled later. `lr` is a number or a function of the number of the
-    step, from 1. `loss_scale` multiplies the loss before the backward pass and is divided out before the update.
+    with the parameters as inputs, and nothing is compiled later. With `resident_state` the update is part of the step's
+    program, and parameters and moments stay in its buffers: the host feeds the mini-batch and the rate, and reads
+    parameters for a loss, an accuracy, a checkpoint or `state_dict`.
+
+    `lr` is a number or a function of the number of the step, from 1. `loss_scale` multiplies the loss before the
+    backward pass and is divided out before the update.
     `data_inputs` are values of inputs that stay the same. `clip_norm` bounds the norm of all gradients together;
     `accumulate` is the number of mini-batches of one update. A step with a gradient that is not finite is skipped.
 
@@ -103,6 +109,7 @@ class Trainer:
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         device_optimizer: bool = False,  # noqa: FBT001, FBT002 - the documented signature
+        resident_state: bool = False,  # noqa: FBT001, FBT002 - as above
         *,
         momentum: float = 0.0,
         weight_decay: float | None = None,
@@ -114,17 +121,23 @@ class Trainer:
         self.objective = as_objective(objective)
         self.backend = backend
         options = OptimizerOptions(
-            optimizer, betas, eps, momentum, weight_decay, clip_norm, on_device=bool(device_optimizer)
+            optimizer, betas, eps, momentum, weight_decay, clip_norm, on_device=bool(device_optimizer or resident_state)
         )
         chosen = options.build(params, lr, loss_scale)
         runs = whole(accumulate, OP, "accumulate", least=1)
         self.place = place_of(target)
-        chosen = chosen.for_target(self.place, backend)
+        self.is_resident = bool(resident_state)
+        chosen = chosen if self.is_resident else chosen.for_target(self.place, backend)
         self.optimizer = chosen
-        self.programs = build_programs(self.objective, chosen.params, chosen.loss_scale, self.place, backend)
+        self.programs = (
+            build_resident_programs(self.objective, chosen, self.place, backend)
+            if self.is_resident
+            else build_programs(self.objective, chosen.params, chosen.loss_scale, self.place, backend)
+        )
         warn_of_saturation(self.programs, chosen.params, chosen.loss_scale)
         fixed = self.check_fixed({} if data_inputs is None else data_inputs)
-        self.run = TrainingRun(self.objective, self.programs, chosen, runs, fixed)
+        kind = ResidentRun if self.is_resident else TrainingRun
+        self.run = kind(self.objective, self.programs, chosen, runs, fixed)
 
     @classmethod
     def from_torch(
@@ -169,6 +182,7 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Array]:
         """Return copies of the parameters in float32, by name; one without a name is called by its place."""
+        self.run.read_back()
         params = self.parameters
         return {label_of(params, place): one.value.copy() for place, one in enumerate(params)}
 
@@ -280,15 +294,20 @@ class Trainer:
             AneforgeError: Whatever `compile` raises for the other target.
         """
         count = whole(steps, OP, "steps", least=1)
-        scale = self.optimizer.loss_scale
-        place = place_of(target)
-        other = build_programs(self.objective, self.parameters, scale, place, self.backend)
-        twin = self.run.twin(other)
-        twin.optimizer = twin.optimizer.for_target(place, self.backend)
+        twin = self.twin_on(place_of(target))
         try:
             return compare_runs(self.run.twin(self.programs), twin, count)
         finally:
             twin.release()
+
+    def twin_on(self, place: Place) -> TrainingRun:
+        """Return a run in the same state that goes on by itself on another target."""
+        if self.is_resident:
+            return self.run.twin(build_resident_programs(self.objective, self.optimizer, place, self.backend))
+        scale = self.optimizer.loss_scale
+        twin = self.run.twin(build_programs(self.objective, self.parameters, scale, place, self.backend))
+        twin.optimizer = twin.optimizer.for_target(place, self.backend)
+        return twin
 
     def release(self) -> None:
         """Give back what the programs hold. A second time does nothing."""
@@ -346,16 +365,8 @@ class Trainer:
         Raises:
             GraphError: A row does not have a single 1 among zeros.
         """
-        if not isinstance(self.objective, CrossEntropy) or self.objective.target.node not in arrays:
-            return
-        targets = arrays[self.objective.target.node]
-        wrong = np.flatnonzero(((targets != 0) & (targets != 1)).any(axis=1) | (targets.sum(axis=1) != 1))
-        if wrong.size:
-            raise GraphError(
-                "targets must be one-hot: a single 1 in each row",
-                seen=f"row {wrong[0]}: {targets[wrong[0]].tolist()}",
-                remedy="use np.eye(classes)[labels]",
-            )
+        if isinstance(self.objective, CrossEntropy) and self.objective.target.node in arrays:
+            check_one_hot(arrays[self.objective.target.node])
 
     def evaluated_input(self) -> Tensor:
         """Return the input that the rows of an evaluation go into.

@@ -76,6 +76,9 @@ class TrainingRun:
         """Return what the forward pass gives: the logits, or the loss."""
         return self.programs.forward.run(feeds)[self.objective.name]
 
+    def read_back(self) -> None:
+        """Bring parameters and moments to the host; they are there where the host, or a program of its own, updates."""
+
     def release(self) -> None:
         """Give back what the programs of the run hold."""
         self.programs.release()

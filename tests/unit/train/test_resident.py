@@ -1,0 +1,178 @@
+"""States that stay on the engine: the bits of states that the host passes on, counts of compiles, checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import aneforge as af
+from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError
+from compile_counts import count_compiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Array = npt.NDArray[Any]
+BATCH, ROWS, CLASSES = 8, 50, 3
+
+
+def data() -> tuple[Array, Array]:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, CLASSES, ROWS)
+    return random.standard_normal((ROWS, 1, 6, 6)) * 0.5 + labels[:, None, None, None] - 1, labels
+
+
+def first_values() -> list[af.Parameter]:
+    random = np.random.default_rng(1)
+    return [
+        af.conv_param(random.standard_normal((2, 1, 3, 3)) * 0.4, name="kernel"),
+        af.parameter(random.standard_normal((8, CLASSES)) * 0.5, name="weight"),
+        af.parameter(np.zeros((1, CLASSES)), name="bias"),
+    ]
+
+
+def forward(params: list[af.Tensor], x: af.Tensor) -> af.Tensor:
+    kernel, weight, bias = params
+    return af.conv2d(x, kernel).relu().avg_pool(2).reshape(BATCH, 8) @ weight + bias
+
+
+def unrolled(steps: int = 3, target: str = "m1", **options: Any) -> af.UnrolledTrainer:  # noqa: ANN401 - passed on
+    images, labels = data()
+    xs = [af.input((BATCH, 1, 6, 6), max_abs=8) for _ in range(steps)]
+    ts = [af.input((BATCH, CLASSES)) for _ in range(steps)]
+    chosen = cast("dict[str, Any]", {"lr": 0.05, "loss_scale": 256.0, **options})
+    pair = images, np.eye(CLASSES)[labels]
+    return af.UnrolledTrainer(first_values(), forward, "ce", xs, ts, pair, target=target, **chosen)
+
+
+def resident(target: str = "m1", **options: Any) -> af.Trainer:  # noqa: ANN401 - passed on
+    images, labels = data()
+    x, t, params = af.input((BATCH, 1, 6, 6), max_abs=8), af.input((BATCH, CLASSES)), first_values()
+    chosen = cast("dict[str, Any]", {"lr": 0.05, "optimizer": "adam", "loss_scale": 256.0, **options})
+    objective = af.softmax_cross_entropy(forward(list(params), x), t)
+    trainer = af.Trainer(objective, params, resident_state=True, target=target, **chosen)
+    trainer.set_dataset(x, images, t, np.eye(CLASSES)[labels])
+    return trainer
+
+
+@pytest.mark.parametrize("target", ["m1", "m4"])
+def test_resident_states_have_the_bits_of_states_that_the_host_passes_on(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = count_compiles(monkeypatch)
+    one, other = unrolled(target=target), unrolled(target=target, resident=False)
+    losses = [one.step() for _ in range(5)]
+    assert [other.step() for _ in range(5)] == losses
+    for mine, theirs in zip(one.states.read(), other.states.read(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    images, labels = data()
+    assert (one.predict(images).argmax(1) == labels).mean() > 0.8  # 50 rows: the last batch is not full
+    np.testing.assert_array_equal(one.predict(images), other.predict(images))
+    assert len(compiled) == 4
+    assert losses[-1] < 0.6 * losses[0]
+    assert one.steps == 15
+
+
+def test_a_resident_trainer_is_an_unrolled_one_of_one_step_and_compiles_nothing_in_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled = count_compiles(monkeypatch)
+    trainer = resident()
+    losses = [trainer.step() for _ in range(6)]
+    images, labels = data()
+    accuracy, loss = trainer.accuracy(images, labels), trainer.loss()
+    assert len(compiled) == 2
+    assert loss < losses[0]
+    assert accuracy > 0.6
+    steps = unrolled(steps=1)
+    assert [steps.step() for _ in range(6)] == losses
+    steps.read_back()
+    for one, other in zip(trainer.state_dict().values(), steps.params, strict=True):
+        np.testing.assert_array_equal(one, other.value)
+    assert trainer.compare("m1", steps=2).equal
+    trainer.release()
+    with pytest.raises(RuntimeStateError, match="released"):
+        trainer.step()
+
+
+def test_plain_descent_and_the_form_for_fp16_learn() -> None:
+    for options in ({"optimizer": "sgd", "lr": 0.5}, {"optimizer": "adam_fp16"}):
+        trainer = resident(**options)
+        losses = [trainer.step() for _ in range(12)]
+        assert losses[-1] < 0.7 * losses[0], options
+
+
+@pytest.mark.parametrize("build", [resident, unrolled])
+def test_a_checkpoint_of_resident_states_goes_on_with_the_same_bits(
+    build: Callable[[], af.Trainer | af.UnrolledTrainer], tmp_path: Path
+) -> None:
+    pytest.importorskip("safetensors", reason="checkpoints need the extra train")
+    one, other = build(), build()
+    for _ in range(2):
+        one.step()
+    path = one.save(tmp_path / "run.safetensors")
+    other.load(path)
+    assert [other.step() for _ in range(3)] == [one.step() for _ in range(3)]
+    assert other.save(tmp_path / "other").read_bytes() == one.save(path).read_bytes()
+
+
+def test_parameters_that_are_not_finite_are_warned_of_when_they_are_read() -> None:
+    trainer = resident(optimizer="sgd", lr=6e4)
+    with np.errstate(all="ignore"):
+        for _ in range(4):
+            trainer.step()
+    with pytest.warns(UserWarning, match="read back from the engine are non-finite: kernel"):
+        trainer.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: resident(clip_norm=1.0), GraphError, "a resident state has no clip_norm"),
+        (lambda: resident(accumulate=2), GraphError, "updated by every mini-batch"),
+        (lambda: resident(optimizer="adamw"), GraphError, "adamw is an optimiser on the host"),
+        (lambda: unrolled(steps=0), GraphTypeError, "x_inputs must be a list of inputs"),
+        (lambda: unrolled(form="float"), KeyError, "unknown form 'float'"),
+    ],
+)
+def test_what_is_refused(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+X, T = af.input((4, 2)), af.input((4, 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "xs", "ts", "pair", "error", "message"),
+    [
+        ("hinge", [X], [T], (np.zeros((4, 2)), np.zeros((4, 1))), ValueError, "kind must be 'ce' or 'mse'"),
+        (
+            "mse",
+            [X],
+            [T, T],
+            (np.zeros((4, 2)), np.zeros((4, 1))),
+            GraphError,
+            "every step needs an input",
+        ),
+        ("mse", [X, af.input((3, 2))], [T, T], (1, 2), GraphError, "x_inputs must be inputs of one shape"),
+        ("mse", [X], [T], 3, GraphTypeError, "dataset must be a pair of arrays"),
+        ("mse", [X], [T], (np.zeros((3, 2)), np.zeros((3, 1))), GraphError, "the batch is larger than the data"),
+        ("ce", [X], [T], (np.zeros((4, 2)), np.zeros((4, 1))), GraphError, "targets must be one-hot"),
+    ],
+)
+def test_what_an_unrolled_trainer_refuses(
+    kind: str,
+    xs: list[af.Tensor],
+    ts: list[af.Tensor],
+    pair: tuple[object, object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    w = af.parameter(np.zeros((2, 1)))
+    with pytest.raises(error, match=message):
+        af.UnrolledTrainer([w], lambda params, x: x @ params[0], kind, xs, ts, pair, lr=0.1, target="m1")
