@@ -13,6 +13,7 @@ Three hundred drawn graphs here; ten thousand with `make test-external`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from aneforge.commands.checking import check
 from aneforge.compiler.compile import build_program, compile_graph
 from aneforge.compiler.validators import validate_program
 from aneforge.errors import IllegalGraphError, NoDataError
+from aneforge.report.tables import markdown
 from verdict_tools import CUT, OVERSIZE, REJECT, ROWS, RUNS, SPLIT, ask, disagreements, draw_graph, target_of
 
 if TYPE_CHECKING:
@@ -138,3 +140,15 @@ def test_nothing_lands_on_an_engine_below_the_floor_of_mil(name: str) -> None:
     found = af.placement(af.input((1, 8)).relu(), name)
     assert (found.on_engine, found.segments, found.microseconds) == (0.0, (), None)
     assert "ANE-FLOOR-001" in str(found)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, row) in EXAMPLES.items() if row == SPLIT])
+def test_the_split_and_its_cost_are_named_by_every_door(name: str) -> None:
+    graph = af.Graph({"y": EXAMPLES[name][0]})
+    splits = af.preflight(graph, "h13").splits
+    assert all(
+        re.search(r"\d+ bytes\)|moves of the whole tensor|nothing of that length is left", one) for one in splits
+    )
+    report = check(graph, ["h13"])
+    assert [note for note in report.notes if "compile splits it" in note] == [f"on h13 {one}" for one in splits]
+    assert all(one in markdown(report) for one in splits)

@@ -16,6 +16,7 @@ from aneforge.commands.feeding import feed_inputs
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
 from aneforge.commands.sharing import Compiler
 from aneforge.commands.target_report import Asked, TargetWriter
+from aneforge.compiler.verdict import with_compiled
 from aneforge.errors import UnknownNameError
 from aneforge.formats.detection import ModelFormat
 from aneforge.report.model import COREML, DIRECT, NO, SPLIT, Report, TargetReport
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from aneforge.graph.graph import Graph, GraphLike
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
-    from aneforge.rules.preflight import Observation
+    from aneforge.rules.preflight import Observation, Preflight
     from aneforge.targets import Target, TargetLike
 
     Ranges = Mapping[str, tuple[float, float] | float]
@@ -42,6 +43,8 @@ __all__ = ["CheckOptions", "check"]
 
 COREML_FORMATS = (ModelFormat.ML_PACKAGE, ModelFormat.ML_MODEL)
 """Files that are made for Core ML: their first question is where it would run them."""
+
+SHOWN_SPLITS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,13 @@ def check(
         divergences=compare_targets(
             subject.graph, made, asked.ranges, tell, deep=asked.deep or samples is not None, samples=samples
         ),
-        notes=(*subject.notes, *shapes_bound(asked.shapes), *states_left(states), *where_it_runs(reports)),
+        notes=(
+            *subject.notes,
+            *shapes_bound(asked.shapes),
+            *states_left(states),
+            *where_it_runs(reports),
+            *splits_made(found, [one for _, one in made], reports),
+        ),
         tool=__version__,
     )
 
@@ -155,6 +164,19 @@ def states_left(states: Mapping[str, Array]) -> Iterator[str]:
     """Yield what is said of sample values for states, which a check does not look at."""
     if states:
         yield f"sample values of states are not looked at, states start at zero: {', '.join(states)}"
+
+
+def splits_made(found: Sequence[Preflight], made: Sequence[Made], reports: Sequence[TargetReport]) -> Iterator[str]:
+    """Yield what the compiler makes of operations that are oversize, in the words of `preflight`, each once."""
+    named: dict[str, list[str]] = {}
+    for verdict, one, report in zip(found, made, reports, strict=True):
+        if one.compiled is not None and report.runs == SPLIT:
+            for text in with_compiled(verdict, one.compiled).splits:
+                named.setdefault(text, []).append(report.target)
+    for text, targets in list(named.items())[:SHOWN_SPLITS]:
+        yield f"on {', '.join(targets)} {text}"
+    if len(named) > SHOWN_SPLITS:
+        yield f"{len(named) - SHOWN_SPLITS} more splits are in the notes of the targets"
 
 
 def where_it_runs(reports: Sequence[TargetReport]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from aneforge.compiler.ir.program import Note
 from aneforge.compiler.passes.base import Pass, Phase
 from aneforge.compiler.passes.cuts import cut_along
 from aneforge.compiler.passes.epilogues import UNDONE, axis_behind, fusion_undone, unfuse
+from aneforge.compiler.passes.split_costs import cost_text
 from aneforge.compiler.passes.tiling import Along, Cut, cut_layer, even_parts, sum_parts
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SplitMatmul", "contraction"]
 
-ROUNDED = "a sum of {count} products over parts of the contraction, each rounded to the type of the result"
+ROUNDED = "a sum of {count} products over parts of the contraction in {cost}, each rounded to the type of the result"
 
 
 def row_axis(layer: Layer) -> int | None:
@@ -95,14 +96,14 @@ class SplitMatmul(Pass):
             rows = rows_split(layer, height, target)
             if rows is not None:
                 count = sum(piece.kind.name == "matmul" for piece in rows)
-                notes.append(Note(self.name, layer.name, f"became {count} parts along its rows"))
+                notes.append(Note(self.name, layer.name, f"became {count} parts along its rows in {cost_text(rows)}"))
                 notes.extend([Note(self.name, layer.name, UNDONE)] if fusion_undone(layer, rows) else [])
                 return [made for piece in rows for made in (split(piece) or [piece])]
             parts = contraction_split(layer, longest, target)
             if parts is not None:
                 count = sum(piece.kind.name == "matmul" for piece in parts)
                 moved = "; the epilogue moved after the sum" if layer.epilogue else ""
-                notes.append(Note.of(self.name, layer.name, ROUNDED + moved, count=count))
+                notes.append(Note.of(self.name, layer.name, ROUNDED + moved, count=count, cost=cost_text(parts)))
             return parts
 
         return replace_layers(program, split, notes)

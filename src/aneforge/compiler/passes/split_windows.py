@@ -14,6 +14,7 @@ from aneforge.compiler.passes.epilogues import UNDONE, fusion_undone, unfuse
 from aneforge.compiler.passes.layer_maker import LayerMaker
 from aneforge.compiler.passes.phases import Phase, factors_of, on_phases
 from aneforge.compiler.passes.refusals import refuse_layer
+from aneforge.compiler.passes.split_costs import cost_text
 from aneforge.ops.constant import Constant
 from aneforge.ops.op import Trait
 from aneforge.ops.windows import slides
@@ -209,12 +210,10 @@ class SplitWindows(Pass):
             if not broken(sizes, limits):
                 return None
             if layer.kind.name == "average_pool" and pool is not None:
-                made, text = smaller_pool(layer, pool, target), "became averages in turn: its window was too long"
+                made, form, what = smaller_pool(layer, pool, target), "averages in turn", "its window"
             else:
-                made, text = (
-                    smaller_kernel(layer, kernels, target),
-                    "became a kernel over phases: it was too long",
-                )
+                made, form, what = smaller_kernel(layer, kernels, target), "a kernel over phases", "it"
+            text = f"became {form} in {cost_text(made)}: {what} was too long"
             texts = [text, UNDONE] if fusion_undone(layer, made) else [text]
             notes.extend(Note(self.name, layer.name, one) for one in texts)
             return made
