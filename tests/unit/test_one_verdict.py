@@ -54,6 +54,7 @@ EXAMPLES = {
     "channels": (af.input((1, 65_537, 1, 1)).relu(), SPLIT),
     "columns of a product": (af.input((4, 8)) @ np.zeros((8, 20_000)), SPLIT),
     "contraction of a product": (af.input((4, 20_000)) @ np.zeros((20_000, 8)), SPLIT),
+    "contraction of a linear layer": (af.input((4, 20_000)).linear(np.zeros((8, 20_000))).relu(), SPLIT),
     "both computed": (af.input((4, 20_000), name="a") @ af.input((20_000, 16), name="b"), SPLIT),
     "kernel": (af.conv(af.input((1, 3, 32, 32)), np.zeros((4, 3, 3, 15))), SPLIT),
     "joined reshapes": (af.input((1, 2, 3, 8_192)).reshape(1, 1, 1, 49_152).reshape(6, 8_192), SPLIT),
@@ -152,3 +153,11 @@ def test_the_split_and_its_cost_are_named_by_every_door(name: str) -> None:
     report = check(graph, ["h13"])
     assert [note for note in report.notes if "compile splits it" in note] == [f"on h13 {one}" for one in splits]
     assert all(one in markdown(report) for one in splits)
+
+
+def test_what_is_split_is_the_users_operation_not_the_one_fused_after_it() -> None:
+    wide = af.conv(af.input((1, 3, 32, 32)), np.zeros((4, 3, 3, 15))).relu()
+    long = af.input((4, 20_000)).linear(np.zeros((8, 20_000))).sigmoid()
+    for y, op in ((wide, "conv"), (long, "linear")):
+        assert [change.op for change in compile_graph(y, "h13").changes] == [op]
+        assert all(f"it: {op} becomes" in one for one in af.preflight(y, "h13").splits)

@@ -9,16 +9,21 @@ from aneforge.compiler.passes.epilogues import UNDONE
 from aneforge.compiler.validators.data import Stage
 from aneforge.errors import IllegalGraphError, NotSupportedError
 from aneforge.graph.convert import Change
+from aneforge.ops.op import Trait
 from aneforge.rules.rule import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.validators.network import NetworkValidation
+    from aneforge.errors import Location
     from aneforge.graph.graph import Graph
     from aneforge.graph.node import Node
     from aneforge.rules.preflight import Preflight
+
+    Written = tuple[str, Location | None, tuple[int, ...]]
+    """An operation as a verdict knows it: its name, its place and the shape of its result."""
 
 __all__ = ["OVERSIZE", "refusal_of", "split_texts", "splits_of"]
 
@@ -39,16 +44,28 @@ def find_node(layer: str, graph: Graph) -> Node | None:
 def splits_of(program: Program, graph: Graph, validation: NetworkValidation, verdict: Preflight) -> tuple[Change, ...]:
     """Return the operations of a graph that were split, and those that are only moved or are gone, each change once."""
     texts: dict[Node, dict[str, None]] = {}
+    oversize = {(report.op, report.location, report.shape) for report in verdict.oversize}
     for layer, text in (*split_texts(program), *moved_texts(validation)):
         node = find_node(layer, graph)
         if node is not None:
-            texts.setdefault(node, {})[text] = None
+            texts.setdefault(fused_with(node, oversize), {})[text] = None
     if not texts:
         moved = {port.name for port in validation.ports if any(one.stage is Stage.MOVED for one in port.findings)}
         texts = {node: {MOVED: None} for name, node in graph.inputs.items() if name in moved}
     if not texts:
         return tuple(Change(report.op, report.location, JOINED, OVERSIZE) for report in verdict.oversize)
     return tuple(Change(node.op.name, node.location, "; ".join(found), OVERSIZE) for node, found in texts.items())
+
+
+def fused_with(node: Node, oversize: Container[Written]) -> Node:
+    """Return the operation that was too large: a layer has the name of the last operation that is fused into it."""
+    found = node
+    while (found.op.name, found.location, found.types[0].shape) not in oversize:
+        sources = found.sources()
+        if found.op.product or Trait.AVERAGING in found.op.traits or not sources:
+            break
+        found = sources[0].node
+    return found if found.sources() else node
 
 
 def split_texts(program: Program) -> Iterator[tuple[str, str]]:
@@ -73,7 +90,9 @@ def refusal_of(refusal: NotSupportedError, verdict: Preflight, graph: Graph) -> 
     oversize = [found for found in verdict.findings if found.severity is Severity.OVERSIZE]
     if not oversize:
         return refusal
-    node = find_node(refusal.layer or "", graph)
+    made_of = find_node(refusal.layer or "", graph)
+    names = {(one.op, one.location, one.shape) for one in verdict.oversize}
+    node = None if made_of is None else fused_with(made_of, names)
     where = f" at {node.location}" if node is not None and node.location else ""
     reason = f"{node.op.name}{where}: {refusal.obstacle}" if node is not None else refusal.obstacle or refusal.message
     own = [one for one in oversize if node is not None and (one.op, one.location) == (node.op.name, node.location)]

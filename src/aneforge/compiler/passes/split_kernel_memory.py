@@ -94,9 +94,6 @@ def inner_cut(layer: Layer, kernel: Kernel) -> tuple[Cut, int, int]:
         case "deconvolution":
             operands = {"input": Along(1), "weights": Along(0)}
             taps = math.prod(layer.integers("kernel_sizes"))
-        case "linear":
-            operands = {"x": Along(layer.operand("x").type.rank - 1), "weight": Along(1)}
-            taps = 1
         case _:
             return contraction(layer), kernel.inner, 1
     return Cut(-1, operands), kernel.inner // taps, taps

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SplitMatmul", "contraction"]
 
+PRODUCTS = frozenset({"linear", "matmul"})
 ROUNDED = "a sum of {count} products over parts of the contraction in {cost}, each rounded to the type of the result"
 
 
@@ -32,6 +33,8 @@ def row_axis(layer: Layer) -> int | None:
 
 def contraction(layer: Layer) -> Cut:
     """Return the cut along what both operands are summed over."""
+    if layer.kind.name == "linear":
+        return Cut(-1, {"x": Along(layer.operand("x").type.rank - 1), "weight": Along(1)})
     lhs, rhs = layer.operand("lhs").type.rank, layer.operand("rhs").type.rank
     left = lhs - 2 if layer.attributes["transpose_lhs"] and lhs > 1 else lhs - 1
     right = rhs - 1 if layer.attributes["transpose_rhs"] or rhs == 1 else rhs - 2
@@ -53,8 +56,8 @@ def rows_split(layer: Layer, most: int | None, target: Target) -> list[Layer] | 
 def contraction_split(layer: Layer, most: int | None, target: Target) -> list[Layer] | None:
     """Return a product as a sum of products over parts of the contraction; None where it is short enough."""
     cut = contraction(layer)
-    lhs, along = layer.operand("lhs"), cut.operands["lhs"]
-    extent = lhs.type.shape[along.axis]
+    name, along = next(iter(cut.operands.items()))
+    extent = layer.operand(name).type.shape[along.axis]
     if most is None or extent <= most:
         return None
     return sum_parts(layer, cut, even_parts(extent, -(-extent // most)), "inner", target)
@@ -63,6 +66,8 @@ def contraction_split(layer: Layer, most: int | None, target: Target) -> list[La
 @dataclass(frozen=True)
 class SplitMatmul(Pass):
     """Split products along their height by the largest tensor of the target, and along a contraction that is longer.
+
+    Linear layers are products with constant weights; their height is left to the splitting of extents.
 
     Where a tensor is at most 16,384 high:
 
@@ -91,9 +96,9 @@ class SplitMatmul(Pass):
         notes: list[Note] = []
 
         def split(layer: Layer) -> list[Layer] | None:
-            if layer.kind.name != "matmul":
+            if layer.kind.name not in PRODUCTS:
                 return None
-            rows = rows_split(layer, height, target)
+            rows = rows_split(layer, height, target) if layer.kind.name == "matmul" else None
             if rows is not None:
                 count = sum(piece.kind.name == "matmul" for piece in rows)
                 notes.append(Note(self.name, layer.name, f"became {count} parts along its rows in {cost_text(rows)}"))
@@ -101,7 +106,7 @@ class SplitMatmul(Pass):
                 return [made for piece in rows for made in (split(piece) or [piece])]
             parts = contraction_split(layer, longest, target)
             if parts is not None:
-                count = sum(piece.kind.name == "matmul" for piece in parts)
+                count = sum(piece.kind is layer.kind for piece in parts)
                 moved = "; the epilogue moved after the sum" if layer.epilogue else ""
                 notes.append(Note.of(self.name, layer.name, ROUNDED + moved, count=count, cost=cost_text(parts)))
             return parts
