@@ -21,7 +21,7 @@ from aneforge.cli.command_table import COMMANDS, GROUPS, help_of
 from aneforge.errors import AneforgeError, IllegalGraphError, InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     Parameters = ParamSpec("Parameters")
 
@@ -31,20 +31,6 @@ USAGE_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 3, 130
 DEBUG = "--debug"
 MOST_COLUMNS = 80
 """Help texts are not wider on a wide terminal: lines of that length are read best."""
-
-app = typer.Typer(
-    name="aneforge",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help=(
-        "Will my model run on the Neural Engine of these chips; if not, which operation, why, and what do I change; "
-        "how fast; how different between chips; how far from the mathematics?\n\n"
-        "Start with: aneforge demo"
-    ),
-    epilog="Exit codes: 0 clean, 1 findings at or above the threshold, 2 bad input or usage, 3 internal error.",
-)
 
 
 class InterruptedError_(Exception):  # noqa: N801, N818 - carries a Ctrl-C past the framework, which would take it
@@ -64,14 +50,6 @@ def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
     return call
 
 
-groups = {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text) for name, text in GROUPS.items()}
-for name, command in COMMANDS.items():
-    group, _, last = name.rpartition(" ")
-    (groups[group] if group else app).command(last, help=help_of(command))(guarded(command))
-for name, group_app in groups.items():
-    app.add_typer(group_app, name=name)
-
-
 def print_version(asked: bool) -> None:
     """Print the version and leave."""
     if asked:
@@ -81,7 +59,6 @@ def print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def whole(
     version: Annotated[
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
@@ -90,6 +67,47 @@ def whole(
 ) -> None:
     """Take the options of all commands."""
     del version, debug  # the one acted when it was read, `run` takes the other
+
+
+def build_app(names: Iterable[str]) -> typer.Typer:
+    """Return the command line with some of the commands, and the groups that they are in."""
+    made = typer.Typer(
+        name="aneforge",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help=(
+            "Will my model run on the Neural Engine of these chips; if not, which operation, why, and what do I "
+            "change; how fast; how different between chips; how far from the mathematics?\n\n"
+            "Start with: aneforge demo"
+        ),
+        epilog="Exit codes: 0 clean, 1 findings at or above the threshold, 2 bad input or usage, 3 internal error.",
+    )
+    made.callback()(whole)
+    groups: dict[str, typer.Typer] = {}
+    for name in names:
+        group, _, last = name.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=GROUPS[group])
+        command = COMMANDS[name]
+        (groups[group] if group else made).command(last, help=help_of(command))(guarded(command))
+    for name in GROUPS:
+        if name in groups:
+            made.add_typer(groups[name], name=name)
+    return made
+
+
+app = build_app(COMMANDS)
+
+
+def asked_app(arguments: Sequence[str]) -> typer.Typer:
+    """Return the command line with the command that is asked for alone; anything but a command needs all of them.
+
+    The framework reads the types of every parameter of every command that it is given.
+    """
+    asked = next((name for count in (1, 2) if (name := " ".join(arguments[:count])) in COMMANDS), None)
+    return app if asked is None else build_app([asked])
 
 
 def show_warning(
@@ -117,7 +135,7 @@ def run(arguments: Sequence[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = show_warning
         try:
-            typer.main.get_command(app).main(args=given, prog_name="aneforge", terminal_width=help_width())
+            typer.main.get_command(asked_app(given)).main(args=given, prog_name="aneforge", terminal_width=help_width())
         except SystemExit as left:
             return left.code if isinstance(left.code, int) else 0
         except InterruptedError_:

@@ -32,7 +32,10 @@ class Exactness(StrEnum):
     @property
     def doubt(self) -> int:
         """Place in the order: 0 is the surest."""
-        return list(Exactness).index(self)
+        return DOUBTS[self]
+
+
+DOUBTS = {one: place for place, one in enumerate(Exactness)}
 
 
 @dataclass(frozen=True, slots=True)

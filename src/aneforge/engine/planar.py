@@ -54,8 +54,10 @@ def host_fp16(values: Array) -> Array:
     >>> host_fp16(np.array([2049.0])).tolist()
     [2048.0]
     """
+    if values.dtype == np.float16:
+        return values
     with np.errstate(over="ignore"):
-        return values.astype(np.float16, copy=False)
+        return values.astype(np.float16)
 
 
 def larger(x: Array, y: Array | float) -> Array:

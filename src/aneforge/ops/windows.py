@@ -6,6 +6,7 @@ Convolution and pooling share it. The padding rules are those of MIL's `pad_type
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
@@ -40,6 +41,9 @@ __all__ = [
     "window_attributes",
     "windows_of",
 ]
+
+MOST_SLIDES = 4096
+"""Ways of windows that are kept."""
 
 STRIDES = Attribute("strides", AttributeKind.INTEGERS, None, least=1)
 DILATIONS = Attribute("dilations", AttributeKind.INTEGERS, None, least=1)
@@ -112,19 +116,43 @@ def slides(extents: Sequence[int], window: Sequence[int], attributes: WindowAttr
         GraphError: A list does not have one value for every axis, the padding contradicts its type, or the window is
             longer than a padded axis.
     """
+    return found_slides(
+        tuple(extents),
+        tuple(window),
+        attributes["strides"],
+        attributes.get("dilations"),
+        attributes["pad_type"],
+        attributes["pad"],
+        ceil=attributes.get("ceil_mode", False),
+    )
+
+
+@lru_cache(maxsize=MOST_SLIDES)
+def found_slides(
+    extents: tuple[int, ...],
+    window: tuple[int, ...],
+    given_strides: tuple[int, ...] | None,
+    given_dilations: tuple[int, ...] | None,
+    pad_type: str,
+    given_pad: tuple[int, ...] | None,
+    *,
+    ceil: bool,
+) -> tuple[Slide, ...]:
+    """Return how a window goes along each axis, found once: types, passes, validators and labels all ask.
+
+    Raises:
+        GraphError: As `slides` says.
+    """
     count = len(extents)
-    strides = one_each("strides", attributes["strides"], count)
-    dilations = one_each("dilations", attributes.get("dilations"), count)
-    pads = pad_pairs(attributes["pad_type"], attributes["pad"], count)
-    ceil = attributes.get("ceil_mode", False)
-    if ceil and attributes["pad_type"].startswith("same"):
-        raise GraphError(
-            "ceil_mode goes with padding that is given", seen=attributes["pad_type"], limit="valid or custom"
-        )
+    strides = one_each("strides", given_strides, count)
+    dilations = one_each("dilations", given_dilations, count)
+    pads = pad_pairs(pad_type, given_pad, count)
+    if ceil and pad_type.startswith("same"):
+        raise GraphError("ceil_mode goes with padding that is given", seen=pad_type, limit="valid or custom")
     found: list[Slide] = []
     for extent, length, stride, dilation, given in zip(extents, window, strides, dilations, pads, strict=True):
         span = dilation * (length - 1) + 1
-        pad = given or same_padding(-(-extent // stride), extent, stride, span, attributes["pad_type"])
+        pad = given or same_padding(-(-extent // stride), extent, stride, span, pad_type)
         places = sliding_extent(extent, length, stride, pad, dilation, ceil=ceil)
         found.append(Slide(extent, length, stride, dilation, *pad, places))
     return tuple(found)

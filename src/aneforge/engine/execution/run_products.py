@@ -12,6 +12,7 @@ for, whether they stream or fold; the activations that meet them where they stre
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
@@ -57,7 +58,7 @@ REBUILT_WINDOW = (
 INT8_FOLDED = "int8 weights were folded to dense fp16, and activations are assumed to pass no encoding (conflict S44)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Product:
     """A product, and what is directly after its sum."""
 
@@ -65,10 +66,6 @@ class Product:
     call: Call
     affine: Affine
     """Gain and offset directly after the sum."""
-    exact: Exact | None
-    """They as one rounding with the sum; None where the offset is where sums start, or there is nothing to do."""
-    start: Array | None
-    """Where sums start."""
     stages: tuple[tuple[Slot, Stage], ...]
     """The slots that are left."""
     labels: tuple[Label, ...]
@@ -76,6 +73,19 @@ class Product:
     """The form of a convolution; empty for other products."""
     crops: bool
     """Its activations pass the times-16 encoding."""
+
+    @cached_property
+    def exact(self) -> Exact | None:
+        """Gain and offset as one rounding with the sum; None where there is no gain: sums start at the offset."""
+        return Exact.of(self.affine, self.layer.core_types[0].rank) if self.affine.gain is not None else None
+
+    @cached_property
+    def start(self) -> Array | None:
+        """Where sums start."""
+        if self.affine.gain is not None:
+            return None
+        laid = along(self.affine.offset, self.layer.core_types[0].rank, self.affine.axis)
+        return None if laid is None else read(laid)
 
     @property
     def winograd(self) -> bool:
@@ -111,23 +121,20 @@ def product_of(layer: Layer, call: Call, target: Target) -> Product:
     affine = Affine(None, None, 0)
     if stages and stages[0][0] is Slot.GAIN_OFFSET:
         affine, stages = affine_of_stage(stages[0][1], rank), stages[1:]
-    exact = Exact.of(affine, rank) if affine.gain is not None else None
-    laid = along(affine.offset, rank, affine.axis) if exact is None else None
-    start = None if laid is None else read(laid)
     form = convolution_form(layer, call, target) if call.op == "conv" else ""
     crops = encodes_activations(layer, target)
-    labels = [] if exact is None else [Label(Exactness.MODELLED, ONE_ROUNDING)]
+    labels = [] if affine.gain is None else [Label(Exactness.MODELLED, ONE_ROUNDING)]
     if crops:
         labels.append(Label(Exactness.MODELLED, INT8_WEIGHTS))
     elif layer.choices.get("encoding") == FOLDED_INT8:
         labels.append(Label(Exactness.MODELLED, INT8_FOLDED))
     if "rebuilt" in layer.choices:
         labels.append(Label(Exactness.MODELLED, REBUILT_WINDOW))
-    if start is not None:
+    if affine.gain is None and affine.offset is not None:
         labels += doubts_of("bias_starts_sum", target)
     if form and form != form_by_shape(layer, call, target):
         labels.append(Label(Exactness.MODELLED, f"the compiler chose the {form} form; not measured here"))
-    return Product(layer, call, affine, exact, start, stages, tuple(labels), form, crops)
+    return Product(layer, call, affine, stages, tuple(labels), form, crops)
 
 
 def follows_channels(affine: Affine) -> bool:
