@@ -6,8 +6,9 @@ behaviour and is labelled `inferred` as a whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ from aneforge.rules.preflight import Status, preflight
 from aneforge.targets import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.analysis.compute_plan import Audit
     from aneforge.analysis.cost import Cost
@@ -119,24 +120,59 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """What a placement takes."""
+
+    segments: tuple[PlacedSegment, ...]
+    microseconds: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
 class Placement:
-    """Where the operations of a graph land on one target."""
+    """Where the operations of a graph land on one target.
+
+    Times of the path through Core ML are computed when they or the segments are first read: what is placed on the
+    engine must be compiled for them.
+    """
 
     target: str
     path: Path
     kind: EvidenceKind
     """How the answer is known: decoded rules of the compiler, or an inferred model of a scheduler."""
     operations: tuple[Operation, ...]
-    segments: tuple[PlacedSegment, ...]
     hops: tuple[Hop, ...]
     advice: tuple[Advice, ...]
     notes: tuple[str, ...]
-    microseconds: float | None = None
-    """The predicted time of a call, changes of device included; None where there is no program."""
-    low: float | None = None
-    high: float | None = None
+    find_times: Callable[[], Times] = field(repr=False, compare=False)
     audit: Audit | None = None
     """Core ML's own plan beside the prediction, where it was asked for."""
+
+    @cached_property
+    def times(self) -> Times:
+        """The segments with their times, and the time of a call."""
+        return self.find_times()
+
+    @property
+    def segments(self) -> tuple[PlacedSegment, ...]:
+        """What runs on one device without leaving it, in order."""
+        return self.times.segments
+
+    @property
+    def microseconds(self) -> float | None:
+        """The predicted time of a call, changes of device included; None where there is no program."""
+        return self.times.microseconds
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of its interval."""
+        return self.times.low
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of its interval."""
+        return self.times.high
 
     @property
     def on_engine(self) -> float:
@@ -245,7 +281,10 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
         for number, report in enumerate(reports)
     )
     if compiled is None:
-        return Placement(place.target.name, Path.DIRECT, EvidenceKind.DECODED, operations, (), (), (), tuple(notes))
+        nothing = partial(Times, ())
+        return Placement(
+            place.target.name, Path.DIRECT, EvidenceKind.DECODED, operations, (), (), tuple(notes), nothing
+        )
     notes += changed(compiled) if compiled.program.layers else [NOTHING]
     found = price(work_of(compiled), machine_of(target if target is not None else place.target))
     times = segment_times(found)
@@ -256,13 +295,10 @@ def direct(graph: Graph, target: TargetLike) -> Placement:
         Path.DIRECT,
         EvidenceKind.DECODED,
         operations,
-        segments,
         hops,
         tuple(direct_advice(compiled, times, hops, found.machine)),
         tuple(notes),
-        found.microseconds,
-        found.low,
-        found.high,
+        partial(Times, segments, found.microseconds, found.low, found.high),
     )
 
 
@@ -357,29 +393,37 @@ def coreml(graph: Graph, target: TargetLike) -> Placement:
         for number, (report, choice, segment, bar) in enumerate(zip(reports, choices, numbers, barred, strict=True))
     )
     parts = coreml_segments(operations, choices)
-    times = {part.number: engine_time(graph, nodes, part, numbers, target) for part in parts}
-    segments = tuple(
-        part if (time := times[part.number]) is None else replace(part, microseconds=time.microseconds)
-        for part in parts
-    )
     moved = [sum(kind.nbytes for kind in node.types) for node in nodes]
-    hops = coreml_hops(segments, operations, moved)
-    beside = host_hops(segments)
-    microseconds, low, high = (
-        total_time(segments, times, hops, beside, part) for part in ("microseconds", "low", "high")
-    )
+    hops = coreml_hops(parts, operations, moved)
     return Placement(
         place.target.name,
         Path.COREML,
         EvidenceKind.INFERRED,
         operations,
-        segments,
         hops,
-        tuple(coreml_advice(segments, operations, barred, hops)),
+        tuple(coreml_advice(parts, operations, barred, hops)),
         SCHEDULER if operations else (NOTHING,),
-        microseconds,
-        low,
-        high,
+        partial(coreml_times, graph, target, parts, numbers, hops),
+    )
+
+
+def coreml_times(
+    graph: Graph,
+    target: TargetLike,
+    parts: Sequence[PlacedSegment],
+    numbers: Sequence[int],
+    hops: Sequence[Hop],
+) -> Times:
+    """Return the segments with the times of those on the engine, and the time of a call."""
+    nodes = [node for node in graph.nodes if node.op.name not in (INPUT, STATE)]
+    times = {part.number: engine_time(graph, nodes, part, numbers, target) for part in parts}
+    segments = tuple(
+        part if (time := times[part.number]) is None else replace(part, microseconds=time.microseconds)
+        for part in parts
+    )
+    beside = host_hops(segments)
+    return Times(
+        segments, *(total_time(segments, times, hops, beside, which) for which in ("microseconds", "low", "high"))
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.rules.preflight import OpReport
 
-__all__ = ["Choice", "Device", "choose", "node_time", "reasons_against", "switch"]
+__all__ = ["Choice", "Device", "choose", "node_times", "reasons_against", "switch"]
 
 
 class Device(StrEnum):
@@ -96,11 +96,13 @@ def segmenter() -> SegmenterFile:
     return read(DATA / "segmenter.toml", SegmenterFile)
 
 
+@cache
 def entry(device: Device) -> DeviceEntry:
     """Return the constants of a device."""
     return segmenter().devices[device.value.lower()]
 
 
+@cache
 def leaf(op: str) -> tuple[float, float] | None:
     """Return the ends of an operation's tree for the engine, in nanoseconds; None where no tree is published."""
     found: tuple[float, float] | None = getattr(segmenter().leaves, op, None) if op != "evidence" else None
@@ -118,17 +120,24 @@ def reasons_against(node: Node, report: OpReport) -> str:
     return ""
 
 
-def node_time(node: Node, device: Device) -> float:
-    """Return what the scheduler counts for an operation on a device, its launch left out."""
+def node_times(node: Node, devices: Sequence[Device]) -> dict[Device, float]:
+    """Return what the scheduler counts for an operation on each device, its launch left out."""
     if node.op.name in segmenter().views.ops:
-        return 0.0
-    work, constants = work_of(node), entry(device)
+        return dict.fromkeys(devices, 0.0)
+    work = work_of(node)
     moved = work.bytes_in + work.bytes_out + work.bytes_weights
-    roofline = max(2 * work.macs / constants.gflops, moved / constants.gigabytes) / 1e3
-    ends = leaf(node.op.name) if device is Device.ANE else None
+    return {device: device_time(node.op.name, 2 * work.macs, moved, device) for device in devices}
+
+
+def device_time(op: str, operations: int, moved: int, device: Device) -> float:
+    """Return what the scheduler counts for so many operations and so many bytes on a device."""
+    constants = entry(device)
+    roofline = max(operations / constants.gflops, moved / constants.gigabytes) / 1e3
+    ends = leaf(op) if device is Device.ANE else None
     return roofline if ends is None else min(max(roofline, ends[0] / 1e3), ends[1] / 1e3)
 
 
+@cache
 def switch(first: Device, second: Device) -> float:
     """Return what a change of device costs: the transfer off the one, launch of the other and transfer to it."""
     if first is second:
@@ -146,7 +155,7 @@ def choose(nodes: Sequence[Node], barred: Sequence[str]) -> list[Choice]:
     previous = dict(best)
     for place, (node, bar) in enumerate(zip(nodes, barred, strict=True)):
         allowed = [device for device in CHOOSABLE if not (bar and device is Device.ANE)]
-        here = {device: node_time(node, device) for device in allowed}
+        here = node_times(node, allowed)
         source: dict[Device, Device] = {}
         total: dict[Device, float] = {}
         for device in allowed:

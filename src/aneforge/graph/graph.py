@@ -302,7 +302,7 @@ def work_of(node: Node) -> Work:
         for name, argument in node.operands.items()
     }
     constants = {name: argument.nbytes for name, argument in node.operands.items() if isinstance(argument, Constant)}
-    work = node.op.work(types, node.attributes, constants)
+    work = node.op.work(types, node.attributes, constants, node.types)
     listed = [
         value
         for argument in node.operands.values()
@@ -310,6 +310,8 @@ def work_of(node: Node) -> Work:
         for value in argument
         if isinstance(value, Constant)
     ]
+    if not listed:
+        return work
     return replace(
         work,
         bytes_in=work.bytes_in - sum(constant.type.nbytes for constant in listed),

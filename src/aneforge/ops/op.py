@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aneforge.ops.results import Movement, Product
     from aneforge.ops.sampling import Chooser, Sample
     from aneforge.ops.signature import AttributeValue
+    from aneforge.ops.types import TensorType
 
 __all__ = ["Basis", "Below", "Category", "MilStatus", "Op", "Support", "Surface", "Trait", "Work"]
 
@@ -254,9 +255,13 @@ class Op(Definition):
         operands: OperandTypes,
         attributes: Mapping[str, AttributeValue],
         constants: Mapping[str, int] | None = None,
+        results: tuple[TensorType, ...] | None = None,
     ) -> Work:
-        """Return what one call costs; `constants` gives the stored bytes of the operands that are constants."""
-        results = self.types(operands, attributes)
+        """Return what one call costs; `constants` gives the stored bytes of the operands that are constants.
+
+        The types of the results are inferred where they are not given.
+        """
+        results = self.types(operands, attributes) if results is None else results
         weights = constants or {}
         tensors = [
             tensor
