@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from aneforge.compiler.ir.program import Program
     from aneforge.ops.types import Array
-    from aneforge.runtime.devices import DevicePort
+    from aneforge.runtime.devices import DevicePort, DeviceProgram
 
 
 @dataclass
@@ -31,6 +31,7 @@ class SoftwareDevice:
     surplus: int = 0
     """How many bytes too many a port has."""
     operation_ports: int | None = None
+    lends_buffers: bool = True
     is_silicon: bool = True
     target: str = "h13"
     log: list[str] = field(default_factory=list[str])
@@ -131,6 +132,13 @@ class SoftwareStream:
         assert not self.executed
         self.operations[sink].inputs[to_input] = self.operations[source].outputs[output]
         self.note(f"share {source}.{output} -> {sink}.{to_input}")
+
+    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
+        """Let ports of two programs have one memory."""
+        assert isinstance(to, SoftwareStream)
+        assert not (self.executed or to.executed)
+        to.operations[0].inputs[to_input] = self.operations[0].outputs[output]
+        self.note(f"lend {output} -> {to_input}")
 
     def execute(self) -> None:
         """Run the first operation."""

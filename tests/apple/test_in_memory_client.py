@@ -69,12 +69,13 @@ def test_values_pass_padded_rows(width: int, engine: InMemoryModelDevice, tmp_pa
     nbytes = 2 * 3 * 4 * width * 2
     program = engine.compile(mil, (DevicePort("x", nbytes),), (DevicePort("y", nbytes),))
     entry, end = program.input_view("x").view(np.float16), program.output_view("y").view(np.float16)
+    values = (np.arange(nbytes // 2) % 100).reshape(entry.shape)
     for factor in (1, 2):
-        entry[:] = np.arange(nbytes // 2) % 100 * factor
+        entry[...] = values * factor
         program.execute()
         assert np.array_equal(end, entry * 2)
     program.set_input("x", np.full(3, 7, np.float16))
-    assert entry[:4].tolist() == [7, 7, 7, 6]
+    assert entry.reshape(-1)[:4].tolist() == [7, 7, 7, 6]
     program.release()
 
 

@@ -16,7 +16,6 @@ import tempfile
 import threading
 import weakref
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -33,13 +32,23 @@ from aneforge.runtime.streams.resident import with_state_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from aneforge.compiler.ir.program import Program
     from aneforge.formats.mil.text import MilText
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array, TensorType
 
-__all__ = ["ENGINE_MASK", "Device", "DeviceBackend", "DeviceExecutable", "DevicePort", "DeviceProgram", "port_bytes"]
+__all__ = [
+    "ENGINE_MASK",
+    "Device",
+    "DeviceBackend",
+    "DeviceExecutable",
+    "DevicePort",
+    "DeviceProgram",
+    "another_device",
+    "port_bytes",
+]
 
 DISPATCHED = Label(Exactness.EXACT, "computed by the device itself")
 EMULATED = Label(
@@ -66,6 +75,11 @@ class Device(Protocol):
     @property
     def operation_ports(self) -> int | None:
         """How many inputs, and how many outputs, an operation has that is added to a stream; None for any number."""
+        ...
+
+    @property
+    def lends_buffers(self) -> bool:
+        """True where a port of one program can have the memory of another program's."""
         ...
 
     @property
@@ -112,15 +126,25 @@ class DeviceProgram(Protocol):
         ...
 
     def input_view(self, port: str) -> Array:
-        """Return the memory of an input port of the first operation, as bytes."""
+        """Return the memory of an input port of the first operation, as bytes.
+
+        Where a device has gaps between rows, the array has its rows in the last axis, and strides that leave them out.
+        """
         ...
 
     def output_view(self, port: str) -> Array:
-        """Return the memory of an output port of the first operation, as bytes."""
+        """Return the memory of an output port of the first operation, as `input_view` does."""
         ...
 
     def share_buffer(self, source: int, output: str, sink: int, to_input: str) -> None:
         """Give an input of one operation the memory of an output of another; before the first execution."""
+        ...
+
+    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
+        """Give an input of another program's first operation the memory of an output of this one's.
+
+        Before the first execution of either. The memory stays as long as one of the programs does.
+        """
         ...
 
     def execute(self) -> None:
@@ -213,7 +237,7 @@ class DeviceBackend:
                 )
             types = {Direction.INPUT: entering, Direction.OUTPUT: leaving}
             interface = Interface(inputs, outputs, types, resident.pairs, program.target.name)
-            return DeviceExecutable(self.device, loaded, folder, interface)
+            return DeviceExecutable(self.device, loaded, interface, mil, folder)
         except BaseException:
             folder.cleanup()
             raise
@@ -241,15 +265,22 @@ class DeviceExecutable:
         self,
         device: Device,
         loaded: DeviceProgram,
-        folder: tempfile.TemporaryDirectory[str],
         interface: Interface,
+        mil: Path,
+        folder: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
         self.device = device
+        self.interface = interface
+        self.mil = mil
+        """The MIL program, which stays as long as the executable that it was written for."""
         self.folder = folder
+        """Where it is, for the executable that it was written for."""
         self.inputs, self.outputs = interface.inputs, interface.outputs
         self.types, self.pairs, self.target = interface.types, interface.pairs, interface.target
         self.memory = Memory(loaded)
         self.views: dict[tuple[Direction, str], Array] = {}
+        self.borrowed: list[Array] = []
+        """Memory of others in which ports of this one lie."""
         self.streams: dict[tuple[int, tuple[tuple[str, str], ...]], DeviceProgram] = {}
         """Streams that `execute_multi` made, by the number of steps and what is resident."""
         try:
@@ -257,6 +288,12 @@ class DeviceExecutable:
         except BaseException:
             self.release()
             raise
+
+    def again(self) -> DeviceExecutable:
+        """Return the same program with memory of its own, loaded once more."""
+        inputs, outputs = tuple(self.inputs.values()), tuple(self.outputs.values())
+        loaded = self.device.compile(self.mil, inputs, outputs, target=self.target)
+        return DeviceExecutable(self.device, loaded, self.interface, self.mil)
 
     @property
     def label(self) -> Label:
@@ -289,8 +326,7 @@ class DeviceExecutable:
             )
         self.memory.watch(root)
         kind = self.types[direction][name]
-        element = self.element(kind)
-        self.views[direction, name] = root[: kind.size * element.itemsize].view(element).reshape(kind.shape)
+        self.views[direction, name] = as_tensor(root, name, kind, self.element(kind))
         return self.views[direction, name]
 
     def state_buffer(self, name: str, kind: TensorType) -> Array:
@@ -302,6 +338,18 @@ class DeviceExecutable:
         """Let an input have the memory of an output."""
         self.share_all(self.memory.loaded, {output: to_input}, [(0, 0)])
         self.views[Direction.INPUT, to_input] = self.view(Direction.OUTPUT, output)
+
+    def lend_buffer(self, output: str, to: DeviceExecutable, to_input: str) -> bool:
+        """Let an input of another executable have the memory of an output; False where the device cannot do that."""
+        if to is self:
+            self.share_buffer(output, to_input)
+            return True
+        if self.device != to.device or not self.device.lends_buffers:
+            return False
+        self.memory.loaded.lend_buffer(self.outputs[output].name, to.memory.loaded, to.inputs[to_input].name)
+        to.views[Direction.INPUT, to_input] = self.view(Direction.OUTPUT, output)
+        to.borrowed.append(self.view(Direction.OUTPUT, output))
+        return True
 
     def execute(self, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Execution:
         """Run once; what is in the device's own memory already is not copied."""
@@ -390,11 +438,6 @@ class DeviceExecutable:
             self.streams[key] = stream
         return self.streams[key]
 
-    @property
-    def mil(self) -> Path:
-        """The MIL program, which stays as long as the executable does."""
-        return Path(self.folder.name) / "model.mil"
-
     def share_all(self, stream: DeviceProgram, pairs: Mapping[str, str], steps: Sequence[tuple[int, int]]) -> None:
         """Let inputs of operations have the memory of outputs of others."""
         for source, sink in steps:
@@ -420,7 +463,9 @@ class DeviceExecutable:
         self.streams.clear()
         self.views.clear()
         self.memory.give_up()
-        self.folder.cleanup()
+        self.borrowed.clear()
+        if self.folder is not None:
+            self.folder.cleanup()
 
 
 @dataclass(slots=True)
@@ -460,6 +505,31 @@ class Memory:
         """Unload the program if nobody needs it; whoever was forked unloads nothing."""
         if self.given_up and self.viewed == 0 and os.getpid() == self.process:
             self.loaded.release()
+
+
+def another_device(program: DeviceProgram) -> NotSupportedError:
+    """Return the error for a program that is to have memory of another device's."""
+    return NotSupportedError(
+        "memory is lent between programs of one device alone", operation="lend_buffer", seen=type(program).__name__
+    )
+
+
+def as_tensor(root: Array, name: str, kind: TensorType, element: np.dtype[Any]) -> Array:
+    """Return the bytes of a port as an array of its type, in the same memory.
+
+    Raises:
+        NotSupportedError: Their strides are not those of any array of that shape.
+    """
+    if root.ndim == 1:
+        return root[: kind.size * element.itemsize].view(element).reshape(kind.shape)
+    found = root.view(element).reshape(kind.shape)
+    if not np.may_share_memory(found, root):
+        raise NotSupportedError(
+            f"port {name!r} lies in the device's memory in an order that no array of its shape has",
+            seen=f"extents {root.shape}, strides {root.strides}",
+            limit=kind,
+        )
+    return found
 
 
 def mil_names(graph: Graph, made: MilText) -> tuple[dict[str, str], dict[str, str]]:

@@ -26,7 +26,7 @@ from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.slots import SLOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from aneforge.compiler.ir.program import Program
@@ -230,33 +230,33 @@ class LoadedProgram:
             RuntimeStateError: The program was released, or belongs to a process that this one was forked from.
         """
         with self.used("execute"):
-            # An output may leave in a buffer that an input came from, and a value may pass through unchanged.
-            in_place = self.executable.in_place
-            given = {name: port.buffer if in_place else port.buffer.copy() for name, port in self.inputs.items()}
-            found = self.executable.execute(given, self.states)
-            for name, port in self.outputs.items():
-                if found.outputs[name] is not port.buffer:
-                    with np.errstate(over="ignore"):
-                        np.copyto(port.buffer, found.outputs[name], casting="unsafe")
-            for name, held in self.states.items():
-                if found.states[name] is not held:
-                    self.states[name] = np.array(found.states[name])
-            self.label = found.label
-            self.executions += 1
+            self._run(self.executable, self.inputs.values(), self.outputs.values())
 
-    @contextmanager
-    def lent(self, buffers: Mapping[str, Array]) -> Generator[None]:
-        """Hold the program with other buffers in its ports, which were checked; afterwards it has its own again."""
-        with self.used("lend"):
-            ports = self.ports
-            own = {name: ports[name].buffer for name in buffers}
-            try:
-                for name, buffer in buffers.items():
-                    ports[name].buffer = buffer
-                yield
-            finally:
-                for name, buffer in own.items():
-                    ports[name].buffer = buffer
+    def execute_with(self, ports: Iterable[Port], executable: Executable | None = None) -> None:
+        """Run once as `execute` does, with other ports, and where that is given in other memory of the backend's.
+
+        Raises:
+            RuntimeStateError: The program was released, or belongs to a process that this one was forked from.
+        """
+        listed = tuple(ports)
+        entering = [port for port in listed if port.direction is Direction.INPUT]
+        leaving = [port for port in listed if port.direction is Direction.OUTPUT]
+        with self.used("execute"):
+            self._run(executable or self.executable, entering, leaving)
+
+    def _run(self, executable: Executable, inputs: Iterable[Port], outputs: Iterable[Port]) -> None:
+        # An output may leave in a buffer that an input came from, and a value may pass through unchanged.
+        given = {port.name: port.buffer if executable.in_place else port.buffer.copy() for port in inputs}
+        found = executable.execute(given, self.states)
+        for port in outputs:
+            if found.outputs[port.name] is not port.buffer:
+                with np.errstate(over="ignore"):
+                    np.copyto(port.buffer, found.outputs[port.name], casting="unsafe")
+        for name, held in self.states.items():
+            if found.states[name] is not held:
+                self.states[name] = np.array(found.states[name])
+        self.label = found.label
+        self.executions += 1
 
     def eval(self, *values: object) -> dict[str, Array]:
         """Set every input in order, run once, and return a copy of every output by name.

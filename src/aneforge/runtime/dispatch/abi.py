@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from aneforge._version import __version__
 from aneforge.errors import NotSupportedError, RuntimeStateError
-from aneforge.runtime.devices import ENGINE_MASK
+from aneforge.runtime.devices import ENGINE_MASK, another_device
 from aneforge.runtime.dispatch.native_calls import Signature, address_of, as_bytes, bind_functions, load_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
     from aneforge.ops.types import Array
-    from aneforge.runtime.devices import DevicePort
+    from aneforge.runtime.devices import DevicePort, DeviceProgram
 
 __all__ = ["LIBRARY_NAME", "AbiDevice", "AbiProgram", "find_dispatch_library"]
 
@@ -35,6 +35,8 @@ LIBRARY_VARIABLE, CACHE_VARIABLE = "ANEFORGE_DYLIB", "ANEFORGE_CACHE"
 PACKAGE = Path(__file__).parent.parent.parent
 USE_TARGET = "ane_open_use_target"
 """The function of our own library by which it is known."""
+LEND_BUFFER = "ane_open_lend_buffer"
+"""The function of our own library that shares memory between programs: the documented ones do so within one alone."""
 
 P, TEXT, INT, SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
 U64, U64S = ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64)
@@ -67,6 +69,12 @@ STREAM_SIGNATURES = {
 }
 """The experimental part, which a library need not have until it is used. Inferred: an operation's own event is asked
 for as the event of a chain is."""
+
+OWN_SIGNATURES = {
+    USE_TARGET: Signature(None, (TEXT,)),
+    LEND_BUFFER: Signature(INT, (P, TEXT, P, TEXT)),
+}
+"""What our own library has beside them."""
 
 
 def find_dispatch_library(environment: Mapping[str, str] = os.environ, package: Path = PACKAGE) -> Path | None:
@@ -102,6 +110,11 @@ class AbiDevice:
         return 1
 
     @property
+    def lends_buffers(self) -> bool:
+        """True for our own library."""
+        return hasattr(self.library, LEND_BUFFER)
+
+    @property
     def is_silicon(self) -> bool:
         """False for our own library, which has a function that no other has."""
         return not hasattr(self.library, USE_TARGET)
@@ -112,7 +125,7 @@ class AbiDevice:
         if self.is_silicon:
             yield
             return
-        use_target = bind_functions(self.library, self.path, {USE_TARGET: Signature(None, (TEXT,))})[USE_TARGET]
+        use_target = self.own_functions[USE_TARGET]
         use_target(None if target is None else target.encode())
         try:
             yield
@@ -136,6 +149,15 @@ class AbiDevice:
             RuntimeStateError: The library lacks one of them.
         """
         return bind_functions(self.library, self.path, STREAM_SIGNATURES)
+
+    @cached_property
+    def own_functions(self) -> dict[str, Callable[..., Any]]:
+        """What our own library has beside the documented functions.
+
+        Raises:
+            RuntimeStateError: It is another library.
+        """
+        return bind_functions(self.library, self.path, OWN_SIGNATURES)
 
     @cached_property
     def library(self) -> ctypes.CDLL:
@@ -204,13 +226,18 @@ class AbiProgram:
         """
         if not self.handle:
             raise RuntimeStateError("the program was released", operation=name)
-        known = self.device.functions if name in SIGNATURES else self.device.stream_functions
-        code = known[name](self.handle, *arguments)
+        code = self.function(name)(self.handle, *arguments)
         if code < 0:
             raise RuntimeStateError(
                 f"{name} failed", operation=name, seen=code, remedy="the library says why on stderr"
             )
         return code
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """Return a function of the library."""
+        if name in SIGNATURES:
+            return self.device.functions[name]
+        return (self.device.own_functions if name in OWN_SIGNATURES else self.device.stream_functions)[name]
 
     def set_input(self, port: str, data: Array, operation: int = 0) -> None:
         """Copy values into an input port."""
@@ -245,6 +272,17 @@ class AbiProgram:
     def share_buffer(self, source: int, output: str, sink: int, to_input: str) -> None:
         """Give an input of one operation the memory of an output of another."""
         self.call("ane_e5rt_program_share_buffer", source, output.encode(), sink, to_input.encode())
+
+    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
+        """Give an input of another program the memory of an output.
+
+        Raises:
+            NotSupportedError: The other program is another device's.
+            RuntimeStateError: The library refused, or is not our own.
+        """
+        if not isinstance(to, AbiProgram) or to.device != self.device:
+            raise another_device(to)
+        self.call(LEND_BUFFER, output.encode(), to.handle, to_input.encode())
 
     def execute(self) -> None:
         """Run the first operation once."""

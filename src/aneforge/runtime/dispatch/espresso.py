@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aneforge.errors import RuntimeStateError, UnknownNameError
-from aneforge.runtime.devices import ENGINE_MASK
+from aneforge.runtime.devices import ENGINE_MASK, another_device
 from aneforge.runtime.dispatch.native_calls import Block, Signature, as_bytes, bind_functions, load_library
 from aneforge.runtime.ports import Direction
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.ops.types import Array
-    from aneforge.runtime.devices import DevicePort
+    from aneforge.runtime.devices import DevicePort, DeviceProgram
 
 __all__ = ["ESPRESSO", "EspressoDevice", "EspressoProgram"]
 
@@ -111,6 +111,11 @@ class EspressoDevice:
     def operation_ports(self) -> int | None:
         """How many inputs, and how many outputs, an added operation has: any number."""
         return None
+
+    @property
+    def lends_buffers(self) -> bool:
+        """True: a buffer object is bound to any port."""
+        return True
 
     @property
     def is_silicon(self) -> bool:
@@ -273,6 +278,13 @@ class Buffer:
     handle: int
     memory: Array
     """As many bytes as the port has; the buffer itself has a multiple of 64."""
+    programs: int = 1
+    """How many programs have ports bound to it; the last one releases it."""
+
+    def is_left_by_last(self) -> bool:
+        """Count one program less, and return whether none is left."""
+        self.programs -= 1
+        return self.programs == 0
 
 
 @dataclass(eq=False)
@@ -286,6 +298,7 @@ class EspressoOperation:
     handle: int = 0
     ports: dict[tuple[Direction, str], int] = field(default_factory=dict[tuple[Direction, str], int])
     own: list[Buffer] = field(default_factory=list[Buffer])
+    """Those that it made, or that another program lent."""
     bound: dict[tuple[Direction, str], Buffer] = field(default_factory=dict[tuple[Direction, str], Buffer])
     """The buffer of each port, which may be another operation's."""
     events: list[int] = field(default_factory=list[int])
@@ -348,14 +361,14 @@ class EspressoOperation:
             raise UnknownNameError.of(str(direction), port, names)
         return self.bound[direction, port]
 
-    def objects(self) -> list[list[tuple[str, int]]]:
-        """Return what it holds, with the functions that release it, by kind in the documented order."""
+    def give_up(self) -> list[list[tuple[str, int]]]:
+        """Return what is to be released, with the functions for it, by kind in the documented order."""
         return [
             [("e5rt_execution_stream_operation_release", self.handle)],
             [("e5rt_precompiled_compute_op_create_options_release", self.options)],
             [("e5rt_program_function_release", self.function)],
             [("e5rt_program_library_release", self.library)],
-            [("e5rt_buffer_object_release", buffer.handle) for buffer in self.own],
+            [("e5rt_buffer_object_release", buffer.handle) for buffer in self.own if buffer.is_left_by_last()],
             [("e5rt_io_port_release", port) for port in self.ports.values()],
             [("e5rt_async_event_release", event) for event in self.events],
         ]
@@ -422,6 +435,24 @@ class EspressoProgram:
         self.free()
         self.operation(sink).bind((Direction.INPUT, to_input), buffer)
 
+    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
+        """Give an input of another program's first operation the buffer of an output of this one's.
+
+        Raises:
+            NotSupportedError: The other program is another device's.
+            RuntimeStateError: One of them ran.
+        """
+        if not isinstance(to, EspressoProgram) or to.device != self.device:
+            raise another_device(to)
+        if self.executed or to.executed:
+            raise RuntimeStateError(PORT_IN_USE, operation="lend_buffer", remedy="load the program again")
+        buffer, sink = self.operation(0).buffer(Direction.OUTPUT, output), to.operation(0)
+        sink.buffer(Direction.INPUT, to_input)
+        to.free()
+        sink.bind((Direction.INPUT, to_input), buffer)
+        sink.own.append(buffer)
+        buffer.programs += 1
+
     def execute(self) -> None:
         """Run the first operation once."""
         self.run((0,))
@@ -466,7 +497,7 @@ class EspressoProgram:
         try:
             operation.build(library, ports, number)
         except BaseException:
-            self.device.release(*chain.from_iterable(self.operations.pop().objects()))
+            self.device.release(*chain.from_iterable(self.operations.pop().give_up()))
             raise
         self.executed = False
         return number
@@ -571,7 +602,7 @@ class EspressoProgram:
         self.await_end()
         operations, self.operations = self.operations, []
         stream, self.stream = self.stream, 0
-        for kinds in zip(*(operation.objects() for operation in operations), strict=True):
+        for kinds in zip(*(operation.give_up() for operation in operations), strict=True):
             self.device.release(*chain.from_iterable(kinds))
         self.device.release(("e5rt_execution_stream_release", stream))
 

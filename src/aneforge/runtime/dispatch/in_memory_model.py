@@ -6,8 +6,8 @@ loaded; its attributes give every port's strides; ports are IOSurfaces, which a 
 request. The route is synchronous: it has no events.
 
 Element (b, c, d, h, w) of a port lies at b·BatchStride + d·DepthStride + c·PlaneStride + h·RowStride + 2·w, and values
-cross in the order b, c, d, h, w. Where rows are not padded a view is the surface's own memory. Where they are, a view
-is a dense copy, packed before and unpacked after every execution; ports that nobody views are not copied.
+cross in the order b, c, d, h, w. A view is the surface's own memory; where rows are padded, it has the strides of the
+surface.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from aneforge.errors import NotSupportedError, RuntimeStateError, UnknownNameError
-from aneforge.runtime.devices import ENGINE_MASK
+from aneforge.runtime.devices import ENGINE_MASK, another_device
 from aneforge.runtime.dispatch.native_calls import Signature, as_bytes, bind_functions, load_library
 from aneforge.runtime.dispatch.objc import ObjectiveC, ObjectiveCError
 from aneforge.runtime.ports import Direction
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aneforge.ops.types import Array
-    from aneforge.runtime.devices import DevicePort
+    from aneforge.runtime.devices import DevicePort, DeviceProgram
 
 __all__ = ["Frameworks", "InMemoryModelDevice", "InMemoryProgram"]
 
@@ -81,6 +82,11 @@ class InMemoryModelDevice:
     def operation_ports(self) -> int | None:
         """How many inputs, and how many outputs, an added operation has: any number."""
         return None
+
+    @property
+    def lends_buffers(self) -> bool:
+        """True: a surface is part of any request."""
+        return True
 
     @property
     def is_silicon(self) -> bool:
@@ -185,8 +191,8 @@ class Surface:
     reference: int
     wrapped: int
     """The object of the framework over it."""
-    staged: Array | None = None
-    """A dense copy, once somebody has a view of a port with padded rows."""
+    programs: int = 1
+    """How many programs have ports on it; the last one releases it."""
 
     @classmethod
     def of(cls, device: InMemoryModelDevice, layout: Layout) -> Surface:
@@ -218,13 +224,11 @@ class Surface:
         return np.ndarray(self.layout.extents, np.float16, self.memory, 0, self.layout.strides)
 
     def view(self) -> Array:
-        """Return the port as dense bytes that stay."""
+        """Return the bytes of the port where they are, in the order in which values cross: rows in the last axis."""
+        memory, (*extents, width) = self.memory, self.layout.extents
         if self.layout.dense:
-            return as_bytes(self.memory.ctypes.data, 2 * math.prod(self.layout.extents))
-        if self.staged is None:
-            self.staged = np.zeros(2 * math.prod(self.layout.extents), np.uint8)
-            self.read(self.staged)
-        return np.frombuffer(self.staged.data, np.uint8)
+            return as_bytes(memory.ctypes.data, 2 * math.prod(self.layout.extents))
+        return as_strided(memory, (*extents, 2 * width), (*self.layout.strides[:-1], 1))
 
     def write(self, data: Array) -> None:
         """Copy dense bytes to the port; fewer than it has leave the rest as it was.
@@ -240,8 +244,6 @@ class Surface:
             )
         held[: given.size] = given
         self.pack(held)
-        if self.staged is not None:
-            self.staged[:] = held
 
     def read(self, into: Array) -> None:
         """Copy the port to dense bytes, as many as there are at most."""
@@ -266,18 +268,11 @@ class Surface:
         """Lock or unlock the surface for the CPU."""
         self.device.functions[function](self.reference, 0, None)
 
-    def before(self) -> None:
-        """Take over what was written to a dense copy."""
-        if self.staged is not None:
-            self.pack(self.staged)
-
-    def after(self) -> None:
-        """Show in a dense copy what the engine wrote."""
-        if self.staged is not None:
-            self.read(self.staged)
-
     def release(self) -> None:
-        """Give the surface back."""
+        """Give the surface back, once the last program does."""
+        self.programs -= 1
+        if self.programs:
+            return
         self.device.objc.release(self.wrapped)
         self.device.functions["CFRelease"](self.reference)
 
@@ -355,6 +350,7 @@ class InMemoryOperation:
     order: dict[Direction, list[str]]
     """Ports in the order of the model's live ones."""
     own: list[Surface] = field(default_factory=list[Surface])
+    """Those that were made for it, or that another program lent."""
     surfaces: dict[tuple[Direction, str], Surface] = field(default_factory=dict[tuple[Direction, str], Surface])
     """The surface of each port, which may be another operation's."""
     request: int = 0
@@ -395,6 +391,22 @@ class InMemoryOperation:
             raise UnknownNameError.of(str(direction), port, self.order[direction])
         return self.surfaces[direction, port]
 
+    def take(self, port: str, given: Surface) -> None:
+        """Let an input lie on another port's surface.
+
+        Raises:
+            UnknownNameError: There is no such port.
+            RuntimeStateError: The two ports lie differently on their surfaces.
+        """
+        taken = self.surface(Direction.INPUT, port)
+        if given.layout.strides != taken.layout.strides:
+            raise RuntimeStateError(
+                f"output {given.layout.symbol!r} and input {port!r} lie differently on their surfaces",
+                seen=taken.layout.strides,
+                limit=given.layout.strides,
+            )
+        self.surfaces[Direction.INPUT, port] = given
+
     def map_surfaces(self) -> None:
         """Make the request of the surfaces and map it, once."""
         if self.request:
@@ -420,9 +432,6 @@ class InMemoryOperation:
         objc = self.loaded.device.objc
         with objc.pool():
             self.map_surfaces()
-            for (direction, _), surface in self.surfaces.items():
-                if direction is Direction.INPUT:
-                    surface.before()
             objc.attempt(
                 self.loaded.model,
                 "evaluateWithQoS:options:request:error:",
@@ -430,9 +439,6 @@ class InMemoryOperation:
                 objc.dictionary({}),
                 self.request,
             )
-            for (direction, _), surface in self.surfaces.items():
-                if direction is Direction.OUTPUT:
-                    surface.after()
 
     def release(self) -> None:
         """Unmap, unload, and give everything back."""
@@ -476,17 +482,25 @@ class InMemoryProgram:
             RuntimeStateError: It ran already, or the two ports lie differently on their surfaces.
         """
         given = self.operation(source).surface(Direction.OUTPUT, output)
-        taken = self.operation(sink).surface(Direction.INPUT, to_input)
         if self.executed:
             raise RuntimeStateError("surfaces are shared before the first execution", operation="share_buffer")
-        if given.layout.strides != taken.layout.strides:
-            raise RuntimeStateError(
-                f"output {output!r} and input {to_input!r} lie differently on their surfaces",
-                operation="share_buffer",
-                seen=taken.layout.strides,
-                limit=given.layout.strides,
-            )
-        self.operation(sink).surfaces[Direction.INPUT, to_input] = given
+        self.operation(sink).take(to_input, given)
+
+    def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
+        """Give an input of another program's first operation the surface of an output of this one's.
+
+        Raises:
+            NotSupportedError: The other program is another device's.
+            RuntimeStateError: One of them ran already, or the two ports lie differently on their surfaces.
+        """
+        if not isinstance(to, InMemoryProgram) or to.device != self.device:
+            raise another_device(to)
+        if self.executed or to.executed:
+            raise RuntimeStateError("surfaces are lent before the first execution", operation="lend_buffer")
+        given, sink = self.operation(0).surface(Direction.OUTPUT, output), to.operation(0)
+        sink.take(to_input, given)
+        sink.own.append(given)
+        given.programs += 1
 
     def execute(self) -> None:
         """Run the first operation once."""

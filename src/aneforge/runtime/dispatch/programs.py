@@ -87,6 +87,11 @@ class Operation:
             np.copyto(buffer, results[name])
         self.states = {name: self.apart(value) for name, value in found.states.items()}
 
+    def take(self, name: str, place: Place) -> None:
+        """Let an input lie in another place."""
+        port = next(port for port in self.program.inputs if port.name == self.names[name])
+        self.inputs[name] = place.array(port)
+
     def apart(self, value: Array) -> Array:
         """Return a value that no write into a port changes."""
         return value.copy() if any(np.may_share_memory(value, one) for one in self.inputs.values()) else value
@@ -100,7 +105,7 @@ class Programs:
 
     def functions(self) -> Mapping[int, Callable[[Request], str | int]]:
         """Return what answers each request, by its code (`enum request` of worker.h)."""
-        return {1: self.compile, 2: self.execute, 3: self.share, 4: self.release, 5: self.check}
+        return {1: self.compile, 2: self.execute, 3: self.share, 4: self.release, 5: self.check, 6: self.lend}
 
     def compile(self, request: Request) -> str:
         """Compile an operation of a program; return what is to be said of that, a zero, and what the program is."""
@@ -138,9 +143,13 @@ class Programs:
         """Make an output's buffer that of an input."""
         operations = self.held[request.u64()]
         source, output = operations[request.u32()], request.text()
-        sink, name = operations[request.u32()], request.text()
-        port = next(port for port in sink.program.inputs if port.name == sink.names[name])
-        sink.inputs[name] = source.places[output].array(port)
+        operations[request.u32()].take(request.text(), source.places[output])
+        return 0
+
+    def lend(self, request: Request) -> int:
+        """Make an output's buffer that of an input of another program."""
+        source, output = self.held[request.u64()][0], request.text()
+        self.held[request.u64()][0].take(request.text(), source.places[output])
         return 0
 
     def release(self, request: Request) -> int:

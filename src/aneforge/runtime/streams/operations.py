@@ -1,6 +1,7 @@
 """An operation of a stream: a loaded program with ports of its own.
 
-Several operations can run one program, each with its own buffers; what the program keeps as states they share. The
+Several operations can run one program, each with its own buffers; what the program keeps as states they share. On a
+device these buffers are the device's own memory, unless a caller binds others, and what operations share stays there. The
 states that an operation itself passes through are those of the real runtime:
 
     fresh ──encode──► in use ──reset of the stream──► to be prepared ──prepare──► prepared ──encode──► in use
@@ -12,6 +13,7 @@ experiments W1 and W4); no source gives its words for the others.
 from __future__ import annotations
 
 import os
+import weakref
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
+from aneforge.runtime.devices import DeviceExecutable
 from aneforge.runtime.ports import Direction, Port, buffer_for, check_buffer, convert_value, expect_apart
 from aneforge.runtime.processes import check_process, note_use
 from aneforge.runtime.program import LoadedProgram
@@ -74,10 +77,12 @@ class Operation:
         self._sharing: set[tuple[str, Direction]] = set()
         """Ports that share their buffer with another."""
         self._process = os.getpid()
-        self._ports = {
-            key: Port(port.name, port.direction, port.type, buffer_for(port.type, port.buffer.dtype))
-            for key, port in program.ports.items()
-        }
+        self._device = device_memory(program)
+        if self._device is not None:
+            weakref.finalize(self, self._device.release).atexit = False
+        self._ports = {key: self._own_port(port) for key, port in program.ports.items()}
+        for name, value in program.drawn.items():
+            np.copyto(self.port(name, Direction.INPUT).buffer, value)
 
     @property
     def ports(self) -> Mapping[str, Port]:
@@ -159,6 +164,9 @@ class Operation:
         if source.type != sink.type or source.buffer.dtype != sink.buffer.dtype:
             raise GraphError(f"{source} cannot share its buffer with {sink}", seen=sink.type, limit=source.type)
         into._expect_own(sink, "share_buffer")
+        here, there = self._device, into._device
+        if here is not None and there is not None and source.buffer is here.view(source.direction, source.name):
+            here.lend_buffer(source.name, there, sink.name)
         sink.buffer = source.buffer
         self._sharing.add((source.name, source.direction))
         into._sharing.add((sink.name, sink.direction))
@@ -221,6 +229,14 @@ class Operation:
                 PORT_IN_USE, operation=f"{action} of operation {self.name!r}", remedy="reset the stream first"
             )
 
+    def _own_port(self, port: Port) -> Port:
+        buffer = (
+            buffer_for(port.type, port.buffer.dtype)
+            if self._device is None
+            else self._device.port_buffer(port.direction, port.name, port.type)
+        )
+        return Port(port.name, port.direction, port.type, buffer)
+
     def _expect_own(self, port: Port, action: str) -> None:
         if (port.name, port.direction) in self._sharing:
             raise RuntimeStateError(
@@ -235,12 +251,20 @@ class Operation:
         Raises:
             RuntimeStateError: The program was released.
         """
-        with self.program.lent({key: port.buffer for key, port in self._ports.items()}):
-            self.program.execute()
+        self.program.execute_with(self._ports.values(), self._device)
         self.executions += 1
 
     def __repr__(self) -> str:
         return f"<operation {self.name!r}, {self.phase}: {', '.join(map(str, self._ports.values()))}>"
+
+
+def device_memory(program: LoadedProgram) -> DeviceExecutable | None:
+    """Return a program with memory of a device for one operation alone; None where its memory is the host's.
+
+    What has states runs where they are, and its operations share them.
+    """
+    executable = program.executable
+    return executable.again() if isinstance(executable, DeviceExecutable) and not program.states else None
 
 
 def expect_kind(value: object, kind: type, action: str, remedy: str | None = None) -> None:

@@ -227,7 +227,7 @@ def test_the_header_and_this_table_have_the_same_functions() -> None:
         "make_completion_block",
         "free_completion_block",
     }
-    named.remove("ane_open_use_target")  # which no other library has
+    named -= {"ane_open_use_target", "ane_open_lend_buffer"}  # which no other library has
     assert {name.removeprefix("ane_e5rt_") for name in named} == HANDLED.keys() | others
 
 
@@ -277,6 +277,37 @@ def test_a_buffer_that_is_too_small_is_not_shared(
     assert "port 'x' has more bytes than the client gave it" in capfd.readouterr().err
     assert abi.call("program_execute_multi", handle) == 0
     abi.call("program_release", handle)
+
+
+def test_a_buffer_that_is_lent_outlives_its_program(abi: Abi, mil: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lend = abi.library.ane_open_lend_buffer
+    source, sink, other = (abi.compile(mil, {"x": 128}, {"y": 128}) for _ in range(3))
+    assert lend(source, b"y", sink, b"x") == 0
+    assert abi.call("program_execute", source) == 0
+    assert abi.call("program_execute", sink) == 0
+    abi.call("program_release", source)
+    found = np.zeros(64, np.float16)
+    assert abi.call("program_execute", sink) == 0
+    assert abi.call("program_get_output_fp16", sink, b"y", pointer(found), ctypes.c_size_t(64)) == 0
+    assert (found == 2).all()
+    assert abi.call("program_set_input_fp16", sink, b"x", pointer(found), ctypes.c_size_t(64)) == 0
+    capfd.readouterr()
+    for wrong in ((source, b"y", other, b"x"), (other, b"y", NULL, b"x"), (other, b"z", other, b"x")):
+        assert lend(*wrong) == -1
+    fresh = abi.compile(mil, {"x": 128}, {"y": 128})
+    for wrong in ((fresh, b"z", other, b"x"), (fresh, b"y", other, b"z"), (fresh, b"y", sink, b"x")):
+        assert lend(*wrong) == -1
+    assert [line.removeprefix("ane_open: lend_buffer: ") for line in capfd.readouterr().err.splitlines()] == [
+        "there is no such handle, or it was released",
+        "the handle is NULL",
+        "ane_open: share_buffer: operation 0 has no output port 'z'",
+        "operation 0 has no output port 'z'",
+        "operation 0 has no input port 'z'",
+        "buffers are lent before the first execution",
+    ]
+    assert lend(other, b"y", other, b"x") == 0  # with itself
+    for one in (sink, other, fresh):
+        abi.call("program_release", one)
 
 
 # Targets

@@ -294,6 +294,53 @@ int ane_e5rt_program_share_buffer(ane_program handle, size_t src_op, const char 
     return status;
 }
 
+/* Between two programs, whose locks are held. */
+static int lend(struct program *source_program, const char *src_name, struct program *sink_program,
+                const char *dst_name) {
+    static const char function[] = "lend_buffer";
+    if (source_program->encoded || sink_program->encoded)
+        return report("%s: buffers are lent before the first execution", function);
+    if (source_program->worker != sink_program->worker)
+        return report("%s: the worker that held one of the programs is gone", function);
+    const struct port *source = port_of(source_program, function, 0, OUTPUT, src_name);
+    struct port *sink = source == NULL ? NULL : port_of(sink_program, function, 0, INPUT, dst_name);
+    if (sink == NULL) return ANE_FAILED;
+    struct bytes message = {0};
+    bytes_add_u64(&message, source_program->number);
+    bytes_add_text(&message, src_name);
+    bytes_add_u64(&message, sink_program->number);
+    bytes_add_text(&message, dst_name);
+    const int status = worker_ask(sink_program->worker, REQUEST_LEND, &message, -1, NULL);
+    bytes_free(&message);
+    if (status == 0) port_take(sink, source, source_program->operations[0].memory);
+    return status;
+}
+
+int ane_open_lend_buffer(ane_program src, const char *src_out_port, ane_program dst, const char *dst_in_port) {
+    const struct call call = trace_begin("lend_buffer", dst, dst_in_port, 0);
+    struct program *source = program_use(src, "lend_buffer");
+    struct program *sink = source == NULL ? NULL : program_use(dst, "lend_buffer");
+    int status = ANE_FAILED;
+    if (sink == source && source != NULL) {
+        pthread_mutex_lock(&source->lock);
+        status = share(source, 0, src_out_port, 0, dst_in_port);
+        pthread_mutex_unlock(&source->lock);
+    } else if (sink != NULL) {
+        /* Always in one order, so that two threads that lend to and fro do not wait for each other. */
+        struct program *first = source->number < sink->number ? source : sink;
+        struct program *second = first == source ? sink : source;
+        pthread_mutex_lock(&first->lock);
+        pthread_mutex_lock(&second->lock);
+        status = lend(source, src_out_port, sink, dst_in_port);
+        pthread_mutex_unlock(&second->lock);
+        pthread_mutex_unlock(&first->lock);
+    }
+    if (sink != NULL) program_leave(sink);
+    if (source != NULL) program_leave(source);
+    trace_end(&call, status);
+    return status;
+}
+
 /* Execution --------------------------------------------------------------------------------------------------------- */
 
 int run_operations(struct program *program, size_t count) {

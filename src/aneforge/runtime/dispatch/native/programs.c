@@ -130,6 +130,24 @@ static size_t rounded(size_t bytes) {
     return bytes < ALIGNMENT ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+static struct memory *memory_create(int descriptor, size_t size) {
+    struct memory *memory = malloc(sizeof *memory);
+    if (memory == NULL) return NULL;
+    void *found = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (found == MAP_FAILED) {
+        free(memory);
+        return NULL;
+    }
+    *memory = (struct memory){.data = found, .size = size, .users = 1};
+    return memory;
+}
+
+static void memory_leave(struct memory *memory) {
+    if (memory == NULL || --memory->users > 0) return;
+    munmap(memory->data, memory->size);
+    free(memory);
+}
+
 /* Copies names and sizes, and gives every port its place after `*size` bytes. */
 static int lay_out(struct port **ports, size_t *count, const char *const *names, const size_t *bytes, size_t n,
                    size_t *size, const char *what) {
@@ -168,24 +186,23 @@ int operation_create(struct operation *operation, const char *const *in_names, c
     }
     const size_t mapped = size == 0 ? ALIGNMENT : size;
     const int memory = memfd_create("ane_open", MFD_CLOEXEC);
-    void *found = MAP_FAILED;
-    if (memory >= 0 && ftruncate(memory, (off_t)mapped) == 0)
-        found = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (found == MAP_FAILED) {
+    if (memory >= 0 && ftruncate(memory, (off_t)mapped) == 0) operation->memory = memory_create(memory, mapped);
+    if (operation->memory == NULL) {
         report("compile: there is no memory for %zu bytes of ports: %s", mapped, strerror(errno));
         if (memory >= 0) close(memory);
         operation_destroy(operation);
         return -1;
     }
-    operation->memory = found;
-    operation->size = mapped;
-    place_ports(operation->inputs, operation->input_count, operation->memory);
-    place_ports(operation->outputs, operation->output_count, operation->memory);
+    place_ports(operation->inputs, operation->input_count, operation->memory->data);
+    place_ports(operation->outputs, operation->output_count, operation->memory->data);
     return memory;
 }
 
 static void free_ports(struct port *ports, size_t count) {
-    for (size_t i = 0; i < count; i++) free(ports[i].name);
+    for (size_t i = 0; i < count; i++) {
+        free(ports[i].name);
+        memory_leave(ports[i].lent);
+    }
     free(ports);
 }
 
@@ -193,7 +210,7 @@ void operation_destroy(struct operation *operation) {
     free_ports(operation->inputs, operation->input_count);
     free_ports(operation->outputs, operation->output_count);
     free(operation->event_name);
-    if (operation->memory != NULL) munmap(operation->memory, operation->size);
+    memory_leave(operation->memory);
     *operation = (struct operation){0};
 }
 
@@ -203,13 +220,22 @@ static void describe_ports(const struct operation *operation, const struct port 
     for (size_t i = 0; i < count; i++) {
         bytes_add_text(message, ports[i].name);
         bytes_add_u64(message, ports[i].bytes);
-        bytes_add_u64(message, (uint64_t)(ports[i].data - operation->memory));
+        bytes_add_u64(message, (uint64_t)(ports[i].data - operation->memory->data));
     }
 }
 
 void operation_describe(const struct operation *operation, struct bytes *message) {
     describe_ports(operation, operation->inputs, operation->input_count, message);
     describe_ports(operation, operation->outputs, operation->output_count, message);
+}
+
+void port_take(struct port *sink, const struct port *source, struct memory *memory) {
+    struct memory *before = sink->lent;
+    memory->users++;
+    sink->lent = memory;
+    sink->data = source->data;
+    sink->bytes = source->bytes;
+    memory_leave(before);
 }
 
 struct port *find_port(struct port *ports, size_t count, const char *name) {
@@ -224,6 +250,11 @@ void programs_before_fork(void) { pthread_mutex_lock(&table.lock); }
 
 void programs_after_fork_in_parent(void) { pthread_mutex_unlock(&table.lock); }
 
+static void replace_memory(const struct memory *memory) {
+    if (memory != NULL)
+        mmap(memory->data, memory->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 /* A child keeps the handles, to be told that they are its parent's, and memory in place of its parent's: what it writes
  * there reaches nobody, and what it reads is zeros. */
 void programs_after_fork_in_child(void) {
@@ -233,9 +264,9 @@ void programs_after_fork_in_child(void) {
             program->worker = 0;
             program->users = 1; /* The parent's threads are not here. */
             for (size_t j = 0; j < program->operation_count; j++) {
-                struct operation *operation = &program->operations[j];
-                mmap(operation->memory, operation->size, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+                const struct operation *operation = &program->operations[j];
+                replace_memory(operation->memory);
+                for (size_t k = 0; k < operation->input_count; k++) replace_memory(operation->inputs[k].lent);
             }
         }
     }

@@ -12,15 +12,22 @@
 
 #include "worker.h"
 
+/* Memory that ports lie in, which the worker has mapped too. It goes with its last user. */
+struct memory {
+    uint8_t *data;
+    size_t size;
+    _Atomic unsigned users;
+};
+
 struct port {
     char *name;
     uint8_t *data;
-    size_t bytes; /* As the caller gave them. */
+    size_t bytes;        /* As the caller gave them. */
+    struct memory *lent; /* Another program's, of which the port is a user; NULL for one of this program. */
 };
 
 struct operation {
-    uint8_t *memory;
-    size_t size;
+    struct memory *memory;
     struct port *inputs, *outputs;
     size_t input_count, output_count;
     uint64_t event;    /* How often an asynchronous execution has run it. */
@@ -74,6 +81,9 @@ void operation_destroy(struct operation *operation);
 
 /* What is told of the ports: how many, then of each its name, its bytes and where it begins. */
 void operation_describe(const struct operation *operation, struct bytes *message);
+
+/* Lets an input port have the place of an output port of another program, whose memory that keeps. */
+void port_take(struct port *sink, const struct port *source, struct memory *memory);
 
 struct port *find_port(struct port *ports, size_t count, const char *name);
 

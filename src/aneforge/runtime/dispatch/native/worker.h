@@ -21,6 +21,7 @@ enum request {
     REQUEST_SHARE = 3,
     REQUEST_RELEASE = 4,
     REQUEST_CHECK = 5,
+    REQUEST_LEND = 6,
 };
 
 /* Which worker: a number that is never used twice in a process, nor by a child of it. 0 where there is none. */
