@@ -20,6 +20,8 @@ from dispatch_tools import COMPILER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pytest
+
     from aneforge.runtime.devices import Device
 
 SOURCES = Path(__file__).parent / "apple" / "frameworks"
@@ -34,6 +36,13 @@ def build_fake(name: str, folder: Path, *flags: str) -> str:
         [COMPILER, *FLAGS, *flags, str(SOURCES / f"{name}.c"), "-o", str(built), "-ldl", "-pthread"], check=True
     )
     return str(built)
+
+
+def why_there_are_none() -> str | None:
+    """Return why there are no fake frameworks here, or None where there are."""
+    if COMPILER is None:
+        return "there is no C compiler for the fake frameworks"
+    return None if library.PATH.exists() else "the dispatch library is not built"
 
 
 @dataclass(frozen=True)
@@ -54,8 +63,10 @@ class Fakes:
     library: AbiDevice
 
     @classmethod
-    def build(cls, folder: Path) -> Fakes:
-        """Compile them into a folder."""
+    def build(cls, folder: Path, patch: pytest.MonkeyPatch) -> Fakes:
+        """Compile them into a folder; they find our engine as long as the patch holds."""
+        assert library.record_interpreter() is None
+        patch.setenv("FAKE_ENGINE_LIBRARY", str(library.PATH))
         return cls(
             EspressoDevice(build_fake("fake_espresso", folder)),
             InMemoryModelDevice(Frameworks.in_one(build_fake("fake_neural_engine", folder))),

@@ -16,6 +16,7 @@ from steady_draws import steady_draws
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from apple_fakes import Fakes
     from golden_text import Golden
 
 steady_draws()
@@ -60,6 +61,18 @@ def no_host_override(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     host.warn_once.cache_clear()
     yield
     host.warn_once.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fakes]:
+    """Build the fake frameworks."""
+    from apple_fakes import Fakes, why_there_are_none  # noqa: PLC0415 - few tests need them
+
+    reason = why_there_are_none()
+    if reason is not None:
+        pytest.skip(reason)
+    with pytest.MonkeyPatch.context() as patch:
+        yield Fakes.build(tmp_path_factory.mktemp("frameworks"), patch)
 
 
 @pytest.fixture

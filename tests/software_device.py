@@ -136,7 +136,7 @@ class SoftwareStream:
     def lend_buffer(self, output: str, to: DeviceProgram, to_input: str) -> None:
         """Let ports of two programs have one memory."""
         assert isinstance(to, SoftwareStream)
-        assert not (self.executed or to.executed)
+        assert not any(one.executed for one in (self, to))
         to.operations[0].inputs[to_input] = self.operations[0].outputs[output]
         self.note(f"lend {output} -> {to_input}")
 

@@ -7,27 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aneforge.runtime.breaker import reset_compile_breaker
-from aneforge.runtime.dispatch import library
-from apple_fakes import Fakes, Way
-from dispatch_tools import COMPILER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from apple_fakes import Fakes, Way
+
 WAYS = ("library", "e5rt", "path_a")
-
-
-@pytest.fixture(scope="session")
-def fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fakes]:
-    """Build the fake frameworks."""
-    if COMPILER is None:
-        pytest.skip("there is no C compiler for the fake frameworks")
-    if not library.PATH.exists():
-        pytest.skip("the dispatch library is not built")
-    assert library.record_interpreter() is None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FAKE_ENGINE_LIBRARY", str(library.PATH))
-        yield Fakes.build(tmp_path_factory.mktemp("frameworks"))
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,18 @@ from hypothesis import HealthCheck, given, settings
 import aneforge as af
 from aneforge.errors import AneforgeError, NotSupportedError, RuntimeStateError
 from aneforge.runtime.devices import DeviceBackend, DevicePort
+from aneforge.runtime.dispatch.abi import AbiProgram
+from aneforge.runtime.dispatch.espresso import EspressoProgram
+from aneforge.runtime.dispatch.in_memory_model import InMemoryProgram
 from aneforge.runtime.streams.handoff import Handoff
 from aneforge.runtime.streams.multi import execute_multi
+from aneforge.runtime.streams.operations import Operation
+from aneforge.runtime.streams.stream import ExecutionStream
 from aneforge.testing.networks import networks
 from llama_block import llama_block
 from mobilenet_v2 import mobilenet_v2
 from resnet18 import resnet18
+from software_device import SoftwareDevice
 from transformer import encoder, vision_transformer
 from unet import unet
 
@@ -112,6 +118,17 @@ def test_states(way: Way) -> None:
         assert model.loaded.read_state("the total").tobytes() == software.loaded.read_state("the total").tobytes()
 
 
+def test_a_state_that_is_only_read(way: Way) -> None:
+    fixed = af.state("fixed", (1, 32))
+    graph, ones = af.Graph({"y": fixed * af.input((1, 32), name="x")}), np.ones((1, 32))
+    with dispatched(graph, way) as model:
+        model.loaded.write_state("fixed", 3 * ones)
+        for step in execute_multi(model.loaded, [{"x": ones}] * 2):
+            assert (step["y"] == 3).all()
+        with pytest.raises(NotSupportedError, match="other outputs do not beside them"):
+            execute_multi(model.loaded, [{}] * 2, {"y": "x"})
+
+
 @pytest.mark.parametrize("inputs", [1, 2])
 def test_several_steps_in_one_call(inputs: int, way: Way) -> None:
     x = af.input((1, 3, 5), name="x")
@@ -122,6 +139,110 @@ def test_several_steps_in_one_call(inputs: int, way: Way) -> None:
         for _ in range(2):
             found = [execute_multi(one.loaded, feeds, {"y": "x"}, seeds) for one in (model, software)]
             assert all(same(one, other) for one, other in zip(*found, strict=True))
+
+
+@pytest.fixture
+def host_copies(way: Way, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note every value that the host copies into a device's memory, out of it, or between two places of it."""
+    noted: list[str] = []
+    copy = np.copyto
+
+    def noting(destination: Array, source: Array, casting: Literal["same_kind", "unsafe"] = "same_kind") -> None:
+        noted.append("copy")
+        copy(destination, source, casting=casting)
+
+    def note_calls(kind: type, method: str) -> None:
+        called = getattr(kind, method)
+
+        def calls(self: object, port: str, data: Array, operation: int = 0) -> None:
+            noted.append(f"{method} {port}")
+            called(self, port, data, operation)
+
+        monkeypatch.setattr(kind, method, calls)
+
+    monkeypatch.setattr(np, "copyto", noting)
+    for method in ("set_input", "get_output"):
+        note_calls({"library": AbiProgram, "e5rt": EspressoProgram, "path_a": InMemoryProgram}[way.name], method)
+    return noted
+
+
+SHAPES = pytest.mark.parametrize("shape", [(1, 3, 5), (1, 2, 3, 32)], ids=["gaps between rows", "dense rows"])
+
+
+@SHAPES
+def test_what_operations_share_never_crosses_the_host(shape: tuple[int, ...], way: Way, host_copies: list[str]) -> None:
+    with dispatched(af.input(shape, name="x") + 1.0, way) as model:
+        first, second = Operation(model.loaded, "first"), Operation(model.loaded, "second")
+        first.share_buffer("y", second, "x")
+        second.share_buffer("y", first, "x")
+        first.set_input("x", np.full(shape, 10))
+        assert host_copies == ["copy"]  # the first value, and then no other
+        alone = Operation(model.loaded, "alone")
+        alone.share_buffer("y", alone, "x")
+        with ExecutionStream() as stream:
+            for step in (first, second, alone):
+                stream.encode(step)
+            for _ in range(4):
+                stream.execute()
+        assert host_copies == ["copy"]
+        assert (second.read_output("y") == 18).all()
+        assert (first.port("x").buffer == 18).all()
+        assert (alone.read_output("y") == 4).all()
+        held = first.port("y").buffer
+        del first, second, alone, stream, step
+        assert (held == 17).all()  # whoever has a view keeps the memory
+
+
+def test_states_never_cross_the_host(way: Way, host_copies: list[str]) -> None:
+    total = af.state("total", (1, 2, 3, 32))
+    graph = af.Graph({"y": total + af.input((1, 2, 3, 32), name="x")}, {"total": total + 1.0})
+    with dispatched(graph, way) as model:
+        for _ in range(4):
+            model.execute()
+        assert host_copies == []
+        assert (model.output_view() == 3).all()
+
+
+@pytest.mark.parametrize("steps", [2, 6])
+def test_what_is_resident_crosses_the_host_once(steps: int, way: Way, host_copies: list[str]) -> None:
+    graph = af.Graph({"y": af.input((1, 3, 5), name="total") + af.input((1, 3, 5), name="x")})
+    with dispatched(graph, way) as model:
+        found = execute_multi(model.loaded, [{"x": np.ones((1, 3, 5))}] * steps, {"y": "total"})
+        assert (found[-1]["y"] == steps).all()
+        assert host_copies.count("set_input total") == 1
+        assert host_copies.count("set_input x") == host_copies.count("get_output y") == steps  # given, and given back
+        assert "copy" not in host_copies
+
+
+def test_memory_is_lent_within_a_device_alone(way: Way, tmp_path: Path) -> None:
+    mil = af.save_mil(af.input((1, 4), name="x").relu(), tmp_path)
+    ports = (DevicePort("x", 8),), (DevicePort("y", 8),)
+    one, other = (way.device.compile(mil, *ports) for _ in range(2))
+    stranger = SoftwareDevice().compile(mil, *ports, target="h16g")
+    with pytest.raises(NotSupportedError, match="memory is lent between programs of one device alone"):
+        one.lend_buffer("y", stranger, "x")
+    for wrong in (("z", "x"), ("y", "z")):
+        with pytest.raises((AneforgeError, RuntimeError)):
+            one.lend_buffer(wrong[0], other, wrong[1])
+    other.execute()
+    with pytest.raises(RuntimeStateError):
+        one.lend_buffer("y", other, "x")
+    for program in (one, other):
+        program.release()
+
+
+def test_operations_of_two_devices_pass_values_by_the_host(way: Way) -> None:
+    graph = af.input((1, 3, 5), name="x") + 1.0
+    with dispatched(graph, way) as model, af.compile(graph, target=TARGET) as software:
+        first, second, third = Operation(model.loaded), Operation(software.loaded), Operation(model.loaded)
+        first.share_buffer("y", second, "x")
+        second.share_buffer("y", third, "x")
+        with ExecutionStream() as stream:
+            for step in (first, second, third):
+                stream.encode(step)
+            stream.execute()
+        assert (third.read_output("y") == 3).all()
+        del first, second, third, stream, step
 
 
 def test_ports_that_share_memory(way: Way) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "UnavailableBackend",
     "backends",
     "chosen_backend",
+    "default_backend",
     "known_backends",
     "status_of",
 ]
@@ -213,7 +214,7 @@ def chosen_backend(choice: str | Backend | None) -> Backend:
         BackendUnavailableError: It cannot run here.
     """
     if choice is None:
-        return SOFTWARE[0]
+        return default_backend()
     if isinstance(choice, str):
         found = find_backend(choice)
     elif isinstance(choice, Backend):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
@@ -223,6 +224,11 @@ def chosen_backend(choice: str | Backend | None) -> Backend:
     if found.obstacle() is not None:
         raise unavailable(found)
     return found
+
+
+def default_backend() -> Backend:
+    """Return the backend of a caller who chose none: the software engine."""
+    return SOFTWARE[0]
 
 
 def find_backend(name: str) -> Backend:

@@ -236,7 +236,7 @@ class DeviceBackend:
                     mil, tuple(inputs.values()), tuple(outputs.values()), target=program.target.name
                 )
             types = {Direction.INPUT: entering, Direction.OUTPUT: leaving}
-            interface = Interface(inputs, outputs, types, resident.pairs, program.target.name)
+            interface = Interface(inputs, outputs, types, frozenset(states), resident.pairs, program.target.name)
             return DeviceExecutable(self.device, loaded, interface, mil, folder)
         except BaseException:
             folder.cleanup()
@@ -251,8 +251,10 @@ class Interface:
     """The ports of the device by the names that the program has; states are among them."""
     outputs: Mapping[str, DevicePort]
     types: Mapping[Direction, Mapping[str, TensorType]]
+    states: frozenset[str]
+    """The inputs that are states."""
     pairs: Mapping[str, str]
-    """States: the input's name by the output's."""
+    """States that an execution changes: the input's name by the output's."""
     target: str
 
 
@@ -376,7 +378,7 @@ class DeviceExecutable:
         Else, and where the program has states, one operation runs once for every step.
         """
         most = self.device.operation_ports
-        if not self.pairs and (most is None or max(len(self.inputs), len(self.outputs)) <= most):
+        if not self.interface.states and (most is None or max(len(self.inputs), len(self.outputs)) <= most):
             return self.run_stream(feeds, resident, seeds)
         return self.run_again(feeds, resident, seeds)
 
@@ -406,7 +408,7 @@ class DeviceExecutable:
         Raises:
             NotSupportedError: The program has states, and other outputs are to be resident beside them.
         """
-        if resident and self.pairs:
+        if resident and self.interface.states:
             raise NotSupportedError(
                 "the states of a program on a device stay in its memory, and other outputs do not beside them",
                 operation="execute_multi",

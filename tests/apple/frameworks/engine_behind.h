@@ -112,6 +112,17 @@ static int find_result(const char *text, MilPort *port) {
     return 0;
 }
 
+/* Gives an output the type of the input of its name, which leaves unchanged. */
+static int find_input(const MilPorts *ports, MilPort *port) {
+    for (const MilPort *one = ports->ports; one < port; one++)
+        if (one->is_input && strcmp(one->name, port->name) == 0) {
+            *port = *one;
+            port->is_input = 0;
+            return 1;
+        }
+    return 0;
+}
+
 /* Reads the ports of the function main; returns 0 where the text is something else. */
 static int read_ports(const char *text, MilPorts *ports) {
     memset(ports, 0, sizeof *ports);
@@ -128,7 +139,7 @@ static int read_ports(const char *text, MilPorts *ports) {
     for (at = returned + 4; *at && *at != ')' && ports->count < MOST_PORTS;) {
         MilPort *port = &ports->ports[ports->count++];
         at = read_name(at, port->name);
-        if (!find_result(body, port)) return 0;
+        if (!find_input(ports, port) && !find_result(body, port)) return 0;
         while (*at == ' ' || *at == ',') at++;
     }
     return 1;

@@ -92,23 +92,29 @@ static Error put(void **out, Object *made) {
     return OK;
 }
 
+/* Why an object cannot be released, or NULL. The lock is held. */
+static const char *needed(const Object *object) {
+    if (object->kind == STREAM && object->in_flight) return "the stream runs";
+    for (const Object *one = live; one; one = one->next) {
+        for (size_t i = 0; object->kind == BUFFER && one->kind == OPERATION && i < one->ports.count; i++)
+            if (one->bound[i] == object) return "the buffer is bound to a live operation";
+        if (one->owner == object && one->kind != PORT) return "what depends on it lives";
+    }
+    return NULL;
+}
+
 static Error release(void **held, Kind kind) {
     if (!held || !is(*held, kind)) return fail(INVALID_ARGUMENT, "released twice, or by the wrong function");
     Object *object = *held;
-    if (kind == STREAM && object->in_flight) return fail(INVALID_OPERATION, "the stream runs");
-    if (kind == BUFFER)
-        for (Object *one = live; one; one = one->next)
-            for (size_t i = 0; one->kind == OPERATION && i < one->ports.count; i++)
-                if (one->bound[i] == object) return fail(INVALID_OPERATION, "the buffer is bound to a live operation");
-    for (Object *one = live; one; one = one->next)
-        if (one->owner == object && one->kind != PORT) return fail(INVALID_OPERATION, "what depends on it lives");
     pthread_mutex_lock(&lock);
-    for (Object **place = &live; *place; place = &(*place)->next)
+    const char *reason = needed(object);
+    for (Object **place = &live; !reason && *place; place = &(*place)->next)
         if (*place == object) {
             *place = object->next;
             break;
         }
     pthread_mutex_unlock(&lock);
+    if (reason) return fail(INVALID_OPERATION, "%s", reason);
     if (object->program) engine_behind()->release(object->program);
     free(object->text);
     free(object->mil);

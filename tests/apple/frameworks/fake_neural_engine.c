@@ -5,6 +5,8 @@
  * invoker's exits: 3 descriptor, 4 compile, 5 load, 7 map, 8 evaluate, 11 surface. Rows are padded to 64 bytes, as a
  * surface's may be. */
 
+#define _GNU_SOURCE
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,6 +40,16 @@ struct Object {
     Object *mapped;
 };
 
+/* The runtime may be called from any thread: one call at a time is in here. */
+static pthread_mutex_t whole = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static void leave(int *entered) {
+    (void)entered;
+    pthread_mutex_unlock(&whole);
+}
+#define ONE_AT_A_TIME \
+    __attribute__((cleanup(leave))) int entered = pthread_mutex_lock(&whole); \
+    (void)entered
+
 static Object *live;
 static int misuse;
 static char *network; /* The MIL text that stands for the next network description. */
@@ -45,6 +57,7 @@ static _Thread_local Object *pools[4096];
 static _Thread_local size_t pooled;
 
 EXPORT int fake_objc_live(void) {
+    ONE_AT_A_TIME;
     int count = 0;
     for (Object *one = live; one; one = one->next) count++;
     return count;
@@ -111,6 +124,7 @@ static void release(void *object) {
 }
 
 EXPORT void CFRelease(void *object) {
+    ONE_AT_A_TIME;
     if (!is(object, SURFACE)) misuse++;
     release(object);
 }
@@ -172,6 +186,7 @@ EXPORT void *objc_getClass(const char *name) {
 }
 
 EXPORT void *sel_registerName(const char *name) {
+    ONE_AT_A_TIME;
     static char *names[256];
     size_t i = 0;
     for (; names[i]; i++)
@@ -182,24 +197,30 @@ EXPORT void *sel_registerName(const char *name) {
 /* Surfaces. */
 
 EXPORT void *IOSurfaceCreate(void *properties) {
+    ONE_AT_A_TIME;
     Object *size = is(properties, DICTIONARY) ? value_of(properties, "IOSurfaceAllocSize") : NULL;
     if (!size || size->number <= 0) return NULL;
     Object *made = make(SURFACE);
     made->length = (size_t)size->number;
-    made->bytes = malloc(made->length);
+    made->bytes = aligned_alloc(4096, (made->length + 4095) / 4096 * 4096); /* Whole pages, as the system gives. */
     memset(made->bytes, 0xff, made->length);
     return made;
 }
 
-EXPORT void *IOSurfaceGetBaseAddress(void *surface) { return is(surface, SURFACE) ? ((Object *)surface)->bytes : NULL; }
+EXPORT void *IOSurfaceGetBaseAddress(void *surface) {
+    ONE_AT_A_TIME;
+    return is(surface, SURFACE) ? ((Object *)surface)->bytes : NULL;
+}
 
 EXPORT int IOSurfaceLock(void *surface, uint32_t options, uint32_t *seed) {
+    ONE_AT_A_TIME;
     (void)options, (void)seed;
     if (!is(surface, SURFACE) || ((Object *)surface)->locked++) misuse++;
     return 0;
 }
 
 EXPORT int IOSurfaceUnlock(void *surface, uint32_t options, uint32_t *seed) {
+    ONE_AT_A_TIME;
     (void)options, (void)seed;
     if (!is(surface, SURFACE) || --((Object *)surface)->locked) misuse++;
     return 0;
@@ -420,6 +441,7 @@ static intptr_t to_model(Object *model, const char *selector, intptr_t *a) {
 
 EXPORT intptr_t objc_msgSend(void *self, const char *selector, intptr_t a0, intptr_t a1, intptr_t a2, intptr_t a3,
                              intptr_t a4, intptr_t a5, intptr_t a6, intptr_t a7) {
+    ONE_AT_A_TIME;
     intptr_t a[] = {a0, a1, a2, a3, a4, a5, a6, a7};
     if (!self) return 0;
     if ((Class *)self >= classes && (Class *)self < classes + KINDS) return to_class(((Class *)self)->name, selector, a);

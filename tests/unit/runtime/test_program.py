@@ -18,6 +18,7 @@ from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, Unkno
 from aneforge.runtime.executables import SoftwareEngine
 from aneforge.runtime.ports import Direction
 from aneforge.runtime.slots import SLOTS
+from every_way import load_here
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 
 
 def loaded(graph: GraphLike) -> af.LoadedProgram:
-    program = af.build_program(graph, "h16g")
-    return af.LoadedProgram(program, SoftwareEngine(program))
+    return load_here(graph, "h16g")
 
 
 def slots_used() -> int:

@@ -1,8 +1,9 @@
 """An operation of a stream: a loaded program with ports of its own.
 
 Several operations can run one program, each with its own buffers; what the program keeps as states they share. On a
-device these buffers are the device's own memory, unless a caller binds others, and what operations share stays there. The
-states that an operation itself passes through are those of the real runtime:
+device these buffers are the device's own memory, unless a caller binds others, and what operations share stays there.
+
+The states that an operation itself passes through are those of the real runtime:
 
     fresh ──encode──► in use ──reset of the stream──► to be prepared ──prepare──► prepared ──encode──► in use
 
@@ -81,8 +82,8 @@ class Operation:
         if self._device is not None:
             weakref.finalize(self, self._device.release).atexit = False
         self._ports = {key: self._own_port(port) for key, port in program.ports.items()}
-        for name, value in program.drawn.items():
-            np.copyto(self.port(name, Direction.INPUT).buffer, value)
+        for drawn, value in program.drawn.items():
+            np.copyto(self.port(drawn, Direction.INPUT).buffer, value)
 
     @property
     def ports(self) -> Mapping[str, Port]:

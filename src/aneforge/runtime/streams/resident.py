@@ -67,8 +67,13 @@ def with_state_ports(graph: GraphLike) -> ResidentGraph:
                 f"state {name!r} would become the output {name + NEXT!r}, which the graph has", remedy="rename it"
             )
 
+    called = {node: name for name, node in whole.inputs.items()}
+
     def exchanged(node: Node, operands: Mapping[str, Argument]) -> list[Tensor] | None:
         del operands  # a placeholder has none
+        if whole.states and node in called:
+            # One without a name would be called after its place, which states before it change.
+            return [Tensor(replace(node, attributes={**node.attributes, "name": called[node]}))]
         if node.op.name != STATE:
             return None
         kind = node.types[0]

@@ -11,24 +11,18 @@ import pytest
 import aneforge as af
 from aneforge.errors import GraphError, RuntimeStateError
 from aneforge.ops.constant import Constant
-from aneforge.runtime.executables import SoftwareEngine
-from aneforge.runtime.program import LoadedProgram
 from aneforge.runtime.streams.multi import execute_multi
 from aneforge.runtime.streams.operations import Operation
 from aneforge.runtime.streams.resident import with_state_ports
 from aneforge.runtime.streams.stream import ExecutionStream
 from aneforge.targets import Family
+from every_way import load_here
 from llama_block import llama_block
 
 Array = npt.NDArray[Any]
 WIDTH, HEADS, PLACES, STEPS = 64, 2, 8, 5
 GRAPH = llama_block(width=WIDTH, heads=HEADS, places=PLACES)
 TARGETS = [Family.A13, Family.A16]
-
-
-def loaded(graph: af.Graph, target: Family) -> LoadedProgram:
-    program = af.build_program(graph, target)
-    return LoadedProgram(program, SoftwareEngine(program))
 
 
 def feed(step: int) -> dict[str, Array]:
@@ -57,7 +51,7 @@ def recomputed(target: Family, step: int) -> tuple[Array, Array, Array]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_states_stay_between_executions(target: Family) -> None:
-    with loaded(GRAPH, target) as program:
+    with load_here(GRAPH, target) as program:
         step = Operation(program)
         with ExecutionStream() as stream:
             stream.encode(step)
@@ -75,7 +69,7 @@ def test_states_stay_between_executions(target: Family) -> None:
 def test_shared_ports_hold_the_cache(target: Family) -> None:
     resident = with_state_ports(GRAPH)
     assert dict(resident.pairs) == {"keys_next": "keys", "values_next": "values"}
-    with loaded(resident.graph, target) as program:
+    with load_here(resident.graph, target) as program:
         step = Operation(program)
         resident.share(step)
         with ExecutionStream() as stream:
@@ -93,7 +87,7 @@ def test_shared_ports_hold_the_cache(target: Family) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_all_steps_in_one_call(target: Family) -> None:
     resident = with_state_ports(GRAPH)
-    with loaded(resident.graph, target) as program:
+    with load_here(resident.graph, target) as program:
         found = execute_multi(program, [feed(number) for number in range(STEPS)], resident.pairs)
         more = execute_multi(
             program,
@@ -134,7 +128,7 @@ def test_a_graph_without_states_stays_as_it_is() -> None:
 
 
 def test_wrong_steps() -> None:
-    with loaded(af.Graph({"y": af.input((1, 1), name="total") + af.input((1, 1), name="x")}), Family.A16) as program:
+    with load_here(af.Graph({"y": af.input((1, 1), name="total") + af.input((1, 1), name="x")}), Family.A16) as program:
         limit = program.program.target.limits.integer("execute_multi_operations")
         with pytest.raises(GraphError, match="execute_multi: there is no step to run"):
             execute_multi(program, [])

@@ -13,25 +13,25 @@ import pytest
 
 import aneforge as af
 from aneforge.errors import GraphError, GraphTypeError, RuntimeStateError, UnknownNameError
-from aneforge.runtime.executables import SoftwareEngine
 from aneforge.runtime.ports import Direction
-from aneforge.runtime.program import LoadedProgram
 from aneforge.runtime.streams.events import Event
 from aneforge.runtime.streams.lane import lane
 from aneforge.runtime.streams.operations import Operation, Phase
 from aneforge.runtime.streams.stream import ExecutionStream, StreamState, Submission
 from aneforge.targets import Family
+from every_way import load_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from aneforge.runtime.program import LoadedProgram
 
 WAIT = 30.0
 """Seconds after which a test gives up; nothing here takes as long."""
 
 
 def loaded(graph: af.Tensor | af.Graph) -> LoadedProgram:
-    program = af.build_program(graph, Family.A16)
-    return LoadedProgram(program, SoftwareEngine(program))
+    return load_here(graph, Family.A16)
 
 
 @pytest.fixture
@@ -156,6 +156,17 @@ def test_an_input_and_an_output_of_one_name() -> None:
         assert step.port("x", Direction.INPUT).buffer.tolist() == [[1.0, 2.0]]
         with pytest.raises(UnknownNameError, match="unknown port 'x'"):
             step.port("x")
+
+
+def test_an_operation_has_what_the_host_draws() -> None:
+    with af.compile(af.dropout(af.input((1, 32), name="x"), 0.5, seed=5), target="h13") as model:
+        step = Operation(model.loaded)
+        step.set_input("x", np.ones((1, 32)))
+        with ExecutionStream() as stream:
+            stream.encode(step)
+            stream.execute()
+        assert np.array_equal(step.read_output("y"), model(np.ones((1, 32))))
+        assert step.read_output("y").any()
 
 
 # Preparing, encoding, resetting
