@@ -6,6 +6,7 @@ from . import evidence as evidence
 from . import hwx as hwx
 from . import rules as rules
 from . import special as special
+from . import streaming as streaming
 from . import targets as targets
 from ._version import __version__ as __version__
 from .analysis.cost import cost as cost

@@ -24,6 +24,7 @@ PUBLIC_MODULES = [
     "aneforge.rules",
     "aneforge.runtime.chaining",
     "aneforge.special",
+    "aneforge.streaming",
     "aneforge.targets",
 ]
 
