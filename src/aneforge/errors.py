@@ -141,7 +141,7 @@ class UnknownTargetError(UnknownNameError):
 
 
 class AmbiguousTargetError(UnknownTargetError):
-    """A name with two readings: a chip and a family have it, and they are different targets."""
+    """A name with two readings. None is left: a name that a chip and a family have is the chip's."""
 
 
 class NoDataError(AneforgeError, ValueError, KeyError):

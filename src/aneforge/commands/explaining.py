@@ -205,14 +205,14 @@ def explained_op(name: str) -> Explanation:
     op = find_op(name)
     rows = [Row("operands", ", ".join(operand.name for operand in op.operands) or "none")]
     rows += [Row("category", str(op.category)), Row("MIL", op.mil_name or "no single operation there")]
-    rows += [Row(family.name, op_status(op.name, family)) for family in Family if supports_mil(family)]
+    rows += [Row(f"{family.name} family", op_status(op.name, family)) for family in Family if supports_mil(family)]
     if op.support.below is Below.DECOMPOSE:
         rows.append(Row("decomposed", str(op.decompositions[0])))
     if op.gradient is not None:
         rows.append(Row("gradient", str(op.gradient)))
     if op.name in catalogue():
         status = catalogue()[op.name].status
-        rows += [Row(f"MIL front end, {family.name}", word) for family, word in status.items()]
+        rows += [Row(f"MIL front end, {family.name} family", word) for family, word in status.items()]
     rows += [Row(rule.id, rule.statement) for rule in rules().values() if looks_at(rule, op)]
     return Explanation("operation", op.name, op.summary, tuple(rows))
 
@@ -227,7 +227,7 @@ def explained_target(name: str) -> Explanation:
     """Return what is known of a target."""
     target = resolve(name)
     rows = [Row("chips", title_of(target) or "not known"), Row("kind", str(target.kind))]
-    rows += [Row("family", "none" if target.family is None else target.family.name)]
+    rows += [Row("family", "none" if target.family is None else f"{target.family.name} family")]
     for prefix, properties in target.groups.items():
         for field in properties:
             fact = properties.fact(field)

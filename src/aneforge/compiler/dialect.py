@@ -142,8 +142,8 @@ def direct_route(target: Target) -> Dialect:
             return Objection(f"{target.name} does not have it")
         if family < support.floor and node.op.name not in DIVISION_STEPS and not has_direct_form(node.op.name):
             floor = Family(support.floor).name
-            why = f"{target.name} does not have {node.op.name}, which needs family {floor}"
-            return Objection(why, remedy=f"choose a target of family {floor} or later", final=True)
+            why = f"{target.name} does not have {node.op.name}, which needs the {floor} family or a later one"
+            return Objection(why, remedy=f"choose a target of the {floor} family or a later one", final=True)
         return direct_form(node)
 
     return Dialect(f"the engine of {target.name}, direct", objection, common_limits())

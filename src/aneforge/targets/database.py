@@ -91,7 +91,7 @@ class Database:
     def chips(self) -> Mapping[str, Chip]:
         """Every chip by its key, such as `m4-pro`."""
         file = schema.read(self.folder / "chips.toml", schema.ChipsFile)
-        return {key: self._chip(key, entry) for key, entry in file.chips.items()}
+        return {key: self._chip(key, entry, file.devices_evidence) for key, entry in file.chips.items()}
 
     @cached_property
     def hal_scalars(self) -> Mapping[str, Property]:
@@ -313,7 +313,7 @@ class Database:
         entry = self.image_formats.tiers.get(tier) if tier else None
         return ImageFormats(entry.count, entry.named, entry.evidence) if entry else None
 
-    def _chip(self, key: str, entry: schema.ChipEntry) -> Chip:
+    def _chip(self, key: str, entry: schema.ChipEntry, devices_evidence: Evidence) -> Chip:
         target, evidence = self._named_target(key, entry.target)
         reported, reported_evidence = self._named_target(key, entry.reported) if entry.reported else (None, None)
         projected, projected_evidence = (
@@ -332,6 +332,8 @@ class Database:
             soc=entry.soc,
             parts_evidence=entry.parts_evidence or None,
             aliases=entry.aliases,
+            devices=entry.devices,
+            devices_evidence=devices_evidence if entry.devices else None,
             bandwidth=number_of(key, entry.bandwidth) if entry.bandwidth else None,
             bandwidth_evidence=own_evidence(key, entry.bandwidth) if entry.bandwidth else None,
             cores=entry.cores,

@@ -1,14 +1,14 @@
 """Names of targets, chips and families as users write them, looked up without asking which machine this is.
 
-Nothing is guessed: an unknown name is an error with the nearest names, and a name with two readings is an error
-that names both.
+Nothing is guessed: an unknown name is an error with the nearest names. Where a chip and a family have one name, as with
+A14, the name alone is the chip, which is what a shop calls so; the family has `family:` before it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.errors import AmbiguousTargetError, UnknownTargetError
+from aneforge.errors import UnknownTargetError
 from aneforge.targets.database import database
 from aneforge.targets.family import LegalityFamily
 
@@ -33,41 +33,37 @@ EXAMPLES = {
 
 
 def find_target(name: str) -> Target:
-    """Return the target that a compiler name, a chip name or a family name stands for.
+    """Return the target that a compiler name, a chip, a device or a family name stands for.
+
+    >>> [find_target(one).name for one in ("a14", "family:a14", "iPhone 15 Pro", "m4pro")]
+    ['h13', 'h14', 'h16', 'h16g']
 
     Raises:
         UnknownTargetError: Nothing has that name.
-        AmbiguousTargetError: A chip and a family have it, and they are different targets.
     """
     key = slug(text(name, "target"))
-    targets, chips, families = database().targets, chip_readings(), family_readings()
+    targets, families = database().targets, family_readings()
     if key.startswith(CHIP_PREFIX):
         return targets[chip(key).target]
     if key.startswith(FAMILY_PREFIX):
         return targets[family_representative(key)]
     if key in targets:
         return targets[key]
-    if key in chips and key in families:
-        known = chips[key]
-        raise AmbiguousTargetError(
-            f"target {name!r} has two readings: the {known.name} chip is {known.target}, "
-            f"the {key.upper()} family is {families[key]}",
-            remedy=f"write {CHIP_PREFIX}{known.key} or {FAMILY_PREFIX}{key}",
-        )
-    if key in chips:
-        return targets[chips[key].target]
+    known = chip_of_key(key)
+    if known is not None:
+        return targets[known.target]
     if key in families:
         return targets[families[key]]
     raise UnknownTargetError.of(
         "target",
         name,
-        [*targets, *chips, *(FAMILY_PREFIX + known for known in families)],
+        [*targets, *chip_readings(), *(FAMILY_PREFIX + one for one in families)],
         remedy="`aneforge targets` lists every target and chip",
     )
 
 
 def chip(name: str) -> Chip:
-    """Return a chip by its shop name, with its reported and its rule-derived target names.
+    """Return a chip by its shop name or by a device that has it, with its reported and its rule-derived target names.
 
     >>> m4 = chip("M4")
     >>> m4.reported, m4.naming_rule
@@ -76,10 +72,19 @@ def chip(name: str) -> Chip:
     Raises:
         UnknownTargetError: No chip has that name.
     """
-    found = chip_readings().get(slug(text(name, "chip")).removeprefix(CHIP_PREFIX))
+    found = chip_of_key(slug(text(name, "chip")).removeprefix(CHIP_PREFIX))
     if found is None:
         raise UnknownTargetError.of("chip", name, (known.name for known in database().chips.values()))
     return found
+
+
+def chip_of_key(key: str) -> Chip | None:
+    """Return the chip that a name stands for, with and without the hyphens between its words."""
+    readings = chip_readings()
+    if key in readings:
+        return readings[key]
+    joined = key.replace("-", "")
+    return next((known for spelling, known in readings.items() if spelling.replace("-", "") == joined), None)
 
 
 def text(name: object, what: str) -> str:
@@ -104,9 +109,13 @@ def slug(name: str) -> str:
 
 
 def chip_readings() -> Mapping[str, Chip]:
-    """Return every spelling that stands for a chip."""
+    """Return every spelling that stands for a chip: its own, and the names of the devices that have it."""
     chips = database().chips.values()
-    return {spelling: known for known in chips for spelling in (known.key, *known.aliases)}
+    return {
+        spelling: known
+        for known in chips
+        for spelling in (known.key, *known.aliases, *(slug(device) for device in known.devices))
+    }
 
 
 def family_readings() -> Mapping[str, str]:

@@ -27,16 +27,15 @@ GROUPS = {
 def resolve(target: TargetLike = None) -> Target:
     """Return the target that something names.
 
-    Accepted are a compiler name in any case, a chip by its shop name, a `Family` or its number (its representative
-    target), a `Target`, a `Place`, and None for the host. `soc:` and `family:` before a name choose between two
-    readings.
+    Accepted are a compiler name in any case, a chip by its shop name or by a device that has it, a `Family` or its
+    number (its representative target), a `Target`, a `Place`, and None for the host. A name that a chip and a family
+    have is the chip's; `family:` before it asks for the family.
 
-    >>> [resolve(name).name for name in ("H17s", "m4", "M4 Pro", "m4-pro", Family.A16, 2, "soc:a14", "family:a14")]
+    >>> [resolve(name).name for name in ("H17s", "m4", "M4 Pro", "m4-pro", Family.A16, 2, "a14", "family:a14")]
     ['h17s', 'h16g', 'h16g', 'h16g', 'h16s', 'h13', 'h13', 'h14']
 
     Raises:
         UnknownTargetError: Nothing has that name; also a `ValueError` and a `KeyError`.
-        AmbiguousTargetError: The name has two readings, as `a14` does.
     """
     match target:
         case Target():

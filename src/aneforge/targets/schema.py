@@ -141,6 +141,8 @@ class ChipEntry(Entry, frozen=True):
     name: str
     target: ValueEntry
     """The compiler target that stands for the chip here."""
+    devices: tuple[str, ...] = ()
+    """Devices that have this chip, by the name on their box."""
     reported: ValueEntry | None = None
     """What a device really reported."""
     naming_rule: str | None = None
@@ -163,6 +165,8 @@ class ChipEntry(Entry, frozen=True):
 class ChipsFile(Entry, frozen=True):
     """`chips.toml`."""
 
+    devices_evidence: Evidence
+    """Why the devices of all chips are believed."""
     chips: dict[str, ChipEntry]
 
 

@@ -278,6 +278,10 @@ class Chip:
     parts_evidence: Evidence | None
     """Why the part numbers in `soc` are believed; there where they are."""
     aliases: tuple[str, ...]
+    devices: tuple[str, ...]
+    """Devices that have this chip and no other, by the name on their box."""
+    devices_evidence: Evidence | None
+    """Why that is believed; there where devices are."""
     bandwidth: float | None
     """Gigabytes per second at which the engine was seen to read the weights of a language model's last layer."""
     bandwidth_evidence: Evidence | None

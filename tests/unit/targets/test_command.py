@@ -64,7 +64,6 @@ def test_audit_counts(clean_environment: dict[str, str]) -> None:
     ("arguments", "message"),
     [
         (("show", "h17x"), "error: unknown target 'h17x'; nearest: h17"),
-        (("show", "a14"), "error: target 'a14' has two readings"),
         (("list", "everything"), "error: unknown target group 'everything'; known: all, families, known"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aneforge.errors import AmbiguousTargetError, NoDataError, UnknownTargetError
+from aneforge.errors import NoDataError, UnknownTargetError
 from aneforge.targets import (
     Family,
     Kind,
@@ -18,6 +18,7 @@ from aneforge.targets import (
     family_of_arch,
     group,
     names,
+    place_of,
     resolve,
     supports_mil,
 )
@@ -73,20 +74,44 @@ def test_a_target_resolves_to_itself() -> None:
         ("a18", "h17", "h18"),
     ],
 )
-def test_two_readings_are_an_error_that_names_both(written: str, chip_target: str, family_target: str) -> None:
-    with pytest.raises(AmbiguousTargetError) as error:
-        resolve(written)
-    key = written.lower()
-    assert f"chip is {chip_target}" in str(error.value)
-    assert f"family is {family_target}" in str(error.value)
-    assert f"write soc:{key} or family:{key}" in str(error.value)
-    assert resolve(f"soc:{key}").name == chip_target
-    assert resolve(f"family:{key}").name == family_target
+def test_a_name_of_two_readings_is_the_chip(written: str, chip_target: str, family_target: str) -> None:
+    assert resolve(written).name == chip_target
+    assert resolve(f"soc:{written}").name == chip_target
+    assert resolve(f"family:{written}").name == family_target
 
 
 def test_a17_alone_names_the_pro_chip() -> None:
-    with pytest.raises(AmbiguousTargetError, match=r"soc:a17-pro or family:a17"):
-        resolve("a17")
+    assert resolve("a17") is resolve("a17-pro")
+
+
+@pytest.mark.parametrize(
+    ("written", "chip_name"),
+    [
+        ("m4pro", "M4 Pro"),
+        ("M4-Max", "M4 Max"),
+        ("a17pro", "A17 Pro"),
+        ("iphone15pro", "A17 Pro"),
+        ("iPhone 15 Pro Max", "A17 Pro"),
+        ("iphone-15", "A16"),
+        ("ipad-pro-m4", "M4"),
+        ("iPadProM4", "M4"),
+    ],
+)
+def test_chips_are_named_without_hyphens_and_by_devices(written: str, chip_name: str) -> None:
+    place = place_of(written)
+    assert place.chip is not None
+    assert place.chip.name == chip_name
+
+
+def test_no_two_chips_have_one_spelling() -> None:
+    names = [
+        spelling.replace("-", "")
+        for known in database().chips.values()
+        for spelling in {known.key, *known.aliases, *(slug(device) for device in known.devices)}
+    ]
+    assert len(names) == len(set(names))
+    assert not set(names) & set(database().targets)
+    assert all(known.devices_evidence is not None for known in database().chips.values() if known.devices)
 
 
 @pytest.mark.parametrize("caught", [ValueError, KeyError])

@@ -17,7 +17,8 @@ NO_FAMILY = 8
 def runs_mil(subject: Subject) -> Iterator[Seen]:
     """{op} cannot run: {target} is below the floor of MIL programs.
 
-    Remedy: choose a target of tier {since} or later, or write a network description (`compile --emit netplist`).
+    Remedy: choose a target of the {since} family or a later one, or write a network description
+    (`compile --emit netplist`).
 
     The front end asserts this before it looks at any operation, so every operation is rejected there.
     """
@@ -26,7 +27,7 @@ def runs_mil(subject: Subject) -> Iterator[Seen]:
 
 @rule("ANE-FLOOR-002", Severity.REJECT, bound="family", relation=Relation.AT_MOST)
 def operation_floor(subject: Subject) -> Iterator[Seen]:
-    """{op} needs family {what}; {target} is of family {limit}.
+    """{op} needs the {what} family or a later one; {target} is of the {limit} family.
 
     Remedy: choose a later target, or build the operation from others.
 

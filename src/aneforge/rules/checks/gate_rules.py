@@ -18,7 +18,7 @@ PRESENT = Relation.PRESENT
 def texture_operation(subject: Subject) -> Iterator[Seen]:
     """{op} runs on the texture engine, which {target} does not have.
 
-    Remedy: resize with resize_bilinear, gather along one axis, or choose a target of tier {since} or later.
+    Remedy: resize with resize_bilinear, gather along one axis, or choose a target of the {since} family or a later one.
 
     One source says that older targets decompose these operations; the front end was seen to refuse them, and so do
     we (conflict S2).
@@ -41,7 +41,7 @@ def texture_padding(subject: Subject) -> Iterator[Seen]:
 def random_operation(subject: Subject) -> Iterator[Seen]:
     """{op} needs the random-number block, which {target} does not have; the host supplies the numbers as an input.
 
-    Remedy: draw the numbers on the host, or choose a target of tier {since} or later.
+    Remedy: draw the numbers on the host, or choose a target of the {since} family or a later one.
     """
     yield Seen(subject.op)
 
@@ -50,7 +50,7 @@ def random_operation(subject: Subject) -> Iterator[Seen]:
 def softmax(subject: Subject) -> Iterator[Seen]:
     """Softmax is not supported by {target}: its support byte is off.
 
-    Remedy: choose a target of tier {since} or later.
+    Remedy: choose a target of the {since} family or a later one.
     """
     yield Seen(subject.op)
 
@@ -59,7 +59,7 @@ def softmax(subject: Subject) -> Iterator[Seen]:
 def instance_norm(subject: Subject) -> Iterator[Seen]:
     """Instance normalisation is not supported by {target}: its support byte is off.
 
-    Remedy: choose a target of tier {since} or later.
+    Remedy: choose a target of the {since} family or a later one.
     """
     yield Seen(subject.op)
 

@@ -228,7 +228,7 @@ def software_envelope(name: str) -> int:
 def software_gather_form(subject: Subject) -> Iterator[Seen]:
     """A gather by coordinates has {seen} {what}; without a texture engine {target} gathers with {limit}.
 
-    Remedy: gather along one axis, make the indices constants, or choose a target of tier {since} or later.
+    Remedy: gather along one axis, make the indices constants, or choose a target of the {since} family or a later one.
 
     What was seen cannot be brought to the one form that is gathered there: three axes of one image, named by
     coordinates of every axis. Constant indices are rewritten to name single elements.

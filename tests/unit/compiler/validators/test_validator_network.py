@@ -338,7 +338,8 @@ def test_an_objection_reads_as_one_sentence() -> None:
     (objection,) = [one for one in found.findings if one.stops]
     assert str(objection) == (
         "ANE-GATE-004 reject: softmax on h12: Softmax is not supported by h12: its support byte is off. Remedy: choose "
-        'a target of tier A13 or later. The compiler says "Softmax is not supported by this ANE architecture".'
+        "a target of the A13 family or a later one. "
+        'The compiler says "Softmax is not supported by this ANE architecture".'
     )
 
 
