@@ -144,6 +144,7 @@ from .runtime.tune import tune as tune
 from .runtime.tune import tune_precision as tune_precision
 from .targets.peak import project_peak as project_peak
 from .train.adam_in_graph import adam_step as adam_step
+from .train.loss_scale import DynamicLossScale as DynamicLossScale
 from .train.objectives import mse as mse
 from .train.objectives import softmax_cross_entropy as softmax_cross_entropy
 from .train.optimisers import SGD as SGD
@@ -153,6 +154,7 @@ from .train.parameter import Parameter as Parameter
 from .train.parameter import conv_param as conv_param
 from .train.parameter import parameter as parameter
 from .train.patches import conv2d as conv2d
+from .train.scale_advice import loss_scale_advice as loss_scale_advice
 from .train.small_networks import cifar_cnn as cifar_cnn
 from .train.small_networks import conv_block as conv_block
 from .train.small_networks import group_norm_train as group_norm_train

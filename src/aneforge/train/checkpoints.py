@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aneforge.ops.types import Array
 
 __all__ = [
+    "SCALE_CHANGES",
     "Header",
     "MissingSafetensorsError",
     "Order",
@@ -38,6 +39,8 @@ __all__ = [
 ]
 
 KEY = "aneforge.checkpoint"
+SCALE_CHANGES = "scale_changes"
+"""The number that says that the loss scale changes in a run."""
 FORM = 1
 """The number of this form of the header; another one is refused."""
 PLACE = re.compile(r' at(?: "(?:[^"\\]|\\.)*")?(?: line \d+)?(?: node "(?:[^"\\]|\\.)*")?$')
@@ -176,7 +179,7 @@ def check_same(found: Header, tensors: Mapping[str, Array], here: Snapshot) -> N
                 remedy="give the trainer the options that it had when the checkpoint was written",
             )
     scales = found.numbers["loss_scale"], here.header.numbers["loss_scale"]
-    if scales[0] != scales[1]:
+    if scales[0] != scales[1] and SCALE_CHANGES not in found.numbers:
         raise CheckpointError("the checkpoint was written with another loss_scale", seen=scales[0], limit=scales[1])
     check_orders(found.order, here.header.order)
     drawn = ("order", "drawn")

@@ -7,13 +7,14 @@ and takes back what the program gives.
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from aneforge.callsite import warn
-from aneforge.errors import GraphError, PrecisionWarning
+from aneforge.errors import DispatchFloorWarning, GraphError, PrecisionWarning
 from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.graph import Graph
 from aneforge.runtime.compile import compile_multi
@@ -63,7 +64,10 @@ class DeviceOptimizer(Optimizer):
         rate = build_input((1, 1), name="rate")
         found = self.results(weight, gradient, rate, states)
         graph = Graph(dict(zip((WEIGHT, *self.states), found, strict=True)))
-        return FedProgram("update", graph, compile_multi(graph, target=target, backend=backend))
+        with warnings.catch_warnings():
+            # An update is small by nature, and nobody can put more work into it; the report lists the warning.
+            warnings.simplefilter("ignore", DispatchFloorWarning)
+            return FedProgram("update", graph, compile_multi(graph, target=target, backend=backend))
 
     def update(self, place: int, gradient: Array, rate: float) -> None:
         """Change one parameter and its states by running its program."""

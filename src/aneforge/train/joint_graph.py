@@ -11,13 +11,14 @@ from aneforge.graph.node import build
 from aneforge.graph.precision import to_fp16
 from aneforge.graph.rewrite import rewrite
 from aneforge.graph.tensor import Tensor
+from aneforge.train.loss_seed import LossSeed
 from aneforge.train.parameter import Parameter, own
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from aneforge.graph.node import Argument, Node
-    from aneforge.ops.types import Array
+    from aneforge.ops.types import Array, TensorType
 
 __all__ = ["JointLoss", "bind_joint_graph"]
 
@@ -25,7 +26,7 @@ LOSS, SEED = "loss", "seed"
 
 
 @dataclass(frozen=True, slots=True)
-class JointLoss:
+class JointLoss(LossSeed):
     """A loss that the program itself computes, and whose gradients were traced with it."""
 
     graph: Graph
@@ -43,12 +44,23 @@ class JointLoss:
 
     def gradients(self, params: Sequence[Parameter], loss_scale: float) -> list[Tensor]:
         """Return the gradients of the loss times a scale, in the order of the parameters."""
+        self.check_scale(loss_scale)
+        return self.seeded(
+            params,
+            lambda kind: Tensor(build("fill", {}, {"shape": kind.shape, "value": loss_scale, "dtype": kind.dtype})),
+        )
+
+    def gradients_from(self, params: Sequence[Parameter], seed: Tensor) -> list[Tensor]:
+        """Return the same from a tensor [1, 1], which is fed `seed_of` the scale."""
+        return self.seeded(params, lambda kind: seed.reshape(*kind.shape))
+
+    def seeded(self, params: Sequence[Parameter], seed_of_type: Callable[[TensorType], Tensor]) -> list[Tensor]:
+        """Return the gradients for a gradient at the loss."""
 
         def scaled(node: Node, _: Mapping[str, Argument]) -> list[Tensor] | None:
             if node.op.name != INPUT or node.attributes.get("name") != SEED:
                 return None
-            kind = node.types[0]
-            return [Tensor(build("fill", {}, {"shape": kind.shape, "value": loss_scale, "dtype": kind.dtype}))]
+            return [seed_of_type(node.types[0])]
 
         # The forward pass does not depend on the gradient at the loss, and is shared with `result`.
         found = rewrite(self.graph, scaled).outputs

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.errors import GraphError, GraphTypeError
+from aneforge.errors import GraphTypeError
 from aneforge.graph.builder.arguments import expect_tensor
 from aneforge.graph.gradients import backward, backward_from
 from aneforge.graph.graph import INPUT
 from aneforge.graph.methods.method_arguments import misuse
 from aneforge.graph.tensor import Tensor
-from aneforge.ops.numbers import FP16_MAX
 from aneforge.train.joint_graph import JointLoss
+from aneforge.train.loss_seed import LossSeed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ __all__ = ["CrossEntropy", "Objective", "ScalarLoss", "as_objective", "mse", "so
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarLoss:
+class ScalarLoss(LossSeed):
     """A loss that the program itself computes."""
 
     result: Tensor
@@ -35,8 +35,15 @@ class ScalarLoss:
 
     def gradients(self, params: Sequence[Parameter], loss_scale: float) -> list[Tensor]:
         """Return the gradients of the loss times a scale, in the order of the parameters."""
-        expect_in_fp16(loss_scale, loss_scale, FP16_MAX)
+        self.check_scale(loss_scale)
         found = backward(self.result, params, loss_scale)
+        return [found[one] for one in params]
+
+    def gradients_from(self, params: Sequence[Parameter], seed: Tensor) -> list[Tensor]:
+        """Return the same from a tensor [1, 1], which is fed `seed_of` the scale."""
+        if self.result.type.size != 1:
+            self.gradients(params, 1.0)  # says what is wrong with the loss
+        found = backward_from(seed.reshape(*self.result.shape), self.result, params)
         return [found[one] for one in params]
 
     def loss_of(self, result: Array, feeds: Mapping[Node, Array]) -> float:  # noqa: ARG002 - one form for all objectives
@@ -45,7 +52,7 @@ class ScalarLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class CrossEntropy:
+class CrossEntropy(LossSeed):
     """The mean cross-entropy of softmax(logits) and one-hot targets: an objective, not a tensor."""
 
     result: Tensor
@@ -58,11 +65,21 @@ class CrossEntropy:
 
         At the logits it is (softmax − target)·scale/N, so that no logarithm is in the program.
         """
-        rows = self.result.shape[0]
-        expect_in_fp16(loss_scale, loss_scale / rows, FP16_MAX * rows)
-        seed = (self.result.softmax() - self.target) * (loss_scale / rows)
-        found = backward_from(seed, self.result, params)
+        self.check_scale(loss_scale)
+        return self.multiplied(params, self.seed_of(loss_scale))
+
+    def gradients_from(self, params: Sequence[Parameter], seed: Tensor) -> list[Tensor]:
+        """Return the same from a tensor [1, 1], which is fed `seed_of` the scale."""
+        return self.multiplied(params, seed)
+
+    def multiplied(self, params: Sequence[Parameter], factor: Tensor | float) -> list[Tensor]:
+        """Return the gradients of the loss times a factor and the number of rows."""
+        found = backward_from((self.result.softmax() - self.target) * factor, self.result, params)
         return [found[one] for one in params]
+
+    def seed_of(self, loss_scale: float) -> float:
+        """Return the factor by which a scale enters the backward pass."""
+        return loss_scale / self.result.shape[0]
 
     def loss_of(self, result: Array, feeds: Mapping[Node, Array]) -> float:
         """Return the loss of the logits that a program gave, in float32 on the host."""
@@ -143,18 +160,3 @@ def mse(y: Tensor, target: Tensor) -> Tensor:
             remedy="reshape one of them: broadcasting would compare other elements than is meant",
         )
     return (found - wanted).square().mean(tuple(range(len(found.shape))))
-
-
-def expect_in_fp16(loss_scale: float, seed: float, most: float) -> None:
-    """Check that the first gradient is finite in fp16.
-
-    Raises:
-        GraphError: It is not.
-    """
-    if seed > FP16_MAX:
-        raise GraphError(
-            "the first gradient must be finite in fp16",
-            seen=f"loss_scale {loss_scale:g}",
-            limit=most,
-            remedy="use a smaller loss_scale",
-        )

@@ -45,7 +45,7 @@ class Optimizer(ABC):
 
     moments: ClassVar[int] = 0
     """Arrays that are kept for every parameter."""
-    counted: ClassVar[tuple[str, ...]] = ("loss_scale", "skipped", "steps")
+    counted: ClassVar[tuple[str, ...]] = ("finite_in_row", "loss_scale", "skipped", "steps")
     """Attributes that change in a run, beside parameters and moments: what a checkpoint keeps."""
     state_dtype: ClassVar[type[np.floating[Any]]] = np.float32
     """The element type of those arrays."""
@@ -73,6 +73,8 @@ class Optimizer(ABC):
         """Steps that were taken; skipped ones do not count."""
         self.skipped = 0
         """Steps in a row that were skipped last."""
+        self.finite_in_row = 0
+        """Steps in a row that were taken last, since the loss scale was changed."""
         self.kept: list[list[Array]] = [
             [np.zeros(one.shape, self.state_dtype) for _ in range(self.moments)] for one in self.params
         ]
@@ -94,6 +96,7 @@ class Optimizer(ABC):
             self.skip()
             return False
         self.skipped = 0
+        self.finite_in_row += 1
         self.steps += 1
         rate = rate_at(self.lr, self.steps)
         for place, gradient in enumerate(self.clipped(found)):
@@ -107,6 +110,7 @@ class Optimizer(ABC):
     def rescale(self, loss_scale: float) -> None:
         """Take gradients of another loss scale from now on."""
         self.loss_scale = loss_scale
+        self.finite_in_row = 0
 
     def for_target(self, target: TargetLike, backend: str | Backend | None) -> Self:  # noqa: ARG002 - for updates on the engine
         """Return the same optimiser for another target; what is computed on the host is the same for all."""
@@ -147,6 +151,7 @@ class Optimizer(ABC):
     def skip(self) -> None:
         """Count a step that is skipped, and warn of it now and then."""
         self.skipped += 1
+        self.finite_in_row = 0
         if self.skipped % WARN_EVERY == 1:
             warn(
                 f"a gradient is non-finite: the step is skipped ({self.skipped} in a row); parameters and moments "

@@ -9,54 +9,65 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aneforge.callsite import warn
-from aneforge.compiler.passes.choose_slice_route import FIXED_POINT
+from aneforge.compiler.compile import build_program
 from aneforge.errors import SliceSaturationWarning
+from aneforge.train.scaled_layers import describe_layer, is_width_crop, scaled_layers
+from aneforge.train.step_programs import SCALE_INPUT, step_graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aneforge.compiler.ir.program import Program
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.train.objectives import Objective
     from aneforge.train.parameter import Parameter
     from aneforge.train.step_programs import Programs
 
-__all__ = ["warn_of_saturation", "width_crops"]
+__all__ = ["scaled_crops", "warn_of_saturation"]
 
 FIELD = "width_slice_crop_x16"
 LEAST_SCALE = 512
-"""Documented: a smaller scale is not warned of."""
+"""Documented: a smaller scale is not warned of, unless the program has such a slice of loss-scaled values."""
 
 
-def width_crops(program: Program) -> int:
-    """Return how many layers of a program copy a slice in fixed point.
+def scaled_crops(programs: Programs, objective: Objective, params: Sequence[Parameter]) -> list[Layer]:
+    """Return the layers of a step that copy a slice of loss-scaled values times 16.
 
-    >>> import aneforge as af
-    >>> part = af.input((1, 1, 4, 8)).slice_by_size([0, 0, 0, 2], [1, 1, 4, 4])
-    >>> [width_crops(af.build_program(part, family)) for family in (af.targets.Family.A13, af.targets.Family.A16)]
-    [1, 0]
+    Where the scale is a constant of the step, its values are followed in the same program with the scale as an input.
     """
-    return sum(layer.choices.get("format") == FIXED_POINT for layer in program.layers)
-
-
-def warn_of_saturation(programs: Programs, params: Sequence[Parameter], loss_scale: float) -> None:
-    """Warn where slices of the width are copied times 16, a kernel wider than 1 is trained and the scale is large."""
     program = programs.step.model.program
-    target = program.target
-    widths = [one.kernel[3] for one in params if one.kernel is not None and one.kernel[3] > 1]
+    if not any(map(is_width_crop, program.layers)):
+        return []
+    if programs.scale is None:
+        program = build_program(step_graph(objective, params, None).graph, program.place)
+    return [layer for layer in scaled_layers(program, SCALE_INPUT) if is_width_crop(layer)]
+
+
+def warn_of_saturation(
+    programs: Programs, objective: Objective, params: Sequence[Parameter], loss_scale: float
+) -> None:
+    """Warn where slices of the width are copied times 16, and either the documented conditions hold or one is found.
+
+    Documented: a kernel wider than 1 is trained, and the scale is large.
+    """
+    target = programs.step.model.program.target
     most = target.limits.get("slice_saturation_magnitude")
-    if target.datapath.get(FIELD) is not True or not widths or loss_scale < LEAST_SCALE:
+    if target.datapath.get(FIELD) is not True or not isinstance(most, int | float):
         return
-    if not isinstance(most, int | float):
+    widths = [one.kernel[3] for one in params if one.kernel is not None and one.kernel[3] > 1]
+    found = scaled_crops(programs, objective, params)
+    if not found and not (widths and loss_scale >= LEAST_SCALE):
         return
-    found = width_crops(program) - width_crops(programs.forward.model.program)
+    kernel = f"a convolution kernel of width {max(widths)} is trained" if widths else "a network is trained"
     here = (
-        f"such slices of loss-scaled values in this program: {found}"
-        if found > 0
+        f"such slices of loss-scaled values in this program: {len(found)}, the first is {describe_layer(found[0])}"
+        if found
         else "this program has no such slice of loss-scaled values, so the scale itself is not a risk here"
     )
     warn(
-        f"a convolution kernel of width {max(widths)} is trained with loss_scale {loss_scale:g} on {target.name}, "
+        f"{kernel} with loss_scale {loss_scale:g} on {target.name}, "
         f"where a slice that begins inside the width is copied times 16: loss_scale times a gradient above {most:g} "
         f"becomes infinite, so gradients must stay below {most:g}/{loss_scale:g} = {most / loss_scale:.3g}; {here}. "
-        f"Use a lower loss_scale if gradients are inf or NaN. Source: {FIELD}, {target.evidence(FIELD).short}",
+        f"Use a lower loss_scale if gradients are inf or NaN. Source: {FIELD}, {target.evidence(FIELD).short}; the "
+        "training guide names A13 alone, and A14 was measured to do the same",
         SliceSaturationWarning,
     )

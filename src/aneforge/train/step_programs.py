@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aneforge.errors import RuntimeStateError
+from aneforge.graph.builder.inputs import input as build_input
 from aneforge.graph.graph import Graph
 from aneforge.runtime.compile import compile_multi
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from aneforge.train.objectives import Objective
     from aneforge.train.parameter import Parameter
 
-__all__ = ["FedProgram", "Programs", "build_programs"]
+__all__ = ["SCALE_INPUT", "FedProgram", "Programs", "StepGraph", "build_programs", "step_graph"]
+
+SCALE_INPUT = "loss_scale"
+"""The name of the input that takes the loss scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class Programs:
     forward: FedProgram
     gradients: tuple[str, ...]
     """The outputs of a step that are gradients, in the order of the parameters."""
+    scale: Node | None = None
+    """The input that takes the loss scale, where it is not a constant of the program."""
 
     @property
     def target(self) -> str:
@@ -78,24 +84,51 @@ class Programs:
         self.forward.model.release()
 
 
+@dataclass(frozen=True, slots=True)
+class StepGraph:
+    """Forward and backward pass of a step as one graph."""
+
+    graph: Graph
+    gradients: tuple[str, ...]
+    """The outputs that are gradients, in the order of the parameters."""
+    scale: Node | None
+    """The input that takes the loss scale, where it is not a constant."""
+
+
+def step_graph(objective: Objective, params: Sequence[Parameter], loss_scale: float | None) -> StepGraph:
+    """Return the graph of a step; a scale of None is an input of it.
+
+    Raises:
+        AneforgeError: Whatever `backward` raises.
+    """
+    seed = None
+    if loss_scale is None:
+        seed = build_input((1, 1), name=SCALE_INPUT)
+        found = objective.gradients_from(params, seed)
+    else:
+        found = objective.gradients(params, loss_scale)
+    names = tuple(f"gradient{place}" for place in range(len(found)))
+    graph = Graph({objective.name: objective.result, **dict(zip(names, found, strict=True))})
+    return StepGraph(graph, names, None if seed is None else seed.node)
+
+
 def build_programs(
     objective: Objective,
     params: Sequence[Parameter],
-    loss_scale: float,
+    loss_scale: float | None,
     target: TargetLike,
     backend: str | Backend | None,
 ) -> Programs:
-    """Compile a step and the forward pass.
+    """Compile a step and the forward pass; a scale of None is an input of the step, so that it may change in a run.
 
     Raises:
         AneforgeError: Whatever `backward` and `compile` raise.
     """
-    found = objective.gradients(params, loss_scale)
-    names = tuple(f"gradient{place}" for place in range(len(found)))
-    step = Graph({objective.name: objective.result, **dict(zip(names, found, strict=True))})
+    step = step_graph(objective, params, loss_scale)
     forward = Graph({objective.name: objective.result})
     return Programs(
-        FedProgram("step", step, compile_multi(step, target=target, backend=backend)),
+        FedProgram("step", step.graph, compile_multi(step.graph, target=target, backend=backend)),
         FedProgram("forward", forward, compile_multi(forward, target=target, backend=backend)),
-        names,
+        step.gradients,
+        step.scale,
     )

@@ -16,11 +16,13 @@ from aneforge.graph.tensor import Tensor
 from aneforge.targets import place_of
 from aneforge.train.batches import build_dataset, check_one_hot, check_rows, check_values
 from aneforge.train.checkpoints import read_checkpoint, write_checkpoint
+from aneforge.train.loss_scale import DynamicLossScale, fixed_scale
 from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimiser_choice import OptimizerOptions
 from aneforge.train.resident_run import ResidentRun, build_resident_programs
 from aneforge.train.run_comparison import RunComparison, compare_runs, label_of
 from aneforge.train.saturation_guard import warn_of_saturation
+from aneforge.train.scale_advice import advise
 from aneforge.train.step_programs import build_programs
 from aneforge.train.training_report import TrainingReport, report_on
 from aneforge.train.training_run import TrainingRun
@@ -50,7 +52,7 @@ OP = "Trainer"
 class TrainerOptions(TypedDict, total=False):
     """The options of `Trainer` that `from_torch` passes on."""
 
-    loss_scale: float
+    loss_scale: float | str | DynamicLossScale
     data_inputs: Mapping[Tensor, object] | None
     optimizer: str
     betas: tuple[float, float]
@@ -77,7 +79,8 @@ class Trainer:
     parameters for a loss, an accuracy, a checkpoint or `state_dict`.
 
     `lr` is a number or a function of the number of the step, from 1. `loss_scale` multiplies the loss before the
-    backward pass and is divided out before the update.
+    backward pass and is divided out before the update: it is a number, "auto", which takes what `loss_scale_advice`
+    recommends for the first mini-batch, or a `DynamicLossScale`.
     `data_inputs` are values of inputs that stay the same. `clip_norm` bounds the norm of all gradients together;
     `accumulate` is the number of mini-batches of one update. A step with a gradient that is not finite is skipped.
 
@@ -103,7 +106,7 @@ class Trainer:
         objective: Tensor | CrossEntropy | JointLoss,
         params: Sequence[Parameter],
         lr: Rate,
-        loss_scale: float = 1.0,
+        loss_scale: float | str | DynamicLossScale = 1.0,
         data_inputs: Mapping[Tensor, object] | None = None,
         optimizer: str = "sgd",
         betas: tuple[float, float] = (0.9, 0.999),
@@ -123,21 +126,34 @@ class Trainer:
         options = OptimizerOptions(
             optimizer, betas, eps, momentum, weight_decay, clip_norm, on_device=bool(device_optimizer or resident_state)
         )
-        chosen = options.build(params, lr, loss_scale)
+        scale = fixed_scale(loss_scale)
+        scaling = loss_scale if isinstance(loss_scale, DynamicLossScale) else None
+        if scaling is not None:
+            self.objective.check_scale(scaling.most)
+        chosen = options.build(params, lr, scale or (1.0 if scaling is None else scaling.first))
         runs = whole(accumulate, OP, "accumulate", least=1)
         self.place = place_of(target)
         self.is_resident = bool(resident_state)
         chosen = chosen if self.is_resident else chosen.for_target(self.place, backend)
         self.optimizer = chosen
+        if self.is_resident and scale is None:
+            raise GraphError(
+                "a resident state has a loss_scale that stays the same: the host does not see gradients",
+                seen=repr(loss_scale),
+                remedy="use af.loss_scale_advice(objective, params, data, target).recommended",
+            )
         self.programs = (
             build_resident_programs(self.objective, chosen, self.place, backend)
             if self.is_resident
-            else build_programs(self.objective, chosen.params, chosen.loss_scale, self.place, backend)
+            else build_programs(self.objective, chosen.params, scale, self.place, backend)
         )
-        warn_of_saturation(self.programs, chosen.params, chosen.loss_scale)
+        self.scale_is_open = scale is None and scaling is None
+        """True where the loss scale is still to be chosen from data."""
+        if not self.scale_is_open:
+            warn_of_saturation(self.programs, self.objective, chosen.params, chosen.loss_scale)
         fixed = self.check_fixed({} if data_inputs is None else data_inputs)
         kind = ResidentRun if self.is_resident else TrainingRun
-        self.run = kind(self.objective, self.programs, chosen, runs, fixed)
+        self.run = kind(self.objective, self.programs, chosen, runs, fixed, scaling=scaling)
 
     @classmethod
     def from_torch(
@@ -176,8 +192,8 @@ class Trainer:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The inputs that data are for: all of a step that are not parameters."""
-        known = {one.node for one in self.parameters}
+        """The inputs that data are for: all of a step but parameters and the loss scale."""
+        known = {*(one.node for one in self.parameters), self.programs.scale}
         return tuple(Tensor(node) for node in self.programs.step.graph.inputs.values() if node not in known)
 
     def state_dict(self) -> dict[str, Array]:
@@ -196,6 +212,11 @@ class Trainer:
         """The name of the target that the programs were compiled for."""
         return self.programs.target
 
+    @property
+    def loss_scale(self) -> float:
+        """The present loss scale; 1 while "auto" still waits for data."""
+        return self.optimizer.loss_scale
+
     def set_dataset(self, x_input: Tensor, X: object, target_input: Tensor, Y: object, seed: int = 0) -> None:  # noqa: N803 - the documented signature
         """Take mini-batches from arrays, in the order of permutations drawn from a seed.
 
@@ -211,6 +232,7 @@ class Trainer:
         made = build_dataset(x_input, X, target_input, Y, whole(seed, OP, "seed", least=0))
         self.check_one_hot(made.arrays)
         self.run.dataset = made
+        self.choose_scale()
 
     def step(self) -> float:
         """Run one step and update the parameters; return the loss of its mini-batches before the update.
@@ -218,6 +240,7 @@ class Trainer:
         Raises:
             RuntimeStateError: An input has no data, or the trainer was released.
         """
+        self.choose_scale()
         return self.run.step().loss
 
     def loss(self) -> float:
@@ -278,6 +301,7 @@ class Trainer:
             MissingSafetensorsError: safetensors is not installed.
             OSError: The file cannot be read.
         """
+        self.choose_scale()
         self.run.restore(read_checkpoint(path, self.run.snapshot()))
 
     def report(self) -> TrainingReport:
@@ -294,6 +318,7 @@ class Trainer:
             AneforgeError: Whatever `compile` raises for the other target.
         """
         count = whole(steps, OP, "steps", least=1)
+        self.choose_scale()
         twin = self.twin_on(place_of(target))
         try:
             return compare_runs(self.run.twin(self.programs), twin, count)
@@ -304,7 +329,7 @@ class Trainer:
         """Return a run in the same state that goes on by itself on another target."""
         if self.is_resident:
             return self.run.twin(build_resident_programs(self.objective, self.optimizer, place, self.backend))
-        scale = self.optimizer.loss_scale
+        scale = self.optimizer.loss_scale if self.programs.scale is None else None
         twin = self.run.twin(build_programs(self.objective, self.parameters, scale, place, self.backend))
         twin.optimizer = twin.optimizer.for_target(place, self.backend)
         return twin
@@ -316,6 +341,22 @@ class Trainer:
     def __repr__(self) -> str:
         name, count = type(self.optimizer).__name__, len(self.parameters)
         return f"<Trainer on {self.target}: {name}, {count} parameters, {self.optimizer.steps} steps taken>"
+
+    def choose_scale(self) -> None:
+        """Choose the loss scale of "auto" from the next mini-batch, once there is one.
+
+        It is halved after a step that is not finite, and grows back to what was chosen.
+        """
+        if not self.scale_is_open:
+            return
+        feeds = self.run.feeds({} if self.run.dataset is None else self.run.dataset.last())
+        if any(node not in feeds for node in self.programs.step.graph.inputs.values()):
+            return
+        self.scale_is_open = False
+        chosen = advise(self.objective, self.parameters, self.programs, feeds).recommended
+        self.optimizer.rescale(chosen)
+        self.run.scaling = DynamicLossScale(first=chosen, most=chosen)
+        warn_of_saturation(self.programs, self.objective, self.parameters, chosen)
 
     def check_fixed(self, given: object) -> dict[Node, Array]:
         """Return the values of inputs that stay the same, by node.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.train.checkpoints import Header, Snapshot, network_lines
+from aneforge.train.checkpoints import SCALE_CHANGES, Header, Snapshot, network_lines
 from aneforge.train.run_comparison import label_of
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
     from aneforge.train.batches import Dataset
+    from aneforge.train.loss_scale import DynamicLossScale
     from aneforge.train.objectives import Objective
     from aneforge.train.optimisers import Optimizer
     from aneforge.train.step_programs import Programs
@@ -48,6 +49,8 @@ class TrainingRun:
     fixed: Mapping[Node, Array]
     """Values of inputs that stay the same."""
     dataset: Dataset | None = None
+    scaling: DynamicLossScale | None = None
+    """How the loss scale changes; None where it stays the same."""
 
     def step(self) -> StepValues:
         """Run the mini-batches of one step and update the parameters."""
@@ -65,6 +68,8 @@ class TrainingRun:
                 sums = [one + more for one, more in zip(sums, gradients, strict=True)] if sums else gradients
         means = tuple(one / np.float32(self.accumulate) for one in sums)
         taken = self.optimizer.step(means)
+        if self.scaling is not None:
+            self.scaling.adjust(self.optimizer)
         return StepValues(sum(losses) / len(losses), tuple(results), means, taken)
 
     def loss(self) -> float:
@@ -87,7 +92,13 @@ class TrainingRun:
     def feeds(self, data: Mapping[Node, Array]) -> dict[Node, Array]:
         """Return the values of all inputs."""
         masters = {one.node: one.value for one in self.optimizer.params}
-        return {**self.fixed, **data, **masters}
+        return {**self.fixed, **data, **masters, **self.fed_scale()}
+
+    def fed_scale(self) -> dict[Node, Array]:
+        """Return the value of the input that takes the loss scale, where there is one."""
+        if self.programs.scale is None:
+            return {}
+        return {self.programs.scale: np.full((1, 1), self.objective.seed_of(self.optimizer.loss_scale), np.float32)}
 
     def snapshot(self) -> Snapshot:
         """Return the state of the run: parameters, moments, counters, and where the order of mini-batches is."""
@@ -102,7 +113,7 @@ class TrainingRun:
         header = Header(
             network=network_lines(self.programs.forward.graph),
             optimizer=type(self.optimizer).__name__,
-            numbers=self.optimizer.numbers,
+            numbers=self.optimizer.numbers | ({} if self.programs.scale is None else {SCALE_CHANGES: 1}),
             order=None if self.dataset is None else self.dataset.batches.place(),
         )
         return Snapshot(header, tensors)
@@ -126,4 +137,5 @@ class TrainingRun:
             self.accumulate,
             self.fixed,
             None if self.dataset is None else self.dataset.in_same_place(),
+            self.scaling,
         )

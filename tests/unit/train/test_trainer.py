@@ -328,7 +328,7 @@ LOSS = Y.square().mean((0, 1))
         (lambda: af.softmax_cross_entropy(Y, Y), GraphError, "the target must be an input"),
         (lambda: af.mse(Y, af.input((1, 2))), GraphError, "must have the same shape"),
         (with_options(loss_scale=0), GraphError, "loss_scale must be a positive number"),
-        (with_options(loss_scale="auto"), GraphTypeError, "loss_scale must be a number"),
+        (with_options(loss_scale="large"), GraphTypeError, "loss_scale must be a number"),
         (with_options(optimizer="adamax"), UnknownNameError, "unknown optimizer 'adamax'; nearest: adam"),
         (with_options(momentum=0.9), GraphError, "momentum must be 0 for adam"),
         (with_options(accumulate=0), GraphError, "accumulate is too small"),
