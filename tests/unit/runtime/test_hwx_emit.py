@@ -15,18 +15,20 @@ from aneforge.formats.hwx.descriptors.task_lint import lint_tasks
 from aneforge.formats.hwx.emission.surfaces import Extent
 from aneforge.formats.hwx.read_hwx import read_bytes
 from aneforge.formats.hwx.write_hwx import write_bytes
+from aneforge.graph.node import build
+from aneforge.graph.tensor import Tensor
 from aneforge.ops.constant import Dense
 from aneforge.rules.rule import Severity
 from aneforge.runtime.hwx.emit_program import RefusedLayer, emit_compiled
-from aneforge.runtime.hwx.layer_steps import dense_values, fp16_values, product_parts, steps_of
+from aneforge.runtime.hwx.layer_steps import steps_of
+from aneforge.runtime.hwx.product_steps import product_parts
+from aneforge.runtime.hwx.step import dense_values, fp16_values
 from aneforge.targets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
-
-    from aneforge.graph.tensor import Tensor
 
     Array = npt.NDArray[Any]
 
@@ -50,6 +52,11 @@ def network() -> Tensor:
 
 
 MAP = (1, 24, 6, 10)
+
+
+def layer_norm(x: Tensor) -> Tensor:
+    """Return the norm of rows without gamma and beta, as a reader of models makes it."""
+    return Tensor(build("layer_norm", {"x": x}, {"axes": (-1,), "epsilon": 1e-5}, None))
 
 
 def scaled_sum() -> Tensor:
@@ -87,6 +94,26 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
     "rows and channels": lambda: source(*MAP).transpose((0, 2, 1, 3)),
     "product": lambda: source(1, 32, 24) @ source(1, 24, 40, name="y"),
     "linear": lambda: source(4, 24).linear(weights(20, 24), weights(20)),
+    "gain and offset": lambda: 1.0 - source(*MAP),
+    "bounded": lambda: source(*MAP).clip(-0.5, 0.75),
+    "logarithm": lambda: (source(*MAP).abs() + 0.1).log().relu(),
+    "quotient": lambda: source(1, 24, 1, 1) / (source(*MAP, name="y").abs() + 0.5),
+    "reciprocal": lambda: (source(*MAP).abs() + 0.5).inverse().relu(),
+    "square": lambda: source(*MAP).square(),
+    "scaled and repeated": lambda: (source(1, 24, 1, 1) - source(*MAP, name="y")) * 0.3,
+    "softmax of channels": lambda: source(*MAP).softmax(1),
+    "softmax of rows": lambda: source(*MAP).softmax(2),
+    "layer norm": lambda: layer_norm(source(1, 20, 40)),
+    "least of channels and columns": lambda: source(*MAP).amin((1, 3)),
+    "mean of channels and rows": lambda: source(1, 24, 9, 10).mean((1, 2)),
+    "sum of channels of rows": lambda: source(*MAP).sum(1),
+    "largest of few channels": lambda: source(1, 7, 1, 19).amax((1, 2)),
+    "rows and columns": lambda: source(*MAP).transpose((0, 1, 3, 2)),
+    "channels last": lambda: source(*MAP).transpose((0, 2, 3, 1)),
+    "channels first": lambda: source(*MAP).transpose((0, 3, 1, 2)),
+    "products of heads": lambda: source(1, 3, 37, 24) @ source(1, 3, 20, 24, name="y").transpose((0, 1, 3, 2)),
+    "linear of rows": lambda: source(1, 3, 5, 24).linear(weights(20, 24), weights(20)),
+    "rows in channels": lambda: source(1, 12, 4, 16).reshape((1, 48, 16)),
     "a view as a result": lambda: source(1, 24, 1, 10).relu().reshape((1, 24, 10)),
     "a view of an input": lambda: source(1, 24, 1, 10).reshape((1, 24, 10)),
 }
@@ -139,10 +166,6 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
         lambda: af.conv(source(*MAP), weights(8, 24, 3, 3), dilation=2),
         "ANE-EMIT-002: no program of a dilated convolution is known",
     ),
-    "gain and offset": (
-        lambda: source(*MAP) * 2.0 + 1.0,
-        "ANE-EMIT-011: no program with gain and offset together is known",
-    ),
     "channels": (
         lambda: source(*MAP) * weights(1, 24, 1, 1),
         "ANE-EMIT-011: no program with a number for each channel is known",
@@ -155,11 +178,6 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
         lambda: af.maximum(source(*MAP), 0.5) * 0.3,
         "ANE-EMIT-011: no program that scales an operation with a constant is known",
     ),
-    "scaled repeated": (
-        lambda: (source(*MAP) + source(1, 24, 1, 1, name="y")) * 0.3,
-        "ANE-EMIT-011: no program that scales an operation with a repeated tensor is known",
-    ),
-    "axis": (lambda: source(*MAP).softmax(1), "ANE-EMIT-006: a softmax must be over the last axis"),
     "columns": (
         lambda: af.concat([source(*MAP), source(*MAP, name="y")], 3),
         "ANE-EMIT-009: a part must begin at a multiple of 32 columns",
@@ -173,11 +191,19 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
         "ANE-EMIT-009: a part must begin at a multiple of 32 columns",
     ),
     "shape": (lambda: source(*MAP).reshape((1, 60, 24)), "ANE-EMIT-009: no program of this change of shape is known"),
-    "transpose": (lambda: source(*MAP).transpose((0, 1, 3, 2)), "ANE-EMIT-009: no program of this transpose is known"),
-    "products": (
-        lambda: source(1, 2, 32, 24) @ source(1, 2, 24, 40, name="y"),
-        "ANE-EMIT-008: no program of several products is known",
+    "few rows": (
+        lambda: source(1, 8, 24) @ source(1, 24, 40, name="y"),
+        "ANE-EMIT-008: a runtime kernel must have at least 16 rows",
     ),
+    "batch transpose": (
+        lambda: source(3, 4, 5).transpose((1, 0, 2)),
+        "ANE-EMIT-005: no program with a batch or a depth is known",
+    ),
+    "gamma": (
+        lambda: source(20, 40).layer_norm(weights(40), weights(40)),
+        "ANE-EMIT-011: no program with a number for each column is known",
+    ),
+    "divided constant": (lambda: 1.0 / source(*MAP), "ANE-EMIT-011: no program that divides by, or into, a constant"),
     "square product": (
         lambda: (x := source(1, 32, 32)) @ x,
         "ANE-EMIT-008: no program of a product by this constant is known",
@@ -185,10 +211,6 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
     "both repeated": (
         lambda: source(1, 24, 1, 1) + source(1, 1, 6, 10, name="y"),
         "ANE-EMIT-011: no program that repeats both tensors is known",
-    ),
-    "from a repeated": (
-        lambda: source(1, 24, 1, 1) - source(*MAP, name="y"),
-        "ANE-EMIT-011: no program that subtracts from a repeated tensor is known",
     ),
 }
 

@@ -25,7 +25,9 @@ from aneforge.formats.hwx.emission.surfaces import Access, Extent, Surface, surf
 from aneforge.rules.catalogue import rules
 from aneforge.rules.subject import EMISSION, Operation
 from aneforge.runtime.hwx.constant_pool import ConstantPool
-from aneforge.runtime.hwx.layer_steps import extent_of, is_view, steps_of
+from aneforge.runtime.hwx.layer_steps import steps_of
+from aneforge.runtime.hwx.move_steps import is_view
+from aneforge.runtime.hwx.step import extent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from aneforge.formats.hwx.emission.draft import Draft
     from aneforge.graph.graph import GraphLike
     from aneforge.rules.rule import Finding
-    from aneforge.runtime.hwx.layer_steps import Step
+    from aneforge.runtime.hwx.step import Step
     from aneforge.targets import Target, TargetLike
 
 __all__ = ["EmittedFile", "EmittedProgram", "RefusedLayer", "emit", "emit_compiled"]

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aneforge.formats.hwx.emission.activation_tables import TABLE_BYTES
-from aneforge.formats.hwx.emission.neural_tasks import COPY, RELU, TABLE, Streams, bypass
+from aneforge.formats.hwx.emission.draft import Draft
+from aneforge.formats.hwx.emission.neural_tasks import (
+    COPY,
+    RELU,
+    RESULT_STREAMED,
+    SOURCE_BY_DMA,
+    TABLE,
+    Streams,
+    bypass,
+    neural_values,
+    result_config,
+    stream_values,
+)
+from aneforge.formats.hwx.emission.surfaces import (
+    Buffer,
+    Extent,
+    Surface,
+    buffer_values,
+    result_values,
+    source_values,
+)
 from aneforge.targets.work_units import CORES
 
 if TYPE_CHECKING:
-    from aneforge.formats.hwx.emission.draft import Draft
-    from aneforge.formats.hwx.emission.surfaces import Extent, Surface
+    from aneforge.formats.hwx.emission.draft import Values
     from aneforge.targets.work_units import TaskPlace
 
-__all__ = ["relu_task", "rsqrt_task", "table_section", "table_streams", "table_task"]
+__all__ = [
+    "reciprocal_sum_task",
+    "relu_task",
+    "shifted_table_task",
+    "table_section",
+    "table_streams",
+    "table_task",
+]
 
 ACCUMULATE = 0
 """Operation of range-reduced tables that need the accumulator: the source is added to its bias."""
@@ -43,10 +70,39 @@ def table_task(extent: Extent, place: TaskPlace, source: Surface, result: Surfac
     return bypass(extent, place, source, result, operation=COPY, nonlinearity=TABLE, streams=streams)
 
 
-def rsqrt_task(
+def shifted_table_task(
     extent: Extent, place: TaskPlace, source: Surface, result: Surface, epsilon: float, *, kernel_at: int = 0
 ) -> Draft:
-    """Return the task of a reciprocal square root: the table after the accumulator, whose bias is epsilon."""
+    """Return the task of a table after the accumulator, whose bias is epsilon.
+
+    It was read of reciprocal roots, and of reciprocals of sums in softmax; for reciprocals that stand alone it is
+    inferred.
+    """
     streams = table_streams(extent.channels, kernel_at)
     draft = bypass(extent, place, source, result, operation=ACCUMULATE, nonlinearity=TABLE, streams=streams)
     return draft.with_values({"common.dpe_category": 1, "ne.accumulator_bias": float(np.float16(epsilon))})
+
+
+def reciprocal_sum_task(
+    extent: Extent, place: TaskPlace, source: Surface, result: Surface, *, kernel_at: int = 0
+) -> Draft:
+    """Return the task of softmax over channels that adds them with implicit weights of 1 and reads 1/x off its table.
+
+    Operation, weights and table were read (hwx-programs 8.6); where its map lies is that of other convolutions.
+    """
+    single = replace(extent, channels=1)
+    values: Values = {
+        **neural_values(extent, single, cores=1, place=place),
+        "common.dpe_category": 1,
+        "ne.mac_operation": ACCUMULATE,
+        "ne.implicit_ones": 1,
+        "ne.nonlinearity": TABLE,
+        **source_values(source),
+        **stream_values(table_streams(1, kernel_at)),
+        **result_values(result, result_config(result)),
+        "l2.source_config": SOURCE_BY_DMA,
+        **buffer_values("source1", Buffer(0, place.channel, place.row, place.packed, place.packed)),
+        "l2.result_config": RESULT_STREAMED,
+        "l2.result_l2_base": place.row * place.held,
+    }
+    return Draft(values, full=True)

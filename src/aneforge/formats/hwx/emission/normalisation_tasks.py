@@ -186,6 +186,9 @@ def product(extent: Extent, factors: Buffer, source: Buffer, result: Surface, ro
 def layer_norm_tasks(extent: Extent, source: Surface, result: Surface, epsilon: float) -> tuple[Draft, ...]:
     """Return the tasks of a normalisation of one row of each channel: mean, reciprocal deviation, both applied.
 
+    Programs of one channel were read, whose statistics are marked as repeated along the channels; that those of several
+    channels are not is inferred.
+
     Raises:
         HwxError: There are several rows: no such program is known.
     """
@@ -229,7 +232,7 @@ def layer_norm_tasks(extent: Extent, source: Surface, result: Surface, epsilon: 
     third: Values = {
         **planar_values(extent, extent, kind=NORMALISE, tile=1, patch=patch),
         **operator_values(OPERATIONS["sub"]),
-        "common.source2_broadcast": CHANNELS,
+        "common.source2_broadcast": CHANNELS if extent.channels == 1 else 0,
         **CONSUMER,
         **source_values(None),
         **result_values(result, result_config(result)),

@@ -19,6 +19,7 @@ __all__ = [
     "OPERATIONS",
     "Operator",
     "absolute_task",
+    "affine_task",
     "binary_task",
     "broadcast_tasks",
     "planar_buffer",
@@ -142,6 +143,11 @@ def one_source_task(extent: Extent, place: TaskPlace, source: Surface, result: S
     )
 
 
+def affine_task(scale: float, bias: float, extent: Extent, place: TaskPlace, source: Surface, result: Surface) -> Draft:
+    """Return the task that multiplies by one scalar and adds another, both fields of one register."""
+    return one_source_task(extent, place, source, result, {"pe.scale": scale, "pe.bias": bias})
+
+
 def scalar_task(
     operation: str, scalar: float, extent: Extent, place: TaskPlace, source: Surface, result: Surface
 ) -> Draft:
@@ -195,21 +201,23 @@ def broadcast_tasks(
     extent: Extent,
     repeated: Extent,
     places: tuple[TaskPlace, TaskPlace],
-    first: Surface,
-    second: Surface,
-    result: Surface,
+    surfaces: tuple[Surface, Surface, Surface],
+    *,
+    scale: float = 1.0,
 ) -> tuple[Draft, ...]:
     """Return the tasks of an operation whose second tensor is repeated: its copy onto the chip, and the operation.
 
-    `places` are those of the copy and of the operation, both after what stays on chip of the repeated tensor.
+    It is scaled before it is rounded, as in softmax. `places` are those of the copy and of the operation, both after
+    what stays on chip of the repeated tensor; `surfaces` those of the tensors and of the result.
     """
     mask = broadcast_mask(extent, repeated)
-    copied, place = places
+    (copied, place), (first, second, result) = places, surfaces
     held = repeated_buffer(repeated)
     values: Values = {
         **elementwise_values(extent, place, kind=TWO_SOURCES),
         **operator_values(OPERATIONS[operation]),
         "common.source2_broadcast": mask,
+        "pe.scale": scale,
         **source_values(first),
         **result_values(result, result_config(result)),
         "l2.source_config": SOURCE_BESIDE_CHIP,

@@ -100,20 +100,42 @@ def reduction_tasks(
         HwxError: No program that reduces these axes of such a tensor is known.
     """
     whole = frozenset(name for name in axes if getattr(extent, name) > 1)
+    if "channels" in whole and "height" not in axes and extent.height > 1:
+        return reduce_exchanged(reduction, extent, whole, source, result)
     if whole <= {"width"}:
         return (reduce_width(reduction, extent, source, result),)
-    if whole <= {"height", "width"} and "width" in axes:
+    if "channels" in whole:
+        return reduce_with_channels(reduction, extent, whole, source, result)
+    if "width" in axes:
         return (reduce_map(reduction, extent, source, result),)
-    if whole == frozenset({"channels"}) and reduction.maximum and extent.height == extent.width == 1:
-        return (channel_maximum(extent, source, result),)
+    return reduce_height(reduction, extent, source, result)
+
+
+def reduce_with_channels(
+    reduction: Reduction, extent: Extent, axes: frozenset[str], source: Surface, result: Surface
+) -> tuple[Draft, ...]:
+    """Return the tasks of a reduction over channels, with all rows that there are."""
     one_place = extent.height == extent.width == 1
-    if whole == frozenset({"channels", "height", "width"}) or (whole == frozenset({"channels"}) and one_place):
+    if one_place and reduction.maximum:
+        return (channel_maximum(extent, source, result),)
+    if "width" in axes or one_place:
         return (reduce_everything(reduction, extent, source, result),)
-    if whole == frozenset({"channels"}) and extent.height == 1:
+    if extent.height == 1:
         return reduce_channels(reduction, extent, source, result)
-    if whole == frozenset({"height"}):
-        return reduce_height(reduction, extent, source, result)
-    raise HwxError("ANE-EMIT-006: no program that reduces these axes is known", seen=", ".join(sorted(whole)))
+    rows = Extent(1, extent.channels * extent.height, extent.width)
+    return reduce_height(reduction, rows, replace(source, plane=source.depth), result)
+
+
+def reduce_exchanged(
+    reduction: Reduction, extent: Extent, axes: frozenset[str], source: Surface, result: Surface
+) -> tuple[Draft, ...]:
+    """Return the tasks of a reduction over channels of several rows: strides exchange both, so that rows are reduced.
+
+    Programs were read that reduce rows, and that exchange channels and rows by strides; both together is inferred.
+    """
+    turned = Extent(extent.height, extent.channels, extent.width)
+    across, to = (replace(one, row=one.plane, plane=one.row) for one in (source, result))
+    return reduction_tasks(reduction, turned, (axes - {"channels"}) | {"height"}, across, to)
 
 
 def reduce_task(
@@ -209,7 +231,7 @@ def channel_maximum(extent: Extent, source: Surface, result: Surface) -> Draft:
 def odd_units(size: int) -> int:
     """Return a stride that is an odd number of banks: transposed writes then meet each bank in turn."""
     units = round_to(size, BANK_BYTES) // BANK_BYTES
-    return BANK_BYTES * (units + 1 - units % 2) if units > 1 else size
+    return BANK_BYTES * (units + 1 - units % 2)
 
 
 def transposing_copy(seen: Extent, source: Surface, kept: Buffer, room: int, rows: UnitRows, cores: int) -> Draft:
@@ -269,7 +291,7 @@ def reduce_height(reduction: Reduction, extent: Extent, source: Surface, result:
     """Return the tasks of a reduction over rows: exchanged with the columns, reduced in groups, exchanged back."""
     turned = Extent(extent.height, extent.channels, extent.width)
     across = replace(source, row=source.plane, plane=source.row)
-    channel = channel_bytes(extent.height, NEURAL_WIDTH)
+    channel = channel_bytes(extent.height, extent.height)
     packed = extent.width * channel
     row = odd_units(packed)
     room = row * extent.channels

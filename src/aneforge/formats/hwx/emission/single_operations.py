@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aneforge.errors import HwxError, UnknownNameError
-from aneforge.formats.hwx.emission.activation_tasks import relu_task, rsqrt_task, table_task
+from aneforge.formats.hwx.emission.activation_tasks import relu_task, shifted_table_task, table_task
 from aneforge.formats.hwx.emission.coefficients import Convolution
 from aneforge.formats.hwx.emission.draft import link
 from aneforge.formats.hwx.emission.framed_tasks import framed_binary, framed_one_source, framed_table
@@ -148,7 +148,7 @@ def operation_drafts(operation: Operation) -> tuple[Draft, ...]:
         case "abs":
             return (absolute_task(extent, elementwise(extent), source, result),)
         case "rsqrt":
-            return (rsqrt_task(extent, place, source, result, operation.epsilon or RSQRT_EPSILON),)
+            return (shifted_table_task(extent, place, source, result, operation.epsilon or RSQRT_EPSILON),)
         case name if name in TABLES or name == "leaky_relu":
             return (table_task(extent, place, source, result),)
         case name if name in OPERATIONS:
@@ -255,7 +255,7 @@ def elementwise_drafts(operation: Operation, extent: Extent) -> tuple[Draft, ...
             held = repeated_buffer(other)
             kept = held.row * other.height
             places = passing(other, kept), elementwise(extent, 1, kept)
-            return broadcast_tasks(operation.op, extent, other, places, source, second, result)
+            return broadcast_tasks(operation.op, extent, other, places, (source, second, result))
         case float() | int():
             if operation.op in {"maximum", "minimum"}:
                 return (table_task(extent, passing(extent), source, result),)

@@ -1,0 +1,174 @@
+"""Layers that only move elements as steps: transposes, views, joins and parts."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aneforge.compiler.ir.layer import Value
+from aneforge.compiler.memory.layout import dram_layout, same_places
+from aneforge.errors import HwxError
+from aneforge.formats.hwx.emission.move_tasks import (
+    copy_task,
+    exchange_channels_and_rows,
+    exchange_channels_and_width,
+)
+from aneforge.formats.hwx.emission.surfaces import LINE, Extent, surface_of
+from aneforge.runtime.hwx.step import (
+    AXES_BY_RANK,
+    Step,
+    core_extent,
+    extent_of,
+)
+from aneforge.targets.work_units import pass_place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aneforge.compiler.ir.layer import Layer
+    from aneforge.compiler.memory.task_places import LayerPlaces
+    from aneforge.formats.hwx.emission.draft import Draft
+    from aneforge.formats.hwx.emission.surfaces import Surface
+    from aneforge.runtime.hwx.constant_pool import ConstantPool
+
+
+__all__ = ["concat_steps", "is_view", "moved_steps", "slice_steps", "transpose_steps", "view_steps"]
+
+
+def is_view(layer: Layer) -> bool:
+    """Tell whether a layer leaves every element where it is."""
+    if layer.kind.name not in {"reshape", "flatten", "identity"} or layer.epilogue:
+        return False
+    (source,) = layer.bottoms
+    return same_places(dram_layout(source.type), dram_layout(layer.result.type))
+
+
+def transpose_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
+    """Return the steps of a transpose that stands alone."""
+    return moved_steps(extent_of(layer.bottoms[0].type), core_extent(layer), layer.integers("perm"), places)
+
+
+def moved_steps(extent: Extent, result: Extent, order: Sequence[int], places: LayerPlaces) -> tuple[Step, ...]:
+    """Return the steps of a transpose: exchanges of channels with rows, and of channels with columns.
+
+    Raises:
+        HwxError: It moves the batch.
+    """
+    moved = tuple(place - len(order) for place in order)
+    flat = extent.height == result.height == 1
+    if flat and moved[-2:] == (-1, -2) and extent.channels == result.width and extent.width == result.channels:
+        return (exchange_step(extent, result),)
+    if moved not in EXCHANGES:
+        raise HwxError("ANE-EMIT-009: no program of this transpose is known", seen=tuple(order))
+    exchanges = EXCHANGES[moved]
+    if exchanges == ("height",):
+        place = places.turned
+        return (Step(result, lambda given, to, _, __: (exchange_channels_and_rows(extent, place, given[0], to),)),)
+    steps: list[Step] = []
+    for axis in exchanges:
+        steps.append(exchange_of(extent, axis))
+        extent = steps[-1].result
+    return tuple(steps)
+
+
+EXCHANGES: Mapping[tuple[int, ...], tuple[str, ...]] = {
+    (-4, -2, -3, -1): ("height",),
+    (-4, -1, -2, -3): ("width",),
+    (-4, -3, -1, -2): ("height", "width", "height"),
+    (-4, -2, -1, -3): ("width", "height"),
+    (-4, -1, -3, -2): ("height", "width"),
+}
+"""Transposes of four axes as exchanges of the channels with another axis, one after the other."""
+
+
+def exchange_of(extent: Extent, axis: str) -> Step:
+    """Return the step that exchanges channels with rows or columns."""
+    if axis == "width":
+        return exchange_step(extent, replace(extent, channels=extent.width, width=extent.channels))
+    turned = replace(extent, channels=extent.height, height=extent.channels)
+    place = pass_place(turned.channels, turned.height, turned.width)
+    return Step(turned, lambda given, to, _, __: (exchange_channels_and_rows(extent, place, given[0], to),))
+
+
+def exchange_step(extent: Extent, result: Extent) -> Step:
+    """Return the step that exchanges channels and columns."""
+    exchange_channels_and_width(extent, surface_of(extent, 0), surface_of(result, 0))
+    return Step(result, lambda sources, to, _, __: (exchange_channels_and_width(extent, sources[0], to),))
+
+
+def view_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
+    """Return the step of a layer that changes the shape alone.
+
+    Raises:
+        HwxError: Elements would have to move in a way of which no program is known.
+    """
+    extent, result = extent_of(layer.bottoms[0].type), core_extent(layer)
+    if is_view(layer):
+        return (Step(result, lambda given, to, _, __: (copy_task(result, places.neural, viewed(given[0], to), to),)),)
+    flat = extent.height == result.height == 1
+    if flat and extent.channels == result.width and extent.width == result.channels == 1:
+        return (exchange_step(extent, result),)
+    if flat and extent.width == result.channels and extent.channels == result.width == 1:
+        return (exchange_step(extent, result),)
+    raise HwxError(
+        "ANE-EMIT-009: no program of this change of shape is known",
+        seen=layer.bottoms[0].shape,
+        limit=layer.result.shape,
+    )
+
+
+def viewed(source: Surface, shape: Surface) -> Surface:
+    """Return the memory of a surface with the strides of another, whose elements are in the same places."""
+    return replace(source, row=shape.row, plane=shape.plane, depth=shape.depth, group=shape.group)
+
+
+def concat_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
+    """Return the step that copies tensors one after the other: along channels or rows.
+
+    Raises:
+        HwxError: They are constant, or joined along the columns or interleaved.
+    """
+    values = layer.operands["values"]
+    axis = layer.integer("axis") % layer.result.rank - layer.result.rank
+    if layer.flag("interleave") or (axis == -4 and layer.result.rank == 4):
+        raise HwxError("ANE-EMIT-009: tensors must be joined along channels, rows or columns", seen=axis)
+    parts = [one for one in values if isinstance(one, Value)] if isinstance(values, tuple) else []
+    if not isinstance(values, tuple) or len(parts) != len(values) or len(set(parts)) != len(parts):
+        raise HwxError("ANE-EMIT-009: no program that joins a constant, or a tensor with itself, is known")
+    extents, along = [extent_of(one.type) for one in parts], AXES_BY_RANK[layer.result.rank][axis]
+    starts = list(itertools.accumulate((getattr(one, along) for one in extents), initial=0))[:-1]
+    if along == "width" and any(2 * start % LINE for start in starts):
+        raise HwxError("ANE-EMIT-009: a part must begin at a multiple of 32 columns", seen=starts)
+
+    def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
+        stride = {"channels": result.plane, "height": result.row, "width": 2}[along]
+        return tuple(
+            copy_task(extent, place, source, result.at(result.base + start * stride))
+            for extent, place, source, start in zip(extents, places.sources, sources, starts, strict=True)
+        )
+
+    return (Step(core_extent(layer), emit),)
+
+
+def slice_steps(layer: Layer, places: LayerPlaces) -> tuple[Step, ...]:
+    """Return the step that copies a part of a tensor.
+
+    Raises:
+        HwxError: The part does not begin at a line of memory.
+    """
+    begin = (0, 0, 0, *layer.integers("begin"))[-3:]
+    if layer.bottoms[0].rank < 3:
+        begin = (0, 0, begin[2])
+    elif layer.bottoms[0].rank == 3:
+        begin = (begin[1], 0, begin[2])
+    extent = core_extent(layer)
+    if 2 * begin[2] % LINE:
+        raise HwxError("ANE-EMIT-009: a part must begin at a multiple of 32 columns", seen=begin[2])
+
+    def emit(sources: Sequence[Surface], result: Surface, _: ConstantPool, __: int) -> tuple[Draft, ...]:
+        (source,) = sources
+        offset = begin[0] * source.plane + begin[1] * source.row + 2 * begin[2]
+        return (copy_task(extent, places.neural, source.at(source.base + offset), result),)
+
+    return (Step(extent, emit),)
