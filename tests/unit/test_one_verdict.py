@@ -161,3 +161,9 @@ def test_what_is_split_is_the_users_operation_not_the_one_fused_after_it() -> No
     for y, op in ((wide, "conv"), (long, "linear")):
         assert [change.op for change in compile_graph(y, "h13").changes] == [op]
         assert all(f"it: {op} becomes" in one for one in af.preflight(y, "h13").splits)
+
+
+def test_the_step_that_cannot_be_split_is_named() -> None:
+    q, k, v = (af.input((1, 1, length, 64), name=name) for name, length in (("q", 64), ("k", 20_000), ("v", 20_000)))
+    (reason,) = af.preflight(af.sdpa(q, k, v), "h13").splits
+    assert reason.startswith("no split exists: softmax at ")

@@ -61,9 +61,11 @@ def fused_with(node: Node, oversize: Container[Written]) -> Node:
     """Return the operation that was too large: a layer has the name of the last operation that is fused into it."""
     found = node
     while (found.op.name, found.location, found.types[0].shape) not in oversize:
+        if found.op.macs is not None or Trait.AVERAGING in found.op.traits:
+            return found
         sources = found.sources()
-        if found.op.product or Trait.AVERAGING in found.op.traits or not sources:
-            break
+        if not sources or not (Trait.ELEMENTWISE in found.op.traits or found.op.name == "batch_norm"):
+            return node
         found = sources[0].node
     return found if found.sources() else node
 
