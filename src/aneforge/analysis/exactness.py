@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aneforge.engine.execution.layers import Constants, known_label
+from aneforge.engine.execution.layers import known_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,5 +27,4 @@ def labels_of_layers(program: Program) -> Mapping[str, Label]:
     >>> [str(label.exactness) for label in labels.values()]
     ['exact']
     """
-    constants = Constants()
-    return {layer.name: known_label(layer, program, constants) for layer in program.layers}
+    return {layer.name: known_label(layer, program) for layer in program.layers}

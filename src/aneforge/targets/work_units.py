@@ -187,6 +187,7 @@ def convolution_rows(width: int, channels: int, kernel: Map) -> UnitRows:
     return UnitRows(most, fixed, fixed)
 
 
+@lru_cache(maxsize=4096)
 def convolution_place(
     channels: int,
     source: Map,
@@ -214,6 +215,7 @@ def convolution_place(
     return TaskPlace(channel, packed, row, held, tile_rows(result[0], row * step, on_chip=on_chip), unit)
 
 
+@lru_cache(maxsize=4096)
 def resident_place(
     channels: int, source: Map, result: Map, kernel: Map = (1, 1), step: int = 1, on_chip: int = ON_CHIP
 ) -> TaskPlace | None:
@@ -246,6 +248,7 @@ def pass_rows(height: int, width: int, *, on_chip_source: bool = False) -> UnitR
     return UnitRows(min(most, ceil_log2(height)))
 
 
+@lru_cache(maxsize=4096)
 def pass_place(channels: int, height: int, width: int, kept: int = 0, on_chip: int = ON_CHIP) -> TaskPlace:
     """Return the place of a task of the neural cores that passes elements through, such as a copy or a table.
 
@@ -264,6 +267,7 @@ def pass_place(channels: int, height: int, width: int, kept: int = 0, on_chip: i
     return TaskPlace(channel, packed, row, tile, tile, unit, base=kept)
 
 
+@lru_cache(maxsize=4096)
 def planar_place(
     channels: int, height: int, width: int, sources: int = 1, kept: int = 0, on_chip: int = ON_CHIP
 ) -> TaskPlace:

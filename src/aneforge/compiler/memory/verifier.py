@@ -6,6 +6,7 @@ there, and every address keeps its alignment.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -137,10 +138,13 @@ def check_lives(program: Program, schedule: Schedule, plan: MemoryPlan) -> None:
 
 def check_rewriting(program: Program, schedule: Schedule, plan: MemoryPlan) -> None:
     """Check that what is rewritten in place is needed by nobody else from then on."""
-    readers: dict[str, list[Layer]] = {}
-    for layer in program.layers:
+    readers: dict[str, list[tuple[int, int, str]]] = {}
+    for place, layer in enumerate(program.layers):
         for value in layer.bottoms:
-            readers.setdefault(plan.by_value[value.name].root, []).append(layer)
+            step = schedule.step_of[layer.name]
+            readers.setdefault(plan.by_value[value.name].root, []).append((step, place, layer.name))
+    for known in readers.values():
+        known.sort()
     copies = {(one.value, one.offset): one for one in plan.allocations if one.loaded}
     for one in plan.by_value.values():
         if one.over is None:
@@ -150,13 +154,11 @@ def check_rewriting(program: Program, schedule: Schedule, plan: MemoryPlan) -> N
             old = copies.get((one.over, one.offset), old)
         if (one.home, one.offset, one.size) != (old.home, old.offset, old.size):
             raise GraphError(f"%{one.value} rewrites %{one.over} and is not where that is")
-        late = [
-            layer.name
-            for layer in readers.get(one.over, ())
-            if schedule.step_of[layer.name] >= one.first and layer.name != one.value
-        ]
+        known = readers.get(one.over, [])
+        since = bisect_left(known, one.first, key=lambda read: read[0])
+        late = [(place, name) for _, place, name in known[since:] if name != one.value]
         if late and not old.loaded:
-            raise GraphError(f"%{one.value} rewrites %{one.over}, and %{late[0]} still reads that")
+            raise GraphError(f"%{one.value} rewrites %{one.over}, and %{min(late)[1]} still reads that")
         if old.loaded and old.last > one.first:
             raise GraphError(f"%{one.value} rewrites a copy of %{one.over} that is still needed")
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from aneforge.compiler.ir.calls import Call
-    from aneforge.compiler.ir.layer import Argument, Layer, Ref
+    from aneforge.compiler.ir.layer import Argument, Layer, Ref, Stage
     from aneforge.compiler.ir.program import Program
     from aneforge.engine.dispatch import Arithmetic
     from aneforge.engine.execution.epilogue import Stages
@@ -160,15 +160,21 @@ def placed(layer: Layer) -> Iterator[tuple[str, Ref]]:
 def gain_offset_step(layer: Layer, program: Program, held: Mapping[str, Array]) -> Step:
     """Return a gain and offset, which no operation of the table is."""
     affine, target = affine_of_layer(layer), program.target
-    first = build_gain(affine, layer.core_types[0].rank)
-    stages = stages_of(layer.epilogue.stages, layer.core_types[0], target).after(first, label_of_gain(affine, target))
+    behind = stages_of(layer.epilogue.stages, layer.core_types[0], target)
+    stages = behind.after(build_gain(affine, layer.core_types[0].rank), label_of_gain(affine, target))
 
     def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
         return (stages.run(cast("Array", operands["input"]), doubts),)
 
+    return Step(layer, held, compute, Labels(label_of_affine(layer, program, behind)), {}, None, given=False)
+
+
+def label_of_affine(layer: Layer, program: Program, behind: Stages) -> Label:
+    """Return how sure a gain and offset and what is after it are."""
+    affine = affine_of_layer(layer)
     lost = affine.gain is not None and loses_multiplier(layer, program)
-    labels = Labels(worst([*stages.labels, *([Label(Exactness.UNKNOWN, LOST_MULTIPLIER)] if lost else [])]))
-    return Step(layer, held, compute, labels, {}, None, given=False)
+    found = [label_of_gain(affine, program.target), *behind.labels]
+    return worst([*found, *([Label(Exactness.UNKNOWN, LOST_MULTIPLIER)] if lost else [])])
 
 
 def product_step(layer: Layer, call: Call, target: Target, held: Mapping[str, Array]) -> Step:
@@ -202,17 +208,44 @@ def label_of_product(layer: Layer, call: Call, product: Product, stages: Stages,
     return worst([first, *product.labels, *stages.labels])
 
 
-def known_label(layer: Layer, program: Program, constants: Constants) -> Label:
+def known_label(layer: Layer, program: Program) -> Label:
     """Return how sure a layer is before any value goes in, as its step knows it.
 
-    The weights of products, nearly all bytes of a model, are not looked at.
+    What it multiplies by, nearly all bytes of a model, is not looked at.
     """
-    call = call_of_layer(layer)
-    if call is None or not is_product(layer):
-        return step_of(layer, program, constants).labels.known
-    product = product_of(layer, call, program.target)
-    stages = stages_of(product.stages, layer.core_types[0], program.target)
-    return label_of_product(layer, call, product, stages, program.target)
+    call, target = call_of_layer(layer), program.target
+    if call is None:
+        behind = stages_of(layer.epilogue.stages, layer.core_types[0], target)
+        return label_of_affine(layer, program, behind)
+    if is_product(layer):
+        product = product_of(layer, call, target)
+        stages = stages_of(product.stages, layer.core_types[0], target)
+        return label_of_product(layer, call, product, stages, target)
+    return label_of_plain(layer, call, program, stages_of(plain_stages(layer), layer.core_types[0], target))
+
+
+def rounds_once(layer: Layer) -> bool:
+    """Return whether an operation on pairs of numbers is rounded once, with the gain and offset directly after it."""
+    stages = layer.epilogue.stages
+    return layer.kind.name in EXACT_PAIRS and bool(stages) and stages[0][0] is Slot.GAIN_OFFSET
+
+
+def plain_stages(layer: Layer) -> tuple[tuple[Slot, Stage], ...]:
+    """Return the slots after an operation that is no product, less the one that is rounded with it."""
+    return layer.epilogue.stages[1:] if rounds_once(layer) else layer.epilogue.stages
+
+
+def label_of_plain(layer: Layer, call: Call, program: Program, behind: Stages) -> Label:
+    """Return how sure an operation that is no product and what is after it are."""
+    labels = [static_label(arithmetic(call.op, program.target), typed_operands(layer, call), call)]
+    if layer.choices.get("contraction") == "parts":
+        labels.append(Label(Exactness.MODELLED, SUM_OF_PARTS))
+    if rounds_once(layer):
+        labels.append(Label(Exactness.MODELLED, ONE_ROUNDING))
+    warning = label_wrong_join(layer, program)
+    if warning is not None:
+        labels.append(warning)
+    return worst([*labels, *behind.labels])
 
 
 def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Array]) -> Step:
@@ -220,19 +253,10 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
     target = program.target
     found = arithmetic(call.op, target)
     attributes = found.op.complete(call.attributes)
-    typed = typed_operands(layer, call)
-    stages, exact = layer.epilogue.stages, None
-    labels = [static_label(found, typed, call)]
-    if layer.choices.get("contraction") == "parts":
-        labels.append(Label(Exactness.MODELLED, SUM_OF_PARTS))
-    if layer.kind.name in EXACT_PAIRS and stages and stages[0][0] is Slot.GAIN_OFFSET:
-        exact = Exact.of(affine_of_stage(stages[0][1], layer.core_types[0].rank), layer.core_types[0].rank)
-        labels.append(Label(Exactness.MODELLED, ONE_ROUNDING))
-        stages = stages[1:]
-    behind = stages_of(stages, layer.core_types[0], target)
-    warning = label_wrong_join(layer, program)
-    if warning is not None:
-        labels.append(warning)
+    rank, exact = layer.core_types[0].rank, None
+    if rounds_once(layer):
+        exact = Exact.of(affine_of_stage(layer.epilogue.stages[0][1], rank), rank)
+    behind = stages_of(plain_stages(layer), layer.core_types[0], target)
 
     def compute(operands: dict[str, Operand], doubts: list[Label]) -> tuple[Array, ...]:
         renamed = cast("dict[str, Any]", call.renamed(operands))
@@ -242,10 +266,10 @@ def plain_step(layer: Layer, call: Call, program: Program, held: Mapping[str, Ar
         results = found.results(renamed, attributes)
         return (behind.run(results[0], doubts), *results[1:]) if behind.functions else results
 
-    known = worst([*labels, *behind.labels])
+    labels = labels_by_values(label_of_plain(layer, call, program, behind), found, call, typed_operands(layer, call))
+    warning = label_wrong_join(layer, program)
     text = None if warning is None else f"{layer.name}: {warning.reason}"
-    given = call.op in TAKEN_AS_GIVEN
-    return Step(layer, held, compute, labels_by_values(known, found, call, typed), magnitudes_of(held), text, given)
+    return Step(layer, held, compute, labels, magnitudes_of(held), text, call.op in TAKEN_AS_GIVEN)
 
 
 def labels_by_values(known: Label, found: Arithmetic, call: Call, typed: dict[str, Any]) -> Labels:
