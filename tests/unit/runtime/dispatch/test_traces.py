@@ -79,7 +79,33 @@ def test_the_library_records_threads_processes_and_failures(tmp_path: Path) -> N
     assert len({call.tid for call in calls}) == 12
     assert [call.args.status for call in calls if call.name == "execute"].count(-1) == 2
     assert {call.args.of for call in calls if call.name == "compile"} == {str(mil)}
-    assert json.loads(record.read_text(encoding="utf-8").rstrip().rstrip(",") + "]")  # as a viewer reads it
+    assert len(json.loads(record.read_text(encoding="utf-8"))) == len(calls)  # as any viewer reads it
+
+
+@needs_library
+@needs_compiler
+def test_a_record_that_was_cut_off_is_continued(tmp_path: Path) -> None:
+    client = build_client(Path(__file__).with_name("abi_client.c"), tmp_path)
+    record = tmp_path / "calls.json"
+
+    def record_again() -> None:
+        given = environment(ANEFORGE_TRACE=str(record))
+        subprocess.run([client, "none.mil", "stream"], check=False, capture_output=True, env=given, timeout=60)
+
+    record_again()
+    whole = record.read_bytes()
+    count = len(json.loads(whole))
+    for cut in (0, 1, 3):  # the last characters, which are the end of the list
+        record.write_bytes(whole[: len(whole) - cut])
+        record_again()
+        assert len(read_trace(record)) == 2 * count
+    record.write_bytes(whole[:-3])
+    record_again()
+    assert len(json.loads(record.read_bytes())) == 2 * count
+    record.write_bytes(whole[:-40])  # in the middle of a call
+    record_again()
+    with pytest.raises(GraphError, match="is not a call"):
+        read_trace(record)
 
 
 @needs_library

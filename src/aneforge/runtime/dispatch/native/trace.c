@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,21 +16,32 @@
 
 #define VARIABLE "ANEFORGE_TRACE"
 
+/* A record is a list of JSON objects at any time: each call is written over its end, with the end after it. */
+#define END "\n]\n"
+#define END_LENGTH ((off_t)sizeof END - 1)
+
 static int file = -1;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void) { pthread_mutex_lock(&writing); }
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&writing); }
+static void after_fork_in_child(void) { pthread_mutex_init(&writing, NULL); }
 
 /* Continues a record, or begins one; a file that is something else is left alone. */
 static void open_file(void) {
     const char *path = getenv(VARIABLE);
     char first = '[';
     if (path == NULL || *path == '\0') return;
-    file = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (file < 0) {
         report(VARIABLE ": %s: %s", path, strerror(errno));
         return;
     }
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     const ssize_t got = pread(file, &first, 1, 0);
-    if (got == 0 && write(file, "[\n", 2) == 2) return;
+    struct stat about;
+    if (got == 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode)) return;
     if (got == 1 && first == '[') return;
     report(VARIABLE ": %s is not a record of calls; nothing is recorded", path);
     close(file);
@@ -58,6 +70,34 @@ static void write_escaped(FILE *out, const char *text) {
     }
 }
 
+/* Lets no other process write, or lets them again. Threads of this one are kept out by the mutex. */
+static void keep_out_others(short kind) {
+    struct flock whole = {.l_type = kind, .l_whence = SEEK_SET};
+    while (fcntl(file, F_SETLKW, &whole) != 0 && errno == EINTR) {
+    }
+}
+
+/* Writes a call, which has the end of the record after it. A full disk costs the record, not the program. */
+static void append(const char *text, size_t length) {
+    char last[sizeof END - 1] = {0};
+    struct stat about;
+    pthread_mutex_lock(&writing);
+    keep_out_others(F_WRLCK);
+    if (fstat(file, &about) == 0) {
+        off_t at = about.st_size;
+        const ssize_t got = at < END_LENGTH ? 0 : pread(file, last, sizeof last, at - END_LENGTH);
+        const int ended = got == END_LENGTH && memcmp(last, END, sizeof last) == 0;
+        if (ended) at -= END_LENGTH;
+        /* A record without an end was cut off, perhaps after a call. */
+        const char *before = at == 0 ? "[\n" : ended || last[END_LENGTH - 1] != '\n' ? ",\n" : "";
+        const off_t begin = at + (off_t)strlen(before);
+        if (pwrite(file, before, strlen(before), at) < 0 || pwrite(file, text, length, begin) < 0) {
+        }
+    }
+    keep_out_others(F_UNLCK);
+    pthread_mutex_unlock(&writing);
+}
+
 void trace_end(const struct call *call, long long status) {
     if (call->begin < 0) return;
     const double end = now();
@@ -76,10 +116,8 @@ void trace_end(const struct call *call, long long status) {
         fputc('"', out);
     }
     if (call->about != NULL) fprintf(out, ",\"about\":%s", call->about);
-    fputs("}},\n", out);
+    fputs("}}" END, out);
     fclose(out);
-    if (line != NULL && write(file, line, length) != (ssize_t)length) {
-        /* A full disk costs the record, not the program. */
-    }
+    if (line != NULL) append(line, length);
     free(line);
 }
