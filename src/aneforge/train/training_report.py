@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.analysis.cost import cost
 from aneforge.rules.preflight import preflight
+from aneforge.train.device_optimisers import DeviceOptimizer
 from aneforge.train.parameter import size_of
 
 if TYPE_CHECKING:
@@ -16,11 +17,23 @@ if TYPE_CHECKING:
     from aneforge.analysis.cost import Cost
     from aneforge.engine.exactness import Label
     from aneforge.targets import Place
+    from aneforge.train.optimisers import Optimizer
     from aneforge.train.step_programs import FedProgram
     from aneforge.train.training_run import TrainingRun
 
 __all__ = ["ProgramReport", "TrainingReport", "report_on"]
 
+HEADINGS = (
+    "program",
+    "legality",
+    "on the engine",
+    "layers",
+    "operations",
+    "bytes in",
+    "bytes out",
+    "bytes constant",
+    "predicted µs",
+)
 NOTES_SHOWN = 12
 """Warnings and remarks that the text lists, so that it stays on a page."""
 
@@ -51,6 +64,12 @@ class ProgramReport:
             f"predicted {self.cost.microseconds:.0f} µs ({self.cost.low:.0f} to {self.cost.high:.0f})"
         )
 
+    def cells(self) -> tuple[str, ...]:
+        """Return the program as a row of a table."""
+        sizes = (self.segments, self.layers, self.operations, self.bytes_in, self.bytes_out, self.bytes_constant)
+        time = f"{self.cost.microseconds:.0f} ({self.cost.low:.0f} to {self.cost.high:.0f})"
+        return (self.name, self.legality, *(f"{size:,}" for size in sizes), time)
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingReport:
@@ -65,7 +84,11 @@ class TrainingReport:
     optimizer: str
     updates: tuple[ProgramReport, ...]
     """The programs of updates on the engine; none where the host updates."""
+    updated: str
+    """Where updates are made."""
     loss_scale: float
+    scaling: str
+    """How the loss scale changes in a run; empty where it does not."""
     runs_per_step: int
     """How often the step program runs for one update: the mini-batches that are accumulated."""
     steps: int
@@ -85,27 +108,40 @@ class TrainingReport:
         return (*self.programs, *self.updates)
 
     def __str__(self) -> str:
+        programs = [line for program in self.all_programs for line in (str(program), f"  {program.legality}")]
+        return "\n".join([*self.head_lines(), *programs, *self.closing_lines()])
+
+    def head_lines(self) -> list[str]:
+        """Return what is trained, and how."""
+        head = (
+            f"training on {self.target}: {self.optimizer} {self.updated}, loss_scale {self.loss_scale:g}{self.scaling}"
+        )
+        return [
+            f"{head}, {self.steps} steps taken",
+            f"{self.parameters:,} numbers are trained; masters and moments: {self.bytes_host:,} bytes",
+        ]
+
+    def closing_lines(self) -> list[str]:
+        """Return the time of a step, what is modelled, and warnings."""
         step = self.programs[0].cost
         notes = list(dict.fromkeys(text for program in self.all_programs for text in program.notes))
         more = len(notes) - NOTES_SHOWN
-        where = f"as {len(self.updates)} programs on the engine" if self.updates else "on the host in float32"
-        head = f"training on {self.target}: {self.optimizer} {where}, loss_scale {self.loss_scale:g}"
         low, high = self.summed(lambda one: one.low), self.summed(lambda one: one.high)
         time = f"predicted {self.microseconds:.0f} µs ({low:.0f} to {high:.0f}), {step.kind}"
-        runs = f"{self.runs_per_step} × program step" + (f" + {len(self.updates)} updates" if self.updates else "")
-        lines = [
-            f"{head}, {self.steps} steps taken",
-            f"{self.parameters:,} numbers are trained; masters and moments: {self.bytes_host:,} bytes",
-            *(line for program in self.all_programs for line in (str(program), f"  {program.legality}")),
+        runs = f"{self.runs_per_step} × program step" + (f" + {len(self.updates)} × update" if self.updates else "")
+        return [
             f"a step: {runs}, {time}; what the host computes is not included",
             f"nothing is compiled during a run; bits of a step are {self.programs[0].exactness}",
             *notes[:NOTES_SHOWN],
             *([f"and {more} notes more"] if more > 0 else []),
         ]
-        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        rows = [HEADINGS, *(program.cells() for program in self.all_programs)]
+        cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
+        table = "".join(f"<tr>{row}</tr>" for row in cells)
+        above, below = (html.escape("\n".join(lines)) for lines in (self.head_lines(), self.closing_lines()))
+        return f"<pre>{above}</pre><table>{table}</table><pre>{below}</pre>"
 
 
 def report_on(run: TrainingRun, place: Place) -> TrainingReport:
@@ -120,10 +156,28 @@ def report_on(run: TrainingRun, place: Place) -> TrainingReport:
         + sum(one.nbytes for states in optimizer.kept for one in states),
         optimizer=type(optimizer).__name__,
         updates=tuple(describe(one, place) for one in optimizer.programs),
+        updated=describe_updates(optimizer),
         loss_scale=optimizer.loss_scale,
+        scaling=describe_scaling(run),
         runs_per_step=run.accumulate,
         steps=optimizer.steps,
     )
+
+
+def describe_updates(optimizer: Optimizer) -> str:
+    """Return where updates are made."""
+    if not isinstance(optimizer, DeviceOptimizer):
+        return "on the host in float32"
+    return f"on the engine, {len(optimizer.programs)} × program update" if optimizer.programs else "in the step program"
+
+
+def describe_scaling(run: TrainingRun) -> str:
+    """Return how the loss scale changes."""
+    if run.programs.scale is None:
+        return ""
+    if run.scaling is None:
+        return " (still to be chosen from data)"
+    return f" (changes in a run, from {run.scaling.least:g} to {run.scaling.most:g})"
 
 
 def describe(fed: FedProgram, place: Place) -> ProgramReport:

@@ -124,7 +124,7 @@ def test_a_network_trains_with_updates_on_the_engine(optimizer: str) -> None:
     assert found.targets == ("h13", "h16g")
     report = trainer.report()
     assert [one.name for one in report.updates] == ["update"]
-    assert "as 1 programs on the engine" in str(report)
+    assert "on the engine, 1 × program update, loss_scale 64" in str(report)
     assert report.microseconds == report.programs[0].cost.microseconds + report.updates[0].cost.microseconds
     trainer.release()
 

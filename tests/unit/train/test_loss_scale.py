@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import aneforge as af
-from aneforge.errors import GraphError, GraphTypeError
+from aneforge.errors import CheckpointError, GraphError, GraphTypeError
+from aneforge.train.checkpoints import check_same
 from aneforge.train.saturation_guard import scaled_crops
 from aneforge.train.scaled_layers import Products, exponent_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from aneforge.ops.types import Array
     from aneforge.train.scale_advice import LossScaleAdvice
@@ -128,7 +128,7 @@ def test_auto_chooses_from_the_first_batch_and_nothing_else_is_compiled() -> Non
     assert trainer.programs is programs
     assert trainer.optimizer.steps == 150
     assert trainer.compare("m1", steps=2).equal
-    assert f"loss_scale {trainer.loss_scale:g}" in str(trainer.report())
+    assert "loss_scale 16384 (changes in a run, from 1 to 16384)" in str(trainer.report())
 
 
 def test_auto_waits_for_data() -> None:
@@ -136,6 +136,7 @@ def test_auto_waits_for_data() -> None:
     loss = (x * w).square().mean((0, 1))
     trainer = af.Trainer(loss, [w], 0.1, "auto", target="m4")
     assert trainer.loss_scale == 1
+    assert "loss_scale 1 (still to be chosen from data)" in str(trainer.report())
     with pytest.raises(af.errors.RuntimeStateError, match="no data for input 'x'"):
         trainer.step()
     other = af.Trainer(loss, [w], 0.1, "auto", {x: np.ones((1, 4))}, target="m4")
@@ -149,7 +150,7 @@ def overflowing(scale: af.DynamicLossScale, **options: Any) -> af.Trainer:  # no
 
 
 @pytest.mark.filterwarnings("ignore:a gradient is non-finite")
-def test_a_scale_backs_off_and_grows_again_and_a_checkpoint_keeps_it(tmp_path: Path) -> None:
+def test_a_scale_backs_off_and_grows_again_and_a_checkpoint_keeps_it() -> None:
     scale = af.DynamicLossScale(first=16, interval=3, least=0.5, most=64)
     trainer = overflowing(scale)
     seen: list[float] = []
@@ -159,13 +160,16 @@ def test_a_scale_backs_off_and_grows_again_and_a_checkpoint_keeps_it(tmp_path: P
     assert seen[:3] == [8, 4, 2]  # 25,600 times 4 is too large
     assert 2 in seen[3:]
     assert trainer.optimizer.steps == 12 - sum(one < before for before, one in zip([16, *seen], seen, strict=False))
-    pytest.importorskip("safetensors")
-    trainer.save(tmp_path / "run")
     other = overflowing(scale)
-    other.load(tmp_path / "run")
+    kept = trainer.run.snapshot()
+    check_same(kept.header, kept.tensors, other.run.snapshot())  # another scale is not another run
+    other.run.restore(kept)
     assert other.loss_scale == trainer.loss_scale
     assert [other.step() for _ in range(5)] == [trainer.step() for _ in range(5)]
     assert other.loss_scale == trainer.loss_scale
+    constant = af.Trainer(trainer.objective.result, trainer.parameters, 1e-4, 16, target="m1").run.snapshot()
+    with pytest.raises(CheckpointError, match="only one of checkpoint and trainer has the number 'scale_changes'"):
+        check_same(kept.header, kept.tensors, constant)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adam_fp16"])

@@ -66,3 +66,14 @@ def test_the_network_of_the_experiment_trains(example: Any) -> None:  # noqa: AN
     losses = [trainer.step() for _ in range(5)]
     assert losses[-1] < losses[0]
     assert [one.shape for one in trainer.parameters] == [(9, 8), (1352, 10), (1, 10)]
+
+
+@pytest.mark.filterwarnings("ignore::aneforge.errors.SliceSaturationWarning")
+def test_the_network_fits_every_family_and_its_updates_may_be_on_the_engine(example: Any) -> None:  # noqa: ANN401 - a module
+    images = example.Images(np.zeros((100, 784), np.uint8), np.zeros(100, np.int64))
+    for target, update in (("m1", "engine"), ("m2-pro", "fp16"), ("m5", "host")):
+        report = example.build_trainer(images, target, 1024.0, update).report()
+        assert all(one.legality.startswith("ok on") for one in report.all_programs)
+        assert len(report.updates) == (0 if update == "host" else 3)
+    assert example.scale_of("auto") == "auto"
+    assert example.scale_of("16") == 16

@@ -195,7 +195,10 @@ def test_the_report_says_what_a_step_is() -> None:
     assert report.programs[0].layers > report.programs[1].layers
     assert "on h13" in report.programs[0].legality
     assert "modelled" in text
-    assert "<pre>" in report._repr_html_()  # pyright: ignore[reportPrivateUsage] - as above
+    page = report._repr_html_()  # pyright: ignore[reportPrivateUsage] - as above
+    assert page.count("<tr>") == 3
+    assert "<td>step</td><td>ok on h13: " in page
+    assert "what the host computes is not included" in page
 
 
 def plain_parts(node: af.Tensor, g: af.Tensor) -> list[af.Tensor]:
@@ -244,7 +247,7 @@ def test_only_patches_along_the_width_saturate_and_only_by_a_rule_that_slices_th
     assert finite == [rule == "own" or target == "m4", True]
 
 
-def guard_texts(target: str, kernel: tuple[int, int], loss_scale: float, *, joined: bool = False) -> list[str]:
+def guard_texts(target: str | None, kernel: tuple[int, int], loss_scale: float, *, joined: bool = False) -> list[str]:
     x = af.input((2, 1, 6, 6), max_abs=1)
     w = af.conv_param(np.ones((2, 1, *kernel)))
     y = af.conv2d(x, w)
@@ -266,6 +269,13 @@ def test_the_guard_warns_and_says_whether_this_program_has_such_a_slice(
     monkeypatch.setitem(gradients.RULES, "concat", plain_parts)
     (text,) = guard_texts(target, (1, 3), 512, joined=True)
     assert "such slices of loss-scaled values in this program: 1" in text
+
+
+def test_the_guard_knows_a_target_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANEFORGE_TARGET", "h13")
+    assert len(guard_texts(None, (1, 3), 512)) == 1
+    monkeypatch.setenv("ANEFORGE_TARGET", "h16g")
+    assert guard_texts(None, (1, 3), 512) == []
 
 
 @pytest.mark.parametrize(("target", "kernel", "scale"), [("m4", (1, 3), 512), ("m1", (3, 1), 512), ("m1", (1, 3), 511)])
