@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OUTPUT = re.compile(r"<!-- output of: python (?P<command>[^>]+) -->\n```text\n(?P<text>.*?)```", re.DOTALL)
 PAGES = ("docs/tour.md",)
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
-CONSOLE_PAGES = ("docs/chaining.md", "docs/dispatch.md", "docs/how-to/collect.md")
+CONSOLE_PAGES = ("docs/chaining.md", "docs/dispatch.md", "docs/how-to/collect.md", "docs/training.md")
 
 
 def trimmed(text: str) -> str:
@@ -54,12 +54,14 @@ def console_commands(page: str) -> list[tuple[str, str]]:
 
 
 def with_command(folder: Path, environment: dict[str, str]) -> dict[str, str]:
-    """Return an environment in which `aneforge` is the command of this interpreter; its script is in the folder."""
-    command = folder / "path" / "aneforge"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m aneforge "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
-    return {**environment, "PATH": f"{command.parent}:{environment['PATH']}", "COLUMNS": "80"}
+    """Return an environment in which `python` is this interpreter and `aneforge` its command, by scripts in the folder."""
+    place = folder / "path"
+    place.mkdir()
+    for name, module in (("aneforge", " -m aneforge"), ("python", "")):
+        command = place / name
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
+    return {**environment, "PATH": f"{place}:{environment['PATH']}", "COLUMNS": "80"}
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell here")
