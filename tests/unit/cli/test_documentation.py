@@ -54,7 +54,7 @@ def console_commands(page: str) -> list[tuple[str, str]]:
 
 
 def with_command(folder: Path, environment: dict[str, str]) -> dict[str, str]:
-    """Return an environment in which `python` is this interpreter and `aneforge` its command, by scripts in the folder."""
+    """Return an environment in which `python` is this interpreter and `aneforge` its command."""
     place = folder / "path"
     place.mkdir()
     for name, module in (("aneforge", " -m aneforge"), ("python", "")):
