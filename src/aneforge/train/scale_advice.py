@@ -21,8 +21,8 @@ from aneforge.graph.graph import INPUT
 from aneforge.graph.tensor import Tensor
 from aneforge.ops.numbers import FP16_MAX
 from aneforge.targets import place_of
-from aneforge.train.batches import check_values
-from aneforge.train.objectives import as_objective
+from aneforge.train.batches import check_one_hot, check_values
+from aneforge.train.objectives import CrossEntropy, as_objective
 from aneforge.train.optimisers import check_params
 from aneforge.train.run_comparison import label_of
 from aneforge.train.scaled_layers import describe_layer, is_width_crop, scaled_tensors
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aneforge.graph.node import Node
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
-    from aneforge.train.objectives import CrossEntropy, Objective
+    from aneforge.train.objectives import Objective
     from aneforge.train.parameter import Parameter
     from aneforge.train.scaled_layers import ScaledTensor
     from aneforge.train.step_programs import Programs
@@ -162,6 +162,8 @@ def loss_scale_advice(
         programs = build_programs(wanted, owners, None, place_of(target), None)
     try:
         feeds = check_feeds(programs, owners, data)
+        if isinstance(wanted, CrossEntropy):
+            check_one_hot(feeds[wanted.target.node])
         return advise(wanted, owners, programs, feeds)
     finally:
         programs.release()

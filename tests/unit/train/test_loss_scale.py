@@ -187,6 +187,8 @@ def test_a_changing_scale_does_not_change_where_a_run_goes(optimizer: str) -> No
 
 X, W = af.input((2, 3), name="x"), af.parameter(np.ones((3, 2)), name="w")
 LOSS = (X @ W).square().mean((0, 1))
+T = af.input((2, 2), name="t")
+CLASSES = af.softmax_cross_entropy(X @ W, T)
 
 
 def advice_of(data: object, objective: object = LOSS, params: object = None) -> Callable[[], object]:
@@ -220,6 +222,7 @@ def advice_of(data: object, objective: object = LOSS, params: object = None) -> 
         (advice_of({"x": 1}), GraphError, "a key of data must be an input"),
         (advice_of({X: np.full((2, 3), np.nan)}), GraphError, "data of 'x' must be finite in fp16"),
         (advice_of({X: np.ones((3, 3))}), GraphError, "a value must have the shape of its input"),
+        (advice_of({X: np.ones((2, 3)), T: np.ones((2, 2))}, CLASSES), GraphError, "targets must be one-hot"),
         (advice_of({X: np.ones((2, 3))}, X @ W), GraphError, "the loss must be one number"),
         (
             advice_of({X: np.ones((2, 3))}, params=[af.parameter([1.0])]),
