@@ -16,11 +16,14 @@ from aneforge.report.model import (
     Counts,
     Difference,
     Divergence,
+    Emission,
+    EmittedTask,
     Latency,
     Memory,
     Node,
     Placed,
     Placement,
+    RefusedLayer,
     Report,
     Rescaling,
     Step,
@@ -138,7 +141,27 @@ def target(name: str, number: int, nodes: tuple[Node, ...], segments: int) -> Ta
             ("join the two halves",), ("a model of the scheduler",),
         ),
         rescaling=Rescaling("saturation", "none", "3 values scaled by 2^-4"),
+        emission=emission(timeline, number),
     )  # fmt: skip
+
+
+def emission(timeline: tuple[Timed, ...], number: int) -> Emission:
+    """Return tasks of every layer but each ninth, which has none; of every third target no tasks are known."""
+    if number % 3 == 2:
+        return Emission(failure="ANE-EMIT-010: whole programs are emitted for generation 7 alone")
+    layers = [one for one in timeline if one.nodes]
+    tasks = [
+        EmittedTask(
+            0, place, one.layer, "NE" if place % 2 else "PE", f"{one.kind}: 1×1×1×8", "tile of 8 rows", one.nodes
+        )
+        for place, one in enumerate(layers)
+        if place % 9
+    ]
+    refused = [
+        RefusedLayer(one.layer, one.kind, "ANE-EMIT-001", f"no program is known {HOSTILE[0]}", one.nodes)
+        for one in layers[::9]
+    ]
+    return Emission(tuple(tasks), tuple(refused), ("t-idle",))
 
 
 def counted(verdicts: tuple[str, ...]) -> Counts:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Page]
 
-SECTIONS = ("chips", "findings", "graph", "timeline", "memory", "divergence", "operations", "remarks")
+SECTIONS = ("chips", "findings", "graph", "timeline", "memory", "tasks", "divergence", "operations", "remarks")
 
 
 @pytest.fixture(scope="module")
@@ -368,3 +368,25 @@ def test_a_script_that_was_not_there_at_first_cannot_run(browser: Browser, repor
     page.wait_for_selector("html[data-ready]", state="attached")
     assert page.evaluate("window.broken") is None
     page.close()
+
+
+def test_tasks_stand_beside_their_layers_and_link_both_ways(open_report: Open, report: Report) -> None:
+    page = open_report(report)
+    emission = report.targets[0].emission
+    assert emission is not None
+    summary = page.inner_text("#tasks-body > p")
+    assert summary.startswith(f"{len(emission.tasks)} tasks of ")
+    assert f"{len(emission.refused)} layers without a known program" in summary
+    assert page.locator("#tasks-body table").nth(1).locator("tr[data-row] td:nth-child(4)").first.inner_text() == (
+        "ANE-EMIT-001"
+    )
+    rows(page, "tasks").first.click()
+    task = emission.tasks[0]
+    assert page.inner_text("#detail-title") == report.nodes[task.nodes[0]].name
+    assert f"task {task.task}: {task.computes}" in page.inner_text("#detail-body")
+    page.get_by_role("button", name="Show the tasks").click()
+    assert page.locator("#detail").is_hidden()
+    assert page.locator("#tasks tr.active td:nth-child(2)").inner_text() == str(task.task)
+    page.select_option("#target", "2")
+    page.locator("#tasks-body > p", has_text="ANE-EMIT-010").wait_for()
+    assert rows(page, "tasks").count() == 0

@@ -166,6 +166,7 @@ def check(
         placement=placement,
         path=path,
         rescale=rescale,
+        tasks=html is not None,
     )
     with progress("reading the model") as tell:
         report = checked(model, given.targets_given(target), options, progress=tell)

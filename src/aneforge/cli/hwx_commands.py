@@ -130,13 +130,19 @@ def show_symbols(out: Console, container: Container) -> None:
 def show_tasks(out: Console, container: Container) -> None:
     """Print the tasks with what each computes."""
     from aneforge.formats.hwx.descriptors.disassembly import meaning_line  # noqa: PLC0415 - loaded when it is needed
+    from aneforge.formats.hwx.layer_notes import layers_noted  # noqa: PLC0415 - as above
     from aneforge.formats.hwx.program_tasks import tasks_of  # noqa: PLC0415 - as above
 
+    layers = layers_noted(container.identification)
     rows = [
-        (str(number), f"{task.offset:#x}", str(task.size), meaning_line(task))
+        (str(number), f"{task.offset:#x}", str(task.size), str(layers.get(number, "")), meaning_line(task))
         for number, task in enumerate(tasks_of(container))
     ]
-    show_table(out, "tasks", ("task", "at", "words", "computes"), rows, ("task", "at", "words"))
+    headings = ["task", "at", "words", "layer", "computes"]
+    if not layers:  # another compiler made it
+        headings.remove("layer")
+        rows = [(*row[:3], row[4]) for row in rows]
+    show_table(out, "tasks", headings, rows, ("task", "at", "words"))
 
 
 def show_table(

@@ -15,7 +15,10 @@ from aneforge.targets.names import EXAMPLES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rich.console import Console
+
     from aneforge.commands.comparing import Comparison
+    from aneforge.commands.compiling import LayerTasks
     from aneforge.commands.running import Ran
     from aneforge.ops.types import Array
 
@@ -94,9 +97,33 @@ def compile_(
     )
     for line in (*(f"rebuilt: {one}" for one in made.rebuilt), *(f"note: {one}" for one in made.notes)):
         print_wrapped(out, line, indent=2)
+    show_layer_tasks(out, made.tasks)
     for path in (made.path, dump_phases):
         if path is not None:
             print_wrapped(out, f"wrote {path}")
+
+
+MOST_LAYERS = 60
+"""Layers whose tasks are printed; `aneforge hwx show` prints all tasks of a file."""
+
+
+def show_layer_tasks(out: Console, layers: Sequence[LayerTasks]) -> None:
+    """Print which tasks of a container compute which layer."""
+    if not layers:
+        return
+    from rich.text import Text  # noqa: PLC0415 - loaded when it is needed
+
+    from aneforge.cli.terminal import plain_table  # noqa: PLC0415 - as above
+
+    several = len({one.file for one in layers}) > 1
+    headings = (*(("file",) if several else ()), "layer", "kind", "tasks", "operations")
+    table = plain_table(headings, ("tasks",))
+    for one in layers[:MOST_LAYERS]:
+        cells = (*((one.file,) if several else ()), one.layer, one.kind, one.tasks, one.operations)
+        table.add_row(*map(Text, cells))
+    out.print(table)
+    if len(layers) > MOST_LAYERS:
+        out.print(f"and {len(layers) - MOST_LAYERS} more layers (aneforge hwx show prints all tasks)")
 
 
 def run(

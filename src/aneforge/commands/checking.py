@@ -67,6 +67,8 @@ class CheckOptions:
     """How the model reaches the engine: `direct` or `coreml`; None is Core ML for its own files, else direct."""
     rescale: bool = False
     """Add what scaling by powers of two would gain."""
+    tasks: bool = False
+    """Add the tasks that programs become, where their form is known."""
     name: str | None = None
     """What the report calls the model; the name of its file if nothing is given."""
 
@@ -110,6 +112,7 @@ def check(
             placement=asked.placement,
             rescale=asked.rescale,
             path=path_of(asked.path, subject),
+            tasks=asked.tasks,
         ),
     )
     reports: list[TargetReport] = []

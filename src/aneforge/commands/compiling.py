@@ -26,17 +26,19 @@ from aneforge.errors import GraphError, IllegalGraphError, Location, NotSupporte
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from aneforge.compiler.ir.program import Program
     from aneforge.compiler.pipeline import Pipeline
     from aneforge.compiler.retarget import Retargeted
+    from aneforge.formats.hwx.layer_notes import TaskLayer
     from aneforge.formats.shared.shapes import Shapes
     from aneforge.graph.convert import Change
     from aneforge.graph.graph import Graph, GraphLike
+    from aneforge.runtime.hwx.emit_program import EmittedFile
     from aneforge.targets import Target, TargetLike
 
-__all__ = ["EMITTERS", "CompiledForm", "Emitted", "Emitter", "Form", "compile_form", "compile_model"]
+__all__ = ["EMITTERS", "CompiledForm", "Emitted", "Emitter", "Form", "LayerTasks", "compile_form", "compile_model"]
 
 CPU_PARTS = "the package holds more than the engine takes, which Core ML runs on the CPU; the layers do not include it"
 
@@ -57,6 +59,21 @@ class Emitted:
     text: str | None
     """The program after the pass that was asked for."""
     notes: tuple[str, ...]
+    tasks: tuple[LayerTasks, ...] = ()
+    """The tasks of each layer, where a container was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTasks:
+    """One layer of a container that was written."""
+
+    file: str
+    layer: str
+    kind: str
+    tasks: str
+    """Numbers of its tasks in the file."""
+    operations: str
+    """What it carries out, by the names of the user's model."""
 
 
 def compile_model(
@@ -131,7 +148,19 @@ def compile_model(
             *written.notes,
             *merge_notes(program_notes(program, report_nodes(subject.graph), made.carried)),
         ),
+        tasks=tuple(
+            LayerTasks(
+                file, layer.name, layer.kind, runs, operations_of(subject.graph, made.carried.get(layer.name, ()))
+            )
+            for file, layer, runs in written.tasks
+        ),
     )
+
+
+def operations_of(graph: Graph, nodes: tuple[int, ...]) -> str:
+    """Return the operations of nodes, each with its name where the user's file gives one."""
+    named = [report_nodes(graph)[number] for number in nodes]
+    return ", ".join(f"{one.op} {one.name}".strip() for one in named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +170,8 @@ class Written:
     path: Path | None
     """None where nothing was written."""
     notes: tuple[str, ...] = ()
+    tasks: tuple[tuple[str, TaskLayer, str], ...] = ()
+    """File, layer and numbers of tasks, where it holds tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +311,7 @@ def as_container(retargeted: Retargeted, program: Program, path: Path) -> Writte
     path.parent.mkdir(parents=True, exist_ok=True)
     if made.whole:
         write(made.files[0].container, path)
-        return Written(path)
+        return Written(path, tasks=tuple(layer_tasks(path.name, made.files[0])))
     paths = [path.with_suffix(f".{number}{path.suffix}") for number in range(len(made.files))]
     for one, file in zip(paths, made.files, strict=True):
         write(file.container, one)
@@ -289,7 +320,16 @@ def as_container(retargeted: Retargeted, program: Program, path: Path) -> Writte
         f"writes {', '.join(file.outputs)}"
         for one, file in zip(paths, made.files, strict=True)
     )
-    return Written(paths[0], (*parts, *refused))
+    tasks = [one for place, file in zip(paths, made.files, strict=True) for one in layer_tasks(place.name, file)]
+    return Written(paths[0], (*parts, *refused), tuple(tasks))
+
+
+def layer_tasks(file: str, emitted: EmittedFile) -> Iterator[tuple[str, TaskLayer, str]]:
+    """Yield the layers of a container with the numbers of their tasks."""
+    from aneforge.formats.hwx.layer_notes import layers_noted, task_runs  # noqa: PLC0415 - loaded when it is needed
+
+    for layer, first, last in task_runs(layers_noted(emitted.container.identification)):
+        yield file, layer, str(first) if first == last else f"{first} to {last}"
 
 
 def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Written:
@@ -309,7 +349,7 @@ def as_linux_file(retargeted: Retargeted, program: Program, path: Path) -> Writt
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_ane(ane_of(made.files[0].container), path)
-    return Written(path)
+    return Written(path, tasks=tuple(layer_tasks(path.name, made.files[0])))
 
 
 LINUX_STYLE = "v5"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from aneforge.engine.exactness import Label
     from aneforge.graph.graph import Graph
     from aneforge.ops.types import Array
+    from aneforge.report.model import Emission
     from aneforge.rules.preflight import Preflight
     from aneforge.rules.rule import Finding
     from aneforge.targets import Place
@@ -59,6 +60,7 @@ class Asked:
     placement: str | None
     rescale: bool
     path: str = DIRECT
+    tasks: bool = False
 
 
 class TargetWriter:
@@ -71,6 +73,7 @@ class TargetWriter:
         self.risks = Risks(graph, asked.samples, asked.ranges, deep=asked.deep)
         self.labelled: dict[tuple[object, ...], tuple[Program, Mapping[str, Label]]] = {}
         self.carried: dict[int, tuple[tuple[Layer, ...], Mapping[str, tuple[int, ...]]]] = {}
+        self.emitted: dict[tuple[int, int | None], tuple[Program, Emission]] = {}
 
     def report(self, chosen: Place, verdict: Preflight, made: Made) -> TargetReport:
         """Return the report of one target."""
@@ -149,7 +152,19 @@ class TargetWriter:
                 )
             ),
             rescaling=None if scaled is None else self.risks.rescaling(compiled, chosen.target, scaled),
+            emission=self.emission(compiled, carried) if self.asked.tasks else None,
         )
+
+    def emission(self, compiled: Compiled, carried: Mapping[str, tuple[int, ...]]) -> Emission:
+        """Return the tasks of a program; targets of one generation that share a program share them."""
+        from aneforge.commands.emitted_tasks import emission_of  # noqa: PLC0415 - few reports ask for it
+
+        program = compiled.program
+        key = id(program.layers), program.target.descriptor_generation
+        if key not in self.emitted:
+            # The program is kept with the answer, so that no other layers can come to lie at their address.
+            self.emitted[key] = program, emission_of(compiled, carried)
+        return self.emitted[key][1]
 
     def labels(self, program: Program) -> Mapping[str, Label]:
         """Return how sure each layer is; targets that share a program and what is known of the datapath share it.

@@ -26,11 +26,14 @@ __all__ = [
     "Counts",
     "Difference",
     "Divergence",
+    "Emission",
+    "EmittedTask",
     "Latency",
     "Memory",
     "Node",
     "Placed",
     "Placement",
+    "RefusedLayer",
     "Report",
     "Rescaling",
     "Step",
@@ -202,6 +205,45 @@ class Rescaling:
 
 
 @dataclass(frozen=True, slots=True)
+class EmittedTask:
+    """One task of the containers that a program becomes."""
+
+    file: int
+    task: int
+    """Its number in the file."""
+    layer: str
+    engine: str
+    computes: str
+    registers: str
+    """What it says of its place on chip, and of tensors in memory."""
+    nodes: tuple[int, ...]
+    """Operations of the model that its layer carries out."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLayer:
+    """A layer that no known program computes."""
+
+    layer: str
+    kind: str
+    rule: str
+    reason: str
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """The tasks that an engine would read, and what is not among them."""
+
+    tasks: tuple[EmittedTask, ...] = ()
+    refused: tuple[RefusedLayer, ...] = ()
+    idle: tuple[str, ...] = ()
+    """Layers without a task: what they would move lies where it must."""
+    failure: str | None = None
+    """Why no task is known of this target's programs."""
+
+
+@dataclass(frozen=True, slots=True)
 class TargetReport:
     """The model on one target."""
 
@@ -238,6 +280,8 @@ class TargetReport:
     """Where the public scheduler would send operations, where that was asked."""
     rescaling: Rescaling | None = None
     """What scaling by powers of two would gain, where that was asked."""
+    emission: Emission | None = None
+    """The program as tasks, where that was asked."""
     path: str = DIRECT
     """How the model reaches the engine: directly, where everything must run there, or through Core ML, which runs the
     rest elsewhere."""

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 import aneforge as af
+from aneforge.commands.checking import CheckOptions, check
 from aneforge.commands.compiling import compile_model
 from aneforge.errors import NotSupportedError
+from aneforge.formats.hwx.layer_notes import layers_noted
+from aneforge.formats.hwx.read_hwx import read
+from aneforge.report.written import report_from_json, report_to_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,3 +56,30 @@ def test_the_file_of_the_linux_driver(tmp_path: Path) -> None:
     assert file.task_count == 1
     with pytest.raises(NotSupportedError, match=r"a file of the Linux driver must be a whole program: t3 .max_pool."):
         compile_model(convolution().max_pool(2), "m1", "ane", tmp_path / "other.ane")
+
+
+def test_layers_stand_beside_their_tasks(tmp_path: Path) -> None:
+    x = af.input((1, 16, 8, 8), name="x").tanh()
+    graph = x.max_pool(2).softmax(-1)
+    made = compile_model(graph, "m1", "hwx", tmp_path / "net.hwx")
+    assert [(one.file, one.kind, one.tasks) for one in made.tasks] == [
+        ("net.0.hwx", "tanh", "0"),
+        ("net.1.hwx", "softmax", "0 to 5"),
+    ]
+    assert made.tasks[1].operations.startswith("softmax")
+    noted = layers_noted(read(tmp_path / "net.1.hwx").identification)
+    assert {task: layer.name for task, layer in noted.items()} == dict(af.hwx.emit(graph, "m1").files[1].layers)
+
+
+def test_a_report_has_tasks_where_they_are_asked_for() -> None:
+    graph = af.input((1, 16, 8, 8), name="x").tanh().max_pool(2).reshape((1, 256))
+    plain, asked = (check(graph, ["m1", "m4"], CheckOptions(tasks=tasks)) for tasks in (False, True))
+    assert [one.emission for one in plain.targets] == [None, None]
+    first, later = (one.emission for one in asked.targets)
+    assert first is not None
+    assert later is not None
+    assert [(one.engine, one.nodes) for one in first.tasks] == [("NE", (1,))]
+    assert "work unit" in first.tasks[0].registers
+    assert (first.refused[0].kind, first.refused[0].rule) == ("max_pool", "ANE-EMIT-001")
+    assert "ANE-EMIT-010" in (later.failure or "")
+    assert report_from_json(report_to_json(asked)) == asked

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from aneforge.report.model import Allocated, Difference, Node, Step, Timed
+from aneforge.report.model import Allocated, Difference, EmittedTask, Node, RefusedLayer, Step, Timed
 from aneforge.rules.rule import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from aneforge.report.model import Divergence, Memory, Report, TargetReport
+    from aneforge.report.model import Divergence, Emission, Memory, Report, TargetReport
 
 __all__ = ["Blocks", "Json", "blocks_of", "columns", "packed", "plain"]
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
-Row = Node | Finding | Timed | Step | Allocated | Difference
+Row = Node | Finding | Timed | Step | Allocated | Difference | EmittedTask | RefusedLayer
 
 SAFE_INTEGER = 2**53 - 1
 """The largest integer that a browser reads without a loss."""
@@ -106,6 +106,7 @@ def target_entry(target: TargetReport, blocks: Blocks) -> Json:
         ),
         "timeline": blocks.add(("timeline", target.timeline), lambda: columns(Timed, target.timeline)),
         "memory": blocks.add(("memory", memory), lambda: memory_content(memory)),
+        "tasks": blocks.add(("tasks", target.emission), lambda: tasks_content(target.emission)),
         "remarks": blocks.add(
             ("remarks", target.notes, target.placement),
             lambda: {"notes": column(target.notes), "placement": plain(target.placement)},
@@ -123,6 +124,18 @@ def memory_content(memory: Memory | None) -> Json:
     if memory is None:
         return None
     return {"steps": columns(Step, memory.timeline), "allocations": columns(Allocated, memory.allocations)}
+
+
+def tasks_content(emission: Emission | None) -> Json:
+    """Return tasks and refused layers by columns."""
+    if emission is None:
+        return None
+    return {
+        "tasks": columns(EmittedTask, emission.tasks),
+        "refused": columns(RefusedLayer, emission.refused),
+        "idle": list(emission.idle),
+        "failure": emission.failure,
+    }
 
 
 def divergence_entry(divergence: Divergence, blocks: Blocks) -> Json:

@@ -39,6 +39,7 @@ SCRIPTS = (
     "graph_drawing",
     "timeline",
     "memory",
+    "tasks",
     "divergence",
     "operations",
     "detail",

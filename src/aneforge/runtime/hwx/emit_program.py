@@ -22,6 +22,7 @@ from aneforge.formats.hwx.container import Direction
 from aneforge.formats.hwx.descriptors.codec import encode_tasks
 from aneforge.formats.hwx.emission.draft import link
 from aneforge.formats.hwx.emission.surfaces import Access, Extent, Surface, surface_of
+from aneforge.formats.hwx.layer_notes import TaskLayer, layer_lines
 from aneforge.rules.catalogue import rules
 from aneforge.rules.subject import EMISSION, Operation
 from aneforge.runtime.hwx.constant_pool import ConstantPool
@@ -177,16 +178,18 @@ def emit_part(
     homes = Homes.of(program, layers, style)
     pool = ConstantPool()
     drafts: list[Draft] = []
-    owners: dict[int, str] = {}
+    owners: dict[int, TaskLayer] = {}
     for index, layer in enumerate(layers):
         if not homes.is_alias(layer):
             for draft in emit_layer(layer, planned[layer.name], homes, pool):
-                owners[len(drafts)] = layer.name
+                owners[len(drafts)] = TaskLayer(layer.name, layer.kind.name)
                 drafts.append(draft)
         homes.release(index)
     tasks = link(drafts, GENERATION, full=STYLES[style].outputs_first)
-    container = assembled(tasks, pool, homes, style, program.target.cpu_subtype or 0)
-    return EmittedFile(container, owners, tuple(homes.inputs), tuple(homes.outputs))
+    notes = "\n".join((f"aneforge {__version__}", INFERRED, *layer_lines(owners)))
+    parts = parts_of(tasks, pool, homes, notes, program.target.cpu_subtype or 0)
+    names = {task: layer.name for task, layer in owners.items()}
+    return EmittedFile(assemble(parts, STYLES[style]), names, tuple(homes.inputs), tuple(homes.outputs))
 
 
 def emit_layer(layer: Layer, steps: Sequence[Step], homes: Homes, pool: ConstantPool) -> Iterable[Draft]:
@@ -318,8 +321,8 @@ def port_name(ports: Sequence[Port], value: Value) -> str:
     return next((port.name for port in ports if port.value.name == value.name), value.name)
 
 
-def assembled(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, style: str, cpu_subtype: int) -> Container:
-    """Return the container of tasks."""
+def parts_of(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, identification: str, cpu_subtype: int) -> Parts:
+    """Return what a container of tasks is assembled from."""
     words = np.array(encode_tasks(tasks), dtype="<u4")
     ports = [
         PlannedPort(name, direction, port_shape(value))
@@ -328,7 +331,7 @@ def assembled(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, style: st
     ]
     names_scratch = any(SCRATCH_BAR in bars_of(task) for task in tasks)
     streams = [stream for task in tasks for stream in streams_of(task)]
-    parts = Parts(
+    return Parts(
         cpu_subtype=cpu_subtype,
         text=memoryview(words.tobytes()),
         first_task_words=tasks[0].size,
@@ -342,9 +345,8 @@ def assembled(tasks: Sequence[Task], pool: ConstantPool, homes: Homes, style: st
         debug_events=sum((task.integer("header.debug_log_events") or 0).bit_count() for task in tasks),
         log_events=sum((task.integer("header.log_events") or 0).bit_count() for task in tasks),
         largest_estimate=max(task.integer("header.execution_cycles") or 0 for task in tasks),
-        identification=f"aneforge {__version__}\n{INFERRED}",
+        identification=identification,
     )
-    return assemble(parts, STYLES[style])
 
 
 def port_shape(value: Value) -> tuple[int, int, int, int]:

@@ -73,8 +73,8 @@ function loadTarget(number) {
 
 /** @param {any} entry */
 async function readTarget(entry) {
-  const [verdicts, findings, timeline, memory, remarks] = await Promise.all(
-    [entry.verdicts, entry.findings, entry.timeline, entry.memory, entry.remarks].map(block),
+  const [verdicts, findings, timeline, memory, tasks, remarks] = await Promise.all(
+    [entry.verdicts, entry.findings, entry.timeline, entry.memory, entry.tasks, entry.remarks].map(block),
   );
   const target = {
     entry,
@@ -82,6 +82,8 @@ async function readTarget(entry) {
     findings: columnsOf(findings),
     timeline: columnsOf(timeline),
     memory: memory && { steps: columnsOf(memory.steps), allocations: columnsOf(memory.allocations) },
+    emission: tasks && { ...tasks, tasks: columnsOf(tasks.tasks), refused: columnsOf(tasks.refused) },
+    tasksOf: /** @type {Map<number, number[]>} */ (new Map()),
     notes: column(remarks.notes),
     placement: remarks.placement,
     findingsOf: /** @type {Map<number, number[]>} */ (new Map()),
@@ -99,6 +101,9 @@ async function readTarget(entry) {
       // A layer that carries out several operations has one time; each gets an equal share.
       target.timeOf[node] += target.timeline.duration[layer] / nodes.length;
     }
+  });
+  target.emission?.tasks.nodes.forEach((/** @type {number[]} */ nodes, /** @type {number} */ task) => {
+    for (const node of nodes) listUnder(target.tasksOf, node).push(task);
   });
   return target;
 }

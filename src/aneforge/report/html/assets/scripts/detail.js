@@ -103,6 +103,13 @@ function nodeLinks(node) {
     const more = nodes.length - links.length;
     parts.push(el("h3", { text: title }), el("div", { class: "links" }, ...links, more > 0 ? `and ${count(more)} more` : null));
   }
+  const tasks = state.target.tasksOf.get(node) ?? [];
+  if (tasks.length) {
+    const { task, computes } = state.target.emission.tasks;
+    const texts = tasks.slice(0, LINKS_SHOWN).map((one) => el("li", { text: `task ${task[one]}: ${computes[one]}` }));
+    parts.push(el("h3", { text: counted(tasks.length, "task") }), el("ul", { class: "notes" }, ...texts));
+    parts.push(el("p", {}, el("button", { type: "button", text: "Show the tasks", onclick: () => { byId("detail").hidden = true; showTasksOf(node); } })));
+  }
   parts.push(el("h3", { text: "On every chip" }), el("div", { id: "detail-verdicts" }));
   parts.push(el("p", {}, el("button", { type: "button", text: "Show in the graph", onclick: showInGraph })));
   return parts;

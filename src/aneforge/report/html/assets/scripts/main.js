@@ -59,6 +59,7 @@ async function openReport() {
     new GraphView();
     new TimelineView();
     new MemoryView();
+    buildTasks();
     buildDivergence();
     buildOperations();
     buildRemarks();
