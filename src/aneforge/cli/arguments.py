@@ -19,17 +19,23 @@ if TYPE_CHECKING:
 __all__ = [
     "Function",
     "Inputs",
+    "Json",
     "MaxAbs",
     "Model",
+    "Seed",
     "Shapes",
     "Targets",
     "Verbose",
     "magnitudes_given",
     "read_arrays",
+    "refuse_json",
     "shapes_given",
     "targets_given",
+    "write_json",
 ]
 
+STDOUT = "-"
+"""The file that stands for the terminal."""
 ONE_ARRAY = b"\x93NUMPY"
 """How a file of one array begins."""
 EXAMPLE_TARGETS = "{old},{pro},{target}".format(**EXAMPLES)
@@ -82,6 +88,15 @@ Function = Annotated[
     typer.Option("--function", metavar="NAME", help="The function, where a model has several.", show_default=False),
 ]
 
+Seed = Annotated[
+    int | None, typer.Option(help="Draw the inputs that are not given from this seed.", show_default=False)
+]
+Json = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Write the answer as JSON; - prints it.", show_default=False, readable=False
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print reasons whole, however long they are.")]
 
 
@@ -132,6 +147,38 @@ def magnitudes_given(texts: Sequence[str] | None) -> dict[str, tuple[float, floa
             raise GraphError("--max-abs is not of the form NAME=NUMBER", seen=text, remedy="--max-abs image=4.0")
         found[name.strip()] = value
     return found
+
+
+def refuse_json(path: Path | None, model: Path | None = None) -> None:
+    """Refuse a file for the answer that could not be written, before any work is done for it.
+
+    Raises:
+        GraphError: It cannot be written, or is part of the model.
+    """
+    if path is None or str(path) == STDOUT:
+        return
+    from aneforge.commands.outputs import refuse_file  # noqa: PLC0415 - loaded when it is needed
+
+    refuse_file(path, model)
+
+
+def write_json(path: Path | None, command: str, answer: object, *, ok: bool = True) -> bool:
+    """Write the answer of a command as JSON where that is asked for; return whether it was printed instead.
+
+    `ok` is what the exit code says.
+    """
+    if path is None:
+        return False
+    from aneforge.report.answers import answer_to_json  # noqa: PLC0415 - loaded when it is needed
+
+    text = answer_to_json(command, answer, ok=ok)
+    if str(path) == STDOUT:
+        typer.echo(text, nl=False)
+        return True
+    from aneforge.commands.outputs import save  # noqa: PLC0415 - as above
+
+    save(path, text)
+    return False
 
 
 def read_arrays(path: Path) -> Mapping[str, Array]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aneforge.cli import dispatching, hwx_commands, invoking, programs, reference
 from aneforge.cli.check import check
+from aneforge.cli.compare import compare
 from aneforge.targets.names import EXAMPLES
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "check": check,
     "compile": programs.compile_,
     "run": programs.run,
-    "compare": programs.compare,
+    "compare": compare,
     "reduce": programs.reduce,
     "diff": reference.diff,
     "explain": reference.explain,

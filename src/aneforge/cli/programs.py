@@ -1,4 +1,4 @@
-"""`aneforge compile`, `run`, `compare`, `reduce` and `bench`: what makes and runs programs."""
+"""`aneforge compile`, `run`, `reduce` and `bench`: what makes and runs programs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from aneforge.commands.comparing import Comparison
     from aneforge.commands.compiling import LayerTasks
     from aneforge.commands.running import Ran
     from aneforge.ops.types import Array
 
-__all__ = ["bench", "compare", "compile_", "reduce", "run"]
+__all__ = ["bench", "compile_", "counted", "reduce", "run"]
 
 OneTarget = Annotated[
     str,
@@ -33,12 +32,6 @@ OneTarget = Annotated[
         help="A target, chip or family: {large}, {pro}, {family}.".format(**EXAMPLES),
     ),
 ]
-Seed = Annotated[
-    int | None, typer.Option(help="Draw the inputs that are not given from this seed.", show_default=False)
-]
-Most = Annotated[int, typer.Option(min=0, help="Rows to print.")]
-SHOWN_NAME = 28
-SHOWN_HAZARDS = 5
 
 
 def compile_(
@@ -147,7 +140,7 @@ def run(
             metavar="NAME", help="What runs it; aneforge doctor lists them. [default: software]", show_default=False
         ),
     ] = None,
-    seed: Seed = None,
+    seed: given.Seed = None,
     shape: given.Shapes = None,
     verbose: given.Verbose = False,
 ) -> None:
@@ -230,90 +223,6 @@ def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     save(path, stream.getvalue())
 
 
-def compare(
-    model: given.Model,
-    target: given.Targets = None,
-    inputs: given.Inputs = None,
-    seed: Seed = None,
-    mark: Annotated[
-        str | None, typer.Option(metavar="all", help="all keeps every intermediate value.", show_default=False)
-    ] = None,
-    shape: given.Shapes = None,
-    most: Most = 20,
-) -> None:
-    """Compare a model on two targets, or on one and in mathematics, operation by operation.
-
-    One target is compared with the mathematics in float64, of the model as its file has it: differences are the chip's
-    arithmetic and the rounding of weights and inputs to fp16 together. The exit code is 1 where two targets differ.
-
-    Examples:
-    aneforge compare model.onnx -t {old} -t {new} --seed 0
-
-    aneforge compare model.onnx -t {old} --inputs x.npz --mark all
-    """
-    from aneforge.cli.waiting import progress  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.commands.comparing import REFERENCE  # noqa: PLC0415 - as above
-    from aneforge.commands.comparing import compare as compared  # noqa: PLC0415 - as above
-    from aneforge.commands.model_and_targets import parts_of  # noqa: PLC0415 - as above
-
-    names = [part for text in target or () for part in parts_of(text)]
-    if len(names) not in (1, 2):
-        raise GraphError(
-            "one or two targets are compared",
-            seen=len(names),
-            remedy="-t {old} -t {new}, or -t {old} alone".format(**EXAMPLES),
-        )
-    if mark not in (None, "all"):
-        raise GraphError("--mark takes one word", seen=mark, limit="all")
-    second = names[1] if len(names) == 2 else REFERENCE
-    values = given.read_arrays(inputs) if inputs is not None else None
-    shapes = given.shapes_given(shape)
-    with progress("comparing"):
-        found = compared(model, names[0], second, values, seed=seed, mark=mark is not None, shapes=shapes)
-    show_comparison(found, most)
-    raise typer.Exit(1 if len(names) == 2 and not found.equal else 0)
-
-
-def show_comparison(found: Comparison, most: int) -> None:
-    """Print a comparison."""
-    from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
-    from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
-
-    out = console()
-    values = counted(len(found.nodes), "value")
-    out.print(f"{found.model}: {found.first} against {found.second}, {values} compared", markup=False)
-    if found.hidden and not found.marked:
-        out.print(f"{counted(found.hidden, 'operation')} hidden by fusion; --mark all shows them", style="dim")
-    if found.marked:
-        out.print("every operation is an output, so these are not the programs that would run", style="dim")
-    out.print(f"exactness: {found.first} {found.exactness[0]}, {found.second} {found.exactness[1]}", style="dim")
-    if found.reference:
-        print_wrapped(out, f"{found.second}: {found.reference}", style="dim")
-    for hazard in found.hazards[:SHOWN_HAZARDS]:
-        print_wrapped(out, f"finite values become infinite on {hazard}", style="dim")
-    if len(found.hazards) > SHOWN_HAZARDS:
-        out.print(f"and in {counted(len(found.hazards) - SHOWN_HAZARDS, 'more operation')}", style="dim")
-    first = found.first_difference
-    if first is None:
-        out.print("[green]the same bits everywhere[/]")
-        return
-    out.print(
-        f"first difference: {first.op} {first.name!r}, {first.differing} of {first.elements} elements", markup=False
-    )
-    differing = [one for one in found.nodes if one.differing]
-    table = plain_table(["#", "node", "op", "differ", "of", "largest", "relative"], ["#", "differ", "of"])
-    for one in differing[:most]:
-        name = one.name if len(one.name) <= SHOWN_NAME else f"{one.name[: SHOWN_NAME - 1]}…"
-        output = "*" if one.node in found.outputs else ""
-        largest = "not finite" if one.largest is None else f"{one.largest:.3g}"
-        relative = "" if one.relative is None else f"{one.relative:.2g}"
-        table.add_row(f"{one.node}{output}", name, one.op, str(one.differing), str(one.elements), largest, relative)
-    out.print(table)
-    if len(differing) > most:
-        out.print(f"and {len(differing) - most} more")
-    out.print("* an output of the model", style="dim")
-
-
 def reduce(
     model: given.Model,
     keep: Annotated[
@@ -377,6 +286,7 @@ def bench(
     runs: Annotated[int, typer.Option(min=1, help="Runs to take the percentiles of.")] = 10,
     seed: Annotated[int, typer.Option(help="Draws the inputs that are not given.")] = 0,
     shape: given.Shapes = None,
+    json: given.Json = None,
 ) -> None:
     """Measure how fast the exact engine runs a model here, and show the predicted time of the chip beside it.
 
@@ -389,12 +299,15 @@ def bench(
     from aneforge.commands.benching import bench as measured  # noqa: PLC0415 - as above
     from aneforge.report.numbers import latency_text, time_text  # noqa: PLC0415 - as above
 
+    given.refuse_json(json, model)
     values = given.read_arrays(inputs) if inputs is not None else None
     names = given.targets_given(target)
     if names is None:
         raise GraphError("no target is named", remedy="name one, such as --target {old}".format(**EXAMPLES))
     with progress() as tell:
         found = measured(model, names, values, runs=runs, seed=seed, shapes=given.shapes_given(shape), progress=tell)
+    if given.write_json(json, "bench", found):
+        return
     out = console()
     table = plain_table(["target", "least", "p10", "p50", "p90", "p99", "GMAC/s", "the chip (predicted)"])
     for one in found:

@@ -25,8 +25,11 @@ def diff(
     first: Annotated[Path, typer.Argument(metavar="A.json", show_default=False, readable=False)],
     second: Annotated[Path, typer.Argument(metavar="B.json", show_default=False, readable=False)],
     most: Annotated[int, typer.Option(min=0, help="Findings to print for each target.")] = 10,
+    json: given.Json = None,
 ) -> None:
     """Show what changed between two reports; the exit code is 1 where something became worse.
+
+    Operations are matched by what they compute from what, so that other names are not a change.
 
     Examples:
     aneforge check before.onnx --json a.json; aneforge check after.onnx --json b.json; aneforge diff a.json b.json
@@ -36,7 +39,10 @@ def diff(
     from aneforge.commands.diffing import diff as changes  # noqa: PLC0415 - as above
     from aneforge.report.written import load_report  # noqa: PLC0415 - as above
 
+    given.refuse_json(json)
     found = changes(load_report(first), load_report(second))
+    if given.write_json(json, "diff", found, ok=not found.worse):
+        raise typer.Exit(1 if found.worse else 0)
     out = console()
     print_wrapped(out, f"{found.first} ({found.nodes[0]} operations) and {found.second} ({found.nodes[1]} operations)")
     for name, only in ((first, found.only_first), (second, found.only_second)):
@@ -46,7 +52,8 @@ def diff(
         if one.changed:
             show_target_diff(out, one, most)
     if not found.changed:
-        print_wrapped(out, "nothing changed")
+        renamed = f" ({found.renamed} operations have other names)" if found.renamed else ""
+        print_wrapped(out, f"no change{renamed}")
     raise typer.Exit(1 if found.worse else 0)
 
 
@@ -95,6 +102,7 @@ def explain(
         ),
     ],
     every: Annotated[bool, typer.Option("--all", help="Print all rows of a long answer.")] = False,
+    json: given.Json = None,
 ) -> None:
     """Explain a rule, hardware field, limit, operation, target, pass or route, with the evidence; or a word.
 
@@ -116,7 +124,10 @@ def explain(
     from aneforge.cli.terminal import console  # noqa: PLC0415 - as above
     from aneforge.commands.explaining import explain as explained  # noqa: PLC0415 - as above
 
+    given.refuse_json(json)
     found = explained(words)
+    if given.write_json(json, "explain", found):
+        return
     out = console()
     print_wrapped(out, f"{found.name} ({found.kind})", style="bold")
     print_wrapped(out, found.summary)
@@ -131,13 +142,17 @@ def explain(
 
 def targets(
     which: Annotated[str, typer.Argument(metavar="[all|families|known]", help="Which targets.")] = "all",
+    json: given.Json = None,
 ) -> None:
     """List targets and the chips that have them."""
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.commands.listing import list_targets  # noqa: PLC0415 - as above
 
+    given.refuse_json(json)
     rows = list_targets(which)
+    if given.write_json(json, "targets", rows):
+        return
     table = plain_table(["target", "family", "tier", "longest axis", "folds", "chips"], ["longest axis"])
     for row in rows:
         extent = "?" if row.extent is None else str(row.extent)
@@ -159,6 +174,7 @@ def ops(
         str | None,
         typer.Option(help="Only operations that are native, decompose or reject somewhere.", show_default=False),
     ] = None,
+    json: given.Json = None,
 ) -> None:
     """List operations and what becomes of them on each family, or on the targets that are named."""
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
@@ -167,7 +183,10 @@ def ops(
     from aneforge.commands.model_and_targets import parts_of  # noqa: PLC0415 - as above
 
     names = [part for text in target for part in parts_of(text)] if target else None
+    given.refuse_json(json)
     rows = list_ops(names, category=category, status=status)
+    if given.write_json(json, "ops", rows):
+        return
     columns = list(rows[0].status) if rows else []
     table = plain_table(["operation", "category", *columns])
     for row in rows:
@@ -177,15 +196,19 @@ def ops(
     print_wrapped(out, f"{len(rows)} operations. aneforge explain op NAME prints more of one.", style="dim")
 
 
-def routes() -> None:
+def routes(json: given.Json = None) -> None:
     """List the routes to the engine, and what a call by each was published to take."""
     from aneforge.analysis.routes import assumed_route  # noqa: PLC0415 - as above
     from aneforge.cli.showing import print_wrapped  # noqa: PLC0415 - loaded when it is needed
     from aneforge.cli.terminal import console, plain_table  # noqa: PLC0415 - as above
     from aneforge.commands.listing import list_routes  # noqa: PLC0415 - as above
 
+    given.refuse_json(json)
+    rows = list_routes()
+    if given.write_json(json, "routes", rows):
+        return
     table = plain_table(["route", "status", "device", "call µs", "other costs"])
-    for row in list_routes():
+    for row in rows:
         table.add_row(row.route, row.status, row.device, row.calls or "-", row.other_costs or "-")
     out = console()
     out.print(table)
@@ -222,6 +245,7 @@ def doctor(
             readable=False,
         ),
     ] = None,
+    json: given.Json = None,
 ) -> None:
     """Say what is installed here, which backends work, and why others do not.
 
@@ -247,7 +271,10 @@ def doctor(
         return
     if compare is not None:
         raise typer.Exit(compare_facts(compare))
+    given.refuse_json(json)
     found = examined()
+    if given.write_json(json, "doctor", found, ok=found.ok):
+        raise typer.Exit(0 if found.ok else 1)
     out = console()
     print_wrapped(out, f"aneforge {found.version}, {found.python}")
     print_wrapped(out, f"system: {found.system}")

@@ -1,4 +1,4 @@
-"""`compare`: one model on two targets, or on a target and in mathematics, value by value.
+"""`compare`: one model on several targets, or beside the mathematics, onnxruntime or the user's own outputs.
 
 A value that both programs hold under the same node is compared. Fusion hides some; `mark` makes every operation an
 output, so that all are seen, and says that the programs are not those that would run.
@@ -6,43 +6,44 @@ output, so that all are seen, and says that the programs are not those that woul
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from aneforge.commands.compared_sides import (
+    ONNXRUNTIME,
+    REFERENCE,
+    Side,
+    expected_side,
+    marked,
+    onnxruntime_side,
+    output_keys,
+    reference_side,
+    target_side,
+)
 from aneforge.commands.feeding import feed_inputs
-from aneforge.commands.model_and_targets import chosen_targets, subject_of
-from aneforge.commands.report_nodes import NUMBER, origins, report_nodes
-from aneforge.compiler.compile import compile_graph
-from aneforge.engine.execution.run import run
+from aneforge.commands.model_and_targets import subject_of
+from aneforge.commands.output_errors import OutputError, Tolerance, output_error
+from aneforge.commands.report_nodes import report_nodes
 from aneforge.errors import GraphError
-from aneforge.graph.graph import PLACEHOLDERS, Graph
-from aneforge.graph.reference import evaluate
-from aneforge.graph.tensor import Tensor
+from aneforge.graph.graph import PLACEHOLDERS
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping, Sequence
 
     from aneforge.commands.model_and_targets import Subject
-    from aneforge.compiler.ir.program import Program
     from aneforge.formats.shared.shapes import Shapes
-    from aneforge.graph.graph import GraphLike
+    from aneforge.graph.graph import Graph, GraphLike
     from aneforge.ops.types import Array
     from aneforge.targets import TargetLike
 
-__all__ = ["REFERENCE", "ComparedNode", "Comparison", "compare", "same_bits"]
-
-REFERENCE = "reference"
-"""The name of the mathematics in float64, where a target is asked for."""
-WIDE = "float64, with the weights and inputs as their files have them, not rounded to fp16"
-"""What the reference is."""
+__all__ = ["ONNXRUNTIME", "REFERENCE", "ComparedNode", "Comparison", "Tolerance", "compare", "compare_targets"]
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedNode:
-    """One operation as both sides give it."""
+    """One operation as both sides give it; the numbers are those of an `OutputError`."""
 
     node: int
     result: int
@@ -51,13 +52,22 @@ class ComparedNode:
     op: str
     elements: int
     differing: int
-    """Elements whose bits differ; against the reference, elements that are not its value rounded to fp16."""
+    """Elements whose bits differ; against wider numbers, elements that are not those rounded to fp16."""
+    outside: int
+    """Elements outside the tolerance; without a tolerance, those whose bits differ."""
     largest: float | None
     """The largest difference; None where one side is not finite and the other is."""
     relative: float | None
     """That of the largest magnitude of the second side."""
     not_finite: tuple[int, int]
     """Elements that are infinite or no number, on either side."""
+
+    @property
+    def badness(self) -> tuple[float, float, int]:
+        """What sorts operations from the best to the worst: relative error, error, elements that differ."""
+        largest = math.inf if self.largest is None else self.largest
+        relative = self.relative if self.relative is not None else (math.inf if largest > 0 else 0.0)
+        return relative, largest, self.differing
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,10 @@ class Comparison:
     model: str
     first: str
     second: str
+    labels: tuple[str, str]
+    """Both as users call them, with the chip where one was named."""
+    errors: tuple[OutputError, ...]
+    """The outputs of the model, the worst first."""
     nodes: tuple[ComparedNode, ...]
     """In the order of the graph."""
     outputs: tuple[int, ...]
@@ -74,11 +88,14 @@ class Comparison:
     marked: bool
     exactness: tuple[str, str]
     hidden: int
-    """Operations that fusion hides on one of the sides."""
+    """Operations that fusion hides on one of the sides; none are looked for where a side has outputs alone."""
     hazards: tuple[str, ...] = ()
     """The operations that made finite values infinite on a side, with the edge that they passed."""
     reference: str = ""
-    """What the mathematics was given, where that is a side: the weights of the file, and the inputs."""
+    """What the second side was given, where that is no target: the weights of the file, and the inputs."""
+    tolerance: Tolerance | None = None
+    targets: bool = True
+    """Both sides are targets."""
 
     @property
     def first_difference(self) -> ComparedNode | None:
@@ -86,12 +103,24 @@ class Comparison:
         return next((one for one in self.nodes if one.differing), None)
 
     @property
+    def worst(self) -> tuple[ComparedNode, ...]:
+        """The operations whose results differ, the worst first."""
+        return tuple(sorted((one for one in self.nodes if one.differing), key=lambda one: one.badness, reverse=True))
+
+    @property
     def equal(self) -> bool:
         """Every value that was compared has the same bits."""
         return self.first_difference is None
 
+    @property
+    def passes(self) -> bool:
+        """The outputs are within the tolerance; without one, two targets have the same bits, and the rest passes."""
+        if self.tolerance is None:
+            return self.equal or not self.targets
+        return not any(one.outside for one in self.errors)
 
-def compare(
+
+def compare(  # noqa: PLR0913 - what a comparison is of, and how
     model: GraphLike | str | os.PathLike[str],
     first: TargetLike,
     second: TargetLike = REFERENCE,
@@ -100,8 +129,11 @@ def compare(
     seed: int | None = None,
     mark: bool = False,
     shapes: Shapes | None = None,
+    tolerance: Tolerance | None = None,
 ) -> Comparison:
     """Run a model on two targets, or on one and in float64, and compare what they hold.
+
+    The second can be "onnxruntime" too, where the model is an ONNX file.
 
     >>> import numpy as np
     >>> import aneforge as af
@@ -115,160 +147,106 @@ def compare(
         GraphError: The model cannot be read, or an input has no value.
         IllegalGraphError: It cannot run on one of the targets.
     """
+    return compare_targets(model, [first], second, inputs, seed=seed, mark=mark, shapes=shapes, tolerance=tolerance)[0]
+
+
+def compare_targets(  # noqa: PLR0913 - as above
+    model: GraphLike | str | os.PathLike[str],
+    targets: Sequence[TargetLike],
+    against: TargetLike = None,
+    inputs: Mapping[str, Array] | None = None,
+    *,
+    expected: Mapping[str, Array] | None = None,
+    seed: int | None = None,
+    mark: bool = False,
+    shapes: Shapes | None = None,
+    tolerance: Tolerance | None = None,
+) -> tuple[Comparison, ...]:
+    """Compare a model on every target with one other side.
+
+    That side is `expected` where outputs are given, else `against`: a target, "reference" or "onnxruntime". Without
+    both it is the first target where there are several, else the mathematics.
+
+    >>> import aneforge as af
+    >>> family = af.targets.Family
+    >>> found = compare_targets(af.input((1, 4), name="x").relu(), [family.A13, family.A15, family.A16], seed=0)
+    >>> [one.equal for one in found]
+    [True, True]
+
+    Raises:
+        GraphError: The model cannot be read, an input has no value, or an expected output has another shape.
+        IllegalGraphError: It cannot run on one of the targets.
+    """
+    if any(one in (REFERENCE, ONNXRUNTIME) for one in targets if isinstance(one, str)):
+        raise GraphError("the reference is the second of a comparison", remedy="name a target first")
     subject = subject_of(model, shapes=shapes)
     graph = marked(subject.graph) if mark else subject.graph
     values, states = feed_inputs(subject.graph, inputs, seed)
-    sides = [side(subject, graph, one, values, states) for one in (first, second)]
-    if sides[0].name == REFERENCE:
-        raise GraphError("the reference is the second of a comparison", remedy="name a target first")
-    names = report_nodes(subject.graph)
-    common = sorted(sides[0].values.keys() & sides[1].values.keys())
-    numbers = {node: number for number, node in enumerate(subject.graph.nodes)}
-    operations = sum(node.op.name not in PLACEHOLDERS for node in subject.graph.nodes)
-    nodes = tuple(
-        compared_node(key, names[key[0]].name, names[key[0]].op, sides[0].values[key], sides[1].values[key])
-        for key in common
-    )
+    sides = [target_side(subject, graph, one, values, states) for one in targets]
+    if expected is not None:
+        other = expected_side(subject, expected)
+    elif against is None and len(sides) > 1:
+        return tuple(comparison(subject, sides[0], one, tolerance, mark=mark) for one in sides[1:])
+    elif against is None or against == REFERENCE:
+        other = reference_side(subject, values, states)
+    elif against == ONNXRUNTIME:
+        other = onnxruntime_side(subject, model, values)
+    else:
+        other = target_side(subject, graph, against, values, states)
+    return tuple(comparison(subject, one, other, tolerance, mark=mark) for one in sides)
+
+
+def comparison(subject: Subject, first: Side, second: Side, tolerance: Tolerance | None, *, mark: bool) -> Comparison:
+    """Return two sides compared."""
+    graph = subject.graph
+    common = sorted(first.values.keys() & second.values.keys())
+    keys = {name: key for name, key in output_keys(graph).items() if key in common}
+    errors = [output_error(name, first.values[key], second.values[key], tolerance) for name, key in keys.items()]
+    operations = sum(node.op.name not in PLACEHOLDERS for node in graph.nodes)
     return Comparison(
         model=subject.name,
-        first=sides[0].name,
-        second=sides[1].name,
-        nodes=nodes,
-        outputs=tuple(dict.fromkeys(numbers[output.node] for output in subject.graph.outputs.values())),
+        first=first.name,
+        second=second.name,
+        labels=(first.label, second.label),
+        errors=tuple(sorted(errors, key=output_badness, reverse=True)),
+        nodes=compared_nodes(graph, common, first, second, tolerance),
+        outputs=tuple(dict.fromkeys(number for number, _ in output_keys(graph).values())),
         marked=mark,
-        exactness=(sides[0].exactness, sides[1].exactness),
-        hidden=operations - len({number for number, _ in common}),
-        hazards=(*sides[0].hazards, *sides[1].hazards),
-        reference=WIDE if sides[1].name == REFERENCE else "",
+        exactness=(first.exactness, second.exactness),
+        hidden=operations - len({number for number, _ in common}) if second.every_operation else 0,
+        hazards=(*first.hazards, *second.hazards),
+        reference=second.detail,
+        tolerance=tolerance,
+        targets=second.is_target,
     )
 
 
-def marked(graph: Graph) -> Graph:
-    """Return a graph in which every result of every operation is an output."""
-    outputs = dict(graph.outputs)
-    for number, node in enumerate(graph.nodes):
-        if node.op.name not in PLACEHOLDERS:
-            outputs |= {f"aneforge_{number}_{index}": Tensor(node, index) for index in range(len(node.types))}
-    return Graph(outputs, graph.states)
+def output_badness(error: OutputError) -> tuple[int, float, float]:
+    """Return what sorts outputs from the best to the worst."""
+    largest = math.inf if error.largest is None else error.largest
+    return error.outside, largest if error.relative is None else error.relative, largest
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """The values of one side, by the number of the operation and of its result."""
-
-    name: str
-    values: Mapping[tuple[int, int], Array]
-    exactness: str
-    hazards: tuple[str, ...] = ()
-
-
-def side(
-    subject: Subject, graph: Graph, which: TargetLike, inputs: Mapping[str, Array], states: Mapping[str, Array]
-) -> Side:
-    """Run one side and return the values that it holds."""
-    if isinstance(which, str) and which == REFERENCE:
-        return reference_side(subject, inputs, states)
-    original = subject.graph
-    target = chosen_targets([which])[0].target
-    made = compile_graph(graph, target)
-    given = made.feed(inputs)
-    ran = run(made.program, given, states, keep=True)
-    origin = origins(graph, made.graph)
-    renumbered = numbers_of(original, graph)
-    found: dict[tuple[int, int], Array] = {}
-    for name, array in ran.values.items():
-        match = NUMBER.fullmatch(name)
-        if match is None:
-            continue
-        node = made.graph.nodes[int(match[1])]
-        for number in origin[int(match[1])]:
-            before = graph.nodes[number]
-            # A node that became several is known by the one that has its type.
-            same = before.op is node.op or before.types[0] == node.types[0]
-            if same and number in renumbered and before.op.name not in PLACEHOLDERS:
-                found[renumbered[number], 0] = array
-    places = {node: place for place, node in enumerate(graph.nodes)}
-    for name, output in graph.outputs.items():
-        if output.node.op.name not in PLACEHOLDERS:
-            found[renumbered[places[output.node]], output.index] = ran.outputs[name]
-    hazards = () if all_finite(ran.values) else tuple(hazards_seen(graph, made.program, {**given, **states}))
-    return Side(target.name, found, str(ran.label.exactness), hazards)
-
-
-def all_finite(values: Mapping[str, Array]) -> bool:
-    """Return whether every value of a run is finite."""
-    return all(bool(np.isfinite(array).all()) for array in values.values() if array.dtype.kind == "f")
-
-
-def hazards_seen(graph: Graph, program: Program, sample: Mapping[str, Array]) -> Iterator[str]:
-    """Yield the operations that make finite values of a sample infinite, each once."""
-    from aneforge.analysis.ranges.analysis import Edge, observe_ranges  # noqa: PLC0415 - few comparisons have such values
-    from aneforge.analysis.user_operations import name_at, operations_by_place  # noqa: PLC0415 - as above
-
-    places, found = operations_by_place(graph), list[str]()
-    for layer in observe_ranges(program, [sample]).layers:
-        own = [one for one in layer.passed if one.edge is not Edge.GRID and not one.inherited]
-        if own:
-            place = f" at {layer.location}" if layer.location else ""
-            found.append(f"{program.target.name}: {name_at(layer.op, layer.location, places)}{place}: {own[-1]}")
-    yield from dict.fromkeys(found)
-
-
-def numbers_of(original: Graph, graph: Graph) -> Mapping[int, int]:
-    """Return the numbers in the original graph of the nodes that a graph shares with it."""
-    numbers = {node: number for number, node in enumerate(original.nodes)}
-    return {place: numbers[node] for place, node in enumerate(graph.nodes) if node in numbers}
-
-
-def reference_side(subject: Subject, inputs: Mapping[str, Array], states: Mapping[str, Array]) -> Side:
-    """Return every value as the mathematics gives it, of the model as its file has it and not of its form in fp16."""
-    values = {name: np.asarray(array) for name, array in inputs.items()}
-    every = marked(subject.original)
-    results, _ = evaluate(every, values, states)
-    by_node = {(output.node, output.index): results[name] for name, output in every.outputs.items()}
-    before = subject.half.before
-    found = {
-        (number, index): by_node[before.get(node, node), index]
-        for number, node in enumerate(subject.graph.nodes)
-        if node.op.name not in PLACEHOLDERS
-        for index in range(len(node.types))
-        if (before.get(node, node), index) in by_node
-    }
-    return Side(REFERENCE, found, "mathematics")
-
-
-def compared_node(key: tuple[int, int], name: str, op: str, left: Array, right: Array) -> ComparedNode:
-    """Return two values compared."""
-    number, result = key
-    if right.dtype != left.dtype and left.dtype == np.float16:
-        with np.errstate(over="ignore"):
-            rounded = right.astype(np.float16)
-    else:
-        rounded = right
-    differing = int(np.count_nonzero(~same_bits(left, rounded)))
-    wide = left.astype(np.float64), right.astype(np.float64)
-    finite = np.isfinite(wide[0]) & np.isfinite(wide[1])
-    unlike = np.isfinite(wide[0]) != np.isfinite(wide[1])
-    largest = None
-    if not unlike.any():
-        largest = float(np.max(np.abs(wide[0][finite] - wide[1][finite]), initial=0.0))
-    scale = float(np.max(np.abs(wide[1][finite]), initial=0.0))
-    return ComparedNode(
-        node=number,
-        result=result,
-        name=name,
-        op=op,
-        elements=left.size,
-        differing=differing,
-        largest=largest,
-        relative=None if largest is None or scale == 0 else largest / scale,
-        not_finite=(int(np.count_nonzero(~np.isfinite(wide[0]))), int(np.count_nonzero(~np.isfinite(wide[1])))),
-    )
-
-
-def same_bits(left: Array, right: Array) -> Array:
-    """Return for each element whether two arrays hold the same bits; two that are no number count as the same."""
-    if left.dtype == np.float16 and right.dtype == np.float16:
-        left_bits, right_bits = (np.ascontiguousarray(one).view(np.uint16) for one in (left, right))
-        return (left_bits == right_bits) | (np.isnan(left) & np.isnan(right))
-    return left == right
+def compared_nodes(
+    graph: Graph, common: Sequence[tuple[int, int]], first: Side, second: Side, tolerance: Tolerance | None
+) -> tuple[ComparedNode, ...]:
+    """Return the values that both sides hold, compared."""
+    names, found = report_nodes(graph), list[ComparedNode]()
+    for number, result in common:
+        node = names[number]
+        error = output_error(node.name, first.values[number, result], second.values[number, result], tolerance)
+        found.append(
+            ComparedNode(
+                node=number,
+                result=result,
+                name=node.name,
+                op=node.op,
+                elements=error.elements,
+                differing=error.differing,
+                outside=error.outside,
+                largest=error.largest,
+                relative=error.relative,
+                not_finite=error.not_finite,
+            )
+        )
+    return tuple(found)

@@ -1,11 +1,14 @@
-"""`diff`: what changed between two reports of a model."""
+"""`diff`: what changed between two reports of a model.
+
+Operations of the two reports are matched by structure, then by name: `matching.py` says how.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aneforge.report.gate import key_of
+from aneforge.report.matching import match_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,10 +61,15 @@ class ReportDiff:
     only_second: tuple[str, ...]
     """Targets that one of the reports does not have."""
     nodes: tuple[int, int]
+    """Operations of either report."""
+    renamed: int = 0
+    """Operations that are the same and have another name."""
 
     @property
     def changed(self) -> bool:
-        """Something is not as it was."""
+        """Something is not as it was; another name is no change."""
+        if self.nodes[0] != self.nodes[1]:
+            return True
         return any(one.changed for one in self.targets) or bool(self.only_first or self.only_second)
 
     @property
@@ -81,13 +89,15 @@ def diff(first: Report, second: Report) -> ReportDiff:
     (True, ['ANE-EXTENT-001', 'ANE-EXTENT-001'])
     """
     left, right = by_name(first), by_name(second)
+    same = match_nodes(first.nodes, second.nodes)
     return ReportDiff(
         first=first.model,
         second=second.model,
-        targets=tuple(target_diff(first, left[name], second, right[name]) for name in left if name in right),
+        targets=tuple(target_diff(left[name], right[name], same) for name in left if name in right),
         only_first=tuple(name for name in left if name not in right),
         only_second=tuple(name for name in right if name not in left),
         nodes=(len(first.nodes), len(second.nodes)),
+        renamed=sum(first.nodes[old].name != second.nodes[new].name for new, old in same.items()),
     )
 
 
@@ -99,10 +109,10 @@ def by_name(report: Report) -> Mapping[str, TargetReport]:
     return found
 
 
-def target_diff(first: Report, before: TargetReport, second: Report, after: TargetReport) -> TargetDiff:
-    """Return what changed on one target."""
-    old = {key_of(first, before.target, one): one for one in before.findings}
-    new = {key_of(second, after.target, one): one for one in after.findings}
+def target_diff(before: TargetReport, after: TargetReport, same: Mapping[int, int]) -> TargetDiff:
+    """Return what changed on one target; `same` gives the operation of the first report for one of the second."""
+    old = {finding_key(one, one.node): one for one in before.findings}
+    new = {finding_key(one, None if one.node is None else same.get(one.node, -1)): one for one in after.findings}
     return TargetDiff(
         target=after.target,
         before=before.counts,
@@ -116,6 +126,11 @@ def target_diff(first: Report, before: TargetReport, second: Report, after: Targ
         exactness=(before.exactness, after.exactness),
         risk=(before.risk, after.risk),
     )
+
+
+def finding_key(finding: Finding, node: int | None) -> tuple[object, ...]:
+    """Return what identifies a finding in both reports; -1 is an operation that the first report does not have."""
+    return finding.rule, finding.severity, finding.op, node, finding.seen
 
 
 def microseconds(target: TargetReport) -> float | None:

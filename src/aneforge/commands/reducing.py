@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aneforge.commands.comparing import same_bits
 from aneforge.commands.feeding import feed_inputs
 from aneforge.commands.model_and_targets import chosen_targets, subject_of
+from aneforge.commands.output_errors import same_bits
 from aneforge.compiler.compile import compile_graph
 from aneforge.engine.execution.run import run
 from aneforge.errors import AneforgeError, GraphError

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
 import pytest
 from typer.testing import CliRunner
 
@@ -162,13 +164,77 @@ def test_compile_run_compare_reduce_and_bench(model: Path, capsys: pytest.Captur
     capsys.readouterr()
     assert main.run(["compare", str(model), "-t", "m4", "--seed", "0", "--mark", "all"]) == 0
     shown = capsys.readouterr().out
-    assert "h16g against reference, 3 values compared" in shown
+    assert "M4 (h16g) against reference, 3 values compared" in shown
     assert fits(shown)
     assert main.run(["reduce", str(model), "--keep", "rule ANE-QUIRK-003 m4", "-o", "small"]) == 0
     assert main.run(["check", "small/model.mil", "-t", "m4", "--strict", "-q"]) == 1
     assert sorted(path.name for path in Path("small").iterdir()) == ["model.mil", "weights.bin"], "rules need no values"
     assert main.run(["bench", str(model), "-t", "m4", "--runs", "2"]) == 0
     assert "the chip (predicted)" in capsys.readouterr().out
+
+
+def test_several_targets_are_compared_with_expected_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    model = af.save_mil(af.Graph({"y": af.input((1, 8, 1, 64), name="x").relu()}), "net")
+    assert main.run(["run", str(model), "-t", "m1", "--seed", "0", "-o", "golden.npz"]) == 0
+    asked = ["compare", str(model), "-t", "m1,m3,m4", "--seed", "0"]
+    capsys.readouterr()
+    assert main.run([*asked, "--expect", "golden.npz", "--atol", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("output y: M1 (h13) against expected: the same bits in all 512 elements\n")
+    assert "M4 (h16g) against expected" in shown
+    np.savez("golden.npz", renamed=read_arrays(Path("golden.npz"))["y"] + np.float16(0.5))
+    assert main.run([*asked, "--expect", "golden.npz", "--atol", "0.25", "--json", "c.json"]) == 1
+    assert "512 of 512 elements outside the tolerance" in " ".join(capsys.readouterr().out.split())
+    answer = json.loads(Path("c.json").read_text(encoding="utf-8"))
+    assert (answer["command"], answer["ok"], len(answer["answer"])) == ("compare", False, 3)
+    assert answer["answer"][0]["errors"][0]["largest"] == pytest.approx(0.5, abs=1e-3)
+    assert main.run([*asked, "--expect", "golden.npz", "--atol", "0.51"]) == 0
+    np.savez("golden.npz", y=np.zeros(3))
+    assert main.run([*asked, "--expect", "golden.npz"]) == 2
+    assert "has another shape (seen [3], limit [1, 8, 1, 64])" in capsys.readouterr().err
+
+
+def test_a_target_is_compared_with_onnxruntime(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+    proto = onnx.load(model)
+    proto.ir_version = 10  # onnx writes newer ones than onnxruntime reads
+    onnx.save(proto, model)
+    asked = ["compare", str(model), "-t", "m4", "--seed", "0", "--against", "onnxruntime"]
+    assert main.run([*asked, "--atol", "1"]) == 0
+    assert capsys.readouterr().out.startswith("output y: M4 (h16g) against onnxruntime: ")
+    assert main.run(["compile", str(model), "-t", "m4", "--emit", "mil", "-o", "out"]) == 0
+    assert main.run(["compare", "out/model.mil", *asked[2:]]) == 2
+    assert "onnxruntime runs ONNX files alone (seen MIL text)" in capsys.readouterr().err
+    known = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "onnxruntime" else known(name))
+    assert main.run(asked) == 2
+    assert "needs the package onnxruntime. Remedy: pip install onnxruntime" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["bench", "masked.onnx", "-t", "m4", "--runs", "1"],
+        ["targets"],
+        ["ops", "--category", "activation"],
+        ["routes"],
+        ["doctor"],
+        ["explain", "ANE-EXTENT-001"],
+        ["diff", "a.json", "a.json"],
+    ],
+    ids=lambda given: given[0],
+)
+def test_answers_are_written_as_json(arguments: list[str], model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(model), "-t", "m4", "-q", "--json", "a.json"]) == 0
+    code = main.run([*arguments, "--json", "-"])
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["version"], answer["command"], answer["ok"]) == (1, arguments[0], code == 0)
+    assert answer["answer"]
+    assert main.run([*arguments, "--json", "answer.json"]) == code
+    assert json.loads(Path("answer.json").read_text(encoding="utf-8"))["command"] == arguments[0]
+    assert capsys.readouterr().out, "a file does not keep the answer from the terminal"
 
 
 @pytest.mark.filterwarnings("default")
@@ -252,7 +318,7 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
     main.run(["check", str(model), "-t", "m1", "-q", "--json", "a.json"])
     main.run(["check", str(wide), "-t", "m1", "-q", "--json", "b.json"])
     assert main.run(["diff", "a.json", "a.json"]) == 0
-    assert "nothing changed" in capsys.readouterr().out
+    assert "no change" in capsys.readouterr().out
     assert main.run(["diff", "a.json", "b.json"]) == 1
     assert "+ ANE-EXTENT-001 oversize: conv conv1" in capsys.readouterr().out
     assert main.run(["diff", "b.json", "a.json"]) == 0
@@ -296,7 +362,11 @@ def test_diff_and_doctor(model: Path, wide: Path, capsys: pytest.CaptureFixture[
         (["run", "masked.onnx", "-t", "m1"], "inputs have no values (seen missing x [1, 8, 1, 64])"),
         (["run", "masked.onnx", "-t", "m1", "--backend", "gpu"], "unknown backend 'gpu'"),
         (["bench", "masked.onnx"], "no target is named"),
-        (["compare", "masked.onnx"], "one or two targets are compared (seen 0)"),
+        (["compare", "masked.onnx"], "no target is named"),
+        (
+            ["compare", "masked.onnx", "-t", "m1", "--expect", "a.npz", "--against", "m4"],
+            "one side too many (seen --expect and --against)",
+        ),
         (["compare", "masked.onnx", "-t", "m1", "--mark", "some"], "--mark takes one word (seen some, limit all)"),
         (["reduce", "masked.onnx", "--keep", "this"], "this names nothing that can be kept"),
         (["explain", "ANE-1"], "unknown rule 'ANE-1'"),

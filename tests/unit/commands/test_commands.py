@@ -10,7 +10,7 @@ import pytest
 import aneforge as af
 from aneforge.commands.benching import bench
 from aneforge.commands.checking import check
-from aneforge.commands.comparing import compare
+from aneforge.commands.comparing import Tolerance, compare
 from aneforge.commands.compiling import EMITTERS, compile_model
 from aneforge.commands.demo_networks import network
 from aneforge.commands.demonstration import demonstrated, first_chips
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aneforge.ops.types import Array
+    from aneforge.report.model import Report
 
 
 def small() -> af.Graph:
@@ -151,6 +152,31 @@ def test_a_target_is_compared_with_the_mathematics() -> None:
     assert all(one.largest is not None and one.largest < 0.02 for one in whole.nodes)
     with pytest.raises(GraphError, match="name a target first"):
         compare(small(), "reference", "m4", seed=0)
+
+
+def test_the_worst_operations_come_first() -> None:
+    found = compare(small(), "m4", seed=0, mark=True)
+    assert len(found.worst) > 1
+    assert [one.badness for one in found.worst] == sorted((one.badness for one in found.worst), reverse=True)
+    assert [one.name for one in found.errors] == ["y"]
+    bounded = compare(small(), "m4", seed=0, tolerance=Tolerance(atol=0.02))
+    assert bounded.passes
+    assert not bounded.equal
+    assert not compare(small(), "m4", seed=0, tolerance=Tolerance()).passes
+
+
+def test_the_same_network_under_other_names_is_no_change() -> None:
+    def report(prefix: str, channels: int = 8) -> Report:
+        x = af.input((1, 8, 1, 20_000), name=f"{prefix}x")
+        y = af.conv(x, np.ones((channels, 8, 1, 1), np.float16))
+        return check(af.Graph({f"{prefix}y": (y.relu() + y.sigmoid()).tanh()}), "m1")
+
+    same = diff(report("a"), report("b"))
+    assert not same.changed
+    assert same.renamed == 1, "of the operations only the input has a name of its own"
+    other = diff(report("a"), report("b", channels=16))
+    assert other.changed
+    assert not other.targets[0].new or len(other.targets[0].new) == len(other.targets[0].gone)
 
 
 def test_a_model_is_reduced_to_what_breaks_a_rule() -> None:
