@@ -23,14 +23,14 @@ class Answer(msgspec.Struct, frozen=True):
 def answer_to_json(command: str, answer: object, *, ok: bool = True) -> str:
     """Return the answer of a command as JSON text; numbers that are not finite are null.
 
-    >>> print(answer_to_json("targets", [{"target": "h13"}]), end="")
+    >>> print(answer_to_json("targets", [{"op": "relu"}]), end="")
     {
      "version": 1,
-     "command": "targets",
+     "command": "ops",
      "ok": true,
      "answer": [
       {
-       "target": "h13"
+       "op": "relu"
       }
      ]
     }
