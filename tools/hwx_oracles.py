@@ -3,12 +3,14 @@
     python tools/hwx_oracles.py FOLDER
 
 FOLDER has compiled containers (`*.hwx`) and oracles (`*.json`: `generation`, and `tds`, the words of each task in hex),
-itself or in `fixtures` and `oracles`. It exits with 1 where a row misses its bar; what is not built yet is said so.
+itself or in `fixtures` and `oracles`; `manifest.json` beside the containers says what each computes. It exits with 1
+where a row misses its bar.
 """
 
 from __future__ import annotations
 
 import itertools
+import resource
 import sys
 import time
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ from aneforge.formats.hwx.read_hwx import read_bytes
 from aneforge.formats.hwx.write_hwx import write_bytes
 from aneforge.targets import database
 from hwx_emitter import Comparison, EmitterOracle, compare, summarise
+from hwx_fixtures import SEEDS, Fixture, has_own_section, hostile_files, runs_as_described
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -71,6 +74,8 @@ class Material:
 
     containers: dict[str, bytes]
     oracles: tuple[Oracle, ...]
+    fixtures: tuple[Fixture, ...] = ()
+    """What a manifest says of the containers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,14 @@ def read_material(folder: Path) -> Material:
     """Read containers and oracles of a folder."""
     containers = {path.stem: path.read_bytes() for path in files(folder, "fixtures", "*.hwx")}
     found = [oracle_of(path) for path in files(folder, "oracles", "*.json")]
-    return Material(containers, tuple(one for one in found if one is not None))
+    manifests = [msgspec.json.decode(path.read_bytes(), type=list[Fixture]) for path in manifests_of(folder)]
+    described = tuple(one for manifest in manifests for one in manifest if one.name in containers)
+    return Material(containers, tuple(one for one in found if one is not None), described)
+
+
+def manifests_of(folder: Path) -> Iterator[Path]:
+    """Yield the manifests of containers."""
+    return (path for path in (folder / "manifest.json", folder / "fixtures" / "manifest.json") if path.is_file())
 
 
 def files(folder: Path, inner: str, pattern: str) -> Iterator[Path]:
@@ -214,10 +226,10 @@ def lint_row(material: Material) -> Row:
 
 
 def hostile_row(material: Material) -> Row:
-    """Return how damaged files end: as typed errors or as other files, and how long the slowest took."""
-    measure = f"hostile files: cut at every {CUT} bytes, {FLIPS} bit flips"
+    """Return how damaged files end: as typed errors or as other files, how long the slowest took, and the memory."""
+    measure = f"hostile files: cut at every {CUT} bytes, {FLIPS} bit flips, lengths, overlaps, cycles"
     wrong: list[str] = []
-    total, slowest = 0, 0.0
+    total, slowest, before = 0, 0.0, peak_memory()
     for name, content in damaged(material.containers):
         total += 1
         start = time.perf_counter()
@@ -229,13 +241,24 @@ def hostile_row(material: Material) -> Row:
             wrong.append(f"{name}: {type(error).__name__}")
         slowest = max(slowest, time.perf_counter() - start)
     row = counted(measure, "typed error", wrong, total)
-    return Row(row.measure, row.bar, f"{row.result}; slowest {slowest:.2f} s", row.reached) if total else row
+    grown = (peak_memory() - before) / 1e6
+    return (
+        Row(row.measure, row.bar, f"{row.result}; slowest {slowest:.2f} s, {grown:.0f} MB more memory", row.reached)
+        if total
+        else row
+    )
+
+
+def peak_memory() -> int:
+    """Return the most bytes that the process had."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def damaged(containers: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yield files that are cut or have one bit flipped."""
+    """Yield files that are cut, have lengths, places or links that cannot be, or one bit flipped."""
     for name, content in containers.items():
         yield from ((f"{name} cut at {end}", content[:end]) for end in range(0, len(content), CUT))
+        yield from ((f"{name}, {what}", changed) for what, changed in hostile_files(content))
     chance = np.random.default_rng(22)
     names = sorted(containers)
     for flip in range(FLIPS if names else 0):
@@ -282,20 +305,37 @@ def later_row(material: Material) -> Row:
     return Row(measure, bar, result + found.refused, found.share >= 0.98)
 
 
-def table_row(material: Material) -> Row:
-    """Return how many activation tables have the hash that was transcribed with them."""
-    measure = "activation tables by SHA-256"
+def constants_row(material: Material) -> Row:
+    """Return how many activation tables and sections of constants have the hash of those that were read."""
+    measure = "activation tables and constant sections by SHA-256"
     wrong = [name for name, one in tables().items() if sha256(table_bytes(name)).hexdigest() != one.sha256]
-    return counted(measure, "all", wrong, len(tables()) if material.oracles else 0)
+    sections = [(one.name, has_own_section(one, material.containers[one.name])) for one in material.fixtures]
+    wrong += [name for name, equal in sections if equal is False]
+    edited = sum(equal is None for _, equal in sections)
+    total = len(tables()) + len(sections) - edited if material.oracles or sections else 0
+    row = counted(measure, "all", wrong, total)
+    parts = f"{len(tables())} tables, {len(sections) - edited} sections; {edited} edited by others left out"
+    text = f"{row.result}: {parts}"
+    return Row(row.measure, row.bar, text, row.reached) if total else row
+
+
+def executed_row(material: Material) -> Row:
+    """Return how many containers give the outputs of the operation that their manifest names."""
+    wrong = [one.name for one in material.fixtures if not runs(one, material.containers[one.name])]
+    measure = f"fixtures executed on {SEEDS} inputs: outputs equal the graph engine's"
+    return counted(measure, "all", wrong, len(material.fixtures))
+
+
+def runs(fixture: Fixture, content: bytes) -> bool:
+    """Tell whether a container runs and gives the outputs of its operation."""
+    try:
+        return runs_as_described(fixture, content)
+    except (HwxError, ValueError):
+        return False
 
 
 FIRST = "h13"
 """The target of which programs of every family are known."""
-
-
-def unbuilt(measure: str, bar: str) -> Callable[[Material], Row]:
-    """Return a row about what is not built yet."""
-    return lambda _: Row(measure, bar, "not built yet", None)
 
 
 ROWS: tuple[Callable[[Material], Row], ...] = (
@@ -306,8 +346,8 @@ ROWS: tuple[Callable[[Material], Row], ...] = (
     rule_row,
     structural_row,
     later_row,
-    table_row,
-    unbuilt("fixtures executed: outputs equal the graph engine's", "all"),
+    constants_row,
+    executed_row,
     hostile_row,
 )
 

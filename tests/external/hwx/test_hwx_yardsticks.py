@@ -22,12 +22,29 @@ def test_every_yardstick_reaches_its_bar(request: pytest.FixtureRequest) -> None
     if folder is None:
         pytest.skip(REASON)
     material = hwx_oracles.read_material(folder)
-    kept = [row for row in hwx_oracles.ROWS if row is not hwx_oracles.hostile_row]
-    rows = [row(material) for row in kept]
     if request.config.getoption("--refresh-results"):
-        RESULTS.write_text(hwx_oracles.table_of(rows) + "\n", encoding="utf-8")
+        every = [row(material) for row in hwx_oracles.ROWS]
+        RESULTS.write_text(hwx_oracles.table_of(every) + "\n", encoding="utf-8")
+    # Damaged files take a minute: their row is made when the table is.
+    rows = [row(material) for row in hwx_oracles.ROWS if row is not hwx_oracles.hostile_row]
     assert [row.measure for row in rows if row.reached is False] == []
-    assert RESULTS.read_text(encoding="utf-8") == hwx_oracles.table_of(rows) + "\n"
+    assert cells(RESULTS.read_text(encoding="utf-8"))[: len(rows) + 2] == cells(hwx_oracles.table_of(rows))
+
+
+def cells(table: str) -> list[list[str]]:
+    """Return the texts of a table's cells; lines are of any length."""
+    return [[cell.strip(" -") for cell in line.split("|")] for line in table.splitlines()]
+
+
+def forget_places() -> None:
+    """Forget places that were found with another constant."""
+    for one in (
+        work_units.convolution_place,
+        work_units.resident_place,
+        work_units.pass_place,
+        work_units.planar_place,
+    ):
+        one.cache_clear()
 
 
 def test_a_fitted_constant_is_right_for_the_program_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,12 +60,14 @@ def test_a_fitted_constant_is_right_for_the_program_left_out(monkeypatch: pytest
         fitting: dict[int, list[int]] = {}
         for choice in choices:
             monkeypatch.setattr(module, name, choice)
+            forget_places()
             found = [hwx_oracles.compare(one.described, FIRST, one.name) for one in oracles if one.described]
             fitting[choice] = [
                 sum(one.ours.get(place) == word for place, word in one.theirs.items() if place[1] == register)
                 for one in found
             ]
         monkeypatch.undo()
+        forget_places()
         for left_out in range(len(oracles)):
             best = max(choices, key=lambda choice: sum(fitting[choice]) - fitting[choice][left_out])
             assert best == getattr(module, name), oracles[left_out].name
@@ -57,4 +76,4 @@ def test_a_fitted_constant_is_right_for_the_program_left_out(monkeypatch: pytest
 def test_the_recorded_figures() -> None:
     lines = [line for line in RESULTS.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {EMITTER}")]
     assert len(lines) == 3
-    assert all(line.rstrip(" |").endswith("yes") for line in lines)
+    assert all(row[-2] == "yes" for row in cells(RESULTS.read_text(encoding="utf-8"))[2:])

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pytest
 
-import aneforge as af
 from aneforge.engine.dispatch import arithmetic
 from aneforge.errors import AneforgeError, GraphError, HwxError
-from aneforge.formats.hwx.container import Direction, PortBinding, TensorState
+from aneforge.formats.hwx.container import PortBinding, TensorState
 from aneforge.formats.hwx.interpreter import walking
 from aneforge.formats.hwx.interpreter.activation_tables import NO_GRID
 from aneforge.formats.hwx.interpreter.coefficients import KernelShape, packing_of
 from aneforge.formats.hwx.interpreter.lifting import lift
-from aneforge.formats.hwx.interpreter.steps import ConstantKernel, Convolution
-from aneforge.formats.hwx.interpreter.walking import Program
-from aneforge.formats.hwx.read_hwx import read
 from aneforge.hwx import execute
 from aneforge.targets import resolve
+from hwx_fixtures import Fixture, runs_as_described, same_bits
+from hwx_fixtures import drawn_inputs as drawn
 from hwx_oracle_programs import EACH_LATER_PROGRAM, EACH_PROGRAM, expected_result, program_of
 from hwx_programs import SHAPE, changed_bodies, container_of, with_words
 from hwx_tasks import Oracle, convolution, copy_task, linked, planar_add
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
     from aneforge.formats.hwx.container import Container
     from aneforge.formats.hwx.descriptors.task import Task
-    from aneforge.graph.tensor import Tensor
 
     Array = npt.NDArray[Any]
     Combination = Callable[[Array, Array], Array]
@@ -43,68 +40,15 @@ TWO = {"x": SHAPE, "y": SHAPE}
 THREE = {**TWO, "z": SHAPE}
 
 
-def drawn(seed: int, shape: tuple[int, ...]) -> Array:
-    """Return ordinary numbers, subnormal ones, ones whose sums tie, or large ones, by the seed."""
-    generator = np.random.default_rng(seed)
-    match seed % 4:
-        case 0:
-            found = generator.standard_normal(shape)
-        case 1:
-            found = generator.integers(-1023, 1024, shape) * 2.0**-24
-        case 2:
-            found = generator.integers(-4097, 4098, shape) / 2
-        case _:
-            found = np.clip(generator.standard_normal(shape) * 20000, -65504, 65504)
-    return found.astype(np.float16)
-
-
-def same_bits(first: Array, second: Array) -> bool:
-    """Tell whether two arrays of fp16 are the same to the bit."""
-    return np.array_equal(
-        np.ascontiguousarray(first.astype(np.float16)).view(np.uint16),
-        np.ascontiguousarray(second.astype(np.float16)).view(np.uint16),
-    )
-
-
 # Real files.
-
-
-def described_graph(computes: str, container: Container) -> Tensor:
-    """Return the graph of what a manifest says that a file computes, with the constants of the file."""
-    program = Program(container, np.uint16)
-    inputs = [af.input(port.shape, name=port.name) for port in program.inputs]
-    operations: Mapping[str, Callable[[], Tensor]] = {
-        "mul": lambda: inputs[0] * inputs[1],
-        "add": lambda: inputs[0] + inputs[1],
-        "concat": lambda: af.concat(inputs, axis=1),
-        "relu": inputs[0].relu,
-        "sigmoid": inputs[0].sigmoid,
-        "neuron": lambda: inputs[0] * 1.0,
-    }
-    name = computes.split(maxsplit=1)[0]
-    if name in operations:
-        return operations[name]()
-    work = next(program.steps()).work
-    assert isinstance(work, Convolution)
-    assert isinstance(work.kernel, ConstantKernel)
-    biases = None if work.kernel.biases is None else work.kernel.biases.view(np.float16)
-    return af.conv(inputs[0], work.kernel.weights.view(np.float16), bias=biases)
 
 
 @EACH_FIXTURE
 def test_a_real_file_gives_the_bits_of_the_operation_that_it_was_made_of(name: str) -> None:
     path = fixture_path(name)
-    manifest = json.loads((path.parent / "manifest.json").read_text(encoding="utf-8"))
-    (computes,) = (entry["computes"] for entry in manifest if entry["name"] == name)
-    container = read(path)
-    net = af.compile(described_graph(computes, container), target="h13")
-    ports = [port for port in container.ports if port.direction is Direction.INPUT]
-    for seed in range(20):
-        inputs = {port.name: drawn(seed + 4 * place, port.shape) for place, port in enumerate(ports)}
-        ran = execute(container, inputs)
-        (output,) = ran.outputs.values()
-        assert same_bits(np.asarray(net(*inputs.values())), output), f"seed {seed}"
-        assert ran.target == "h13"
+    manifest = msgspec.json.decode((path.parent / "manifest.json").read_bytes(), type=list[Fixture])
+    (fixture,) = (entry for entry in manifest if entry.name == name)
+    assert runs_as_described(fixture, path.read_bytes())
 
 
 @EACH_PROGRAM
